@@ -1,0 +1,178 @@
+"""How much Markdown a response uses: eleven markers, counted as a reader would see them.
+
+    >>> markdown_counts(["# Plan\\n\\n- **fast**\\n- cheap"])[0][:8]
+    array([1, 1, 0, 0, 0, 0, 0, 2])
+
+Texts are parsed as CommonMark with tables, so a `#` in a code fence is no heading and `2 * 3 * 4` holds no italics.
+
+    heading          `# a`, or a line underlined by `===` or `---`
+    bold, italic     `**a**`, `*a*` (also with `_`); `***a***` is one of each
+    table_row        a row of a table, its header row too; the delimiter line `|---|` is none
+    code_block       fenced or indented
+    inline_code      `a` in backticks
+    ordered_item, unordered_item    every item, by the kind of the list it stands in, at any depth
+    blockquote       every quote, nested ones too; a quote of many lines is one
+    horizontal_rule  `---`, `***`, `___` on a line of its own
+    link             `[a](b)`, `[a]` with a definition, `<https://a.b>`; a bare address is none
+
+Not counted: images and the markers in their descriptions; raw HTML (`<b>`, `<h1>`), though Markdown between its tags
+is. Not recognised: front matter (it reads as a rule and a heading), mathematics (`$x_{i}*y*$` may hold italics),
+strikethrough, footnotes, task boxes.
+
+How it is fast: a response costs one pass of the parser, in Rust, which writes HTML for many responses into one buffer;
+numpy then finds all `<` at once and tells the tags apart by the two characters that follow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from typing import Literal
+
+import numpy as np
+import pyromark
+from numpy.typing import NDArray
+
+from rubrank.attribute import Texts, flatten_texts
+from rubrank.attributes.length import count_words
+from rubrank.errors import UnknownName
+
+MARKERS = (
+    "heading",
+    "bold",
+    "italic",
+    "table_row",
+    "code_block",
+    "inline_code",
+    "ordered_item",
+    "unordered_item",
+    "blockquote",
+    "horizontal_rule",
+    "link",
+)
+
+Per = Literal["line", "100 words"]
+
+_PARSER = pyromark.Markdown(options=pyromark.Options.ENABLE_TABLES)
+
+# What the parser writes for each marker, by the two characters after `<`. Lists only say which kind their items are.
+_HEADING, _BOLD, _ITALIC, _ROW, _BLOCK, _CODE, _ORDERED, _UNORDERED, _QUOTE, _RULE, _LINK = range(len(MARKERS))
+_OPEN_ORDERED, _OPEN_UNORDERED, _CLOSE_LIST, _ITEM, _OTHER = range(len(MARKERS), len(MARKERS) + 5)
+_TAGS = {
+    **{f"h{level}": _HEADING for level in "123456"},
+    "st": _BOLD,  # strong
+    "em": _ITALIC,
+    "tr": _ROW,
+    "pr": _BLOCK,  # pre
+    "co": _CODE,
+    "bl": _QUOTE,
+    "hr": _RULE,
+    "a ": _LINK,
+    "ol": _OPEN_ORDERED,
+    "ul": _OPEN_UNORDERED,
+    "/o": _CLOSE_LIST,
+    "/u": _CLOSE_LIST,
+    "li": _ITEM,
+}
+_KIND = np.full((256, 256), _OTHER, dtype=np.uint8)
+for _tag, _kind in _TAGS.items():
+    _KIND[ord(_tag[0]), ord(_tag[1])] = _kind
+
+# HTML is rendered in buffers of about this many bytes, so that a batch of any size needs little memory.
+_BUFFER = 1 << 20
+
+# Of closing tags only those of lists are looked at; the parser wants `</pre>` and `</script>` in small letters.
+_RAW_TAG = re.compile("<[a-z]|</[ou]")
+
+# Lines that continue thousands of containers opened on one line take the parser quadratic time. Beyond this depth the
+# markers of the line are dropped; below this length no text can be slow.
+_DEEPEST, _SAFE_LENGTH = 1000, 20_000
+_CONTAINER = r"(?:[ \t]*+(?:>|(?:[-+*]|\d{1,9}[.)])[ \t]))"
+_TOO_DEEP = re.compile(rf"((?:^|\r){_CONTAINER}{{{_DEEPEST}}}){_CONTAINER}++", re.MULTILINE)
+
+
+def markdown_counts(texts: Texts) -> NDArray[np.int64]:
+    """How often each of `MARKERS` occurs in each text: an array (…, 11) in the leading shape of the texts."""
+    flat, shape = flatten_texts("markdown_counts", texts)
+    return _counts(flat).reshape(*shape, len(MARKERS))
+
+
+def markdown_density(texts: Texts, per: Per = "line") -> NDArray[np.float64]:
+    """Markers per line that is not blank, or per 100 words (those of `count_words`); 0 for an empty text."""
+    flat, shape = flatten_texts("markdown_density", texts)
+    if per == "line":
+        size = [float(_count_lines(text)) for text in flat]
+    elif per == "100 words":
+        size = [count_words(text) / 100 for text in flat]
+    else:
+        raise UnknownName.of("markdown_density", "per", per, ("line", "100 words"))
+    # A text of markers alone has no words: a floor of one line, or one word, keeps its density finite.
+    size = np.maximum(size, 1 if per == "line" else 0.01).reshape(-1, 1)
+    return (_counts(flat) / size).reshape(*shape, len(MARKERS))
+
+
+def _count_lines(text: str) -> int:
+    return len([*filter(str.strip, text.splitlines())])
+
+
+def _counts(texts: list[str]) -> NDArray[np.int64]:
+    chunks = [_count_tags(html, ends) for html, ends in _render(texts)]
+    return np.concatenate([np.zeros((0, len(MARKERS)), dtype=np.int64), *chunks])
+
+
+def _render(texts: Iterable[str]) -> Iterator[tuple[NDArray[np.uint8], list[int]]]:
+    """Buffers of HTML, each with the places where its texts end."""
+    buffer, ends = BytesIO(), []
+    for text in texts:
+        _write_html(text, buffer)
+        buffer.write(b"\n\n")  # two characters may be read after any `<`
+        ends.append(buffer.tell())
+        if ends[-1] >= _BUFFER:
+            yield np.frombuffer(buffer.getvalue(), dtype=np.uint8), ends
+            buffer, ends = BytesIO(), []
+    if ends:
+        yield np.frombuffer(buffer.getvalue(), dtype=np.uint8), ends
+
+
+def _write_html(text: str, buffer: BytesIO) -> None:
+    source = _prepare(text)
+    try:
+        _PARSER.write_html(source, buffer)
+    except UnicodeEncodeError:  # lone surrogates; raised before anything is written
+        _PARSER.write_html(source.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), buffer)
+
+
+def _prepare(text: str) -> str:
+    """The same Markdown, with raw HTML made recognisable and without excessive depth."""
+    # Raw HTML passes through the parser. Its tags may have capitals without changing how anything is parsed, and the
+    # renderer writes none: so every `<` followed by a small letter in the output is a tag that Markdown made.
+    if "<" in text:
+        text = _RAW_TAG.sub(lambda tag: tag[0].upper(), text)
+    return _TOO_DEEP.sub(r"\1", text) if len(text) > _SAFE_LENGTH else text
+
+
+def _count_tags(html: NDArray[np.uint8], ends: list[int]) -> NDArray[np.int64]:
+    """Markers (texts, 11) in the concatenated HTML of texts that end at `ends`."""
+    at = np.flatnonzero(html == ord("<"))
+    kind = _KIND[html[at + 1], html[at + 2]]
+    _tell_items(kind)
+    text = np.repeat(np.arange(len(ends)), np.diff(np.searchsorted(at, ends), prepend=0))
+    counts = np.bincount(text * (_OTHER + 1) + kind, minlength=len(ends) * (_OTHER + 1))
+    counts = counts.reshape(len(ends), _OTHER + 1)[:, : len(MARKERS)]
+    counts[:, _CODE] -= counts[:, _BLOCK]  # a code block is <pre><code>
+    return counts
+
+
+def _tell_items(kind: NDArray[np.uint8]) -> None:
+    """Turn every list item, in place, into an item of the innermost list that is open there."""
+    at = np.flatnonzero((kind >= _OPEN_ORDERED) & (kind <= _ITEM))
+    tag = kind[at]
+    depth = np.cumsum((tag <= _OPEN_UNORDERED).astype(np.int64) - (tag == _CLOSE_LIST))
+    # Taken by depth, and in reading order within a depth, an item belongs to the last list that opened before it.
+    keep = np.flatnonzero(tag != _CLOSE_LIST)
+    keep = keep[np.argsort(depth[keep], kind="stable")]
+    at, tag = at[keep], tag[keep]
+    opened = np.maximum.accumulate(np.where(tag == _ITEM, 0, np.arange(len(tag))))
+    item = tag == _ITEM
+    kind[at[item]] = np.where(tag[opened[item]] == _OPEN_ORDERED, _ORDERED, _UNORDERED)

@@ -1,0 +1,23 @@
+"""Scores → outcomes: who beats whom on a criterion.
+
+    scores 1.0, 0.2, 0.9 with margin 0.15     →     0.5  1    0.5       row i, column j: 1 = i beats j,
+                                                    0    0.5  0         0.5 = tie, 0 = i loses,
+                                                    0.5  1    0.5       NaN = not compared
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
+    """Outcomes (G, G, K) of one group's scores (G, K); a missing score is compared with nobody.
+
+    `margins` is one number or one for each criterion: differences of at most that much are ties.
+    """
+    scores_GK = np.asarray(scores, dtype=float)
+    difference = scores_GK[:, None, :] - scores_GK[None, :, :]
+    margin_K = np.broadcast_to(np.asarray(margins, dtype=float), scores_GK.shape[-1:])
+    result = 0.5 + 0.5 * (difference > margin_K) - 0.5 * (difference < -margin_K)
+    return np.where(np.isnan(difference), np.nan, result)

@@ -1,0 +1,52 @@
+"""Everything rubrank raises on purpose.
+
+    RubrankError
+    ├── InvalidInput      (ValueError)   a parameter, an array or a cell that cannot be used
+    │   ├── UnknownName   (LookupError)  a name that no registry or table holds
+    │   └── BadTable                     a file that cannot be read as a score table
+    └── SolverError       (ArithmeticError)  an optimum that could not be reached; never a silent guess
+
+Every message answers five questions in one line: which parameter of what, what is allowed, what came, and what to do
+about it. The answers are attributes too, and survive pickling, so that a worker's error reads the same in the parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Self
+
+
+class RubrankError(Exception):
+    """Any error that rubrank raises on purpose."""
+
+
+class InvalidInput(RubrankError, ValueError):  # noqa: N818 - says what happened; "Error" would add nothing
+    """A value that cannot be used: `owner(parameter)` allows `allowed`, got `got`; `remedy`."""
+
+    def __init__(self, owner: str, parameter: str, allowed: str, got: str, remedy: str) -> None:
+        super().__init__(owner, parameter, allowed, got, remedy)
+        self.owner, self.parameter, self.allowed, self.got, self.remedy = owner, parameter, allowed, got, remedy
+
+    def __str__(self) -> str:
+        return f"{self.owner}: {self.parameter} must be {self.allowed}; got {self.got}. {self.remedy}"
+
+
+class UnknownName(InvalidInput, LookupError):
+    """A name that nothing answers to."""
+
+    @classmethod
+    def of(cls, owner: str, parameter: str, name: object, known: Iterable[str]) -> Self:
+        """The error for `name`, with the nearest known names as the remedy."""
+        names = sorted(known)
+        near = get_close_matches(str(name), names, n=1)
+        remedy = f"Did you mean {near[0]!r}?" if near else "Choose one of these."
+        return cls(owner, parameter, f"one of {', '.join(map(repr, names))}", repr(name), remedy)
+
+
+class BadTable(InvalidInput):
+    """A file whose rows cannot be read as scores of rollouts."""
+
+
+class SolverError(RubrankError, ArithmeticError):
+    """An optimum that was not reached; the message says for which group and criterion."""

@@ -1,0 +1,435 @@
+"""From scores to utilities without a solver in the loop.
+
+Four rollouts scored 3, 1, 3, 2 on one criterion beat 2, 0, 2 and 1 others. Those counts are their positions in the
+sorted order, the set {0, 1, 2} of distinct counts says where a new level starts (the *shape* of the weak order), and the
+utilities of that shape are in a table: count, look up, done. Groups of up to `SMALL` rollouts without tie margins take
+that way (`rank_small`); larger ones, and those with margins, are sorted (`pack`, NumPy's sort, `place`) and found in a
+hash table of the shapes seen so far.
+
+Letters: M rollouts of N groups, K criteria; group g holds rows starts[g] .. starts[g + 1] of scores_MK.
+
+Indices in inner loops are unsigned (`_index`): numba lets a negative index count from the end, and the check for that
+keeps loops from being vectorised. It made `rank_small` nearly twice as slow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rubrank.models.jit import jit
+
+SMALL = 12  # up to here all 2^(n-1) shapes of n rollouts fit in a table that is indexed, not searched
+BLOCK = 256  # columns compared at a time: 8 rollouts x 256 doubles fill half of a first-level cache
+RUN = 256  # keys sorted by NumPy at a time; longer columns are merged from such runs
+NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rounding, not a ranking
+
+_index = np.uint64
+
+OK, INFINITE, FULL = 0, 1, 2
+
+
+# ----------------------------------------------------------------------------------------------- weighting and min-max
+
+
+@jit
+def _stretch(u_MK: Any, first: int, last: int, weight_K: Any, fused_M: Any, ranking_M: Any) -> bool:
+    """Min-max of one group's fused utilities; False if nothing but rounding tells its rollouts apart."""
+    low, high = np.inf, -np.inf
+    for i in range(first, last):
+        low = min(low, fused_M[i])
+        high = max(high, fused_M[i])
+    spread = high - low
+    signal = spread > 0.0
+    if signal and spread < 1e-6 * weight_K.sum():  # rare: find out whether more than rounding is left
+        largest = 0.0
+        for i in range(first, last):
+            for k in range(weight_K.shape[0]):
+                largest = max(largest, abs(weight_K[k] * u_MK[i, k]))
+        signal = spread > NO_SIGNAL * largest
+    for i in range(first, last):
+        ranking_M[i] = (fused_M[i] - low) / spread if signal else 0.5
+    return signal
+
+
+@jit
+def _unit_span(u_MK: Any, first: int, last: int) -> None:
+    for k in range(u_MK.shape[1]):
+        low, high = np.inf, -np.inf
+        for i in range(first, last):
+            low = min(low, u_MK[i, k])
+            high = max(high, u_MK[i, k])
+        if high > low:
+            for i in range(first, last):
+                u_MK[i, k] /= high - low
+
+
+@jit
+def combine(
+    u_MK: Any, starts: Any, weights: Any, unit_span: bool, fused_M: Any, ranking_M: Any, signal_N: Any
+) -> None:
+    """u = Σ w u_k, then min-max in each group; `weights` has one row, or one for each group."""
+    per_group = weights.shape[0] > 1
+    for g in range(starts.shape[0] - 1):
+        if unit_span:
+            _unit_span(u_MK, starts[g], starts[g + 1])
+        weight_K = weights[g if per_group else 0]
+        for i in range(starts[g], starts[g + 1]):
+            total = 0.0
+            for k in range(u_MK.shape[1]):
+                total += weight_K[k] * u_MK[i, k]
+            fused_M[i] = total
+        signal_N[g] = _stretch(u_MK, starts[g], starts[g + 1], weight_K, fused_M, ranking_M)
+
+
+# ------------------------------------------------------------------------------------------ small groups: count, look up
+
+
+@jit
+def _count(scores: Any, beaten: Any, x: int, y: int, width: int) -> None:
+    """Compare two rows of `width` scores that start at x and y; count who beats whom."""
+    for c in range(width):
+        beaten[_index(x + c)] += scores[_index(x + c)] > scores[_index(y + c)]
+        beaten[_index(y + c)] += scores[_index(x + c)] < scores[_index(y + c)]
+
+
+@jit
+def _checksum(x: Any) -> float:
+    total = 0.0
+    for column in range(x.shape[0]):
+        total += x[column] * 0.0
+    return total  # NaN as soon as one score is missing or infinite, else 0
+
+
+@jit
+def _mark_levels(beaten: Any, shape: Any) -> None:
+    for column in range(beaten.shape[0]):
+        shape[column] |= np.uint32(1) << np.uint32(beaten[column])
+
+
+@jit
+def _offsets_with_missing(block: Any, beaten: Any, n: int, width: int, base: Any, offset: Any) -> bool:
+    """Table offsets of columns with missing scores, which shrink the group; False if a score is infinite."""
+    for column in range(width):
+        shape, present = 0, 0
+        for i in range(n):
+            x = block[i, column]
+            if np.isinf(x):
+                return False
+            if x == x:
+                present += 1
+                shape |= 1 << beaten[i, column]
+        offset[column] = base[present] + (shape >> 1) * (present + 1)
+        for i in range(n):
+            if block[i, column] != block[i, column]:
+                beaten[i, column] = present  # each row of the table ends with a 0 for those who were not compared
+    return True
+
+
+@jit
+def _count_block(scores_MK: Any, first: int, groups: int, n: int, block: Any, beaten: Any) -> float:
+    """How many others each rollout beats, for all columns of some groups of n; the sum tells whether any is missing."""
+    K = scores_MK.shape[1]
+    width = groups * K
+    check = 0.0
+    scores, columns, counts = scores_MK.reshape(-1), block.reshape(-1), beaten.reshape(-1)
+    stride = block.shape[1]
+    for i in range(n):
+        for g in range(groups):
+            source, target = (first + g * n + i) * K, i * stride + g * K
+            for k in range(K):
+                columns[_index(target + k)] = scores[_index(source + k)]
+        check += _checksum(block[i, :width])
+        beaten[i, :width] = 0
+    for i in range(1, n):
+        for j in range(i):
+            _count(columns, counts, i * stride, j * stride, width)
+    return check
+
+
+@jit
+def rank_small(
+    scores_MK: Any,
+    starts: Any,
+    weights: Any,
+    table: Any,
+    base: Any,
+    u_MK: Any,
+    fused_M: Any,
+    ranking_M: Any,
+    signal_N: Any,
+) -> int:
+    """Utilities, fused utility and ranking of groups of at most SMALL rollouts, without margins.
+
+    `table[base[n] + (shape >> 1) * (n + 1) + beaten]` is the utility of a rollout that beats `beaten` of the n - 1 others.
+    """
+    K = scores_MK.shape[1]
+    N = starts.shape[0] - 1
+    capacity = max(1, BLOCK // K)
+    block = np.empty((SMALL, capacity * K))
+    beaten = np.empty((SMALL, capacity * K), np.uint8)
+    offset = np.empty(capacity * K, np.uint32)
+    counts, utilities = beaten.reshape(-1), u_MK.reshape(-1)
+    per_group = weights.shape[0] > 1
+    g = 0
+    while g < N:
+        n = starts[g + 1] - starts[g]
+        groups = 1
+        while groups < capacity and g + groups < N and starts[g + groups + 1] - starts[g + groups] == n:
+            groups += 1
+        width = groups * K
+        check = _count_block(scores_MK, starts[g], groups, n, block, beaten)
+        complete = check == check
+        if complete:
+            offset[:width] = 0
+            for i in range(n):
+                _mark_levels(beaten[i, :width], offset[:width])
+            for column in range(width):
+                offset[column] = base[n] + (offset[column] >> np.uint32(1)) * np.uint32(n + 1)
+        elif not _offsets_with_missing(block, beaten, n, width, base, offset):
+            return INFINITE
+        for h in range(groups):
+            first = starts[g + h]
+            weight_K = weights[g + h if per_group else 0]
+            for i in range(n):
+                row, column = (first + i) * K, i * beaten.shape[1] + h * K
+                total = 0.0
+                for k in range(K):
+                    u = table[offset[_index(h * K + k)] + counts[_index(column + k)]]
+                    utilities[_index(row + k)] = u
+                    total += weight_K[_index(k)] * u
+                fused_M[first + i] = total
+            signal_N[g + h] = _stretch(u_MK, first, first + n, weight_K, fused_M, ranking_M)
+        g += groups
+    return OK
+
+
+# ----------------------------------------------------------------------------- any group: sort, then find or add the shape
+
+
+@jit
+def pack(scores_MK: Any, starts: Any, groups: Any, bits: int, keys: Any, present: Any) -> int:
+    """One row of sortable keys for each group and criterion: the score's leading bits, then the rollout's number.
+
+    Missing scores get the largest key. Scores that differ only in the bits that the number took are set right later.
+    """
+    K, width = scores_MK.shape[1], keys.shape[1]
+    scores, packed = scores_MK.reshape(-1), keys.reshape(-1)
+    as_bits = scores.view(np.uint64)
+    top = np.uint64(63)
+    sign, exponent = np.uint64(1) << top, np.uint64(0x7FF0000000000000)
+    low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    for row in range(groups.shape[0]):
+        first = starts[groups[row]]
+        n = starts[groups[row] + 1] - first
+        for k in range(K):
+            target = (row * K + k) * width
+            missing = 0
+            for i in range(n):
+                b = as_bits[_index((first + i) * K + k)]
+                if b == sign:
+                    b = np.uint64(0)  # -0.0 and 0.0 tie
+                # Negative numbers sort backwards as bits: flip all of theirs, and the sign of the others.
+                key = ((b ^ (sign | (np.uint64(0) - (b >> top)))) & ~low) | np.uint64(i)
+                if (b & exponent) == exponent:
+                    if b & ~(sign | exponent):
+                        key = ~np.uint64(0)
+                        missing += 1
+                    else:
+                        return INFINITE
+                packed[_index(target + i)] = key
+            for i in range(n, width):
+                packed[_index(target + i)] = ~np.uint64(0)
+            present[row * K + k] = n - missing
+    return OK
+
+
+@jit
+def _merge_runs(keys: Any, spare: Any) -> Any:
+    """Merge runs of RUN sorted keys into one; returns whichever of the two arrays ends up sorted."""
+    size = keys.shape[0]
+    source, target = keys, spare
+    run = RUN
+    while run < size:
+        for left in range(0, size, 2 * run):
+            middle, right = min(left + run, size), min(left + 2 * run, size)
+            a, b = left, middle
+            for out in range(left, right):
+                if b >= right or (a < middle and source[_index(a)] <= source[_index(b)]):
+                    target[_index(out)] = source[_index(a)]
+                    a += 1
+                else:
+                    target[_index(out)] = source[_index(b)]
+                    b += 1
+        source, target = target, source
+        run *= 2
+    return source
+
+
+@jit
+def _gapped_insertion(x: Any, index: Any, n: int, gap: int, patience: int) -> int:
+    """One pass of insertion sort over every gap-th element; gives up after `patience` moves. Returns what is left."""
+    for p in range(gap, n):
+        if x[_index(p)] >= x[_index(p - gap)]:
+            continue
+        value, owner, q = x[p], index[p], p
+        while q >= gap and x[q - gap] > value:
+            x[q], index[q] = x[q - gap], index[q - gap]
+            q -= gap
+            patience -= 1
+        x[q], index[q] = value, owner
+        if patience < 0:
+            return patience
+    return patience
+
+
+@jit
+def _set_right(x: Any, index: Any, n: int) -> None:
+    """Finish the order of nearly sorted scores; Shell's gaps keep it fast when they are not nearly sorted."""
+    if _gapped_insertion(x, index, n, 1, 4 * n) >= 0:
+        return
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        _gapped_insertion(x, index, n, gap, np.int64(1) << np.int64(60))
+        gap //= 3
+
+
+@jit
+def _levels(x: Any, n: int, start: Any, beaten: Any) -> int:
+    """The classes of rollouts that nobody can tell apart, without a margin: equal scores."""
+    count = 0
+    for p in range(n):
+        if p == 0 or x[_index(p)] != x[_index(p - 1)]:
+            start[_index(count)], beaten[_index(count)] = p, p
+            count += 1
+    return count
+
+
+@jit
+def _classes(x: Any, n: int, margin: float, start: Any, beaten: Any) -> int:
+    """The same with a margin: where each class starts, and how many others each of its members beats."""
+    count, wins, unbeaten, previous_wins, previous_unbeaten = 0, 0, 0, -1, -1
+    for p in range(n):
+        value = x[_index(p)]
+        while value - x[_index(wins)] > margin:
+            wins += 1
+        while unbeaten < n and x[_index(unbeaten)] - value <= margin:
+            unbeaten += 1
+        if wins != previous_wins or unbeaten != previous_unbeaten:
+            start[_index(count)], beaten[_index(count)] = p, wins
+            count += 1
+        previous_wins, previous_unbeaten = wins, unbeaten
+    return count
+
+
+@jit
+def _hash(n: int, start: Any, beaten: Any, count: int) -> np.uint64:
+    h = np.uint64(n) * np.uint64(0x9E3779B97F4A7C15)
+    if count < n:  # else everybody is alone in a class, and most often in order: nothing to tell apart
+        for c in range(count):
+            code = (np.uint64(start[_index(c)]) << np.uint64(32)) | np.uint64(beaten[_index(c)])
+            h += (code + np.uint64(0x9E3779B97F4A7C15)) * (_index(2 * c + 1) * np.uint64(0xBF58476D1CE4E5B9))
+    h ^= h >> np.uint64(29)
+    h *= np.uint64(0x94D049BB133111EB)
+    return h ^ (h >> np.uint64(32))
+
+
+@jit
+def _find(slots: Any, entries: Any, used: Any, codes: Any, n: int, start: Any, beaten: Any, count: int) -> int:
+    """The entry of a shape, added if it is new; -1 when there is no room for it.
+
+    entries[e] = (n, classes, where its codes and values start); codes hold `start` and `beaten` of every class.
+    """
+    mask = slots.shape[0] - 1
+    slot = np.int64(_hash(n, start, beaten, count) & np.uint64(mask))
+    while slots[slot] >= 0:
+        e = slots[slot]
+        if entries[e, 0] == n and entries[e, 1] == count:
+            at = entries[e, 2]
+            same = True
+            for c in range(count):
+                same &= codes[_index(at + c), 0] == start[_index(c)] and codes[_index(at + c), 1] == beaten[_index(c)]
+            if same:
+                return e
+        slot = (slot + 1) & mask
+    e, at = used[0], used[1]
+    if 2 * (e + 1) > slots.shape[0] or e >= entries.shape[0] or at + count > codes.shape[0]:
+        return -1
+    slots[slot] = e
+    entries[e, 0], entries[e, 1], entries[e, 2] = n, count, at
+    for c in range(count):
+        codes[at + c, 0], codes[at + c, 1] = start[c], beaten[c]
+    used[0], used[1] = e + 1, at + count
+    return e
+
+
+@jit
+def place(
+    scores_MK: Any,
+    starts: Any,
+    groups: Any,
+    margins: Any,
+    bits: int,
+    keys: Any,
+    present: Any,
+    slots: Any,
+    entries: Any,
+    used: Any,
+    codes: Any,
+    values: Any,
+    u_MK: Any,
+) -> int:
+    """Utilities of sorted columns; shapes not seen before are entered in the table and read as NaN until solved."""
+    K = scores_MK.shape[1]
+    longest = keys.shape[1]
+    x = np.empty(longest)
+    index = np.empty(longest, np.uint64)
+    scores, utilities = scores_MK.reshape(-1), u_MK.reshape(-1)
+    start = np.empty(longest, np.int32)
+    beaten = np.empty(longest, np.int32)
+    spare = np.empty(longest if longest > RUN else 1, np.uint64)
+    low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    per_group = margins.shape[0] > 1
+    for row in range(groups.shape[0]):
+        first = starts[groups[row]]
+        for i in range(first, starts[groups[row] + 1]):
+            u_MK[i, :] = 0.0
+        for k in range(K):
+            column = row * K + k
+            n = present[column]
+            order = keys[column] if longest <= RUN else _merge_runs(keys[column], spare)
+            for p in range(n):
+                i = order[_index(p)] & low
+                index[_index(p)] = i
+                x[_index(p)] = scores[(_index(first) + i) * _index(K) + _index(k)]
+            _set_right(x, index, n)
+            margin = margins[groups[row] if per_group else 0, k]
+            count = _levels(x, n, start, beaten) if margin == 0.0 else _classes(x, n, margin, start, beaten)
+            if count < 2:  # tied all over: nothing is said
+                continue
+            e = _find(slots, entries, used, codes, n, start, beaten, count)
+            if e < 0:
+                return FULL
+            at = entries[e, 2]
+            for c in range(count):
+                end = start[c + 1] if c + 1 < count else n
+                u = values[at + c]
+                for p in range(start[c], end):
+                    utilities[(_index(first) + index[_index(p)]) * _index(K) + _index(k)] = u
+    return OK
+
+
+@jit
+def rehash(slots: Any, entries: Any, count: int, codes: Any) -> None:
+    """Enter all shapes into a new, larger array of slots."""
+    mask = slots.shape[0] - 1
+    for e in range(count):
+        at, classes = entries[e, 2], entries[e, 1]
+        code = codes[at : at + classes]
+        slot = np.int64(_hash(entries[e, 0], code[:, 0], code[:, 1], classes) & np.uint64(mask))
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = e

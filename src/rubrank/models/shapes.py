@@ -1,0 +1,196 @@
+"""The memory of solved orderings.
+
+Without attributes the utilities depend on the *shape* of the ordering only: with eight rollouts and no margin there are
+128 shapes, whatever the scores are. Each shape is solved once for a model and a prior, and remembered for as long as the
+process lives: small groups in a table that is indexed by the shape, all others in a hash table. Both are bounded.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rubrank.errors import InvalidInput
+from rubrank.models import kernels
+from rubrank.utility import UtilityModel
+
+_TABLES = 16  # (model, prior) pairs remembered; a sweep over priors forgets the oldest
+_MOST_CLASSES = 1 << 22  # classes remembered in one hash table (about 70 MB); then it starts afresh
+_CELLS = 1 << 22  # scores sorted at a time
+_LARGEST_SOLVE = 4096  # classes in one dense solve; a group with more levels than this is hardly a group
+
+
+@dataclass
+class ShapeTable:
+    """Solved shapes of one model under one prior."""
+
+    model: UtilityModel
+    prior: float
+    table: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    base: np.ndarray = field(default_factory=lambda: np.full(kernels.SMALL + 1, -1, np.int32))
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.base[0] = 0  # a criterion that nobody was scored on reads this entry, and ignores it
+        self._clear()
+
+    def _clear(self) -> None:
+        self.slots = np.full(1 << 12, -1, np.int64)
+        self.entries = np.zeros((1 << 11, 3), np.int64)
+        self.codes = np.zeros((1 << 14, 2), np.int32)
+        self.values = np.full(1 << 14, np.nan)
+        self.used = np.zeros(2, np.int64)  # entries, classes
+        self.solved = 0
+
+    # ------------------------------------------------------------------------------------------- small groups
+
+    def prepare_small(self, largest: int) -> None:
+        """Solve all shapes of 1 .. largest rollouts that are not solved yet."""
+        for n in range(1, largest + 1):
+            if self.base[n] < 0:
+                self._solve_all(n)
+
+    def _solve_all(self, n: int) -> None:
+        """All 2^(n-1) weak orders of n rollouts; bit p − 1 of a shape says that a new level starts at position p."""
+        bits = (np.arange(1 << (n - 1))[:, None] >> np.arange(n - 1)) & 1
+        level_Sn = np.concatenate([np.zeros((len(bits), 1), np.int64), bits.cumsum(1)], axis=1)
+        size_Sl = (level_Sn[:, :, None] == np.arange(n)).sum(1)
+        u_Sl = self._fit_levels(size_Sl, np.sign(np.arange(n)[:, None] - np.arange(n))[None])
+        u_Sn = np.zeros((len(bits), n + 1))  # the last entry is for rollouts that were not compared
+        u_Sn[:, :n] = np.take_along_axis(u_Sl, level_Sn, axis=1)
+        base = len(self.table)
+        self.table = np.concatenate([self.table, u_Sn.ravel()])
+        self.base[n] = base  # last: a thread that reads it finds the values in place
+
+    def _fit_levels(self, size_Sl: np.ndarray, sign_Sll: np.ndarray) -> np.ndarray:
+        """Fit classes of rollouts; size 0 pads, sign says who beats whom."""
+        pairs = size_Sl[:, :, None] * size_Sl[:, None, :]
+        ridge = self.prior * np.where(size_Sl > 0, size_Sl, 1)
+        u = np.asarray(self.model.fit(pairs * (0.5 + 0.5 * sign_Sll) * _off_diagonal(size_Sl.shape[1]), ridge))
+        if u.shape != ridge.shape or not np.isfinite(u).all():
+            raise InvalidInput(
+                f"utility model {self.model.name!r}",
+                "fit(wins, ridge)",
+                f"finite numbers of shape {ridge.shape}",
+                f"shape {u.shape}" if u.shape != ridge.shape else "NaN or infinity",
+                "Check the model's formula on wins of shape (..., n, n).",
+            )
+        return u
+
+    # --------------------------------------------------------------------------------------------- any groups
+
+    def place(self, scores_MK: np.ndarray, starts: np.ndarray, margins: np.ndarray, u_MK: np.ndarray) -> int:
+        """Fill in the utilities of groups of any size, with margins; returns a status of `kernels`."""
+        if self.used[1] > _MOST_CLASSES:
+            self._clear()
+        sizes = np.diff(starts)
+        same = sizes.size > 0 and sizes.min() == sizes.max()
+        for n in sizes[:1] if same else np.unique(sizes):
+            groups = np.flatnonzero(sizes == n)
+            step = max(1, _CELLS // max(1, int(n) * scores_MK.shape[1]))
+            for first in range(0, len(groups), step):
+                status = self._place_some(scores_MK, starts, groups[first : first + step], int(n), margins, u_MK)
+                if status != kernels.OK:
+                    return status
+        return kernels.OK
+
+    def _place_some(
+        self, scores_MK: np.ndarray, starts: np.ndarray, groups: np.ndarray, n: int, margins: np.ndarray, u_MK: np.ndarray
+    ) -> int:
+        width = n if n <= kernels.RUN else -(-n // kernels.RUN) * kernels.RUN
+        keys = np.empty((len(groups) * scores_MK.shape[1], width), np.uint64)
+        present = np.empty(len(keys), np.int64)
+        bits = max(1, (n - 1).bit_length())
+        if kernels.pack(scores_MK, starts, groups, bits, keys, present) != kernels.OK:
+            return kernels.INFINITE
+        runs = keys if width <= kernels.RUN else keys.reshape(-1, kernels.RUN)
+        runs.sort(axis=1)
+        while True:
+            before = self.solved
+            status = kernels.place(
+                scores_MK, starts, groups, margins, bits, keys, present,
+                self.slots, self.entries, self.used, self.codes, self.values, u_MK,
+            )  # fmt: skip
+            self._solve_new()
+            if status == kernels.FULL:
+                self._grow()
+            elif self.solved == before:
+                return kernels.OK
+
+    def _grow(self) -> None:
+        """Double the table; entries keep their numbers."""
+        entries, classes = len(self.entries) * 2, len(self.codes) * 2
+        self.entries = _extended(self.entries, entries, 0)
+        self.codes = _extended(self.codes, classes, 0)
+        self.values = _extended(self.values, classes, np.nan)
+        self.slots = np.full(2 * entries, -1, np.int64)
+        kernels.rehash(self.slots, self.entries, self.used[0], self.codes)
+
+    def _solve_new(self) -> None:
+        """Solve the shapes that `place` has added, those with about as many classes together."""
+        if self.solved == self.used[0]:
+            return
+        new = np.arange(self.solved, self.used[0])
+        counts = self.entries[new, 1]
+        for ceiling in np.unique(_round_up(counts)):
+            self._solve_entries(new[_round_up(counts) == ceiling], int(ceiling))
+        self.solved = int(self.used[0])
+
+    def _solve_entries(self, which: np.ndarray, width: int) -> None:
+        step = max(1, _CELLS // 4 // (width * width))
+        for first in range(0, len(which), step):
+            n, count, at = self.entries[which[first : first + step]].T
+            real = np.arange(width) < count[:, None]
+            code = self.codes[np.where(real, at[:, None] + np.arange(width), 0)]
+            start, beaten = code[..., 0].astype(np.int64), code[..., 1].astype(np.int64)
+            end = np.where(np.arange(width) + 1 < count[:, None], np.roll(start, -1, axis=1), n[:, None])
+            wins = (beaten[:, :, None] > start[:, None, :]).astype(np.int64)
+            u = self._fit_levels(np.where(real, end - start, 0), wins - wins.swapaxes(1, 2))
+            self.values[(at[:, None] + np.arange(width))[real]] = u[real]
+
+
+def _round_up(counts: np.ndarray) -> np.ndarray:
+    """To the next power of two from 4 on, so that few batches are needed and little padding is solved."""
+    return 1 << np.maximum(2, np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64))
+
+
+def _off_diagonal(n: int) -> np.ndarray:
+    return 1.0 - np.eye(n)
+
+
+def _extended(array: np.ndarray, length: int, fill: float) -> np.ndarray:
+    longer = np.full((length, *array.shape[1:]), fill, array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+_tables: OrderedDict[tuple[int, float], ShapeTable] = OrderedDict()
+_tables_lock = threading.Lock()
+
+
+def shape_table(model: UtilityModel, prior: float) -> ShapeTable:
+    """The table of a model under a prior, made when first asked for."""
+    key = (id(model), prior)  # the table holds the model, so the id stays its own
+    with _tables_lock:
+        table = _tables.get(key)
+        if table is None:
+            table = _tables[key] = ShapeTable(model, prior)
+            while len(_tables) > _TABLES:
+                _tables.popitem(last=False)
+        else:
+            _tables.move_to_end(key)
+        return table
+
+
+def _after_fork() -> None:
+    """A forked child starts with fresh tables: another thread of the parent may have held a lock just then."""
+    global _tables_lock  # noqa: PLW0603
+    _tables_lock = threading.Lock()
+    _tables.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import doctest
+import pickle
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rubrank.attributes import length
+from rubrank.attributes.length import TAGS, Lengths, count_words, lengths, split_reasoning
+from rubrank.errors import InvalidInput, UnknownName
+
+
+def test_docstrings_run():
+    assert doctest.testmod(length).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", 0),
+        (" \n\t", 0),
+        ("one two  three\nfour", 4),
+        ("don't, can’t", 2),
+        ("state-of-the-art", 1),
+        ("3.14 and 1,000", 3),
+        ("e.g. snake_case", 2),
+        ("a - b — c … d", 4),
+        ("word—word (and/or)", 4),
+        ("| a | b |\n|---|---|", 2),
+        ("## **Bold** `code`\n\n---\n___", 2),
+        ("🙂 👍🏽 ok", 1),
+        ("x² ½", 2),
+        ("机器学习，很有趣。", 7),
+        ("中文 English 混合text字", 7),
+        ("か\u3099", 1),  # decomposed: the mark is no second word
+        ("ひらがな カタカナー ｶﾅ", 11),
+        ("人々〇", 3),
+        ("한국어 문장입니다", 2),
+        ("ภาษาไทย", 7),
+        ("ខ្មែរ", 3),
+        ("हिन्दी भाषा", 2),
+        ("العربيّة لغة", 2),
+        ("می\u200cخواهم", 1),
+        ("soft\u00adhyphen zero\u200bwidth", 3),
+        ("привет, мир", 2),
+        ("\ud800 a\0b", 2),
+    ],
+)
+def test_count_words(text, words):
+    assert count_words(text) == words
+
+
+@given(st.text(st.characters()), st.text(st.characters()))
+def test_words_add_up_over_spaces(first, second):
+    assert count_words(f"{first} {second}") == count_words(first) + count_words(second)
+
+
+@given(st.lists(st.text("abzé", min_size=1)))
+def test_plain_words(words):
+    assert count_words(" ".join(words)) == len(words)
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 10**6, "a " * 500_000, "字" * 300_000, "’" * 10**6, " " * 10**6, "é—" * 300_000]
+)
+def test_counting_takes_linear_time(text):
+    begin = time.perf_counter()
+    count_words(text)
+    assert time.perf_counter() - begin < 3
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "answer"),
+    [
+        ("", "", ""),
+        ("a\n", "", "a\n"),
+        ("<think>r</think>a", "r", "a"),
+        ("<think>\nr\n</think>\n\na\n", "r", "a"),
+        ("<think>\n\n</think>\n\na", "", "a"),
+        ("<think>r", "r", ""),
+        ("b<think>r", "r", "b"),
+        ("r</think>a", "r", "a"),
+        ("\nr\n</think>\n\n    code", "r", "    code"),
+        ("</think>a", "", "a"),
+        ("a<think>r</think>b<think>s</think>c", "r\n\ns", "a\n\nb\n\nc"),
+        ("r</think>a<think>s</think>b", "r\n\ns", "a\n\nb"),
+        ("<think>r<think>s</think>t</think>a", "r\n\ns\n\nt", "a"),
+        ("<think>r<reasoning>s</reasoning>t</think>a", "r\n\ns\n\nt", "a"),
+        ("<think>what is <think> for?</think>a", "what is \n\n for?", "a"),
+        ("<think>r<think>s</think>a<think>t", "r\n\ns\n\nt", "a"),
+        ("<think>r</think>a</think>b", "r", "a</think>b"),
+        ("<think>r</thinking>s", "r\n\ns", ""),
+        ("<thinking>r</thinking>a", "r", "a"),
+        ("[THINK]r[/THINK]a", "r", "a"),
+        ("<|START_THINKING|>r<|END_THINKING|>a", "r", "a"),
+        ("<thinker>a</thinker>", "", "<thinker>a</thinker>"),
+        ("<THINK>a", "", "<THINK>a"),
+    ],
+)
+def test_split_reasoning(text, reasoning, answer):
+    assert split_reasoning(text) == (reasoning, answer)
+
+
+@pytest.mark.parametrize(("opening", "closing"), TAGS)
+def test_every_default_tag(opening, closing):
+    assert split_reasoning(f"{opening}r{closing}a") == ("r", "a")
+    assert split_reasoning(f"r{closing}a") == ("r", "a")
+    assert split_reasoning(f"a{opening}r") == ("r", "a")
+
+
+def test_own_tags():
+    tags = [("<<", ">>"), ("<<<", ">>")]
+    assert split_reasoning("<<r>>a<<<s>>b", tags) == ("r\n\ns", "a\n\nb")
+    assert split_reasoning("<think>r</think>a", tags) == ("", "<think>r</think>a")
+    assert split_reasoning("<think>r</think>a", ()) == ("", "<think>r</think>a")
+
+
+@pytest.mark.parametrize("tags", [("<think>", "</think>"), [("a", "a")], [("a", "")], [("a",)], [("a", 1)]])
+def test_bad_tags(tags):
+    with pytest.raises(InvalidInput, match="tags must be pairs"):
+        split_reasoning("a", tags)
+
+
+tagged = st.lists(st.sampled_from([tag for pair in TAGS[:2] for tag in pair] + ["a", "b c", "\n", "字"]))
+
+
+@given(tagged.map("".join))
+def test_no_text_is_lost(text):
+    kept = "".join(split_reasoning(text))
+    for pair in TAGS:
+        for tag in pair:
+            text = text.replace(tag, "")
+    assert [kept.count(char) for char in "abc字"] == [text.count(char) for char in "abc字"]
+
+
+@given(st.text(st.characters()))
+def test_untagged_text_is_all_answer(text):
+    assert lengths([text], tags=()).answer[0] == count_words(text)
+
+
+@pytest.mark.parametrize(
+    "piece", ["<think>", "</think>", "<think></think>", "</think><think>", "<think><reasoning>", "<"]
+)
+def test_splitting_takes_linear_time(piece):
+    begin = time.perf_counter()
+    split_reasoning(piece * (10**6 // len(piece)))
+    assert time.perf_counter() - begin < 5
+
+
+def test_lengths_in_words():
+    measured = lengths(["<think>two and two</think>four, then", "no thoughts here", "<think>cut off"])
+    assert measured.reasoning.tolist() == [3, 0, 2]
+    assert measured.answer.tolist() == [2, 3, 0]
+    assert measured.total.tolist() == [5, 3, 2]
+    assert measured.unit == "words"
+    assert measured.stack().tolist() == [[3, 2, 5], [0, 3, 3], [2, 0, 2]]
+
+
+def test_leading_shape_is_kept():
+    assert lengths([]).stack().shape == (0, 3)
+    measured = lengths([["a", "b c", ""], ["d", "e", "f"]])
+    assert measured.answer.tolist() == [[1, 2, 0], [1, 1, 1]]
+    assert measured.stack().shape == (2, 3, 3)
+
+
+def test_the_trainers_own_reasoning():
+    texts = ["a <think>b</think>", "<think>c d</think>e", "f"]
+    measured = lengths(texts, reasoning=["x y z", None, ""], tokens=lambda text: len(text.split()))
+    assert measured.reasoning.tolist() == [3, 2, 0]
+    assert measured.answer.tolist() == [2, 1, 1]
+
+
+def test_reasoning_of_another_shape():
+    with pytest.raises(InvalidInput, match=r"reasoning must be of the shape of texts, \(2,\); got shape \(1,\)"):
+        lengths(["a", "b"], reasoning=["c"])
+    with pytest.raises(InvalidInput, match="reasoning must be a list of texts; got the single text 'c'"):
+        lengths(["a"], reasoning="c")
+
+
+def test_tokens_are_counted_by_the_caller():
+    asked = []
+
+    def count(text):
+        asked.append(text)
+        return np.int64(len(text))
+
+    measured = lengths(["<think>abc</think>de", "f"], tokens=count)
+    assert (measured.unit, measured.total.tolist()) == ("tokens", [5, 1])
+    assert asked == ["abc", "de", "f"]  # an empty part is 0 without asking
+
+
+@pytest.mark.parametrize("tokens", [lambda text: [1, 2], lambda text: -1, lambda text: 1.5, [3, 4]])
+def test_tokens_must_be_counts(tokens):
+    with pytest.raises(InvalidInput, match="tokens must be a function"):
+        lengths(["a"], tokens=tokens)
+
+
+def test_known_token_counts():
+    known = Lengths([812, 90], [40, 35], unit="tokens")
+    assert known.total.tolist() == [852, 125]
+    assert pickle.loads(pickle.dumps(known)).answer.tolist() == [40, 35]
+
+
+@pytest.mark.parametrize("bad", [-1, np.nan, np.inf])
+def test_lengths_are_counts(bad):
+    with pytest.raises(InvalidInput, match="answer must be finite and at least 0"):
+        Lengths([1, 2], [3, bad], unit="tokens")
+
+
+def test_lengths_of_other_shapes_or_units():
+    with pytest.raises(InvalidInput, match="answer must be of the shape of reasoning"):
+        Lengths([1, 2], [3], unit="tokens")
+    with pytest.raises(UnknownName, match="unit must be one of 'tokens', 'words'"):
+        Lengths([1], [3], unit="token")  # type: ignore[arg-type]
