@@ -66,7 +66,7 @@ _HOMES = {
     "SolverError": "errors",
 }
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - names of one visible dict
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

@@ -72,7 +72,11 @@ def rules_for(owner: str, adjust: Rule | Sequence[Rule] | None, D: int) -> tuple
     for rule in rules:
         if rule != "remove" and not isinstance(rule, Attenuate):
             raise InvalidInput(
-                owner, "adjust", "'remove' or attenuate(lam)", repr(rule), "One rule for all attributes, or one for each."
+                owner,
+                "adjust",
+                "'remove' or attenuate(lam)",
+                repr(rule),
+                "One rule for all attributes, or one for each.",
             )
     if len(rules) != D:
         raise InvalidInput(

@@ -102,7 +102,7 @@ def attributes_like(owner: str, batch: Batch, attributes: ArrayLike) -> np.ndarr
         raise InvalidInput(
             owner,
             "attributes",
-            f"of shape {batch.shape + ('D',)}: that of the scores, with the attributes last".replace("'", ""),
+            f"of shape ({', '.join(map(str, batch.shape))}, D): that of the scores, with the attributes last",
             f"shape {array.shape}",
             "For one attribute per rollout add an axis: attributes[..., None].",
         )
@@ -199,7 +199,9 @@ def _as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
             owner, parameter, "integers within ±2**53", "larger ones", "Rank or rescale them first: doubles merge them."
         )
     if raw.dtype.kind == "c":
-        raise InvalidInput(owner, parameter, "real numbers", "complex ones", "Take the real part or the absolute value.")
+        raise InvalidInput(
+            owner, parameter, "real numbers", "complex ones", "Take the real part or the absolute value."
+        )
     return array
 
 

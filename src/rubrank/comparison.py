@@ -1,8 +1,8 @@
 """Scores → outcomes: who beats whom on a criterion.
 
-    scores 1.0, 0.2, 0.9 with margin 0.15     →     0.5  1    0.5       row i, column j: 1 = i beats j,
-                                                    0    0.5  0         0.5 = tie, 0 = i loses,
-                                                    0.5  1    0.5       NaN = not compared
+scores 1.0, 0.2, 0.9 with margin 0.15     →     0.5  1    0.5       row i, column j: 1 = i beats j,
+                                                0    0.5  0         0.5 = tie, 0 = i loses,
+                                                0.5  1    0.5       NaN = not compared
 """
 
 from __future__ import annotations

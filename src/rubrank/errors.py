@@ -21,7 +21,7 @@ class RubrankError(Exception):
     """Any error that rubrank raises on purpose."""
 
 
-class InvalidInput(RubrankError, ValueError):  # noqa: N818 - says what happened; "Error" would add nothing
+class InvalidInput(RubrankError, ValueError):  # noqa: N818 - says what is wrong
     """A value that cannot be used: `owner(parameter)` allows `allowed`, got `got`; `remedy`."""
 
     def __init__(self, owner: str, parameter: str, allowed: str, got: str, remedy: str) -> None:
@@ -32,7 +32,7 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - says what happened
         return f"{self.owner}: {self.parameter} must be {self.allowed}; got {self.got}. {self.remedy}"
 
 
-class UnknownName(InvalidInput, LookupError):
+class UnknownName(InvalidInput, LookupError):  # noqa: N818
     """A name that nothing answers to."""
 
     @classmethod

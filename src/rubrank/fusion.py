@@ -58,7 +58,11 @@ class Options(NamedTuple):
         for name, value in (("prior", self.prior), ("attribute_prior", self.attribute_prior)):
             if not (isinstance(value, int | float | np.number) and 0.0 < value < math.inf):
                 raise InvalidInput(
-                    self.owner, name, "a finite number > 0", repr(value), "Without a prior no best utility exists; use 1.0."
+                    self.owner,
+                    name,
+                    "a finite number > 0",
+                    repr(value),
+                    "Without a prior no best utility exists; use 1.0.",
                 )
         if not isinstance(self.seed, int | np.integer):
             raise InvalidInput(self.owner, "seed", "an integer", repr(self.seed), "Use 0.")
@@ -143,9 +147,9 @@ def fuse(
 
 
 @overload
-def utilities(scores: ArrayLike, *, attributes: None = None, **options: object) -> np.ndarray: ...
+def utilities(scores: ArrayLike, *, attributes: None = None, **options: Any) -> np.ndarray: ...
 @overload
-def utilities(scores: ArrayLike, *, attributes: ArrayLike, **options: object) -> Utilities: ...
+def utilities(scores: ArrayLike, *, attributes: ArrayLike, **options: Any) -> Utilities: ...
 def utilities(
     scores: ArrayLike,
     *,
@@ -211,16 +215,14 @@ def run(options: Options, batch: Batch, attributes: ArrayLike | None) -> Fusion:
     if not small or values_MK is not u_MK or options.span == "unit":
         values_MK = values_MK.copy() if options.span == "unit" else values_MK
         kernels.combine(values_MK, batch.starts, weights, options.span == "unit", fused_M, ranking_M, signal_N)
-    return Fusion(
-        batch, weights, margins, u_MK, values_MK, fused_M, ranking_M, signal_N, gamma, kept, mean_MD
-    )
+    return Fusion(batch, weights, margins, u_MK, values_MK, fused_M, ranking_M, signal_N, gamma, kept, mean_MD)
 
 
 @cache
 def _engine() -> tuple[Any, Any]:
     """numba is loaded by the first fit, not by `import rubrank`."""
-    from rubrank.models import kernels  # noqa: PLC0415
-    from rubrank.models.shapes import shape_table  # noqa: PLC0415
+    from rubrank.models import kernels
+    from rubrank.models.shapes import shape_table
 
     return kernels, shape_table
 
@@ -234,8 +236,8 @@ def _adjust(
     u_MK: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Fit again with attributes (u_MK is overwritten); returns what reaches the reward, γ, kept shares and mean z."""
-    from rubrank.models.adjusted import Observed, fit_adjusted  # noqa: PLC0415
-    from rubrank.models.fit import add_kept, mean_contrasts  # noqa: PLC0415
+    from rubrank.models.adjusted import Observed, fit_adjusted
+    from rubrank.models.fit import add_kept, mean_contrasts
 
     attributes_DM = np.ascontiguousarray(attributes_MD.T)
     observed = Observed(

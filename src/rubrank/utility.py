@@ -81,9 +81,11 @@ def find_model(name: str | UtilityModel) -> UtilityModel:
     if not isinstance(name, str):
         if isinstance(name, UtilityModel):
             return name
-        raise InvalidInput("find_model", "model", "a name or a utility model", repr(name), "Pass model='bradley-terry'.")
+        raise InvalidInput(
+            "find_model", "model", "a name or a utility model", repr(name), "Pass model='bradley-terry'."
+        )
     if name not in _MODELS:
-        import rubrank.models  # noqa: F401, PLC0415 - registers the built-in models, only when a fit needs them
+        import rubrank.models  # noqa: F401 - registers the built-in models, only when a fit needs them
 
         if name not in _MODELS:
             raise UnknownName.of("find_model", "model", name, _MODELS)

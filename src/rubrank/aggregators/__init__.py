@@ -1,0 +1,1 @@
+"""The aggregation rules: score table → one number for each rollout. One file a rule."""

@@ -149,9 +149,7 @@ def _fit_pooled(
     gamma_NKD[:] = gamma_KD
 
 
-def _pooled_by_newton(
-    model: LinkModel, observed: Observed, groups: np.ndarray, k: int, u_MK: np.ndarray
-) -> np.ndarray:
+def _pooled_by_newton(model: LinkModel, observed: Observed, groups: np.ndarray, k: int, u_MK: np.ndarray) -> np.ndarray:
     """One criterion over all groups that it says something about; smaller groups are padded with nobody."""
     n = int(observed.sizes[groups].max())
     wins = np.zeros((len(groups), n, n))

@@ -9,8 +9,8 @@ starting from the utilities without attributes (γ = 0), by Newton's method. A *
 of LANES jobs from groups of one size, a job in each lane, is fitted by one stream of vector instructions. A lane that
 has converged is frozen, so what a job gets never depends on its neighbours.
 
-Full steps are not checked against the objective here (that would cost a logarithm a pair). They converge from this start
-in practice; a lane where they do not is handed to `newton.py`, which halves steps. `tests/models/test_fit.py` forces it.
+Full steps are not checked against the objective here (that would cost a logarithm a pair). They converge from this
+start in practice; a job where they do not is handed to `newton.py`, which halves steps (`tests/models/test_fit.py`).
 
 Letters: n rollouts of a group, P = n(n−1)/2 pairs with p = j(j−1)/2 + i for i < j, D attributes, m = n + D unknowns.
 A "row" of a working array is one vector of LANES numbers; triangular matrices are packed row by row.
@@ -116,7 +116,9 @@ def _outcomes(scores_MK: Any, first: int, n: int, lane: int, k: int, margin: flo
 
 
 @jit
-def _residuals(n: int, D: int, z: Any, target: Any, compared: Any, u: Any, gamma: Any, residual: Any, weight: Any) -> None:
+def _residuals(
+    n: int, D: int, z: Any, target: Any, compared: Any, u: Any, gamma: Any, residual: Any, weight: Any
+) -> None:
     """o − σ(η) and σ(η)σ(−η) of every pair; 0 where the pair was not compared."""
     one = splat(1.0)
     pairs = n * (n - 1) // 2
@@ -185,7 +187,7 @@ def _hessian(n: int, D: int, z: Any, weight: Any, weighted: Any, prior: float, a
 
 @jit
 def _products(d: int, pairs: int, z: Any, weighted: Any, h: Any, at: int) -> None:
-    """h[at + e] = Σ_p weighted_p z_ep for e ≤ d; four sums at a time hide each other's latency, the last may repeat d."""
+    """h[at + e] = Σ_p weighted_p z_ep, e ≤ d; four sums at a time hide each other's latency, the last may repeat d."""
     for e in range(0, d + 1, 4):
         e1, e2, e3 = min(e + 1, d), min(e + 2, d), min(e + 3, d)
         s0, s1, s2, s3 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
@@ -313,7 +315,16 @@ def _gather(
 
 @jit
 def _fit_block(
-    n: int, D: int, z: Any, target: Any, compared: Any, u: Any, gamma: Any, work: Any, prior: float, attribute_prior: float
+    n: int,
+    D: int,
+    z: Any,
+    target: Any,
+    compared: Any,
+    u: Any,
+    gamma: Any,
+    work: Any,
+    prior: float,
+    attribute_prior: float,
 ) -> Any:
     """Newton on one block; returns 1 in the lanes that did not converge."""
     residual, weight, weighted, h, g = work

@@ -1,10 +1,10 @@
 """From scores to utilities without a solver in the loop.
 
 Four rollouts scored 3, 1, 3, 2 on one criterion beat 2, 0, 2 and 1 others. Those counts are their positions in the
-sorted order, the set {0, 1, 2} of distinct counts says where a new level starts (the *shape* of the weak order), and the
-utilities of that shape are in a table: count, look up, done. Groups of up to `SMALL` rollouts without tie margins take
-that way (`rank_small`); larger ones, and those with margins, are sorted (`pack`, NumPy's sort, `place`) and found in a
-hash table of the shapes seen so far.
+sorted order, the set {0, 1, 2} of distinct counts says where a new level starts (the *shape* of the weak order), and
+the utilities of that shape are in a table: count, look up, done. Groups of up to `SMALL` rollouts without tie margins
+take that way (`rank_small`); larger ones, and those with margins, are sorted (`pack`, NumPy's sort, `place`) and found
+in a hash table of the shapes seen so far.
 
 Letters: M rollouts of N groups, K criteria; group g holds rows starts[g] .. starts[g + 1] of scores_MK.
 
@@ -66,9 +66,7 @@ def _unit_span(u_MK: Any, first: int, last: int) -> None:
 
 
 @jit
-def combine(
-    u_MK: Any, starts: Any, weights: Any, unit_span: bool, fused_M: Any, ranking_M: Any, signal_N: Any
-) -> None:
+def combine(u_MK: Any, starts: Any, weights: Any, unit_span: bool, fused_M: Any, ranking_M: Any, signal_N: Any) -> None:
     """u = Σ w u_k, then min-max in each group; `weights` has one row, or one for each group."""
     per_group = weights.shape[0] > 1
     for g in range(starts.shape[0] - 1):
@@ -83,7 +81,7 @@ def combine(
         signal_N[g] = _stretch(u_MK, starts[g], starts[g + 1], weight_K, fused_M, ranking_M)
 
 
-# ------------------------------------------------------------------------------------------ small groups: count, look up
+# ---------------------------------------------------------------------------------------- small groups: count, look up
 
 
 @jit
@@ -162,7 +160,7 @@ def rank_small(
 ) -> int:
     """Utilities, fused utility and ranking of groups of at most SMALL rollouts, without margins.
 
-    `table[base[n] + (shape >> 1) * (n + 1) + beaten]` is the utility of a rollout that beats `beaten` of the n - 1 others.
+    `table[base[n] + (shape >> 1) * (n + 1) + beaten]` is the utility of a rollout that beats `beaten` of n - 1 others.
     """
     K = scores_MK.shape[1]
     N = starts.shape[0] - 1
@@ -205,7 +203,7 @@ def rank_small(
     return OK
 
 
-# ----------------------------------------------------------------------------- any group: sort, then find or add the shape
+# ------------------------------------------------------------------------ any group: sort, then find or add the shape
 
 
 @jit

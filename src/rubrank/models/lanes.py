@@ -23,9 +23,12 @@ from typing import Any
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, overload, register_model
+from numba.extending import intrinsic as _typed_intrinsic
+from numba.extending import models, overload, register_model
 
 LANES = 8
+
+intrinsic: Any = _typed_intrinsic  # a call has other parameters than the definition, which no type checker can know
 
 _DOUBLE = ir.DoubleType()
 _INT64 = ir.IntType(64)
@@ -106,7 +109,7 @@ def _define(symbol: Any, instruction: str) -> None:
     function = _arithmetic(instruction)
 
     @overload(symbol)
-    def _operator(a, b):  # noqa: ANN202 - numba compares the signatures, annotations included
+    def _operator(a, b):
         if isinstance(a, Lanes) and isinstance(b, Lanes):
             return lambda a, b: function(a, b)
         return None

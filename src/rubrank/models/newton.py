@@ -3,8 +3,7 @@
     maximise  Σ_ij wins_ij · log F(u_i − u_j + γ·z_ij)  −  ½ Σ_i ridge_i u_i²  −  ½ β Σ_d γ_d²
 
 Every model with a link function F is fitted here: once for each shape of ordering, and with attributes wherever the
-compiled fit of `fit.py` does not apply (another link, very large groups, a start from which full steps do not converge).
-Steps that do not improve the objective are halved, so it cannot diverge: the objective is strictly concave.
+compiled fit of `fit.py` does not apply (another link, very large groups, full steps that did not converge). Steps that do not improve the objective are halved, so it cannot diverge: the objective is strictly concave.
 
 Letters: B problems side by side, n rollouts each, D attributes. The contrasts z_ij are antisymmetric in i and j.
 """
@@ -57,6 +56,7 @@ class Problem:
         u = np.zeros_like(self.ridge_Bn) if start_Bn is None else start_Bn.copy()
         gamma = np.zeros((1 if self.pooled else len(u), self.z_BnnD.shape[-1]))
         value = self.objective(u, gamma)
+        moved = np.full(1, np.inf)
         for _ in range(_ITERATIONS):
             step_u, step_gamma = self.newton_step(u, gamma)
             u, gamma, value, moved = self._halve(u, gamma, step_u, step_gamma, value)
@@ -116,6 +116,7 @@ class Problem:
         """Take the step, halved (problem by problem) until it does not make things worse."""
         size = np.ones(len(value))
         slack = 1e-13 * (1.0 + np.abs(value))  # rounding of the objective itself
+        new_u, new_gamma, new_value = u, gamma, value
         for _ in range(_HALVINGS):
             new_u, new_gamma = u + size[:, None] * step_u, gamma + size[:, None] * step_gamma
             new_value = self.objective(new_u, new_gamma)

@@ -1,8 +1,8 @@
 """The memory of solved orderings.
 
 Without attributes the utilities depend on the *shape* of the ordering only: with eight rollouts and no margin there are
-128 shapes, whatever the scores are. Each shape is solved once for a model and a prior, and remembered for as long as the
-process lives: small groups in a table that is indexed by the shape, all others in a hash table. Both are bounded.
+128 shapes, whatever the scores are. Each shape is solved once for a model and a prior, and remembered for as long as
+the process lives: small groups in a table indexed by the shape, all others in a hash table. Both are bounded.
 """
 
 from __future__ import annotations
@@ -99,7 +99,13 @@ class ShapeTable:
         return kernels.OK
 
     def _place_some(
-        self, scores_MK: np.ndarray, starts: np.ndarray, groups: np.ndarray, n: int, margins: np.ndarray, u_MK: np.ndarray
+        self,
+        scores_MK: np.ndarray,
+        starts: np.ndarray,
+        groups: np.ndarray,
+        n: int,
+        margins: np.ndarray,
+        u_MK: np.ndarray,
     ) -> int:
         width = n if n <= kernels.RUN else -(-n // kernels.RUN) * kernels.RUN
         keys = np.empty((len(groups) * scores_MK.shape[1], width), np.uint64)
@@ -188,9 +194,10 @@ def shape_table(model: UtilityModel, prior: float) -> ShapeTable:
 
 def _after_fork() -> None:
     """A forked child starts with fresh tables: another thread of the parent may have held a lock just then."""
-    global _tables_lock  # noqa: PLW0603
+    global _tables_lock
     _tables_lock = threading.Lock()
     _tables.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)

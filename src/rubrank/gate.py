@@ -1,0 +1,154 @@
+"""Non-negotiable quality: what no other criterion can make up for.
+
+    reward = 0                    if a global-quality criterion is below its maximum      (hard gate)
+    reward = factor · reward      otherwise                                               (soft gate)
+    factor = 1                    if the mean of the low-quality criteria reaches the threshold
+           = floor + (1 − floor) · softgate(mean)      below it; softgate rises from 0 at 0 to 1 at the threshold
+
+    >>> from rubrank import Gate
+    >>> gate = Gate(global_quality=["NotEmpty"], low_quality=["NoTemplate", "NoRepeats"])
+    >>> gate([0.9, 0.9, 0.9], [[1, 1, 1], [1, 0, 1], [0, 1, 1]], ["NotEmpty", "NoTemplate", "NoRepeats"]).reward
+    array([0.9  , 0.675, 0.   ])
+
+It works after any rule whose rewards are not negative: what a "+" after a rule's name means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rubrank.errors import InvalidInput, UnknownName
+
+Shape: TypeAlias = Literal["linear", "smoothstep"]
+Missing: TypeAlias = Literal["pass", "fail"]
+
+
+@dataclass(frozen=True, eq=False)
+class Gated:
+    """What a gate did; arrays have the shape of the rewards."""
+
+    reward: np.ndarray
+    passed: np.ndarray
+    """False where a global-quality criterion stopped the rollout."""
+    factor: np.ndarray
+    """ρ of the soft gate; 1 where nothing was found."""
+    low_quality: np.ndarray
+    """Mean of the low-quality criteria (1 = clean); NaN where none was scored."""
+    stopped_by: np.ndarray
+    """(…, number of global-quality criteria): which of them stopped the rollout."""
+    missing: np.ndarray
+    """How many of the gate's scores were missing."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A hard gate on global quality and a soft one on low quality.
+
+    global_quality, low_quality: names of criteria, or column numbers. Low-quality scores lie in [0, 1], 1 = clean.
+    threshold: mean of the low-quality scores from which nothing is taken away. 1: any defect counts.
+    floor: the factor at a mean of 0.
+    shape: "linear" or "smoothstep", between 0 and the threshold.
+    missing: "pass": a score that is missing does not gate; "fail": it counts as the worst.
+    maximum: the score that a global-quality criterion must reach; one number, or by name.
+    """
+
+    global_quality: Sequence[str | int] = ()
+    low_quality: Sequence[str | int] = ()
+    threshold: float = 1.0
+    floor: float = 0.5
+    shape: Shape = "linear"
+    missing: Missing = "pass"
+    maximum: float | Mapping[str | int, float] = field(default=1.0)
+
+    def __post_init__(self) -> None:
+        for name in ("global_quality", "low_quality"):
+            if isinstance(getattr(self, name), str):
+                raise InvalidInput("Gate", name, "a list of criteria", repr(getattr(self, name)), "Put it in [ ].")
+        if not 0.0 < self.threshold <= 1.0:
+            raise InvalidInput("Gate", "threshold", "in (0, 1]", repr(self.threshold), "1 makes every defect count.")
+        if not 0.0 <= self.floor <= 1.0:
+            raise InvalidInput("Gate", "floor", "in [0, 1]", repr(self.floor), "0.5 halves the reward of the worst.")
+        if self.shape not in get_args(Shape):
+            raise UnknownName.of("Gate", "shape", self.shape, get_args(Shape))
+        if self.missing not in get_args(Missing):
+            raise UnknownName.of("Gate", "missing", self.missing, get_args(Missing))
+
+    def __call__(self, rewards: ArrayLike, scores: ArrayLike, criteria: Sequence[str] | None = None) -> Gated:
+        """Gate rewards (…) by scores (…, K) whose columns are `criteria` (not needed if the gate uses numbers)."""
+        reward, score = np.asarray(rewards, dtype=float), np.asarray(scores, dtype=float)
+        self._check_rewards(reward, score)
+        hard = score[..., self.columns(self.global_quality, score.shape[-1], criteria)]
+        soft = score[..., self.columns(self.low_quality, score.shape[-1], criteria)]
+        self._check_low_quality(soft, criteria)
+        stopped_by = self._stopped(hard)
+        low = self._low_mean(soft)
+        factor = self._factor(low)
+        passed = np.asarray(~stopped_by.any(-1))
+        missing = np.isnan(hard).sum(-1) + np.isnan(soft).sum(-1)
+        return Gated(np.where(passed, factor * reward, 0.0), passed, factor, low, stopped_by, missing)
+
+    def columns(self, wanted: Sequence[str | int], K: int, criteria: Sequence[str] | None) -> list[int]:
+        """Column numbers of criteria given by name or number."""
+        names = {name: k for k, name in enumerate(criteria or ())}
+        found = []
+        for name in wanted:
+            if isinstance(name, str) and name not in names:
+                raise UnknownName.of("Gate", "criterion", name, names)
+            k = names[name] if isinstance(name, str) else int(name)
+            if not 0 <= k < K:
+                raise InvalidInput("Gate", "criterion", f"a column from 0 to {K - 1}", str(k), "Check its number.")
+            found.append(k)
+        return found
+
+    def _stopped(self, hard: np.ndarray) -> np.ndarray:
+        limit = self.maximum
+        if isinstance(limit, Mapping):
+            limit = np.array([limit.get(name, 1.0) for name in self.global_quality])
+        below = hard < limit
+        return below | np.isnan(hard) if self.missing == "fail" else below
+
+    def _low_mean(self, soft: np.ndarray) -> np.ndarray:
+        if self.missing == "fail":
+            soft = np.nan_to_num(soft, nan=0.0)
+        seen = (~np.isnan(soft)).sum(-1)
+        return np.where(seen > 0, np.nan_to_num(soft, nan=0.0).sum(-1) / np.maximum(seen, 1), np.nan)
+
+    def _factor(self, low: np.ndarray) -> np.ndarray:
+        t = np.clip(np.nan_to_num(low, nan=1.0) / self.threshold, 0.0, 1.0)
+        gate = t if self.shape == "linear" else t * t * (3.0 - 2.0 * t)
+        return np.where(t >= 1.0, 1.0, self.floor + (1.0 - self.floor) * gate)
+
+    def _check_rewards(self, reward: np.ndarray, score: np.ndarray) -> None:
+        if score.shape[:-1] != reward.shape or score.ndim == 0:
+            raise InvalidInput(
+                "Gate",
+                "scores",
+                f"of shape {reward.shape} with the criteria last",
+                f"shape {score.shape}",
+                "Check them.",
+            )
+        if (reward < 0.0).any():
+            raise InvalidInput(
+                "Gate",
+                "rewards",
+                "≥ 0: a factor would shrink a negative reward towards the good ones",
+                f"{reward.min():g}",
+                "Stretch them to [0, 1] within the group first.",
+            )
+
+    def _check_low_quality(self, soft: np.ndarray, criteria: Sequence[str] | None) -> None:
+        wrong = (soft < 0.0) | (soft > 1.0)
+        if wrong.any():
+            at = tuple(np.argwhere(wrong)[0])
+            raise InvalidInput(
+                "Gate",
+                f"low-quality criterion {self.low_quality[at[-1]]!r}",
+                "in [0, 1], 1 = clean",
+                f"{soft[at]:g}",
+                "Scale it, or flip it if it reports badness.",
+            )
