@@ -82,7 +82,7 @@ def flatten_texts(owner: str, texts: Texts) -> tuple[list[str], tuple[int, ...]]
 def flatten_optional(owner: str, parameter: str, texts: Iterable[Any]) -> tuple[list[str | None], tuple[int, ...]]:
     """Like `flatten_texts`, for a parameter whose entries may be None."""
     level = _entries(owner, parameter, texts)
-    shape = (len(level),)
+    shape: tuple[int, ...] = (len(level),)
     while not all(isinstance(entry, str | None) for entry in level):
         level, width = _flatten_once(owner, parameter, level, shape)
         shape = (*shape, width)

@@ -223,8 +223,7 @@ def _labels(owner: str, groups: Any, length: int, what: str) -> Any:
 
 def _no_duplicates(owner: str, labels: tuple[Hashable, ...]) -> None:
     if len(set(labels)) < len(labels):
-        seen: set[Hashable] = set()
-        twice = next(label for label in labels if label in seen or seen.add(label))
+        twice = next(label for i, label in enumerate(labels) if label in labels[:i])
         raise InvalidInput(
             owner,
             "groups",

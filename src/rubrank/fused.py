@@ -68,7 +68,7 @@ class FusedGroup:
     @property
     def constant(self) -> np.ndarray:
         """(K,): criteria that tell nobody apart."""
-        return ~self.utilities.any(0)
+        return np.asarray(~self.utilities.any(0))
 
     @property
     def effective_weights(self) -> np.ndarray:

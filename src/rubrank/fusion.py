@@ -147,9 +147,33 @@ def fuse(
 
 
 @overload
-def utilities(scores: ArrayLike, *, attributes: None = None, **options: Any) -> np.ndarray: ...
+def utilities(
+    scores: ArrayLike,
+    *,
+    margins: PerCriterion = ...,
+    groups: Groups = ...,
+    attributes: None = ...,
+    pool: Pool = ...,
+    prior: float = ...,
+    attribute_prior: float = ...,
+    model: str | UtilityModel = ...,
+    directions: Directions = ...,
+    criteria: Sequence[str] | None = ...,
+) -> np.ndarray: ...
 @overload
-def utilities(scores: ArrayLike, *, attributes: ArrayLike, **options: Any) -> Utilities: ...
+def utilities(
+    scores: ArrayLike,
+    *,
+    margins: PerCriterion = ...,
+    groups: Groups = ...,
+    attributes: ArrayLike,
+    pool: Pool = ...,
+    prior: float = ...,
+    attribute_prior: float = ...,
+    model: str | UtilityModel = ...,
+    directions: Directions = ...,
+    criteria: Sequence[str] | None = ...,
+) -> Utilities: ...
 def utilities(
     scores: ArrayLike,
     *,

@@ -106,10 +106,9 @@ class Gate:
         return found
 
     def _stopped(self, hard: np.ndarray) -> np.ndarray:
-        limit = self.maximum
-        if isinstance(limit, Mapping):
-            limit = np.array([limit.get(name, 1.0) for name in self.global_quality])
-        below = hard < limit
+        given = self.maximum
+        limit = [given.get(name, 1.0) for name in self.global_quality] if isinstance(given, Mapping) else given
+        below = hard < np.asarray(limit)
         return below | np.isnan(hard) if self.missing == "fail" else below
 
     def _low_mean(self, soft: np.ndarray) -> np.ndarray:

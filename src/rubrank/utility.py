@@ -10,8 +10,7 @@ A utility model turns that into one number for each rollout, larger for better, 
 
     fit(wins, ridge) -> utilities         wins (..., n, n), ridge (..., n)  ->  (..., n)
 
-`ridge` is the precision of the normal prior on each utility (α in docs/method.md). A row may stand for several rollouts
-that nobody can tell apart: its wins and its ridge are then those of one of them times their number.
+`ridge` is the precision of the normal prior on each utility (α in docs/method.md).
 
 How to add a model: write a class with `name` and `fit` and register it.
 
@@ -22,7 +21,9 @@ How to add a model: write a class with `name` and `fit` and register it.
             return np.sign(wins - wins.swapaxes(-1, -2)).sum(-1) / ridge
 
 Then `fuse(scores, model="copeland")` works everywhere; each shape of ordering is fitted once and remembered. A model
-that also has a `link` (see `LinkModel`) can adjust for attributes.
+that also has a `link` (see `LinkModel`) can adjust for attributes. One that sets `weighted = True` may be given a row
+that stands for several rollouts nobody can tell apart, with wins and ridge multiplied by their number: much smaller
+problems where many tie.
 """
 
 from __future__ import annotations

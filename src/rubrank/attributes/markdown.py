@@ -108,8 +108,8 @@ def markdown_density(texts: Texts, per: Per = "line") -> NDArray[np.float64]:
     else:
         raise UnknownName.of("markdown_density", "per", per, ("line", "100 words"))
     # A text of markers alone has no words: a floor of one line, or one word, keeps its density finite.
-    size = np.maximum(size, 1 if per == "line" else 0.01).reshape(-1, 1)
-    return (_counts(flat) / size).reshape(*shape, len(MARKERS))
+    floor = 1.0 if per == "line" else 0.01
+    return (_counts(flat) / np.maximum(size, floor)[:, None]).reshape(*shape, len(MARKERS))
 
 
 def _count_lines(text: str) -> int:

@@ -14,6 +14,7 @@ class Borda:
     """Half of wins minus losses, over the prior's precision."""
 
     name = "borda"
+    weighted = True
 
     def fit(self, wins: np.ndarray, ridge: np.ndarray) -> np.ndarray:
         """See the module."""

@@ -17,6 +17,7 @@ class BradleyTerry:
     """The logistic model."""
 
     name = "bradley-terry"
+    weighted = True
 
     def link(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """log σ(x), σ(−x), −σ(x)σ(−x)."""

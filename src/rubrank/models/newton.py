@@ -3,7 +3,8 @@
     maximise  Σ_ij wins_ij · log F(u_i − u_j + γ·z_ij)  −  ½ Σ_i ridge_i u_i²  −  ½ β Σ_d γ_d²
 
 Every model with a link function F is fitted here: once for each shape of ordering, and with attributes wherever the
-compiled fit of `fit.py` does not apply (another link, very large groups, full steps that did not converge). Steps that do not improve the objective are halved, so it cannot diverge: the objective is strictly concave.
+compiled fit of `fit.py` does not apply (another link, very large groups, full steps that did not converge). Steps that
+do not improve the objective are halved, so it cannot diverge: the objective is strictly concave.
 
 Letters: B problems side by side, n rollouts each, D attributes. The contrasts z_ij are antisymmetric in i and j.
 """

@@ -68,9 +68,24 @@ class ShapeTable:
 
     def _fit_levels(self, size_Sl: np.ndarray, sign_Sll: np.ndarray) -> np.ndarray:
         """Fit classes of rollouts; size 0 pads, sign says who beats whom."""
+        if not getattr(self.model, "weighted", False):
+            signs = np.broadcast_to(sign_Sll, (len(size_Sl), *sign_Sll.shape[1:]))
+            return np.array([self._fit_singly(size, sign) for size, sign in zip(size_Sl, signs, strict=True)])
         pairs = size_Sl[:, :, None] * size_Sl[:, None, :]
         ridge = self.prior * np.where(size_Sl > 0, size_Sl, 1)
-        u = np.asarray(self.model.fit(pairs * (0.5 + 0.5 * sign_Sll) * _off_diagonal(size_Sl.shape[1]), ridge))
+        return self._fit(pairs * (0.5 + 0.5 * sign_Sll), ridge)
+
+    def _fit_singly(self, size_l: np.ndarray, sign_ll: np.ndarray) -> np.ndarray:
+        """Fit one ordering rollout by rollout, for a model that does not take classes."""
+        level_n = np.repeat(np.arange(len(size_l)), size_l)
+        u_n = self._fit(0.5 + 0.5 * sign_ll[np.ix_(level_n, level_n)], np.full(len(level_n), self.prior))
+        u_l = np.zeros(len(size_l))
+        u_l[level_n[::-1]] = u_n[::-1]  # the first of each class speaks for it
+        return u_l
+
+    def _fit(self, wins: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+        wins[..., np.arange(wins.shape[-1]), np.arange(wins.shape[-1])] = 0.0
+        u = np.asarray(self.model.fit(wins, ridge))
         if u.shape != ridge.shape or not np.isfinite(u).all():
             raise InvalidInput(
                 f"utility model {self.model.name!r}",
@@ -162,10 +177,6 @@ class ShapeTable:
 def _round_up(counts: np.ndarray) -> np.ndarray:
     """To the next power of two from 4 on, so that few batches are needed and little padding is solved."""
     return 1 << np.maximum(2, np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64))
-
-
-def _off_diagonal(n: int) -> np.ndarray:
-    return 1.0 - np.eye(n)
 
 
 def _extended(array: np.ndarray, length: int, fill: float) -> np.ndarray:

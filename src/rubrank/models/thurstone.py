@@ -1,7 +1,6 @@
 """Thurstone (case V): i beats j with probability Φ(u_i − u_j), the normal distribution function.
 
-Utilities come out about 1.6 times smaller than Bradley–Terry's, and lopsided results are punished harder: the normal's
-tails are thinner than the logistic's.
+The normal's tails are thinner than the logistic's, so a surprising result moves the utilities more.
 """
 
 from __future__ import annotations
@@ -48,6 +47,7 @@ class Thurstone:
     """The probit model."""
 
     name = "thurstone"
+    weighted = True
 
     def link(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """log Φ(x), φ/Φ, and the second derivative."""

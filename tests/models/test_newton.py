@@ -1,0 +1,155 @@
+"""Derivatives against finite differences, and the way to the maximum from a bad start."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rubrank.errors import RubrankError, SolverError
+from rubrank.models import BradleyTerry, Thurstone, newton
+from rubrank.models.newton import Problem, maximise
+
+LINKS = pytest.mark.parametrize("link", [BradleyTerry().link, Thurstone().link], ids=["logistic", "probit"])
+POOLED = pytest.mark.parametrize("pooled", [False, True])
+
+
+def a_problem(link, pooled, B=3, n=5, D=2, prior=0.7):
+    rng = np.random.default_rng(B + n + D)
+    z = rng.normal(size=(B, n, n, D))
+    ridge = prior * rng.uniform(0.5, 2.0, (B, n))
+    return Problem(rng.random((B, n, n)) * (1 - np.eye(n)), z - z.swapaxes(1, 2), ridge, 1.3, link, pooled)
+
+
+def a_point(problem, scale=1.0):
+    rng = np.random.default_rng(0)
+    B, n = problem.ridge_Bn.shape
+    return scale * rng.normal(size=(B, n)), scale * rng.normal(
+        size=(1 if problem.pooled else B, problem.z_BnnD.shape[-1])
+    )
+
+
+def derivative(function, x, step=1e-5):
+    """∂function/∂x by central differences, x's axes last."""
+    columns = []
+    for at in np.ndindex(x.shape):
+        move = np.zeros_like(x)
+        move[at] = step
+        columns.append((function(x + move) - function(x - move)) / (2 * step))
+    return np.stack(columns, axis=-1).reshape(*columns[0].shape, *x.shape)
+
+
+@pytest.mark.parametrize("link", [BradleyTerry().link, Thurstone().link], ids=["logistic", "probit"])
+def test_link_derivatives(link):
+    x = np.concatenate([np.linspace(-12, 6, 181), [-37.5, -200.0]])
+    value, slope, curvature = link(x)
+    step = 1e-5
+    np.testing.assert_allclose(slope, (link(x + step)[0] - link(x - step)[0]) / (2 * step), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(curvature, (link(x + step)[1] - link(x - step)[1]) / (2 * step), rtol=1e-6, atol=1e-9)
+    assert np.all(value < 0)
+    assert np.all(slope > 0)
+    assert np.all(curvature < 0)
+
+
+@LINKS
+@POOLED
+def test_gradient(link, pooled):
+    problem = a_problem(link, pooled)
+    u, gamma = a_point(problem)
+    by_u, by_gamma = problem.gradient(u, gamma)
+    np.testing.assert_allclose(by_u, derivative(lambda x: problem.objective(x, gamma).sum(), u), atol=1e-7)
+    np.testing.assert_allclose(by_gamma, derivative(lambda x: problem.objective(u, x).sum(), gamma), atol=1e-7)
+
+
+@LINKS
+@POOLED
+def test_hessian(link, pooled):
+    problem = a_problem(link, pooled)
+    u, gamma = a_point(problem)
+    uu, ug, gg = problem.hessian(u, gamma)
+    by_uu = -derivative(lambda x: problem.gradient(x, gamma)[0], u)
+    by_ug = -derivative(lambda x: problem.gradient(u, x)[0], gamma)
+    by_gg = -derivative(lambda x: problem.gradient(u, x)[1], gamma)
+    prior = problem.attribute_prior * np.eye(gamma.shape[1])
+    for b in range(len(u)):
+        own = 0 if pooled else b
+        np.testing.assert_allclose(uu[b], by_uu[b, :, b], atol=1e-7)
+        np.testing.assert_allclose(ug[b], by_ug[b, :, own], atol=1e-7)
+        if not pooled:
+            np.testing.assert_allclose(gg[b] + prior, by_gg[b, :, b], atol=1e-7)
+    if pooled:
+        np.testing.assert_allclose(gg.sum(0) + prior, by_gg[0, :, 0], atol=1e-7)
+
+
+@LINKS
+@POOLED
+def test_newton_step_solves_the_full_system(link, pooled):
+    """The Schur complement against one dense solve with all unknowns side by side."""
+    problem = a_problem(link, pooled)
+    u, gamma = a_point(problem)
+    step_u, step_gamma = problem.newton_step(u, gamma)
+    x = np.concatenate([u.ravel(), gamma.ravel()])
+
+    def gradient(x):
+        by_u, by_gamma = problem.gradient(x[: u.size].reshape(u.shape), x[u.size :].reshape(gamma.shape))
+        return np.concatenate([by_u.ravel(), by_gamma.ravel()])
+
+    expected = np.linalg.solve(-derivative(gradient, x), gradient(x))
+    np.testing.assert_allclose(np.concatenate([step_u.ravel(), step_gamma.ravel()]), expected, atol=1e-6)
+
+
+@LINKS
+@POOLED
+def test_the_gradient_vanishes_at_the_solution(link, pooled):
+    problem = a_problem(link, pooled)
+    by_u, by_gamma = problem.gradient(*problem.solve())
+    np.testing.assert_allclose(by_u, 0.0, atol=1e-12)
+    np.testing.assert_allclose(by_gamma, 0.0, atol=1e-12)
+
+
+@LINKS
+@POOLED
+def test_steps_are_halved_from_a_bad_start(link, pooled):
+    problem = a_problem(link, pooled, prior=0.01)
+    far, gamma = a_point(problem, scale=4.0)
+    gamma[:] = 0.0
+    step_u, step_gamma = problem.newton_step(far, gamma)
+    full = problem.objective(far + step_u, gamma + step_gamma)
+    assert (full < problem.objective(far, gamma)).any(), "the start is not bad enough to need halving"
+    for found, expected in zip(problem.solve(far), problem.solve(), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_no_maximum_in_time_is_an_error(monkeypatch):
+    monkeypatch.setattr(newton, "_ITERATIONS", 2)
+    with pytest.raises(SolverError, match="no maximum after 2 Newton steps") as raised:
+        a_problem(BradleyTerry().link, pooled=False).solve()
+    assert isinstance(raised.value, RubrankError)
+    assert isinstance(raised.value, ArithmeticError)
+
+
+def test_a_link_that_is_no_likelihood_is_an_error_not_a_guess():
+    """A slope without end: the objective is unbounded, and no step is ever small."""
+
+    def runaway(x):
+        return np.exp(x), np.exp(x), -np.ones_like(x)
+
+    wins = np.array([[[0.0, 1.0], [0.0, 0.0]]])
+    with np.errstate(all="ignore"), pytest.raises(ArithmeticError):
+        maximise(wins, np.full((1, 2), 1e-3), runaway)
+
+
+def test_large_batches_are_cut_into_pieces(monkeypatch):
+    problem = a_problem(BradleyTerry().link, pooled=False, B=7)
+    whole = maximise(problem.wins_Bnn, problem.ridge_Bn, problem.link)
+    monkeypatch.setattr(newton, "_CELLS", 60)
+    np.testing.assert_allclose(maximise(problem.wins_Bnn, problem.ridge_Bn, problem.link), whole, atol=1e-12)
+
+
+@LINKS
+def test_a_class_stands_for_its_members(link):
+    """Three rollouts that tie among themselves = one row with three times the wins and the ridge."""
+    wins = np.array([[0, 0.5, 0.5, 1], [0.5, 0, 0.5, 1], [0.5, 0.5, 0, 1], [0, 0, 0, 0]])
+    merged = np.array([[0, 3.0], [0, 0]])
+    apart = maximise(wins, np.full(4, 0.8), link)
+    together = maximise(merged, np.array([2.4, 0.8]), link)
+    np.testing.assert_allclose(apart, together[[0, 0, 0, 1]], atol=1e-12)

@@ -1,0 +1,246 @@
+"""The memory of solved orderings: growth, limits, users' models, and scores that are hard to sort."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from rubrank import InvalidInput, fuse, register_model, utilities
+from rubrank.models import BradleyTerry, shapes
+from rubrank.models.shapes import ShapeTable
+from rubrank.utility import _MODELS, UtilityModel, find_model, model_names
+
+
+def borda(scores):
+    """wins − losses over two, from ranks: what model="borda" must say, by another way; NaN is compared with nobody."""
+    expected = np.zeros_like(scores)
+    for k in range(scores.shape[1]):
+        present = ~np.isnan(scores[:, k])
+        ranks = rankdata(scores[present, k])
+        expected[present, k] = ranks - (present.sum() + 1) / 2
+    return expected
+
+
+@pytest.fixture
+def fresh_tables():
+    shapes._tables.clear()
+    yield shapes._tables
+    shapes._tables.clear()
+
+
+# -------------------------------------------------------------------------------------------------- growth and limits
+
+
+def test_many_shapes_in_one_call(fresh_tables):
+    """Far more shapes and classes than the table starts with, all new at once; then all known."""
+    scores = np.random.default_rng(0).integers(0, 12, (20, 4000)).astype(float)
+    first = utilities(scores, model="borda")
+    table = shapes.shape_table(find_model("borda"), 1.0)
+    assert table.used[0] > 1 << 11
+    assert table.used[1] > 1 << 14
+    np.testing.assert_allclose(first, borda(scores))
+    seen = int(table.used[0])
+    assert np.array_equal(utilities(scores, model="borda"), first)
+    assert table.used[0] == seen
+
+
+def test_shapes_keep_their_values_while_the_table_grows(fresh_tables):
+    rng = np.random.default_rng(1)
+    early = rng.integers(0, 4, (15, 30)).astype(float)
+    before = utilities(early)
+    utilities(rng.integers(0, 14, (15, 3000)).astype(float))
+    assert np.array_equal(utilities(early), before)
+
+
+def test_a_full_table_starts_afresh(fresh_tables, monkeypatch):
+    monkeypatch.setattr(shapes, "_MOST_CLASSES", 100)
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        scores = rng.integers(0, 9, (16, 40)).astype(float)
+        np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores))
+    table = shapes.shape_table(find_model("borda"), 1.0)
+    assert table.used[1] <= 40 * 16
+
+
+def test_more_scores_than_are_sorted_at_a_time(fresh_tables, monkeypatch):
+    scores = np.random.default_rng(3).integers(0, 5, (30, 14, 3)).astype(float)
+    expected = utilities(scores)
+    monkeypatch.setattr(shapes, "_CELLS", 100)
+    assert np.array_equal(utilities(scores), expected)
+
+
+def test_many_priors(fresh_tables):
+    """A sweep over priors forgets the oldest tables and gets the same numbers when it comes back."""
+    scores = np.random.default_rng(4).normal(size=(5, 2))
+    priors = np.linspace(0.1, 4.0, 3 * shapes._TABLES)
+    first = [utilities(scores, prior=prior) for prior in priors]
+    assert len(fresh_tables) == shapes._TABLES
+    for prior, expected in zip(priors, first, strict=True):
+        assert np.array_equal(utilities(scores, prior=prior), expected)
+    spans = [np.ptp(u) for u in first]
+    assert np.all(np.diff(spans) < 0)
+
+
+def test_the_latest_prior_is_kept(fresh_tables):
+    scores = [[1.0], [2.0]]
+    utilities(scores, prior=1.0)
+    kept = shapes.shape_table(find_model("bradley-terry"), 1.0)
+    for prior in np.linspace(2.0, 3.0, shapes._TABLES - 1):
+        utilities(scores, prior=prior)
+    utilities(scores, prior=1.0)
+    utilities(scores, prior=9.0)
+    assert shapes.shape_table(find_model("bradley-terry"), 1.0) is kept
+
+
+def test_small_table_is_the_sorting_table():
+    """The two ways of solving a shape agree to rounding, for all weak orders of up to nine rollouts."""
+    for n in range(1, 10):
+        bits = (np.arange(1 << (n - 1))[:, None] >> np.arange(n - 1)) & 1
+        scores = np.concatenate([np.zeros((1, len(bits))), bits.T.cumsum(0)]).astype(float)
+        np.testing.assert_allclose(utilities(scores, margins=0.5), utilities(scores), rtol=0, atol=1e-12)
+
+
+# --------------------------------------------------------------------------------------------------------- users' models
+
+
+@pytest.fixture
+def registry():
+    """What a test registers is gone after it."""
+    before = dict(_MODELS)
+    yield
+    _MODELS.clear()
+    _MODELS.update(before)
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_users_model():
+    """The example at the top of utility.py, small and large groups."""
+
+    @register_model
+    class Copeland:
+        name = "copeland"
+
+        def fit(self, wins, ridge):
+            return np.sign(wins - wins.swapaxes(-1, -2)).sum(-1) / ridge
+
+    assert isinstance(find_model("copeland"), UtilityModel)
+    assert "copeland" in model_names()
+    scores = np.array([[1.0, 5.0], [2.0, 3.0], [3.0, 4.0]])
+    assert utilities(scores, model="copeland").tolist() == [[-2, 2], [0, -2], [2, 0]]
+    assert np.array_equal(fuse(scores, model="copeland", weights=[3, 1]), [0.0, 1.0 / 3.0, 1.0])
+    distinct = np.random.default_rng(0).permutation(20).astype(float)[:, None]
+    np.testing.assert_allclose(utilities(distinct, model="copeland"), 2 * distinct - 19)
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_new_model_of_the_same_name_replaces_the_old():
+    class Constant:
+        name = "mine"
+
+        def __init__(self, sign):
+            self.sign = sign
+
+        def fit(self, wins, ridge):
+            return self.sign * (wins.sum(-1) - wins.sum(-2)) / ridge
+
+    register_model(Constant(1))
+    up = fuse([[1.0], [2.0]], model="mine")
+    register_model(Constant(-1))
+    assert np.array_equal(fuse([[1.0], [2.0]], model="mine"), 1 - up)
+    assert np.array_equal(fuse([[1.0], [2.0]], model=Constant(1)), up)
+
+
+@pytest.mark.parametrize("G", [3, 20])
+@pytest.mark.parametrize(
+    ("answer", "got"),
+    [
+        (lambda wins, ridge: ridge[..., :1], "shape"),
+        (lambda wins, ridge: ridge.sum(), r"shape \(\)"),
+        (lambda wins, ridge: ridge * np.nan, "NaN or infinity"),
+        (lambda wins, ridge: ridge * np.inf, "NaN or infinity"),
+    ],
+)
+def test_a_model_with_a_wrong_answer(answer, got, G):
+    class Wrong:
+        name = "wrong"
+
+        def fit(self, wins, ridge):
+            return answer(wins, ridge)
+
+    model = Wrong()
+    scores = np.arange(2.0 * G).reshape(G, 2)
+    for _ in range(2):  # the second time it must not find half-solved shapes
+        with pytest.raises(InvalidInput, match=got) as raised:
+            fuse(scores, model=model)
+        assert raised.value.owner == "utility model 'wrong'"
+        assert raised.value.parameter == "fit(wins, ridge)"
+
+
+@pytest.mark.parametrize("model", [object(), type("NoFit", (), {"name": "x"}), type("NoName", (), {"fit": print})])
+def test_what_is_not_a_model_is_not_registered(model):
+    with pytest.raises(InvalidInput, match="register_model: model must be an object with `name` and `fit"):
+        register_model(model)
+
+
+# ----------------------------------------------------------------------------------------------------- hard to sort
+
+
+@pytest.mark.parametrize("G", [13, 31, 32, 33, 64, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 600])
+def test_group_sizes_around_the_runs(G):
+    """Sorted in runs of 256 and merged; with ties and missing scores."""
+    rng = np.random.default_rng(G)
+    scores = np.column_stack([rng.normal(size=G), rng.integers(0, 7, G), rng.permutation(G), np.full(G, 2.0)])
+    scores[rng.random(scores.shape) < 0.1] = np.nan
+    np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores), atol=1e-9)
+
+
+@pytest.mark.parametrize("G", [13, 300, 2000])
+@pytest.mark.parametrize("base", [1.0, -1.0, 1e-310, -1e300])
+def test_scores_that_differ_in_the_last_bits(G, base):
+    """The sort keys give up low bits for the rollout's number; the order among such neighbours is set right after."""
+    rng = np.random.default_rng(G)
+    bits = np.float64(base).view(np.int64) + np.arange(G)
+    steps = bits.view(np.float64)
+    assert len(np.unique(steps)) == G
+    few = steps[rng.integers(0, 5, G)]
+    scores = np.column_stack([rng.permutation(steps), few, steps[::-1], steps])
+    assert np.array_equal(utilities(scores, model="borda"), borda(scores))
+
+
+def test_neighbouring_scores_in_a_fitted_model():
+    """2,000 rollouts at 1 + i·eps, shuffled: the order decides, as for any other 2,000 distinct scores."""
+    order = np.random.default_rng(0).permutation(2000)
+    close = 1.0 + order * np.finfo(float).eps
+    rewards = fuse(close[:, None])
+    assert np.array_equal(np.argsort(rewards), np.argsort(order))
+    assert np.array_equal(rewards, fuse(order[:, None].astype(float)))
+
+
+@pytest.mark.parametrize("G", [4, 12, 13, 300])
+def test_signed_zeros_tie(G):
+    zeros = np.where(np.arange(G) % 2, 0.0, -0.0)
+    scores = np.column_stack(
+        [zeros, np.where(np.arange(G) == 1, 5e-324, zeros), np.where(np.arange(G) == 1, -1.0, zeros)]
+    )
+    assert np.array_equal(utilities(scores, model="borda"), borda(scores))
+    assert not utilities(scores)[:, 0].any()
+
+
+@pytest.mark.parametrize("G", [7, 40, 300])
+def test_margins_by_sorting_and_by_comparing_all_pairs(G):
+    rng = np.random.default_rng(G)
+    scores = np.column_stack([rng.normal(size=G), rng.integers(0, 20, G), rng.normal(size=G) * 1e300])
+    margins = np.array([0.3, 2.0, 1e299])
+    difference = scores[:, None] - scores[None]
+    expected = ((difference > margins).sum(1) - (difference < -margins).sum(1)) / 2
+    assert np.array_equal(utilities(scores, margins=margins, model="borda"), expected)
+
+
+def test_a_table_is_made_for_a_model_and_a_prior(fresh_tables):
+    model = BradleyTerry()
+    table = shapes.shape_table(model, 1.0)
+    assert isinstance(table, ShapeTable)
+    assert shapes.shape_table(model, 1.0) is table
+    assert shapes.shape_table(model, 2.0) is not table
+    assert shapes.shape_table(BradleyTerry(), 1.0) is not table
