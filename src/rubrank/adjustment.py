@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -65,12 +65,12 @@ def attenuate(lam: float, draw: Draw = "bernoulli") -> Attenuate:
 
 def rules_for(owner: str, adjust: Rule | Sequence[Rule] | None, D: int) -> tuple[Rule, ...]:
     """One rule for each of D attributes; attributes given without a rule are removed."""
-    if adjust is None or isinstance(adjust, str | Attenuate):
-        rules: tuple[Rule, ...] = (adjust or "remove",) * D
-    else:
-        rules = tuple(adjust)
+    given: Any = "remove" if adjust is None else adjust
+    rules: tuple[Rule, ...] = (given,) * D
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        rules = tuple(given)
     for rule in rules:
-        if rule != "remove" and not isinstance(rule, Attenuate):
+        if not isinstance(rule, Attenuate) and rule != "remove":
             raise InvalidInput(
                 owner,
                 "adjust",
@@ -121,8 +121,9 @@ def uniform_numbers(
 
 
 def _fingerprints(names: Sequence[Hashable]) -> np.ndarray:
-    """64 bits of each name; the number 1 and the string "1" are different names."""
-    digests = (blake2b(f"{type(name).__name__}:{name}".encode(), digest_size=8).digest() for name in names)
+    """64 bits of each name; the number 1 and the string "1" are different names, NumPy's 1 and Python's are not."""
+    plain = (name.item() if isinstance(name, np.generic) else name for name in names)
+    digests = (blake2b(f"{type(name).__name__}:{name}".encode(), digest_size=8).digest() for name in plain)
     return np.array([int.from_bytes(digest, "little") for digest in digests], np.uint64)
 
 

@@ -84,7 +84,7 @@ def make_batch(owner: str, scores: ArrayLike, groups: ArrayLike | Sequence[Hasha
     K = array.shape[-1]
     if array.ndim == 3:
         N, G = array.shape[:2]
-        labels = None if groups is None else tuple(_labels(owner, np.asarray(groups).tolist(), N, "groups"))
+        labels = None if groups is None else tuple(_listed(_labels(owner, groups, N, "groups")))
         if labels is not None:
             _no_duplicates(owner, labels)
         return Batch(array.reshape(N * G, K), np.arange(0, N * G + 1, G or 1), (N, G), None, labels)
@@ -116,7 +116,7 @@ def attributes_like(owner: str, batch: Batch, attributes: ArrayLike) -> np.ndarr
             f"{array[tuple(at)]} at {_place(at)}",
             "Attributes are counts, lengths or densities; measure them on every rollout.",
         )
-    flat = array.reshape(-1, array.shape[-1])
+    flat = array.reshape(len(batch.scores_MK), array.shape[-1])
     return np.ascontiguousarray(flat if batch.order is None else flat[batch.order])
 
 
@@ -187,8 +187,12 @@ def _as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
     """A C-contiguous array of doubles; None becomes NaN."""
     try:
         raw = np.asarray(value)
+        if raw.dtype.kind == "c":  # NumPy would drop the imaginary part with a mere warning
+            raise InvalidInput(owner, parameter, "real numbers", "complex ones", "Take the real part.")
         array = np.ascontiguousarray(raw, dtype=np.float64)
     except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
         raise InvalidInput(
             owner, parameter, "an array of numbers", f"something else ({error})", "Use NaN where there is no score."
         ) from None
@@ -198,23 +202,25 @@ def _as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
         raise InvalidInput(
             owner, parameter, "integers within ±2**53", "larger ones", "Rank or rescale them first: doubles merge them."
         )
-    if raw.dtype.kind == "c":
-        raise InvalidInput(
-            owner, parameter, "real numbers", "complex ones", "Take the real part or the absolute value."
-        )
     return array
+
+
+def _listed(labels: Any) -> list[Any]:
+    return labels.tolist() if hasattr(labels, "tolist") else list(labels)
 
 
 def _labels(owner: str, groups: Any, length: int, what: str) -> Any:
     """The labels as an array of integers or strings if they are one, else as a list of hashable objects."""
+    if isinstance(groups, str) or not np.iterable(groups):
+        raise InvalidInput(owner, "groups", "a list of labels", repr(groups), "Give every group a label.")
     simple = isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype.kind in "iuUS"
-    labels = groups if simple else groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    labels = groups if simple else _listed(groups)
     if len(labels) != length:
         raise InvalidInput(
             owner, "groups", f"{length} labels, one for each of the {what}", str(len(labels)), "Check their lengths."
         )
     for i, label in enumerate(() if simple else labels):
-        if label is None or label != label or isinstance(label, list):
+        if label is None or label != label or not isinstance(label, Hashable):
             raise InvalidInput(
                 owner, "groups", "a number or a string for every rollout", f"{label!r} at {i}", "Name every group."
             )

@@ -17,7 +17,8 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
     `margins` is one number or one for each criterion: differences of at most that much are ties.
     """
     scores_GK = np.asarray(scores, dtype=float)
-    difference = scores_GK[:, None, :] - scores_GK[None, :, :]
+    with np.errstate(over="ignore"):  # an infinite difference is beyond any margin
+        difference = scores_GK[:, None, :] - scores_GK[None, :, :]
     margin_K = np.broadcast_to(np.asarray(margins, dtype=float), scores_GK.shape[-1:])
     result = 0.5 + 0.5 * (difference > margin_K) - 0.5 * (difference < -margin_K)
     return np.where(np.isnan(difference), np.nan, result)

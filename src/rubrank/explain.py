@@ -72,10 +72,10 @@ def _numbers(found: list[int]) -> str:
 def _attributes(group: FusedGroup, i: int) -> Iterator[str]:
     if group.gamma is None or group.mean_contrasts is None or group.kept is None or group.attributes is None:
         return
-    scored = ~np.isnan(group.scores[i])
+    scored = ~np.isnan(group.scores[i]) & ~group.constant
     for d, name in enumerate(group.attribute_names):
         contrast = group.mean_contrasts[i, d]
-        explained_K = group.weights * scored * group.gamma[:, d] * contrast
+        explained_K = group.weights * group.scale * scored * group.gamma[:, d] * contrast
         explained = explained_K.sum()
         if abs(explained) < _SMALL:
             yield f"{name}: {group.attributes[i, d]:g}; explained nothing"

@@ -51,6 +51,8 @@ class FusedGroup:
     """(K, D): how much each attribute goes with winning on each criterion."""
     kept: np.ndarray | None = None
     """(K, D): the share of γ that stays in the reward."""
+    scale: np.ndarray | float = 1.0
+    """(K,): what span="unit" multiplied each criterion by."""
     rules: tuple[Rule, ...] = ()
     gate: Gate | None = None
     gated: Gated | None = None
@@ -197,11 +199,15 @@ class FusedBatch:
 
     def _locate(self, rollout: int | tuple[int, int]) -> tuple[int, int]:
         batch = self.fusion.batch
-        index = np.ravel_multi_index(rollout, batch.shape) if isinstance(rollout, tuple) else rollout
-        M = len(batch.scores_MK)
-        if not 0 <= index < M or (len(batch.shape) == 2) != isinstance(rollout, tuple):
-            allowed = f"a row from 0 to {M - 1}" if len(batch.shape) == 1 else "a pair (group, rollout)"
+        at = rollout if isinstance(rollout, tuple) else (rollout,)
+        whole = isinstance(rollout, tuple) == (len(batch.shape) == 2) and len(at) == len(batch.shape)
+        whole = whole and all(isinstance(i, int | np.integer) for i in at)
+        if not whole or not all(0 <= i < size for i, size in zip(at, batch.shape, strict=True)):
+            allowed = f"a row from 0 to {batch.shape[0] - 1}"
+            if len(batch.shape) == 2:
+                allowed = f"a pair (group, rollout) from (0, 0) to {tuple(size - 1 for size in batch.shape)}"
             raise InvalidInput("explain", "rollout", allowed, repr(rollout), "Count from 0.")
+        index = int(np.ravel_multi_index(at, batch.shape))
         row = int(index if batch.order is None else np.flatnonzero(batch.order == index)[0])
         g = int(np.searchsorted(batch.starts, row, side="right")) - 1
         return g, row - int(batch.starts[g])
@@ -228,6 +234,7 @@ class FusedBatch:
             mean_contrasts=None if fusion.mean_contrast_MD is None else fusion.mean_contrast_MD[rows],
             gamma=None if fusion.gamma_NKD is None else fusion.gamma_NKD[g],
             kept=None if fusion.kept_NKD is None else fusion.kept_NKD[g],
+            scale=1.0 if fusion.scale_NK is None else fusion.scale_NK[g],
             rules=self.rules,
             gate=self.gate,
             gated=gated,

@@ -84,6 +84,8 @@ class Fusion:
     gamma_NKD: np.ndarray | None = None
     kept_NKD: np.ndarray | None = None
     mean_contrast_MD: np.ndarray | None = None
+    scale_NK: np.ndarray | None = None
+    """What span="unit" multiplied the criteria of each group by."""
 
 
 class Utilities(NamedTuple):
@@ -216,7 +218,7 @@ def run(options: Options, batch: Batch, attributes: ArrayLike | None) -> Fusion:
     _check_names(options, batch)
     batch = _oriented(options, batch)
     attributes_MD = None if attributes is None else attributes_like(options.owner, batch, attributes)
-    rules = rules_for(options.owner, options.adjust, 0 if attributes_MD is None else attributes_MD.shape[1])
+    rules = _checked_rules(options, attributes_MD)
     M, N = len(batch.scores_MK), batch.N
     u_MK = np.empty((M, batch.K))
     fused_M, ranking_M, signal_N = np.empty(M), np.empty(M), np.empty(N, np.bool_)
@@ -236,10 +238,15 @@ def run(options: Options, batch: Batch, attributes: ArrayLike | None) -> Fusion:
     values_MK, gamma, kept, mean_MD = u_MK, None, None, None
     if attributes_MD is not None:
         values_MK, gamma, kept, mean_MD = _adjust(options, batch, margins, attributes_MD, rules, u_MK)
-    if not small or values_MK is not u_MK or options.span == "unit":
-        values_MK = values_MK.copy() if options.span == "unit" else values_MK
-        kernels.combine(values_MK, batch.starts, weights, options.span == "unit", fused_M, ranking_M, signal_N)
-    return Fusion(batch, weights, margins, u_MK, values_MK, fused_M, ranking_M, signal_N, gamma, kept, mean_MD)
+    scale_NK = None
+    if options.span == "unit":
+        values_MK, scale_NK = values_MK.copy(), np.empty((N, batch.K))
+        kernels.unit_span(values_MK, batch.starts, scale_NK)
+    if not small or values_MK is not u_MK:
+        kernels.combine(values_MK, batch.starts, weights, fused_M, ranking_M, signal_N)
+    return Fusion(
+        batch, weights, margins, u_MK, values_MK, fused_M, ranking_M, signal_N, gamma, kept, mean_MD, scale_NK
+    )
 
 
 @cache
@@ -260,6 +267,9 @@ def _adjust(
     u_MK: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Fit again with attributes (u_MK is overwritten); returns what reaches the reward, γ, kept shares and mean z."""
+    if not rules:  # attributes were given, but none of them: nothing to fit again
+        nothing = np.zeros((batch.N, batch.K, 0))
+        return u_MK, nothing, nothing, attributes_MD
     from rubrank.models.adjusted import Observed, fit_adjusted
     from rubrank.models.fit import add_kept, mean_contrasts
 
@@ -267,7 +277,7 @@ def _adjust(
     observed = Observed(
         batch.scores_MK, batch.starts, margins, attributes_DM, float(options.prior), float(options.attribute_prior)
     )
-    gamma = fit_adjusted(find_model(options.model), observed, options.pool, u_MK)
+    gamma, informative_NK = fit_adjusted(find_model(options.model), observed, options.pool, u_MK)
     mean_MD = np.empty_like(attributes_MD)
     mean_contrasts(attributes_DM, batch.starts, mean_MD)
     criteria = range(batch.K) if options.criteria is None else options.criteria
@@ -275,7 +285,7 @@ def _adjust(
     kept = kept_shares(rules, gamma, options.seed, batch.labels, criteria, names)
     values_MK = u_MK.copy()
     if kept.any():
-        add_kept(kept * gamma, mean_MD, batch.starts, batch.scores_MK, values_MK)
+        add_kept(kept * gamma * informative_NK[:, :, None], mean_MD, batch.starts, batch.scores_MK, values_MK)
     return values_MK, gamma, kept, mean_MD
 
 
@@ -294,6 +304,21 @@ def _checked_margins(options: Options, batch: Batch) -> np.ndarray:
         good = (margins >= 0.0) & (margins < math.inf)
         check_each(options.owner, "margins", margins, good, "finite and ≥ 0", "Use 0 for 'every difference counts'.")
     return margins
+
+
+def _checked_rules(options: Options, attributes_MD: np.ndarray | None) -> tuple[Rule, ...]:
+    if attributes_MD is None:
+        return ()
+    D, names = attributes_MD.shape[1], options.attribute_names
+    if names is not None and (len(names) != D or len(set(names)) != D):
+        raise InvalidInput(
+            options.owner,
+            "attribute_names",
+            f"{D} different names, one for each attribute",
+            f"{len(names)}, {len(set(names))} of them different",
+            "Name the attributes in their order.",
+        )
+    return rules_for(options.owner, options.adjust, D)
 
 
 def _check_names(options: Options, batch: Batch) -> None:

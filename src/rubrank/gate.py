@@ -73,6 +73,9 @@ class Gate:
             raise InvalidInput("Gate", "threshold", "in (0, 1]", repr(self.threshold), "1 makes every defect count.")
         if not 0.0 <= self.floor <= 1.0:
             raise InvalidInput("Gate", "floor", "in [0, 1]", repr(self.floor), "0.5 halves the reward of the worst.")
+        for key in self.maximum if isinstance(self.maximum, Mapping) else ():
+            if key not in self.global_quality:
+                raise UnknownName.of("Gate", "maximum key", key, map(str, self.global_quality))
         if self.shape not in get_args(Shape):
             raise UnknownName.of("Gate", "shape", self.shape, get_args(Shape))
         if self.missing not in get_args(Missing):

@@ -119,10 +119,16 @@ class RLVR2:
             span=self.span,
             model=self.model,
             seed=self.seed,
-            criteria=None if names is None else [names[k] for k in columns],
+            criteria=self._identities(names, columns),
             attribute_names=self.attribute_names,
             owner="RLVR2",
         )
+
+    def _identities(self, names: tuple[str, ...] | None, columns: Sequence[int]) -> Sequence[Any] | None:
+        """What draws go by: names, or the numbers of the columns where there are no names, as in `fuse`."""
+        if names is None or self.criteria is None:
+            return None if names is None else columns
+        return [names[k] for k in columns]
 
 
 def _columns_of(value: Any, names: tuple[str, ...] | None, columns: Sequence[int]) -> Any:
@@ -132,7 +138,10 @@ def _columns_of(value: Any, names: tuple[str, ...] | None, columns: Sequence[int
     if isinstance(value, Mapping):
         gated = {name for k, name in enumerate(names) if k not in columns}
         return {name: v for name, v in value.items() if name not in gated}
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # ragged: the checks further on say so
+        return value
     return array[..., list(columns)] if array.ndim and array.shape[-1] == len(names) else value
 
 

@@ -57,23 +57,25 @@ class Observed:
         return np.nan_to_num(won, nan=0.0)
 
 
-def fit_adjusted(model: UtilityModel, observed: Observed, pool: str, u_MK: np.ndarray) -> np.ndarray:
-    """Fit in place, starting from the utilities without attributes; returns the coefficients γ (N, K, D).
+def fit_adjusted(model: UtilityModel, observed: Observed, pool: str, u_MK: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Fit in place, starting from the utilities without attributes.
 
-    A criterion that ties a whole group says nothing about it, with attributes as without: it is left at 0 there, and in
-    a pooled fit it does not count.
+    Returns the coefficients γ (N, K, D), and which criteria tell the rollouts of which group apart (N, K). A criterion
+    that ties a whole group says nothing about it, with attributes as without: it is left at 0 there, and in a pooled
+    fit it does not count.
     """
     link_model = _check(model, observed)
-    N = len(observed.starts) - 1
-    gamma_NKD = np.zeros((N, u_MK.shape[1], len(observed.attributes_DM)))
-    if N > 0:
-        informative_NK = np.maximum.reduceat(u_MK != 0.0, observed.starts[:-1], axis=0)
-        jobs = _jobs(observed, informative_NK)
-        if pool == "batch":
-            _fit_pooled(link_model, observed, jobs, u_MK, gamma_NKD)
-        else:
-            _fit_groups(link_model, observed, jobs, u_MK, gamma_NKD)
-    return gamma_NKD
+    N, K = len(observed.starts) - 1, u_MK.shape[1]
+    gamma_NKD = np.zeros((N, K, len(observed.attributes_DM)))
+    if N == 0:
+        return gamma_NKD, np.zeros((N, K), bool)
+    informative_NK = np.maximum.reduceat(u_MK != 0.0, observed.starts[:-1], axis=0)
+    jobs = _jobs(observed, informative_NK)
+    if pool == "batch":
+        _fit_pooled(link_model, observed, jobs, u_MK, gamma_NKD)
+    else:
+        _fit_groups(link_model, observed, jobs, u_MK, gamma_NKD)
+    return gamma_NKD, informative_NK
 
 
 def _jobs(observed: Observed, informative_NK: np.ndarray) -> np.ndarray:

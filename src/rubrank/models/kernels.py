@@ -54,29 +54,30 @@ def _stretch(u_MK: Any, first: int, last: int, weight_K: Any, fused_M: Any, rank
 
 
 @jit
-def _unit_span(u_MK: Any, first: int, last: int) -> None:
-    for k in range(u_MK.shape[1]):
-        low, high = np.inf, -np.inf
-        for i in range(first, last):
-            low = min(low, u_MK[i, k])
-            high = max(high, u_MK[i, k])
-        if high > low:
-            for i in range(first, last):
-                u_MK[i, k] /= high - low
+def unit_span(u_MK: Any, starts: Any, scale_NK: Any) -> None:
+    """Give every criterion a span (best minus worst) of 1 in every group, in place; one that ties all stays."""
+    for g in range(starts.shape[0] - 1):
+        for k in range(u_MK.shape[1]):
+            low, high = np.inf, -np.inf
+            for i in range(starts[g], starts[g + 1]):
+                low = min(low, u_MK[i, k])
+                high = max(high, u_MK[i, k])
+            span = high - low if high > low else 1.0
+            scale_NK[g, k] = 1.0 / span
+            for i in range(starts[g], starts[g + 1]):
+                u_MK[i, k] /= span
 
 
 @jit
-def combine(u_MK: Any, starts: Any, weights: Any, unit_span: bool, fused_M: Any, ranking_M: Any, signal_N: Any) -> None:
+def combine(u_MK: Any, starts: Any, weights: Any, fused_M: Any, ranking_M: Any, signal_N: Any) -> None:
     """u = Σ w u_k, then min-max in each group; `weights` has one row, or one for each group."""
     per_group = weights.shape[0] > 1
     for g in range(starts.shape[0] - 1):
-        if unit_span:
-            _unit_span(u_MK, starts[g], starts[g + 1])
         weight_K = weights[g if per_group else 0]
         for i in range(starts[g], starts[g + 1]):
             total = 0.0
             for k in range(u_MK.shape[1]):
-                total += weight_K[k] * u_MK[i, k]
+                total += weight_K[_index(k)] * u_MK[_index(i), _index(k)]
             fused_M[i] = total
         signal_N[g] = _stretch(u_MK, starts[g], starts[g + 1], weight_K, fused_M, ranking_M)
 

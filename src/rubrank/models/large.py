@@ -3,29 +3,31 @@
 Four rollouts, the second and third tied: three classes that start at positions 0, 1 and 3 of the ascending order, whose
 members beat the 0, 1 and 3 lowest positions.
 
-    solve_large(start=[0, 1, 3], beaten=[0, 1, 3], n=4, prior=1.0)   ->   [-0.797, 0, 0.797]
+    solve_large(start=[0, 1, 3], beaten=[0, 1, 3], n=4, prior=1.0)   ->   [-0.793, 0, 0.793]
 
 Whom a rollout beats is the same for its whole class, so its share of the gradient needs two numbers only:
 
     W_c − S(u_c) − α u_c = 0        W_c = wins + ½ ties        S(x) = Σ_j n_j σ(x − u_j)
 
 W_c comes from the positions. S is a smooth function of one number x, whatever the number of classes: the line is cut
-into panels of width 2, on which σ is a polynomial of degree 19 to rounding error, so each class enters 20 moments of its
-panel, panels talk to panels nearby (σ is 0 or 1 for those far away), and each class reads off a polynomial.
+into panels of width 2, on which σ is a polynomial of degree 19 to rounding error, so each class enters 20 moments of
+its panel, panels talk to panels nearby (σ is 0 or 1 for those far away), and each class reads off a polynomial.
 
-Newton's system is solved with a rougher copy of the same: σ' as polynomials of degree 5 that reach 16 units, which
-leaves a banded system of 6 unknowns for each panel. Both sides of the system (row sums and kernel) are roughened alike,
-so it stays the Laplacian of a graph with nearly the same weights, and its steps err by about 1e-4 of their length.
+Newton's system is solved with a rougher copy of the same: σ' as polynomials of degree 5, up to where it is lost in the
+prior, which leaves a banded system of 6 unknowns for each panel. Its row sums and its kernel are roughened alike, so it
+stays the Laplacian of a graph with nearly the same weights, and a step errs by a small part of its length at any prior.
 A problem with an eighth as many classes gives the start.
 
-What it costs: time and memory proportional to the classes and to the panels that hold any. The span of a total order
-is (2π²n/α)^⅓: 270 for a million rollouts under the prior 1, where utilities take the density α(3/π²)(R² − x²).
+What it costs: time and memory proportional to the classes and to the panels that hold any. A total order of n rollouts
+spreads over −R .. R with R = (π²n / 4α)^⅓, density α (3/π²) (R² − x²) where that is large: a million rollouts under the
+prior 1 fill 134 panels, under the prior 1e-6 a hundred times as many.
 
 Letters: m classes, A panels that hold any, P terms of a polynomial.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -36,9 +38,11 @@ from rubrank.errors import SolverError
 from rubrank.models.jit import jit
 
 _WIDTH = 2.0  # of a panel; the poles of σ at ±iπ make the terms of its series shrink like 6.4^-k
-_FINE = (20, 19)  # terms and reach in panels, for the gradient: 6.4^-20 and e^-38 are below rounding error
-_ROUGH = (6, 8)  # the same for Newton's matrix: 1e-5 and e^-16
+_TERMS, _REACH = 20, 19  # of the gradient, the reach in panels: 6.4^-20 and e^-38 are below rounding error
+_ROUGH_TERMS, _LOST = 6, 6.0  # of Newton's matrix, which leaves out what is less than e^-6 of the prior
 _TOLERANCE = 1e-10  # on the last step; what it leaves is smaller by the error of Newton's matrix
+_START_TOLERANCE = 1e-4  # on the last step of a problem that gives a start
+_FLOOR = 1e-7  # steps below this that do not shrink any more are rounding errors, which a tiny prior magnifies
 _ITERATIONS = 100
 _CUTS = 60
 _FEW = 1000  # classes that need no smaller problem for a start
@@ -49,13 +53,14 @@ _MOST_PANELS = 1 << 16  # about 1 GB in the banded system; a million rollouts ge
 def solve_large(start: np.ndarray, beaten: np.ndarray, n: int, prior: float) -> np.ndarray:
     """Utilities (m,) of classes in ascending order; class c begins at position start_c and beats the lowest beaten_c.
 
-    Exact to about 1e-10 of the largest utility. Raises SolverError where no maximum was reached.
+    Right to 1e-10 of the largest utility, or to what rounding errors leave of that when the prior is tiny (below about
+    1e-9 of the rollouts) and divides them. Raises SolverError where no maximum was reached.
     """
     start, beaten = np.asarray(start, np.int64), np.asarray(beaten, np.int64)
     bounds = np.append(start, n)
     unbeaten = bounds[np.searchsorted(beaten, start, side="right")]  # positions that do not beat the class
     ordering = Ordering(np.diff(bounds).astype(float), 0.5 * (beaten + unbeaten), prior)
-    return ordering.solve()
+    return ordering.solve(_TOLERANCE)
 
 
 @dataclass(frozen=True)
@@ -112,26 +117,33 @@ class Ordering:
     wins_m: np.ndarray
     prior: float
 
-    def solve(self) -> np.ndarray:
+    def solve(self, tolerance: float) -> np.ndarray:
         """The utilities, by Newton's method from those of a smaller problem."""
-        u = self._start()
+        u = self.centred(self._start())
         panels = Panels.of(u)
         gradient = self.gradient(u, panels)
-        moved = np.inf
+        moved = before = np.inf
         for _ in range(_ITERATIONS):
-            step = self.newton_step(panels, gradient)
-            moved = np.abs(step).max(initial=0.0)
+            step = self.centred(self.newton_step(panels, gradient))
             u, panels, gradient = self._advance(u, step, gradient)
-            if moved <= _TOLERANCE * (1.0 + np.abs(u).max(initial=0.0)):
+            moved = np.abs(step).max() / (1.0 + np.abs(u).max())
+            if moved <= tolerance or 0.5 * before <= moved <= _FLOOR:
                 return u
-        raise SolverError(f"no maximum after {_ITERATIONS} Newton steps (largest last step {moved:.3g})")
+            before = moved
+        raise SolverError(
+            f"no maximum after {_ITERATIONS} Newton steps (largest last step {moved:.3g} of the utilities)"
+        )
+
+    def centred(self, u: np.ndarray) -> np.ndarray:
+        """Σ n u = 0 holds at the maximum: set right at once what rounding errors divided by α would blow up."""
+        return u - np.dot(self.size_m, u) / self.size_m.sum()
 
     def _start(self) -> np.ndarray:
         """0, or the utilities of merged classes read at each class's wins: utilities are a smooth function of those."""
         if len(self.size_m) <= _FEW:
             return np.zeros_like(self.size_m)
         merged = self._merged()
-        return np.interp(self.wins_m, merged.wins_m, merged.solve())
+        return np.interp(self.wins_m, merged.wins_m, merged.solve(_START_TOLERANCE))
 
     def _merged(self) -> Ordering:
         firsts = np.arange(0, len(self.size_m), _MERGED)
@@ -140,12 +152,12 @@ class Ordering:
 
     def gradient(self, u: np.ndarray, panels: Panels) -> np.ndarray:
         """W − S(u) − α u, of one rollout of each class."""
-        moments = panels.moments(self.size_m, _FINE[0])
+        moments = panels.moments(self.size_m, _TERMS)
         held = moments[:, 0]
         # Full wins over the panels below and half wins in the own one are whole numbers: taken off first, what remains
         # is as small as the rollouts nearby are few, and so is its rounding error.
         expected = np.cumsum(held) - 0.5 * held
-        nearby = panels.read(panels.convolve(moments, _kernel(_rest_of_sigmoid, *_FINE)))
+        nearby = panels.read(panels.convolve(moments, _kernel(_rest_of_sigmoid, _TERMS, _REACH)))
         return (self.wins_m - expected[panels.at_m]) - nearby - self.prior * u
 
     def newton_step(self, panels: Panels, gradient: np.ndarray) -> np.ndarray:
@@ -154,29 +166,29 @@ class Ordering:
         The second sum is a series y in each panel. Put δ = (gradient + y) / (row sum + α) into it, and only y is left:
         y = H (b + M y), with H the kernel, and b and M moments over the classes.
         """
-        kernel = _kernel(_slope, *_ROUGH)
-        terms = np.arange(_ROUGH[0])
-        row_sum = panels.convolve(panels.moments(self.size_m, len(terms)), kernel)
-        curvature = panels.read(row_sum) + self.prior
-        moments = panels.moments(self.size_m / curvature, 2 * len(terms) - 1)
-        # T_k T_l = ½ (T_k+l + T_|k−l|)
-        gram = 0.5 * (moments[:, terms[:, None] + terms] + moments[:, np.abs(terms[:, None] - terms)])
-        right = panels.convolve(panels.moments(self.size_m * gradient / curvature, len(terms)), kernel)
+        held = panels.moments(self.size_m, _ROUGH_TERMS)
+        kernel = _kernel(_slope, _ROUGH_TERMS, self._rough_reach(held[:, 0].max()))
+        curvature = panels.read(panels.convolve(held, kernel)) + self.prior
+        k = np.arange(_ROUGH_TERMS)
+        moments = panels.moments(self.size_m / curvature, 2 * _ROUGH_TERMS - 1)
+        gram = 0.5 * (moments[:, k[:, None] + k] + moments[:, np.abs(k[:, None] - k)])  # T_k T_l = ½ (T_k+l + T_|k−l|)
+        right = panels.convolve(panels.moments(self.size_m * gradient / curvature, _ROUGH_TERMS), kernel)
         return (gradient + panels.read(_solve_banded(panels, kernel, gram, right))) / curvature
 
-    def _advance(
-        self, u: np.ndarray, step: np.ndarray, gradient: np.ndarray
-    ) -> tuple[np.ndarray, Panels, np.ndarray]:
+    def _rough_reach(self, heaviest: float) -> int:
+        """Panels after which not even the heaviest one pulls as much as the prior."""
+        units = np.log(heaviest / self.prior) + _LOST
+        return int(np.clip(np.ceil(units / _WIDTH), 1, _REACH))
+
+    def _advance(self, u: np.ndarray, step: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, Panels, np.ndarray]:
         """Go along a step, a shorter way if the objective falls at its end half as steeply as it rises at its start."""
         rise = float(np.dot(self.size_m * gradient, step))
-        noise = _TOLERANCE * (1.0 + np.abs(u).max(initial=0.0))
+        noise = _FLOOR * (1.0 + np.abs(u).max())  # what the objective says of steps this short is rounding error
         for _ in range(_CUTS):
             ahead = u + step
-            ahead -= np.dot(self.size_m, ahead) / self.size_m.sum()  # Σ n u = 0 at the maximum
             panels = Panels.of(ahead)
             new = self.gradient(ahead, panels)
-            length = np.abs(step).max(initial=0.0)
-            if np.dot(self.size_m * new, step) >= -0.5 * rise or length <= noise:
+            if np.dot(self.size_m * new, step) >= -0.5 * rise or np.abs(step).max() <= noise:
                 return ahead, panels, new
             step, rise = 0.5 * step, 0.5 * rise
         raise SolverError(f"no way up along a Newton step after {_CUTS} halvings")
@@ -200,7 +212,7 @@ def _rest_of_sigmoid(x: np.ndarray, shift: int) -> np.ndarray:
 
 
 @cache
-def _kernel(function: Any, terms: int, reach: int) -> np.ndarray:
+def _kernel(function: Callable[[np.ndarray, int], np.ndarray], terms: int, reach: int) -> np.ndarray:
     """Chebyshev coefficients of function(x − y), x and y in panels −reach .. reach apart, (2·reach + 1, P, P)."""
     angle = np.pi * (np.arange(terms) + 0.5) / terms
     t = np.cos(angle)
@@ -268,7 +280,7 @@ def _blocks(panels: Panels, kernel: np.ndarray, gram_APP: np.ndarray) -> np.ndar
     reach = len(kernel) // 2
     A, P = gram_APP.shape[:2]
     if A > _MOST_PANELS:
-        raise SolverError(f"utilities so far apart that they need {A} panels of {_MOST_PANELS}: use a larger prior")
+        raise SolverError(f"utilities too far apart ({A} panels, at most {_MOST_PANELS}): use a larger prior")
     count = -(-A // reach)
     band = np.zeros((3, count, reach, P, reach, P))
     band[1] = np.eye(reach * P).reshape(reach, P, reach, P)
