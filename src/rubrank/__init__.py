@@ -4,11 +4,11 @@
                                                      └ attributes ┘
 
     >>> import rubrank
-    >>> scores = [[1, 0.2, 7],       # one row for each rollout of a group, one column for each criterion:
-    ...           [1, 0.9, 3],       # any scale, any mix of yes/no, grades and metrics; NaN = not scored
-    ...           [0, 0.5, 5]]
+    >>> scores = [[1, 0.5, 7],       # one row for each rollout of a group, one column for each criterion:
+    ...           [1, 1.0, 8],       # any scale, any mix of yes/no, grades and metrics; NaN = not scored
+    ...           [0, 1.0, 3]]
     >>> rubrank.fuse(scores).round(2)
-    array([0.87, 1.  , 0.  ])
+    array([0.29, 1.  , 0.  ])
 
 `fuse` gives rewards, `utilities` what is behind them, `RLVR2` everything at once with explanations. Only NumPy is
 imported here; numba is loaded by the first fit, polars and rich by the command line.

@@ -214,7 +214,7 @@ def _labels(owner: str, groups: Any, length: int, what: str) -> Any:
     if isinstance(groups, str) or not np.iterable(groups):
         raise InvalidInput(owner, "groups", "a list of labels", repr(groups), "Give every group a label.")
     simple = isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype.kind in "iuUS"
-    labels = groups if simple else _listed(groups)
+    labels: Any = groups if simple else _listed(groups)
     if len(labels) != length:
         raise InvalidInput(
             owner, "groups", f"{length} labels, one for each of the {what}", str(len(labels)), "Check their lengths."

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rubrank.errors import InvalidInput
+
 
 def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
     """Outcomes (G, G, K) of one group's scores (G, K); a missing score is compared with nobody.
@@ -17,6 +19,11 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
     `margins` is one number or one for each criterion: differences of at most that much are ties.
     """
     scores_GK = np.asarray(scores, dtype=float)
+    if scores_GK.ndim != 2 or np.isinf(scores_GK).any():
+        got = f"shape {scores_GK.shape}" if scores_GK.ndim != 2 else "infinity"
+        raise InvalidInput("outcomes", "scores", "finite or NaN, of shape (rollouts, criteria)", got, "Pass one group.")
+    if not (np.asarray(margins) >= 0.0).all():
+        raise InvalidInput("outcomes", "margins", "≥ 0", repr(margins), "Use 0 for 'every difference counts'.")
     with np.errstate(over="ignore"):  # an infinite difference is beyond any margin
         difference = scores_GK[:, None, :] - scores_GK[None, :, :]
     margin_K = np.broadcast_to(np.asarray(margins, dtype=float), scores_GK.shape[-1:])

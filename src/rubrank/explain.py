@@ -32,8 +32,8 @@ def _headline(group: FusedGroup, i: int) -> str:
     reward, G = group.reward, len(group.reward)
     better, same = int((reward > reward[i]).sum()), int((reward == reward[i]).sum())
     if group.no_signal:
-        place = "same as all others" if G > 1 else "alone in its group"
-        return f"rollout {i} of group {group.label}: reward {reward[i]:.2f}, {place}: nothing tells them apart"
+        why = "same as all others: nothing tells them apart" if G > 1 else "alone in its group: nobody to compare with"
+        return f"rollout {i} of group {group.label}: reward {reward[i]:.2f}, {why}"
     tied = f", with {same - 1} other{'s' if same > 2 else ''}" if same > 1 else ""
     return f"rollout {i} of group {group.label}: reward {reward[i]:.2f}, {_ordinal(better + 1)} of {G}{tied}"
 

@@ -178,7 +178,7 @@ class FusedBatch:
 
     def __getitem__(self, label: Hashable) -> FusedGroup:
         """The group with this label."""
-        if label not in self._numbers:
+        if not isinstance(label, Hashable) or label not in self._numbers:
             raise InvalidInput(
                 "FusedBatch",
                 "label",

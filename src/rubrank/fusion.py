@@ -1,8 +1,8 @@
 """Scores in, rewards out: the ordinal fusion of RLVR².
 
     >>> import rubrank
-    >>> rubrank.fuse([[1, 0.2, 7], [1, 0.9, 3], [0, 0.5, 5]])          # three rollouts, three criteria
-    array([0.91..., 1.        , 0.        ])
+    >>> rubrank.fuse([[1, 0.5, 7], [1, 1.0, 8], [0, 1.0, 3]]).round(2)          # three rollouts, three criteria
+    array([0.29, 1.  , 0.  ])
 
 For every criterion the scores become an ordering of the group, the ordering becomes utilities (`models/`), the weighted
 utilities are added up and stretched to [0, 1]. docs/method.md has the mathematics.
@@ -26,9 +26,9 @@ from rubrank.utility import UtilityModel, find_model
 
 Pool: TypeAlias = Literal["group", "batch"]
 Span: TypeAlias = Literal["model", "unit"]
-Direction: TypeAlias = Literal["higher", "lower"]
 PerCriterion: TypeAlias = "ArrayLike | Mapping[str, float] | None"
-Directions: TypeAlias = "Sequence[Direction] | Mapping[str, Direction] | None"
+Directions: TypeAlias = "Sequence[str] | Mapping[str, str] | None"
+"""Each "higher" or "lower"; str, so that a dict built elsewhere fits."""
 Groups: TypeAlias = "ArrayLike | Sequence[Hashable] | None"
 
 
@@ -344,12 +344,12 @@ def _oriented(options: Options, batch: Batch) -> Batch:
             if name not in known:
                 raise UnknownName.of(options.owner, "directions key", name, known)
         given = [given.get(name, "higher") for name in known]
-    if len(given) != batch.K or any(way not in ("higher", "lower") for way in given):
+    if isinstance(given, str) or len(given) != batch.K or any(way not in ("higher", "lower") for way in given):
         raise InvalidInput(
             options.owner,
             "directions",
             f"'higher' or 'lower' for each of the {batch.K} criteria",
-            repr(list(given)),
+            repr(given if isinstance(given, str) else [str(way) for way in given]),
             "Say which way is better.",
         )
     sign = np.array([-1.0 if way == "lower" else 1.0 for way in given])

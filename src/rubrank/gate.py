@@ -16,7 +16,7 @@ It works after any rule whose rewards are not negative: what a "+" after a rule'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -67,7 +67,7 @@ class Gate:
 
     def __post_init__(self) -> None:
         for name in ("global_quality", "low_quality"):
-            if isinstance(getattr(self, name), str):
+            if isinstance(getattr(self, name), str) or not isinstance(getattr(self, name), Sequence):
                 raise InvalidInput("Gate", name, "a list of criteria", repr(getattr(self, name)), "Put it in [ ].")
         if not 0.0 < self.threshold <= 1.0:
             raise InvalidInput("Gate", "threshold", "in (0, 1]", repr(self.threshold), "1 makes every defect count.")
@@ -95,11 +95,25 @@ class Gate:
         missing = np.isnan(hard).sum(-1) + np.isnan(soft).sum(-1)
         return Gated(np.where(passed, factor * reward, 0.0), passed, factor, low, stopped_by, missing)
 
+    def named(self, names: Sequence[str]) -> Gate:
+        """The same gate with column numbers replaced by names."""
+
+        def name(key: str | int) -> str:
+            return key if isinstance(key, str) else names[key]
+
+        maximum = self.maximum
+        if isinstance(maximum, Mapping):
+            maximum = {name(key): value for key, value in maximum.items()}
+        hard, soft = tuple(map(name, self.global_quality)), tuple(map(name, self.low_quality))
+        return replace(self, global_quality=hard, low_quality=soft, maximum=maximum)
+
     def columns(self, wanted: Sequence[str | int], K: int, criteria: Sequence[str] | None) -> list[int]:
         """Column numbers of criteria given by name or number."""
         names = {name: k for k, name in enumerate(criteria or ())}
         found = []
         for name in wanted:
+            if isinstance(name, str) and criteria is None:
+                raise InvalidInput("Gate", "criteria", "given when the gate uses names", "None", "Name the columns.")
             if isinstance(name, str) and name not in names:
                 raise UnknownName.of("Gate", "criterion", name, names)
             k = names[name] if isinstance(name, str) else int(name)
@@ -134,12 +148,12 @@ class Gate:
                 f"shape {score.shape}",
                 "Check them.",
             )
-        if (reward < 0.0).any():
+        if not (reward >= 0.0).all():
             raise InvalidInput(
                 "Gate",
                 "rewards",
-                "≥ 0: a factor would shrink a negative reward towards the good ones",
-                f"{reward.min():g}",
+                "numbers ≥ 0: a factor would shrink a negative reward towards the good ones",
+                f"{reward[~(reward >= 0.0)].flat[0]:g}",
                 "Stretch them to [0, 1] within the group first.",
             )
 

@@ -30,8 +30,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeAlias
+from typing import IO, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import polars as pl
@@ -66,6 +67,8 @@ _EXACT = 2**53
 
 Leaf: TypeAlias = tuple[str, ...]
 """Where a column is: ("Facts",) or ("scores", "Facts")."""
+Added: TypeAlias = "Sequence[tuple[np.ndarray, pl.DataFrame]]"
+_Rows = TypeVar("_Rows", pl.DataFrame, pl.Series)
 Progress: TypeAlias = Callable[[str, float], None]
 """Called with "reading" or "fusing" and the share of the file that is done."""
 
@@ -972,21 +975,26 @@ class Plan:
         """Groups with the same criteria together, without a column for everybody else's."""
         cells = [json.loads(line).get(SCORES) or {} for line in part[_LINE]]
         labels = self.layout.labels(part).to_list()
-        names_of: dict[Hashable, dict[str, None]] = {}
+        rubrics: dict[Hashable, dict[str, None]] = {}
         for label, scores in zip(labels, cells, strict=True):
-            names_of.setdefault(label, {}).update(dict.fromkeys(scores))
-        chosen = dict.fromkeys(self.layout.names)
-        whole = self.rule.pool == "batch"
-        same = _equal_rows([None if whole else tuple(sorted(names_of[label])) for label in labels])
-        for rows in same:
-            used = {name for i in rows for name in cells[i]}
-            names = [name for name in chosen if name in used or name in _gate_names(self.rule)]
-            fused = self._rule_for(names)
-            if fused is None:
-                names, fused = list(self.layout.names[:1]), replace(self.rule, criteria=self.layout.names[:1])
-            scores = np.array([[_float(cells[i].get(name)) for name in names] for i in rows])
+            rubrics.setdefault(None if self.rule.pool == "batch" else label, {}).update(dict.fromkeys(scores))
+        keys = [tuple(sorted(rubrics.get(label, rubrics.get(None, ())))) for label in labels]
+        for rows in _equal_rows(keys):
+            rule = self._rule_for([*(name for name in keys[rows[0]] if name in self._known), *self._gate_only])
+            # A group without any score still gets its rewards, all alike.
+            rule = rule or self._rule_for(self.layout.names[: WIDE + 1]) or self.rule
+            scores = np.array([[_float(cells[i].get(name)) for name in rule.criteria or ()] for i in rows])
             some = part[rows]
-            yield rows, fused(scores, groups=self._labels(some), attributes=self._attributes(some))
+            yield rows, rule(scores, groups=self._labels(some), attributes=self._attributes(some))
+
+    @cached_property
+    def _known(self) -> set[str]:
+        """Criteria that a row may bring along; the gate's are there in any case."""
+        return set(self.layout.names) - _gate_names(self.rule)
+
+    @cached_property
+    def _gate_only(self) -> list[str]:
+        return sorted(_gate_names(self.rule))
 
     def _rule_for(self, names: Sequence[str]) -> RLVR2 | None:
         """The rule for some of the criteria; None if nothing is left to rank by."""
@@ -1095,16 +1103,16 @@ def _fuse_all(plan: Plan, writer: Writer | None, progress: Progress | None) -> S
         for _, fused in parts:
             _count(summary, fused, [column[name] for name in fused.criteria])
         if writer is not None:
-            writer.write(chunk, _in_order(parts, plan))
+            writer.write(chunk, [(rows, plan.added(fused)) for rows, fused in parts])
     return summary
 
 
-def _in_order(parts: list[tuple[np.ndarray, FusedBatch]], plan: Plan) -> pl.DataFrame:
-    """The added columns of all parts of a chunk, in the order of its rows."""
+def _in_order(parts: Sequence[tuple[np.ndarray, _Rows]]) -> _Rows:
+    """What belongs to some rows each, in the order of all rows."""
     if len(parts) == 1:
-        return plan.added(parts[0][1])
+        return parts[0][1]
     rows = np.concatenate([rows for rows, _ in parts])
-    return pl.concat([plan.added(fused) for _, fused in parts], how="diagonal")[np.argsort(rows)]
+    return pl.concat([part for _, part in parts])[np.argsort(rows)]  # type: ignore[return-value]
 
 
 def _count(summary: Summary, fused: FusedBatch, columns: list[int]) -> None:
@@ -1128,8 +1136,8 @@ def _count(summary: Summary, fused: FusedBatch, columns: list[int]) -> None:
 class Writer(Protocol):
     """Takes the rows of a table with the columns added to them."""
 
-    def write(self, rows: pl.DataFrame, added: pl.DataFrame) -> None:
-        """Write some rows; both frames have as many."""
+    def write(self, rows: pl.DataFrame, added: Added) -> None:
+        """Write some rows; each part of what is added says which of them it is for."""
         ...
 
 
@@ -1139,15 +1147,16 @@ class JsonLinesWriter:
     def __init__(self, file: IO[bytes], plan: Plan) -> None:
         self._file, self._plan = file, plan
 
-    def write(self, rows: pl.DataFrame, added: pl.DataFrame) -> None:
+    def write(self, rows: pl.DataFrame, added: Added) -> None:
         """Append lines."""
         if self._plan.lines:
-            self._file.write(_with_keys(rows[_LINE], added))
+            lines = _in_order([(some, _with_keys(rows[_LINE][some], part)) for some, part in added])
+            self._file.write("".join(lines.to_list()).encode())
         else:
-            _side_by_side(rows, added, self._plan).write_ndjson(self._file)
+            _side_by_side(rows, _in_order(added), self._plan).write_ndjson(self._file)
 
 
-def _with_keys(lines: pl.Series, added: pl.DataFrame) -> bytes:
+def _with_keys(lines: pl.Series, added: pl.DataFrame) -> pl.Series:
     """Each line before its closing brace, the keys that have a value, the brace."""
     heads = lines.str.strip_chars_end().str.strip_suffix("}").str.strip_chars_end()
     keys = [
@@ -1156,8 +1165,7 @@ def _with_keys(lines: pl.Series, added: pl.DataFrame) -> bytes:
         .otherwise(pl.format("," + "{}:{}", pl.lit(json.dumps(name)), name))
         for name in added.columns
     ]
-    text = added.select(pl.concat_str(heads.alias(_LINE), *keys, pl.lit("}\n"))).to_series()
-    return "".join(text.to_list()).encode()
+    return added.select(pl.concat_str(heads.alias(_LINE), *keys, pl.lit("}\n"))).to_series()
 
 
 class CsvWriter:
@@ -1166,9 +1174,9 @@ class CsvWriter:
     def __init__(self, file: IO[bytes], plan: Plan) -> None:
         self._file, self._plan, self._header = file, plan, True
 
-    def write(self, rows: pl.DataFrame, added: pl.DataFrame) -> None:
+    def write(self, rows: pl.DataFrame, added: Added) -> None:
         """Append lines, the header before the first."""
-        frame = _side_by_side(rows, added, self._plan, typed=False)
+        frame = _side_by_side(rows, _in_order(added), self._plan, typed=False)
         frame = frame.with_columns(_as_json(c) for c in frame.get_columns() if c.dtype.is_nested())
         frame.write_csv(self._file, include_header=self._header)
         self._header = False
@@ -1190,9 +1198,9 @@ class ParquetWriter:
         self._thread = threading.Thread(target=self._sink, args=(path,), daemon=True)
         self._thread.start()
 
-    def write(self, rows: pl.DataFrame, added: pl.DataFrame) -> None:
+    def write(self, rows: pl.DataFrame, added: Added) -> None:
         """Hand rows over; waits while polars is busy with earlier ones."""
-        self._put(_side_by_side(rows, added, self._plan))
+        self._put(_side_by_side(rows, _in_order(added), self._plan))
 
     def close(self) -> None:
         """Wait until everything is written."""

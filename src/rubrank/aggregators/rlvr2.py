@@ -30,7 +30,7 @@ from rubrank.gate import Gate
 from rubrank.utility import UtilityModel
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RLVR2:
     """Ordinal fusion with its options; call it with scores. See `rubrank.fuse` for what the options mean.
 
@@ -74,7 +74,7 @@ class RLVR2:
             attribute_names=tuple(self.attribute_names or (f"attribute {d}" for d in range(D))),
             attributes_MD=attributes_MD,
             rules=rules_for("RLVR2", self.adjust, D),
-            gate=self.gate,
+            gate=None if self.gate is None else self.gate.named(names),
             gated=gated,
         )
 

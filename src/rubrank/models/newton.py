@@ -57,13 +57,21 @@ class Problem:
         u = np.zeros_like(self.ridge_Bn) if start_Bn is None else start_Bn.copy()
         gamma = np.zeros((1 if self.pooled else len(u), self.z_BnnD.shape[-1]))
         value = self.objective(u, gamma)
-        moved = np.full(1, np.inf)
+        active, moved = np.ones(len(value)), np.full(1, np.inf)
         for _ in range(_ITERATIONS):
             step_u, step_gamma = self.newton_step(u, gamma)
+            # A problem that has converged is left alone: what it gets must not depend on its neighbours.
+            step_u, step_gamma = active[:, None] * step_u, active[:, None] * step_gamma
             u, gamma, value, moved = self._halve(u, gamma, step_u, step_gamma, value)
-            if np.all(moved <= _TOLERANCE * (1.0 + np.abs(u).max(initial=0.0))):
+            active = active * (moved > _TOLERANCE * (1.0 + self._largest(u)))
+            if not active.any():
                 return u, gamma
         raise SolverError(f"no maximum after {_ITERATIONS} Newton steps (largest last step {moved.max():.3g})")
+
+    def _largest(self, u: np.ndarray) -> np.ndarray:
+        """The largest magnitude in each problem (B,), or in all of them (1,) when pooled."""
+        each = np.abs(u).max(initial=0.0, axis=1)
+        return each.max(initial=0.0, keepdims=True) if self.pooled else each
 
     def argument(self, u: np.ndarray, gamma: np.ndarray) -> np.ndarray:
         """u_i − u_j + γ·z_ij, (B, n, n)."""
@@ -125,7 +133,7 @@ class Problem:
             if not worse.any():
                 break
             size[worse] *= 0.5
-        largest = np.maximum(np.abs(step_u).max(initial=0.0, axis=1), np.abs(step_gamma).max(initial=0.0))
+        largest = np.maximum(self._largest(step_u), np.abs(step_gamma).max(initial=0.0, axis=1))
         return new_u, new_gamma, new_value, largest
 
 

@@ -21,7 +21,8 @@ from rubrank.utility import UtilityModel
 _TABLES = 16  # (model, prior) pairs remembered; a sweep over priors forgets the oldest
 _MOST_CLASSES = 1 << 22  # classes remembered in one hash table (about 70 MB); then it starts afresh
 _CELLS = 1 << 22  # scores sorted at a time
-_LARGEST_SOLVE = 4096  # classes in one dense solve; a group with more levels than this is hardly a group
+_LARGEST_DENSE = 512  # classes above which a model that needs no table of all pairs goes without
+_LARGEST_SOLVE = 4096  # classes above which one that needs it is refused
 
 
 @dataclass
@@ -162,6 +163,20 @@ class ShapeTable:
         self.solved = int(self.used[0])
 
     def _solve_entries(self, which: np.ndarray, width: int) -> None:
+        fit_ordering = getattr(self.model, "fit_ordering", None)
+        if fit_ordering is not None and width > _LARGEST_DENSE:
+            for n, count, at in self.entries[which]:
+                start, beaten = self.codes[at : at + count].T
+                self.values[at : at + count] = fit_ordering(start, beaten, int(n), self.prior)
+            return
+        if width > _LARGEST_SOLVE:
+            raise InvalidInput(
+                f"utility model {self.model.name!r}",
+                "groups",
+                f"of at most {_LARGEST_SOLVE} different levels: it looks at all pairs",
+                f"more than {width // 2}",
+                "Did you forget groups=? The model 'bradley-terry' takes any number.",
+            )
         step = max(1, _CELLS // 4 // (width * width))
         for first in range(0, len(which), step):
             n, count, at = self.entries[which[first : first + step]].T

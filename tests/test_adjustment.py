@@ -1,0 +1,263 @@
+"""How much of an attribute stays: draws, and what they do and do not depend on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from rubrank import InvalidInput, UnknownName, attenuate, fuse, utilities
+from rubrank.adjustment import kept_shares, rules_for, uniform_numbers
+from rubrank.batch import make_batch
+from rubrank.fusion import Options, run
+
+LAMBDAS = pytest.mark.parametrize("lam", [0.0, 0.2, 0.5, 0.9, 1.0])
+
+
+def shares(rule, gamma=1.0, count=20_000):
+    """What is kept of `count` equal coefficients, one in each group."""
+    return kept_shares((rule,), np.full((count, 1, 1), gamma), 0, range(count), [0], [0])[:, 0, 0]
+
+
+def biased(N=6, G=8, K=3, D=2, seed=0):
+    """Scores that go with the first attribute and against the second."""
+    rng = np.random.default_rng(seed)
+    attributes = rng.lognormal(3.0, 0.6, (N, G, D))
+    taste = np.log(attributes[..., :1]) - np.log(attributes[..., 1:])
+    return np.round(rng.normal(size=(N, G, K)) + 2 * taste), attributes
+
+
+# --------------------------------------------------------------------------------------------------------- the draws
+
+
+@LAMBDAS
+def test_bernoulli_keeps_all_or_nothing(lam):
+    kept = shares(attenuate(lam))
+    assert set(np.unique(kept)) <= {0.0, 1.0}
+    assert kept.mean() == pytest.approx(1 - lam, abs=0.015)  # four standard errors of 20,000 draws
+
+
+@LAMBDAS
+def test_uniform_has_the_mean_and_the_widest_range(lam):
+    kept = shares(attenuate(lam, "uniform"))
+    half = min(lam, 1 - lam)
+    assert kept.mean() == pytest.approx(1 - lam, abs=0.01)
+    assert kept.min() >= 1 - lam - half - 1e-15
+    assert kept.max() <= 1 - lam + half + 1e-15
+    assert np.ptp(kept) >= 2 * half * 0.999
+    quarter = np.quantile(kept, 0.25)
+    assert quarter == pytest.approx(1 - lam - half / 2, abs=0.01)
+
+
+@LAMBDAS
+def test_fixed_is_not_random(lam):
+    assert (shares(attenuate(lam, "fixed")) == 1 - lam).all()
+
+
+@LAMBDAS
+@pytest.mark.parametrize("draw", ["bernoulli", "uniform", "fixed"])
+@pytest.mark.parametrize("gamma", [-2.0, -1e-12, 0.0])
+def test_what_is_not_positive_stays(lam, draw, gamma):
+    assert (shares(attenuate(lam, draw), gamma, count=50) == 1.0).all()
+
+
+def test_remove_keeps_nothing_whatever_the_sign():
+    gamma = np.random.default_rng(0).normal(size=(4, 3, 2))
+    assert not kept_shares(("remove", "remove"), gamma, 0, range(4), range(3), range(2)).any()
+
+
+def test_one_rule_for_each_attribute():
+    gamma = np.ones((5, 2, 3))
+    kept = kept_shares(("remove", attenuate(0.25, "fixed"), attenuate(0.0)), gamma, 0, range(5), range(2), range(3))
+    assert np.array_equal(kept, np.broadcast_to([0.0, 0.75, 1.0], kept.shape))
+
+
+def test_numbers_are_uniform_and_independent():
+    numbers = uniform_numbers(0, range(200), range(10), range(5))
+    assert numbers.shape == (200, 10, 5)
+    assert numbers.min() >= 0.0
+    assert numbers.max() < 1.0
+    assert len(np.unique(numbers)) == numbers.size
+    counts = np.histogram(numbers, bins=20, range=(0, 1))[0]
+    assert ((counts - 500) ** 2 / 500).sum() < 45  # χ² with 19 degrees of freedom: one in a thousand lies beyond 43.8
+    flat = numbers - 0.5
+    for a, b in ((flat[1:], flat[:-1]), (flat[:, 1:], flat[:, :-1]), (flat[..., 1:], flat[..., :-1])):
+        assert abs((a * b).mean()) < 4 / 12 / np.sqrt(a.size)
+
+
+# -------------------------------------------------------------------------------- what they do and do not depend on
+
+
+@pytest.mark.parametrize("draw", ["bernoulli", "uniform"])
+def test_the_seed_matters(draw):
+    first, again, other = (
+        kept_shares((attenuate(0.5, draw),), np.ones((64, 2, 1)), seed, range(64), range(2), [0]) for seed in (1, 1, 2)
+    )
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_order_of_the_batch_and_other_groups_do_not_matter():
+    scores, attributes = biased()
+    labels = [f"query {g}" for g in range(len(scores))]
+    options = {"adjust": attenuate(0.5, "uniform"), "seed": 3}
+    together = fuse(scores, groups=labels, attributes=attributes, **options)
+    backwards = fuse(scores[::-1], groups=labels[::-1], attributes=attributes[::-1], **options)
+    assert np.array_equal(backwards[::-1], together)
+    for g, label in enumerate(labels):
+        alone = fuse(scores[g : g + 1], groups=[label], attributes=attributes[g : g + 1], **options)
+        assert np.array_equal(alone[0], together[g])
+
+
+def test_scattered_rollouts_draw_as_their_group_does():
+    scores, attributes = biased()
+    N, G, K = scores.shape
+    order = np.random.default_rng(1).permutation(N * G)
+    options = {"adjust": attenuate(0.5), "seed": 3}
+    rewards = fuse(scores, attributes=attributes, groups=range(N), **options).ravel()
+    rows, labels = scores.reshape(-1, K)[order], np.repeat(range(N), G)[order]
+    scattered = fuse(rows, groups=labels, attributes=attributes.reshape(N * G, -1)[order], **options)
+    np.testing.assert_allclose(scattered, rewards[order], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[0, 1, 2], (0, 1, 2), np.arange(3), np.arange(3, dtype=np.int32), list(np.arange(3))],
+    ids=["list", "tuple", "array", "int32", "list of NumPy's"],
+)
+def test_the_type_that_holds_a_label_does_not_matter(labels):
+    """A group is the same group in a list, in an array, and in rows with a label each."""
+    scores, attributes = biased(N=3)
+    options = {"adjust": attenuate(0.5, "uniform")}
+    expected = fuse(scores, attributes=attributes, groups=[0, 1, 2], **options)
+    assert np.array_equal(fuse(scores, attributes=attributes, groups=labels, **options), expected)
+    rows = [label for label in labels for _ in range(8)]
+    flat = fuse(scores.reshape(24, -1), groups=rows, attributes=attributes.reshape(24, -1), **options)
+    assert np.array_equal(flat.reshape(3, 8), expected)
+
+
+def test_labels_of_mixed_types_keep_their_types():
+    scores, attributes = biased(N=2)
+    options = {"adjust": attenuate(0.5, "uniform")}
+    cube = fuse(scores, attributes=attributes, groups=[1, "a"], **options)
+    rows = fuse(scores.reshape(16, -1), attributes=attributes.reshape(16, -1), groups=[1] * 8 + ["a"] * 8, **options)
+    assert np.array_equal(rows.reshape(2, 8), cube)
+
+
+def test_the_type_that_holds_a_seed_or_a_name_does_not_matter():
+    scores, attributes = biased()
+    options = {"attributes": attributes, "adjust": attenuate(0.5, "uniform")}
+    assert np.array_equal(fuse(scores, seed=np.int64(3), **options), fuse(scores, seed=3, **options))
+    names = ["a", "b", "c"]
+    assert np.array_equal(
+        fuse(scores, criteria=list(np.array(names)), **options), fuse(scores, criteria=names, **options)
+    )
+
+
+def test_draws_follow_names_not_positions():
+    scores, attributes = biased()
+    options = {"adjust": attenuate(0.5, "uniform")}
+    names, kinds = ["clear", "correct", "kind"], ["length", "headings"]
+    plain = fuse(scores, attributes=attributes, criteria=names, attribute_names=kinds, **options)
+    order = [2, 0, 1]
+    moved = fuse(
+        scores[..., order],
+        attributes=attributes[..., ::-1],
+        criteria=[names[k] for k in order],
+        attribute_names=kinds[::-1],
+        **options,
+    )
+    np.testing.assert_allclose(moved, plain, rtol=0, atol=1e-9)
+    assert not np.allclose(fuse(scores[..., order], attributes=attributes, **options), plain)
+
+
+def test_the_number_one_and_the_string_one_are_different_groups():
+    numbers = uniform_numbers(0, [1, "1"], [0], [0])
+    assert numbers[0] != numbers[1]
+
+
+def test_another_process_draws_the_same():
+    code = (
+        "from rubrank.adjustment import uniform_numbers as u; print(u(7, ['a', 1], ['x'], ['tokens', 'bold']).tolist())"
+    )
+    here = uniform_numbers(7, ["a", 1], ["x"], ["tokens", "bold"]).tolist()
+    for hash_seed in ("0", "1"):
+        there = subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert there.stdout.strip() == str(here)
+
+
+def test_draws_do_not_change_between_releases():
+    """Golden: a training run that is resumed must draw what it drew before."""
+    numbers = uniform_numbers(0, ["query 1"], ["correct"], ["tokens", "headings"])[0, 0]
+    assert numbers.tolist() == [0.5707274641865532, 0.6708282171158555]
+
+
+# --------------------------------------------------------------------------------------------- what reaches the reward
+
+
+@pytest.mark.parametrize("pool", ["group", "batch"])
+def test_values_are_utilities_plus_what_is_kept(pool):
+    """v = u + Σ keep·γ·z̄, for every scored rollout."""
+    scores, attributes = biased()
+    scores[0, 0, 0] = np.nan
+    options = Options(pool=pool, adjust=(attenuate(0.3, "fixed"), attenuate(0.5)), seed=1)
+    fusion = run(options, make_batch("fuse", scores, None), attributes)
+    G = scores.shape[1]
+    kept = np.repeat(fusion.kept_NKD * fusion.gamma_NKD, G, axis=0)
+    extra = np.einsum("mkd,md->mk", kept, fusion.mean_contrast_MD)
+    expected = fusion.utilities_MK + np.where(np.isnan(scores.reshape(extra.shape)), 0.0, extra)
+    np.testing.assert_allclose(fusion.values_MK, expected, atol=1e-12)
+    assert np.array_equal(
+        fusion.utilities_MK.reshape(scores.shape), utilities(scores, attributes=attributes, pool=pool)[0]
+    )
+
+
+def test_keeping_all_of_a_length_bias_rewards_length_more_than_removing_it():
+    scores, attributes = biased(N=40, D=2)
+    length = np.log(attributes[..., 0])
+
+    def agreement(**options):
+        rewards = fuse(scores, attributes=attributes[..., :1], pool="batch", **options)
+        return np.corrcoef(
+            (rewards - rewards.mean(1, keepdims=True)).ravel(), (length - length.mean(1, keepdims=True)).ravel()
+        )[0, 1]
+
+    kept, half, none = (agreement(adjust=attenuate(lam, "fixed")) for lam in (0.0, 0.5, 1.0))
+    assert kept > half + 0.05
+    assert half > none + 0.05
+    assert none == pytest.approx(agreement(adjust="remove"), abs=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------------------- rules
+
+
+def test_rules():
+    assert rules_for("fuse", None, 2) == ("remove", "remove")
+    assert rules_for("fuse", attenuate(0.5), 2) == (attenuate(0.5), attenuate(0.5))
+    assert rules_for("fuse", ["remove", attenuate(1)], 2) == ("remove", attenuate(1))
+    assert str(attenuate(0.25, "fixed")) == "attenuate(0.25, fixed)"
+
+
+@pytest.mark.parametrize("lam", [-0.1, 1.1, np.nan, np.inf, "0.5", None])
+def test_lambda_outside_zero_and_one(lam):
+    with pytest.raises(InvalidInput) as raised:
+        attenuate(lam)
+    error = raised.value
+    assert (error.owner, error.parameter, error.got) == ("attenuate", "lam", repr(lam))
+    assert "between 0" in error.allowed
+    assert error.remedy
+
+
+def test_unknown_draw():
+    with pytest.raises(
+        UnknownName, match=r"attenuate: draw must be one of .*got 'bernouli'. Did you mean 'bernoulli'\?"
+    ):
+        attenuate(0.5, "bernouli")

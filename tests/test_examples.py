@@ -1,0 +1,95 @@
+"""The examples run by themselves and show what they promise."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rubrank import utility
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Run one example as a script in an empty directory; returns what it prints. Its models are gone afterwards."""
+    utility.model_names()  # the built-in ones are registered by now
+    monkeypatch.setattr(utility, "_MODELS", dict(utility._MODELS))
+    monkeypatch.chdir(tmp_path)
+
+    def run_example(number: str) -> str:
+        (path,) = (ROOT / "examples").glob(f"{number}_*.py")
+        runpy.run_path(str(path), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_example
+
+
+def numbers_after(title: str, text: str) -> list[float]:
+    (line,) = (line for line in text.splitlines() if line.startswith(title))
+    return [float(number) for number in re.findall(r"-?\d+\.\d*", line.removeprefix(title))]
+
+
+def test_they_count_from_one():
+    assert [path.name[:3] for path in EXAMPLES] == [f"{n:02}_" for n in range(1, len(EXAMPLES) + 1)]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_says_how_to_run_it(path):
+    assert f"\nRun it: python examples/{path.name}\n" in path.read_text(encoding="utf-8")
+
+
+def test_one_runs_in_a_process_of_its_own(tmp_path):
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "error"}
+    command = [sys.executable, str(EXAMPLES[0])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "by ranking" in done.stdout
+
+
+def test_first_rewards(run):
+    text = run("01")
+    ranked = numbers_after("by ranking", text)
+    assert numbers_after("the same ordering on other scales", text) == ranked
+    assert numbers_after("adding up", text) != ranked
+    assert numbers_after("one judgment missing", text) != ranked
+    assert len(numbers_after("two queries in one batch", text)) == 6
+    assert all(0.0 <= reward <= 1.0 for reward in ranked)
+
+
+def test_attributes(run):
+    text = run("02")
+    quality, length = numbers_after("nothing adjusted", text)
+    better, shorter = numbers_after("removed, one fit for the whole batch", text)
+    assert better > quality
+    assert abs(shorter) < length / 3
+    fair, swayed = numbers_after("γ of the two judges", text)
+    assert abs(fair) < 0.2 < 1.0 < swayed
+    assert text.endswith("1 × heading, 1 × bold, 2 × unordered_item\n")
+
+
+def test_gate_and_explain(run):
+    text = run("03")
+    assert "gate: stopped by NotEmpty, so the reward is 0 instead of" in text
+    assert "is multiplied by 0.70" in text
+    assert "lake: no signal; constant: Facts; constant: Clarity" in text
+    assert text.endswith("worth training on: tides\n")
+    before, after = numbers_after("before the gate", text), numbers_after("reward", text)
+    assert all(b >= a for b, a in zip(before, after, strict=True))
+
+
+def test_own_model(run):
+    text = run("04")
+    for model in ("bradley-terry", "thurstone", "borda", "laplace", "bold"):
+        utilities, rewards = (found := numbers_after(model + " ", text))[:5], found[5:]
+        assert utilities == sorted(utilities, reverse=True)
+        assert (rewards[0], rewards[-1]) == (1.0, 0.0)
+        assert rewards[1] == rewards[2]
+    assert "bold: attribute adjustment: model must be a model with a link" in text

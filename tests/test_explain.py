@@ -1,0 +1,384 @@
+"""Explanations, word by word for groups made by hand, and true for groups made by chance."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rubrank import RLVR2, FusedGroup, Gate, attenuate
+
+NAN = np.nan
+
+
+def explain(scores, i=0, attributes=None, **options) -> list[str]:
+    """The explanation of one rollout of a single group, line by line. Borda: (wins − losses) / 2."""
+    result = RLVR2(model="borda", **options)(scores, attributes=attributes)
+    return result.explain(i).splitlines()
+
+
+# ---------------------------------------------------------------------------------------------------- criteria
+
+THREE = [[9, 1], [8, 0], [3, 1]]
+NAMED = {"criteria": ["Facts", "Style"], "weights": {"Facts": 2}}
+
+
+@pytest.mark.parametrize(
+    ("i", "lines"),
+    [
+        (
+            0,
+            [
+                "rollout 0 of group 0: reward 1.00, 1st of 3",
+                "  Facts (weight 2): 9; beats all → +2.00",
+                "  Style: 1; beats 1; ties 2 → +0.50",
+            ],
+        ),
+        (
+            1,
+            [
+                "rollout 1 of group 0: reward 0.12, 2nd of 3",
+                "  Style: 0; loses to all → -1.00",
+                "  Facts (weight 2): 8; beats 2; loses to 0",
+            ],
+        ),
+        (
+            2,
+            [
+                "rollout 2 of group 0: reward 0.00, 3rd of 3",
+                "  Facts (weight 2): 3; loses to all → -2.00",
+                "  Style: 1; beats 1; ties 0 → +0.50",
+            ],
+        ),
+    ],
+)
+def test_beats_ties_loses(i, lines):
+    assert explain(THREE, i, **NAMED) == lines
+
+
+def test_all_three_verbs_in_one_line():
+    assert explain([[2], [1], [2], [3], [0]])[1] == "  criterion 0: 2; beats 1, 4; ties 2; loses to 3 → +0.50"
+
+
+def test_ties_all():
+    assert explain([[1, 5], [0, 5], [0, 5]])[2] == "  criterion 1: 5; ties all"
+
+
+def test_directions_and_margins():
+    lines = explain([[20, 0.5], [90, 0.52], [25, 0.9]], directions=["lower", "higher"], margins=[0, 0.1])
+    assert lines == [
+        "rollout 0 of group 0: reward 0.80, 2nd of 3",
+        "  criterion 0: 20; beats all → +1.00",
+        "  criterion 1: 0.5; ties 1; loses to 2 → -0.50",
+    ]
+
+
+def test_not_scored():
+    scores = [[NAN, 1], [1, 0], [0, 1]]
+    assert explain(scores, 0, **NAMED) == [
+        "rollout 0 of group 0: reward 1.00, 1st of 3",
+        "  Style: 1; beats 1; ties 2 → +0.50",
+        "  Facts (weight 2): not scored, so compared with nobody",
+    ]
+    assert "  Facts (weight 2): 1; beats all → +1.00" in explain(scores, 1, **NAMED)  # all who were scored
+
+
+def test_the_only_one_scored():
+    assert explain([[1, 7], [0, NAN]])[2] == "  criterion 1: 7; nobody to compare with"
+
+
+@pytest.mark.parametrize(
+    ("others", "text"),
+    [
+        (12, "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"),
+        (13, "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 1 more"),
+        (16, "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 4 more"),
+    ],
+)
+def test_more_than_twelve_opponents(others, text):
+    scores = [[0.0]] * others + [[1.0], [2.0]]
+    assert f"1; beats {text}; loses to {others + 1} →" in explain(scores, others)[1]
+
+
+def test_small_contributions_are_not_shown_as_zero():
+    lines = explain([[1, 1], [0, 0]], criteria=["A", "B"], weights={"B": 0.009})
+    assert lines[1:] == ["  A: 1; beats all → +0.50", "  B (weight 0.009): 1; beats all"]
+
+
+# ---------------------------------------------------------------------------------------------------- headline
+
+
+def test_ordinals():
+    scores = np.arange(25.0)[::-1, None]
+    found = [explain(scores, i)[0].rsplit(", ", 1)[1] for i in range(25)]
+    suffixes = ["st", "nd", "rd", *["th"] * 17, "st", "nd", "rd", "th", "th"]
+    assert found == [f"{n}{suffix} of 25" for n, suffix in enumerate(suffixes, 1)]
+
+
+@pytest.mark.parametrize(
+    ("i", "place"), [(0, "1st of 6"), (1, "2nd of 6, with 1 other"), (3, "4th of 6, with 2 others")]
+)
+def test_shared_places(i, place):
+    assert explain([[9], [5], [5], [1], [1], [1]], i)[0].endswith(place)
+
+
+def test_label_of_the_group():
+    result = RLVR2()([[1], [0]], groups=["query-17", "query-17"])
+    assert result.explain(1).startswith("rollout 1 of group query-17: reward 0.00, 2nd of 2")
+
+
+def test_no_signal():
+    assert explain([[1, 3]] * 3, 2) == [
+        "rollout 2 of group 0: reward 0.50, same as all others: nothing tells them apart",
+        "  criterion 0: 1; ties all",
+        "  criterion 1: 3; ties all",
+    ]
+
+
+def test_alone_in_its_group():
+    headline, *lines = explain([[1, NAN]])
+    assert headline == "rollout 0 of group 0: reward 0.50, alone in its group: nobody to compare with"
+    assert lines == [
+        "  criterion 0: 1; nobody to compare with",
+        "  criterion 1: not scored, so compared with nobody",
+    ]
+
+
+# -------------------------------------------------------------------------------------------------- attributes
+
+
+def measured(kept, gamma=((0.5,), (0.25,)), **changes) -> FusedGroup:
+    """The three rollouts from above with one attribute, of which the first has more and the last less."""
+    group = RLVR2(model="borda", **NAMED)(THREE)[0]
+    return replace(
+        group,
+        attribute_names=("tokens",),
+        attributes=np.array([[90.0], [50.0], [0.0]]),
+        mean_contrasts=np.array([[1.0], [0.0], [-1.0]]),
+        gamma=np.array(gamma),
+        kept=np.array(kept),
+        **changes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kept", "fate"),
+    [
+        ([[0.0], [0.0]], "removed"),
+        ([[1.0], [1.0]], "kept"),
+        ([[0.2], [0.2]], "of which +0.25 is kept"),
+        ([[1.0], [0.0]], "of which +1.00 is kept"),
+    ],
+)
+def test_what_becomes_of_an_attribute(kept, fate):
+    assert measured(kept).explain(0).splitlines()[3:] == [
+        f"  tokens: 90, more than the others; explained +1.25, {fate}"
+    ]
+
+
+def test_less_of_an_attribute():
+    assert measured([[0.0], [0.0]]).explain(2).endswith("\n  tokens: 0, less than the others; explained -1.25, removed")
+    kept = measured([[0.2], [0.2]]).explain(2)
+    assert kept.endswith("\n  tokens: 0, less than the others; explained -1.25, of which -0.25 is kept")
+
+
+def test_an_attribute_that_explains_nothing():
+    assert measured([[0.0], [0.0]]).explain(1).endswith("\n  tokens: 50; explained nothing")
+    assert measured([[1.0], [1.0]], gamma=[[0.0], [0.0]]).explain(0).endswith("\n  tokens: 90; explained nothing")
+
+
+def test_an_attribute_explains_nothing_of_a_criterion_without_score():
+    scores = np.array([[NAN, 1], [8, 0], [3, 1]])
+    group = measured([[0.0], [0.0]], scores=scores)
+    assert group.explain(0).endswith("\n  tokens: 90, more than the others; explained +0.25, removed")
+
+
+def test_every_attribute_has_its_line():
+    rule = RLVR2(attribute_names=["tokens", "headings"], adjust=[attenuate(0), "remove"])
+    lines = rule([[3], [2], [1], [0]], attributes=[[10, 0], [9, 1], [5, 0], [1, 0]]).explain(1).splitlines()
+    assert len(lines) == 4
+    assert re.fullmatch(r"  tokens: 9, more than the others; explained \+\d\.\d\d, kept", lines[2])
+    assert re.fullmatch(r"  headings: 1, more than the others; explained [+-]\d\.\d\d, removed", lines[3])
+
+
+def test_attributes_are_told_in_the_unit_of_the_contributions():
+    """With span="unit" the contributions are scaled, and so is what attributes explain of them."""
+    attributes = np.array([[90.0], [50.0], [70.0], [5.0]])
+    rule = RLVR2(attribute_names=["tokens"], adjust=attenuate(0), span="unit")
+    group = rule([[3], [2], [1], [0]], attributes=attributes)[0]
+    fitted = group.gamma[0, 0] * group.mean_contrasts[0, 0]
+    scale = 1.0 / np.ptp(group.utilities[:, 0] + group.gamma[0, 0] * group.mean_contrasts[:, 0])
+    assert f"explained {scale * fitted:+.2f}, kept" in group.explain(0)
+
+
+# -------------------------------------------------------------------------------------------------------- gate
+
+GATED = {
+    "criteria": ["Facts", "NotEmpty", "Language", "NoRepeats"],
+    "gate": Gate(["NotEmpty", "Language"], ["NoRepeats"]),
+}
+ROLLOUTS = [[3, 1, 1, 1], [2, 1, 1, 0.4], [4, 0, 1, 1], [5, 0, 0.5, 0], [1, NAN, 1, NAN]]
+
+
+@pytest.mark.parametrize(
+    ("i", "line"),
+    [
+        (0, "gate: passed"),
+        (1, "gate: low quality 0.40 (1 = clean), so 0.25 is multiplied by 0.70"),
+        (2, "gate: stopped by NotEmpty, so the reward is 0 instead of 0.75"),
+        (3, "gate: stopped by NotEmpty, Language, so the reward is 0 instead of 1.00"),
+        (4, "gate: passed (2 of its scores missing)"),
+    ],
+)
+def test_gate(i, line):
+    lines = explain(ROLLOUTS, i, **GATED)
+    assert lines[-1] == f"  {line}"
+    assert len(lines) == 3  # the gate's criteria have no lines of their own
+
+
+def test_headline_counts_what_the_gate_left():
+    assert explain(ROLLOUTS, 1, **GATED)[0] == "rollout 1 of group 0: reward 0.17, 2nd of 5"
+    assert explain(ROLLOUTS, 3, **GATED)[0] == "rollout 3 of group 0: reward 0.00, 3rd of 5, with 2 others"
+
+
+def test_all_stopped():
+    lines = explain([[1, 0], [2, 0]], 1, criteria=["Facts", "NotEmpty"], gate=Gate(["NotEmpty"]))
+    assert lines == [
+        "rollout 1 of group 0: reward 0.00, same as all others: nothing tells them apart",
+        "  Facts: 2; beats all → +0.50",
+        "  gate: stopped by NotEmpty, so the reward is 0 instead of 1.00",
+    ]
+
+
+# ------------------------------------------------------------------------------------------ true, whatever comes
+
+WEIGHTS = [2.0, 1.0, 0.25]
+MARGINS = [0.0, 1.0, 0.0]
+LOWER = [False, False, True]
+RULES = {
+    "criteria": ["A", "B", "C", "Stop", "Clean"],
+    "weights": [*WEIGHTS, 1, 1],
+    "margins": [*MARGINS, 0, 0],
+    "directions": ["higher", "higher", "lower", "higher", "higher"],
+    "gate": Gate(["Stop"], ["Clean"]),
+}
+cell = st.sampled_from([0.0, 1.0, 2.0, 3.0, NAN])
+row = st.tuples(cell, cell, cell, st.sampled_from([1.0, 1.0, 1.0, 0.0, NAN]), st.sampled_from([1.0, 1.0, 0.5, NAN]))
+groups = st.lists(row, min_size=1, max_size=7)
+
+
+def expected_opponents(column, i: int, k: int) -> dict[str, set[int]]:
+    """Who is beaten, tied with and lost to, from the scores and nothing else."""
+    found: dict[str, set[int]] = {"beats": set(), "ties": set(), "loses to": set()}
+    for j, other in enumerate(column):
+        if j != i and other == other:
+            ahead = (column[i] - other) * (-1 if LOWER[k] else 1)
+            verb = "beats" if ahead > MARGINS[k] else "loses to" if -ahead > MARGINS[k] else "ties"
+            found[verb].add(j)
+    return found
+
+
+def read_opponents(text: str, everyone: set[int]) -> dict[str, set[int]]:
+    """The same, from the words."""
+    found: dict[str, set[int]] = {"beats": set(), "ties": set(), "loses to": set()}
+    for phrase in text.split("; "):
+        verb, numbers = re.fullmatch(r"(beats|ties|loses to) (all|\d+(?:, \d+)*)", phrase).groups()
+        found[verb] = everyone if numbers == "all" else {int(n) for n in numbers.split(", ")}
+    return found
+
+
+def check_criterion(group: FusedGroup, i: int, line: str) -> None:
+    name, weight, rest = re.fullmatch(r"  (\w)(?: \(weight (\S+)\))?: (.*)", line).groups()
+    k = "ABC".index(name)
+    column, part = group.scores[:, k], WEIGHTS[k] * group.values[i, k]
+    assert float(weight or 1) == WEIGHTS[k]
+    if rest == "not scored, so compared with nobody":
+        assert np.isnan(column[i])
+        return
+    score, opponents, share = re.fullmatch(r"(\S+); (.*?)(?: → ([+-]\d+\.\d\d))?", rest).groups()
+    assert float(score) == column[i]
+    assert float(share or 0) == pytest.approx(part, abs=0.00501)
+    expected = expected_opponents(column, i, k)
+    everyone = set().union(*expected.values())
+    read = {"beats": set(), "ties": set(), "loses to": set()}
+    assert (read if opponents == "nobody to compare with" else read_opponents(opponents, everyone)) == expected
+
+
+def check_headline(group: FusedGroup, i: int, line: str) -> None:
+    reward = group.reward
+    assert float(re.search(r"reward (\d\.\d\d)", line)[1]) == pytest.approx(reward[i], abs=0.00501)
+    if "nothing tells them apart" in line or "nobody to compare with" in line:
+        assert len(set(reward.tolist())) == 1
+        return
+    place, size, others = re.search(r", (\d+)\w\w of (\d+)(?:, with (\d+) others?)?$", line).groups()
+    assert int(place) == 1 + sum(reward > reward[i])
+    assert int(size) == len(reward)
+    assert int(others or 0) == sum(reward == reward[i]) - 1
+
+
+def check_gate(group: FusedGroup, i: int, stop: float, clean: float, line: str) -> None:
+    if line.startswith("  gate: stopped by Stop"):
+        assert stop < 1
+        assert group.reward[i] == 0.0
+        return
+    assert not stop < 1
+    soft = re.search(r"low quality (\d\.\d\d) .* multiplied by (\d\.\d\d)$", line)
+    low, factor = (float(number) for number in soft.groups()) if soft else (1.0, 1.0)
+    assert low == (1.0 if np.isnan(clean) else clean)
+    assert group.reward[i] == pytest.approx(factor * group.ranking[i])
+    missing = re.search(r"passed \((\d) of its scores missing\)$", line)
+    assert soft or int(missing[1] if missing else 0) == np.isnan([stop, clean]).sum()
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(groups)
+def test_words_are_true(rows):
+    scores = np.array(rows)
+    group = RLVR2(**RULES)(scores)[0]
+    for i in range(len(scores)):
+        headline, *criteria, gate = group.explain(i).splitlines()
+        check_headline(group, i, headline)
+        assert sorted(line[2] for line in criteria) == ["A", "B", "C"]
+        for line in criteria:
+            check_criterion(group, i, line)
+        check_gate(group, i, scores[i, 3], scores[i, 4], gate)
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(
+    groups,
+    st.lists(st.integers(0, 9), min_size=7, max_size=7),
+    st.sampled_from(["remove", attenuate(0.5), attenuate(0)]),
+)
+def test_words_about_attributes_are_true(rows, lengths, rule):
+    scores = np.array(rows)[:, :3]
+    length = np.array(lengths[: len(rows)], float)
+    options = {name: RULES[name][:3] for name in ("criteria", "weights", "margins", "directions")}
+    group = RLVR2(**options, attribute_names=["length"], adjust=rule)(scores, attributes=length[:, None])[0]
+    for i in range(len(scores)):
+        check_attribute(group, i, length, rule, group.explain(i).splitlines()[-1])
+
+
+def check_attribute(group: FusedGroup, i: int, length: np.ndarray, rule, line: str) -> None:
+    total = np.where(length + length[i] > 0, length + length[i], 1.0)
+    contrast = ((length[i] - length) / total).sum()
+    effect_K = np.where(np.isnan(group.scores[i]), 0.0, WEIGHTS * group.gamma[:, 0] * group.mean_contrasts[i, 0])
+    stays = (effect_K * group.kept[:, 0]).sum()
+    if line.endswith("explained nothing"):
+        assert abs(effect_K.sum()) < 0.00501
+        return
+    read = re.fullmatch(
+        r"  length: (\d), (more|less) than the others; explained ([+-]\d+\.\d\d), "
+        r"(?:(removed)|(kept)|of which ([+-]\d+\.\d\d) is kept)",
+        line,
+    )
+    has, than, explained, removed, kept, part = read.groups()
+    assert (int(has), than) == (length[i], "more" if contrast > 0 else "less")
+    assert float(explained) == pytest.approx(effect_K.sum(), abs=0.00501)
+    assert float(part or (0 if removed else explained)) == pytest.approx(stays, abs=0.01001)
+    assert removed or rule != "remove"
+    assert kept or rule != attenuate(0)

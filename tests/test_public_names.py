@@ -1,0 +1,101 @@
+"""What `import rubrank` offers, and what it costs."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import rubrank
+
+ROOT = Path(__file__).parents[1]
+NAMES = [
+    "BadTable",
+    "FusedBatch",
+    "FusedGroup",
+    "Gate",
+    "Gated",
+    "InvalidInput",
+    "Lengths",
+    "MARKERS",
+    "RLVR2",
+    "RubrankError",
+    "SolverError",
+    "UnknownName",
+    "__version__",
+    "attenuate",
+    "fuse",
+    "lengths",
+    "markdown_counts",
+    "markdown_density",
+    "outcomes",
+    "register_model",
+    "utilities",
+]
+HEAVY = ["numba", "torch", "polars", "rich", "typer", "pyromark"]
+
+
+def in_a_new_process(code: str) -> str:
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_exactly_these_names():
+    assert sorted(rubrank.__all__) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_is_what_its_home_defines(name):
+    value = getattr(rubrank, name)
+    if hasattr(value, "__module__"):
+        home = importlib.import_module(value.__module__)
+        assert value.__module__.startswith("rubrank.")
+        assert getattr(home, name) is value
+        assert value.__doc__
+
+
+def test_star_import():
+    namespace: dict[str, object] = {}
+    exec("from rubrank import *", namespace)
+    assert set(NAMES) <= set(namespace)
+
+
+def test_dir_lists_the_names():
+    assert dir(rubrank) == NAMES
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match=r"module 'rubrank' has no attribute 'fues'"):
+        rubrank.fues  # noqa: B018 - looking it up is the test
+    with pytest.raises(ImportError, match="fues"):
+        exec("from rubrank import fues")
+
+
+def test_importing_rubrank_imports_nothing_heavy():
+    code = f"import sys, rubrank; print([m for m in {HEAVY} if m in sys.modules])"
+    assert in_a_new_process(code).strip() == "[]"
+
+
+def test_the_first_fusion_loads_the_compiler_and_nothing_else():
+    code = f"import sys, rubrank; rubrank.fuse([[1], [0]]); print([m for m in {HEAVY} if m in sys.modules])"
+    assert in_a_new_process(code).strip() == "['numba']"
+
+
+def test_names_are_there_in_a_new_process():
+    code = f"import rubrank; print(all(hasattr(rubrank, name) for name in {NAMES}))"
+    assert in_a_new_process(code).strip() == "True"
+
+
+def test_types_are_shipped():
+    assert (files("rubrank") / "py.typed").is_file()
+
+
+def test_one_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert rubrank.__version__ == project["version"]
