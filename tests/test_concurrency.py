@@ -134,6 +134,32 @@ print(answers == [True] * 12, same(fused(), expected))
     assert run(code, tmp_path).strip() == "True True"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_forked_while_another_thread_compiles(tmp_path):
+    """A child must not inherit the compiler's lock from a thread that is not there any more."""
+    code = """
+import multiprocessing
+context = multiprocessing.get_context("fork")
+
+def child(connection):
+    connection.send(rubrank.fuse(SMALL))
+
+thread = threading.Thread(target=rubrank.fuse, args=(SMALL,))
+thread.start()
+while "rubrank.models.kernels" not in sys.modules:
+    time.sleep(0.01)
+time.sleep(0.5)
+here, there = context.Pipe()
+process = context.Process(target=child, args=(there,))
+process.start()
+answer = here.recv() if here.poll(90) else None
+process.kill()
+thread.join()
+print(answer is not None and same([answer], [rubrank.fuse(SMALL)]))
+"""
+    assert run(code, tmp_path, env={"NUMBA_CACHE_DIR": str(tmp_path / "cold")}).strip() == "True"
+
+
 def test_spawned_workers(tmp_path):
     code = """
 import multiprocessing

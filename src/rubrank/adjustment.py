@@ -30,7 +30,7 @@ class Attenuate:
     draw: Draw = "bernoulli"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.lam, int | float) and 0.0 <= self.lam <= 1.0):
+        if not (isinstance(self.lam, int | float | np.number) and 0.0 <= self.lam <= 1.0):
             raise InvalidInput(
                 "attenuate", "lam", "between 0 (keep all) and 1 (keep nothing)", repr(self.lam), "Start with 0.5."
             )

@@ -184,25 +184,44 @@ def _by_name(
 
 
 def _as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
-    """A C-contiguous array of doubles; None becomes NaN."""
+    """A C-contiguous array of doubles that may be written to; None and masked entries become NaN."""
+    if isinstance(value, np.ma.MaskedArray):
+        value = np.ma.filled(value.astype(np.float64), np.nan)
     try:
         raw = np.asarray(value)
-        if raw.dtype.kind == "c":  # NumPy would drop the imaginary part with a mere warning
-            raise InvalidInput(owner, parameter, "real numbers", "complex ones", "Take the real part.")
-        array = np.ascontiguousarray(raw, dtype=np.float64)
+        _check_kind(owner, parameter, raw)
+        array = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
     except (TypeError, ValueError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(
             owner, parameter, "an array of numbers", f"something else ({error})", "Use NaN where there is no score."
         ) from None
-    if raw.ndim == 0:
-        return array.reshape(())
-    if raw.dtype.kind in "iu" and raw.size and max(abs(int(raw.max())), abs(int(raw.min()))) > _EXACT:
+    # Kernels are compiled for arrays that may be written to; another version for those that may not takes seconds.
+    return array if array.flags.writeable else array.copy()
+
+
+def _check_kind(owner: str, parameter: str, raw: np.ndarray) -> None:
+    """Refuse what NumPy would convert to doubles without a word, losing something on the way."""
+    kind = raw.dtype.kind
+    if kind == "c":
+        raise InvalidInput(owner, parameter, "real numbers", "complex ones", "Take the real part.")
+    if kind in "US":
+        raise InvalidInput(
+            owner,
+            parameter,
+            "an array of numbers",
+            "something else (texts)",
+            "Convert them; NaN where there is no score.",
+        )
+    if kind == "O":
+        large = any(isinstance(x, int) and abs(x) > _EXACT for x in raw.flat)
+    else:
+        large = kind in "iu" and raw.size > 0 and max(abs(int(raw.max())), abs(int(raw.min()))) > _EXACT
+    if large:
         raise InvalidInput(
             owner, parameter, "integers within ±2**53", "larger ones", "Rank or rescale them first: doubles merge them."
         )
-    return array
 
 
 def _listed(labels: Any) -> list[Any]:
@@ -220,7 +239,7 @@ def _labels(owner: str, groups: Any, length: int, what: str) -> Any:
             owner, "groups", f"{length} labels, one for each of the {what}", str(len(labels)), "Check their lengths."
         )
     for i, label in enumerate(() if simple else labels):
-        if label is None or label != label or not isinstance(label, Hashable):
+        if not isinstance(label, Hashable) or label is None or label != label:
             raise InvalidInput(
                 owner, "groups", "a number or a string for every rollout", f"{label!r} at {i}", "Name every group."
             )

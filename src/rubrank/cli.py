@@ -64,7 +64,6 @@ _SHARED: dict[str, Any] = {
         "any-order",
         "Rows of a group may stand apart; reads the whole file into memory.",
         _FIND,
-        is_flag=True,
     ),
     "config": _option(Path | None, "config", "TOML file with these options; the command line wins.", _FIND),
     "weight": _option(_Names, "weight", "Weight of a criterion, > 0; repeatable.", _RULE, metavar="NAME=NUMBER"),

@@ -31,6 +31,10 @@ Directions: TypeAlias = "Sequence[str] | Mapping[str, str] | None"
 """Each "higher" or "lower"; str, so that a dict built elsewhere fits."""
 Groups: TypeAlias = "ArrayLike | Sequence[Hashable] | None"
 
+# Beyond these, rounding rather than the data decides.
+_SMALLEST_PRIOR, _LARGEST_PRIOR = 1e-9, 1e12
+_PLAIN_WEIGHTS = (1e-100, 1e100)
+
 
 class Options(NamedTuple):
     """What can be set about a fusion; see `fuse` for what each one means."""
@@ -51,16 +55,15 @@ class Options(NamedTuple):
 
     def check(self) -> None:
         """Raise for what can be wrong before any score is seen."""
-        if self.pool not in ("group", "batch"):
-            raise UnknownName.of(self.owner, "pool", self.pool, ("group", "batch"))
-        if self.span not in ("model", "unit"):
-            raise UnknownName.of(self.owner, "span", self.span, ("model", "unit"))
+        for name, given, known in (("pool", self.pool, ("group", "batch")), ("span", self.span, ("model", "unit"))):
+            if not isinstance(given, str) or given not in known:
+                raise UnknownName.of(self.owner, name, given, known)
         for name, value in (("prior", self.prior), ("attribute_prior", self.attribute_prior)):
-            if not (isinstance(value, int | float | np.number) and 0.0 < value < math.inf):
+            if not (isinstance(value, int | float | np.number) and _SMALLEST_PRIOR <= value <= _LARGEST_PRIOR):
                 raise InvalidInput(
                     self.owner,
                     name,
-                    "a finite number > 0",
+                    f"a number from {_SMALLEST_PRIOR:g} to {_LARGEST_PRIOR:g}",
                     repr(value),
                     "Without a prior no best utility exists; use 1.0.",
                 )
@@ -295,6 +298,8 @@ def _checked_weights(options: Options, batch: Batch) -> np.ndarray:
         good = (weights > 0.0) & (weights < math.inf)
         remedy = "Leave out a criterion that should not count."
         check_each(options.owner, "weights", weights, good, "finite and > 0", remedy)
+        if weights.size and not _PLAIN_WEIGHTS[0] < weights.max() < _PLAIN_WEIGHTS[1]:
+            return weights / weights.max(axis=1, keepdims=True)  # only ratios count, and these would overflow
     return weights
 
 
@@ -323,12 +328,16 @@ def _checked_rules(options: Options, attributes_MD: np.ndarray | None) -> tuple[
 
 def _check_names(options: Options, batch: Batch) -> None:
     names = options.criteria
-    if names is not None and (len(names) != batch.K or len(set(names)) != batch.K):
+    if names is None:
+        return
+    listed = list(names) if np.iterable(names) and not isinstance(names, str) else [names]
+    different = len(set(listed)) if all(isinstance(name, Hashable) for name in listed) else 0
+    if len(listed) != batch.K or different != batch.K:
         raise InvalidInput(
             options.owner,
             "criteria",
             f"{batch.K} different names, one for each column of the scores",
-            f"{len(names)}, {len(set(names))} of them different",
+            f"{len(listed)}, {different} of them different",
             "Name the columns in their order.",
         )
 
@@ -339,18 +348,19 @@ def _oriented(options: Options, batch: Batch) -> Batch:
         return batch
     given = options.directions
     if isinstance(given, Mapping):
-        known = options.criteria or ()
+        known = () if options.criteria is None else list(options.criteria)
         for name in given:
             if name not in known:
                 raise UnknownName.of(options.owner, "directions key", name, known)
         given = [given.get(name, "higher") for name in known]
-    if isinstance(given, str) or len(given) != batch.K or any(way not in ("higher", "lower") for way in given):
+    listed = list(given) if np.iterable(given) and not isinstance(given, str) else []
+    if len(listed) != batch.K or any(way not in ("higher", "lower") for way in listed):
         raise InvalidInput(
             options.owner,
             "directions",
             f"'higher' or 'lower' for each of the {batch.K} criteria",
-            repr(given if isinstance(given, str) else [str(way) for way in given]),
+            repr([str(way) for way in listed] or given),
             "Say which way is better.",
         )
-    sign = np.array([-1.0 if way == "lower" else 1.0 for way in given])
+    sign = np.array([-1.0 if way == "lower" else 1.0 for way in listed])
     return Batch(batch.scores_MK * sign, batch.starts, batch.shape, batch.order, batch.given_labels)

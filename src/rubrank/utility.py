@@ -81,7 +81,7 @@ def register_model(model: _M) -> _M:
 def find_model(name: str | UtilityModel) -> UtilityModel:
     """The model of that name (or the model itself)."""
     if not isinstance(name, str):
-        if isinstance(name, UtilityModel):
+        if isinstance(name, UtilityModel) and not isinstance(name, type):
             return name
         raise InvalidInput(
             "find_model", "model", "a name or a utility model", repr(name), "Pass model='bradley-terry'."

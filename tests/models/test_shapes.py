@@ -29,7 +29,7 @@ def fresh_tables():
     shapes._tables.clear()
 
 
-# -------------------------------------------------------------------------------------------------- growth and limits
+# ------------------------------------------------------------------------------------- growth and limits
 
 
 def test_many_shapes_in_one_call(fresh_tables):
@@ -101,7 +101,7 @@ def test_small_table_is_the_sorting_table():
         np.testing.assert_allclose(utilities(scores, margins=0.5), utilities(scores), rtol=0, atol=1e-12)
 
 
-# --------------------------------------------------------------------------------------------------------- users' models
+# ------------------------------------------------------------------------------------------------------ users' models
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_a_users_model():
     assert "copeland" in model_names()
     scores = np.array([[1.0, 5.0], [2.0, 3.0], [3.0, 4.0]])
     assert utilities(scores, model="copeland").tolist() == [[-2, 2], [0, -2], [2, 0]]
-    assert np.array_equal(fuse(scores, model="copeland", weights=[3, 1]), [0.0, 1.0 / 3.0, 1.0])
+    assert np.array_equal(fuse(scores, model="copeland", weights=[3, 1]), [0.0, 0.2, 1.0])
     distinct = np.random.default_rng(0).permutation(20).astype(float)[:, None]
     np.testing.assert_allclose(utilities(distinct, model="copeland"), 2 * distinct - 19)
 
@@ -183,7 +183,7 @@ def test_what_is_not_a_model_is_not_registered(model):
         register_model(model)
 
 
-# ----------------------------------------------------------------------------------------------------- hard to sort
+# ------------------------------------------------------------------------------------------------------ hard to sort
 
 
 @pytest.mark.parametrize("G", [13, 31, 32, 33, 64, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 600])
@@ -209,8 +209,8 @@ def test_scores_that_differ_in_the_last_bits(G, base):
 
 
 def test_neighbouring_scores_in_a_fitted_model():
-    """2,000 rollouts at 1 + i·eps, shuffled: the order decides, as for any other 2,000 distinct scores."""
-    order = np.random.default_rng(0).permutation(2000)
+    """600 rollouts at 1 + i·eps, shuffled: the order decides, as for any other 600 distinct scores."""
+    order = np.random.default_rng(0).permutation(600)
     close = 1.0 + order * np.finfo(float).eps
     rewards = fuse(close[:, None])
     assert np.array_equal(np.argsort(rewards), np.argsort(order))

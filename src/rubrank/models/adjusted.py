@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 
 from rubrank.comparison import outcomes
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, SolverError
 from rubrank.models import fit
 from rubrank.models.bradley_terry import BradleyTerry
 from rubrank.models.newton import Problem
@@ -132,7 +132,10 @@ def _fit_groups(
             model.link,
             pooled=False,
         )
-        u, gamma = problem.solve(u_MK[None, rows, k])
+        try:
+            u, gamma = problem.solve(u_MK[None, rows, k])
+        except SolverError as error:
+            raise SolverError(f"group {g}, criterion {k}: {error}") from None
         u_MK[rows, k], gamma_NKD[g, k] = u[0], gamma[0]
 
 
@@ -164,7 +167,10 @@ def _pooled_by_newton(model: LinkModel, observed: Observed, groups: np.ndarray, 
         start[b, :size] = u_MK[observed.starts[g] : observed.starts[g + 1], k]
     ridge = np.full((len(groups), n), observed.prior)
     problem = Problem(wins, z, ridge, observed.attribute_prior, model.link, pooled=True)
-    u, gamma = problem.solve(start)
+    try:
+        u, gamma = problem.solve(start)
+    except SolverError as error:
+        raise SolverError(f"criterion {k}, pooled over {len(groups)} groups: {error}") from None
     for b, g in enumerate(groups):
         u_MK[observed.starts[g] : observed.starts[g + 1], k] = u[b, : int(observed.sizes[g])]
     return gamma[0]

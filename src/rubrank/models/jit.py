@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from numba import njit
+from numba.core.compiler_lock import global_compiler_lock
 
 
 def jit(function: Callable[..., Any]) -> Any:
@@ -15,6 +18,33 @@ def jit(function: Callable[..., Any]) -> Any:
     forked child inherits nothing that could dead-lock, and a data-parallel trainer's processes do not fight for cores.
     """
     try:
-        return njit(function, cache=True, error_model="numpy")
+        return _forgiving(njit(function, cache=True, error_model="numpy"))
     except RuntimeError:  # numba found no folder that it may write to
         return njit(function, error_model="numpy")
+
+
+def _forgiving(dispatcher: Any) -> Any:
+    """A cache folder that vanished, or a full disk, costs a compilation and nothing else."""
+    cache = dispatcher._cache
+    load, save = cache.load_overload, cache.save_overload
+
+    def load_or_not(signature: Any, context: Any) -> Any:
+        with suppress(OSError):
+            return load(signature, context)
+        return None
+
+    def save_or_not(signature: Any, data: Any) -> None:
+        with suppress(OSError):
+            save(signature, data)
+
+    cache.load_overload, cache.save_overload = load_or_not, save_or_not
+    return dispatcher
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    # A child forked while another thread compiles would wait for numba's lock for ever: fork when nobody holds it.
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )

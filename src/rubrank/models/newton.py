@@ -63,7 +63,7 @@ class Problem:
             # A problem that has converged is left alone: what it gets must not depend on its neighbours.
             step_u, step_gamma = active[:, None] * step_u, active[:, None] * step_gamma
             u, gamma, value, moved = self._halve(u, gamma, step_u, step_gamma, value)
-            active = active * (moved > _TOLERANCE * (1.0 + self._largest(u)))
+            active = active * ~(moved <= _TOLERANCE * (1.0 + self._largest(u)))  # NaN has not converged
             if not active.any():
                 return u, gamma
         raise SolverError(f"no maximum after {_ITERATIONS} Newton steps (largest last step {moved.max():.3g})")
