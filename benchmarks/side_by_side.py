@@ -7,6 +7,11 @@
 The contenders take turns, round after round, so that whatever else the machine does hits all of them alike. What is
 reported is the median of the rounds. A job that takes seconds is cut into parts of like work, one of them a round: its
 time is the median part times their number, so that one part that was disturbed does not count against it.
+
+Seconds are those that the processor spent on the calling thread. On an idle machine that is what a clock on the wall
+shows; on a busy one the wall clock would also count the turns of other programs, and those hit a loop of seconds but
+not the median of calls of microseconds: it would flatter us. Some of that remains, since other programs also empty the
+caches: `busy` says when not to trust the ratios.
 """
 
 from __future__ import annotations
@@ -35,11 +40,15 @@ Unit = Literal["s", "MB", "kernels"]
 
 @dataclass(frozen=True)
 class Contender:
-    """A job in `parts`; `run(part)` does one of them. A short job is called `calls` times a round, for the median."""
+    """A job in `parts`; `run(part)` does one of them. A short job is called `calls` times a round, for the median.
+
+    A job that works in threads of its own needs another clock: `time.perf_counter`.
+    """
 
     run: Callable[[int], object]
     parts: int = 1
     calls: int = 1
+    clock: Callable[[], float] = time.thread_time
 
 
 def call(function: Callable[[], object], calls: int = 20) -> Contender:
@@ -72,9 +81,9 @@ def side_by_side(contenders: Mapping[str, Contender], rounds: int) -> dict[str, 
 def _seconds(contender: Contender, part: int) -> float:
     taken = []
     for _ in range(contender.calls):
-        start = time.perf_counter()
+        start = contender.clock()
         contender.run(part)
-        taken.append(time.perf_counter() - start)
+        taken.append(contender.clock() - start)
     return median(taken)
 
 
@@ -190,10 +199,23 @@ def machine(packages: Sequence[str]) -> dict[str, Any]:
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "python": platform.python_version(),
         **{name: _version(name) for name in packages},
     }
+
+
+def load() -> float:
+    """How many programs wanted a core in the last minute; 0 where the system does not say."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else 0.0
+
+
+def busy(loads: Sequence[float]) -> str:
+    """A warning, if more was running than this benchmark; `loads` before and after it."""
+    cores = os.cpu_count() or 1
+    if max(loads) <= max(1.25, 0.75 * cores):
+        return ""
+    seen = " and ".join(map(str, loads))
+    return f"The machine was busy (load {seen} on {cores} cores): ratios to loops of seconds come out too large."
 
 
 def _processor() -> str:

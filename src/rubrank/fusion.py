@@ -295,10 +295,10 @@ def _adjust(
 def _checked_weights(options: Options, batch: Batch) -> np.ndarray:
     weights = per_criterion(options.owner, "weights", options.weights, options.criteria, batch, 1.0)
     if options.weights is not None:
-        good = (weights > 0.0) & (weights < math.inf)
-        remedy = "Leave out a criterion that should not count."
-        check_each(options.owner, "weights", weights, good, "finite and > 0", remedy)
-        if weights.size and not _PLAIN_WEIGHTS[0] < weights.max() < _PLAIN_WEIGHTS[1]:
+        if not (weights.min() > 0.0 and _PLAIN_WEIGHTS[0] < weights.max() < _PLAIN_WEIGHTS[1]):
+            good = (weights > 0.0) & (weights < math.inf)
+            remedy = "Leave out a criterion that should not count."
+            check_each(options.owner, "weights", weights, good, "finite and > 0", remedy)
             return weights / weights.max(axis=1, keepdims=True)  # only ratios count, and these would overflow
     return weights
 

@@ -136,14 +136,18 @@ def _wins(outcome: np.ndarray) -> int:
 def _utilities(group: FusedGroup, shown: Sequence[int]) -> Table:
     table = _table("utilities", ["criterion"], [], ["weight", "share", *map(str, shown)])
     for k, name in enumerate(group.criteria):
-        cells = ["–" if math.isnan(group.scores[i, k]) else f"{group.values[i, k]:+.2f}" for i in shown]
+        cells = ["–" if math.isnan(group.scores[i, k]) else _signed(group.values[i, k]) for i in shown]
         table.add_row(escape(name), f"{group.weights[k]:g}", f"{group.effective_weights[k]:.0%}", *cells)
     table.add_section()
-    table.add_row("weighted sum", "", "", *(f"{u:+.2f}" for u in group.fused[shown]))
+    table.add_row("weighted sum", "", "", *map(_signed, group.fused[shown]))
     if group.gated is not None:
         table.add_row("ranking", "", "", *(f"{r:.2f}" for r in group.ranking[shown]))
     table.add_row("[bold]reward[/]", "", "", *(f"[bold]{r:.2f}[/]" for r in group.reward[shown]))
     return table
+
+
+def _signed(value: float) -> str:
+    return f"{round(value, 2) + 0.0:+.2f}"  # adding zero turns -0.00 into +0.00
 
 
 def _table(title: str, left: Sequence[str], wide: Sequence[str], right: Sequence[str] = ()) -> Table:

@@ -215,10 +215,6 @@ class Reader(Protocol):
         """The columns that a survey should read; None: all."""
         ...
 
-    def cell(self, row: int, leaf: Leaf) -> Any:
-        """What is written in a cell of the frame that was read last."""
-        ...
-
     def position(self) -> float:
         """The share of the file that has been read."""
         ...
@@ -283,12 +279,13 @@ class JsonLines(_TextFile):
                 yield self._frame(schema, count, lines)
             self._first += count
 
-    def cell(self, row: int, leaf: Leaf) -> Any:
-        """The value on a line of the current block."""
-        value = json.loads(self._block.split(b"\n")[row - self._first])
+    def cells(self, rows: Sequence[int], leaf: Leaf) -> list[Any]:
+        """What lines of the block that was read last hold under a key."""
+        texts = self._block.split(b"\n") if rows else []
+        values = [json.loads(texts[row - self._first]) for row in rows]
         for key in leaf:
-            value = value.get(key) if isinstance(value, dict) else None
-        return value
+            values = [value.get(key) if isinstance(value, dict) else None for value in values]
+        return values
 
     def _frame(self, schema: Mapping[str, Any] | None, count: int, lines: bool) -> pl.DataFrame:
         try:
@@ -339,7 +336,7 @@ class JsonLines(_TextFile):
         rows = [self._object(i, text) for i, text in enumerate(self._texts()) if text.strip()]
         for i, row in enumerate(rows if wide else ()):
             self._look_at_wide(self._first + i, row.pop(SCORES, None))
-        rows = _uniform(rows)
+        rows = _uniform(rows, schema)
         text = "\n".join(json.dumps(row) for row in rows)
         try:
             return _parse_lines(text.encode(), schema)
@@ -368,16 +365,22 @@ def _parse_lines(block: bytes, schema: Mapping[str, Any] | None) -> pl.DataFrame
     return pl.read_ndjson(block, schema=dict(schema) if schema else None, infer_schema_length=None)
 
 
-def _uniform(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Objects in which each key has one type: yes/no beside numbers become numbers, other mixtures become text."""
+def _uniform(rows: list[dict[str, Any]], types: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Objects in which each key has one type: yes/no beside numbers become numbers, other mixtures become text.
+
+    types: of other lines too, so far as they are known.
+    """
     columns: dict[str, list[Any]] = {key: [] for row in rows for key in row}
     for key, values in columns.items():
         values.extend(_without_special(row.get(key)) for row in rows)
+        wanted = (types or {}).get(key, pl.Null())
         kinds = {type(value) for value in values} - {type(None)}
         if kinds == {dict} and key in (SCORES, ATTRIBUTES):
-            inner = iter(_uniform([value for value in values if value is not None]))
+            inner_types = {f.name: f.dtype for f in wanted.fields} if isinstance(wanted, pl.Struct) else None
+            inner = iter(_uniform([value for value in values if value is not None], inner_types))
             values[:] = [value if value is None else next(inner) for value in values]
         elif kinds <= {bool, int, float}:
+            kinds |= ({float} if wanted.is_float() else {int}) if wanted.is_numeric() else set()
             values[:] = [_as_one_type(value, kinds) for value in values]
         elif len(kinds) > 1:
             values[:] = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
@@ -425,10 +428,6 @@ class Csv(_TextFile):
                 frame = self._frame(block, names, row)
                 yield frame if schema is None else frame.select(*schema, _ROW)
                 row = frame[_ROW][-1] + 1 if len(frame) else row
-
-    def cell(self, row: int, leaf: Leaf) -> Any:
-        """Not needed: all cells are texts, and in the frame."""
-        raise NotImplementedError
 
     def _header(self, block: bytes) -> tuple[list[str], bytes]:
         end = _end_of_first_record(block)
@@ -507,10 +506,6 @@ class Parquet:
         keep = {SCORES, ATTRIBUTES, *GROUP_NAMES, *named}
         return {n: t for n, t in self.schema.items() if n in keep or t.is_numeric() or t == pl.Boolean} or None
 
-    def cell(self, row: int, leaf: Leaf) -> Any:
-        """Not needed: a column has one type."""
-        raise NotImplementedError
-
     def position(self) -> float:
         """The share of the rows that has been read."""
         return self._done
@@ -538,7 +533,10 @@ class Facts:
 
     def look(self, reader: Reader, rows: pl.Series, raw: pl.Series, leaf: Leaf) -> None:
         """Take in the cells of one frame."""
-        value = _numbers(raw, reader.text_is_number)
+        if raw.dtype == pl.String and isinstance(reader, JsonLines):
+            value = _real_numbers(reader, rows, raw, leaf)
+        else:
+            value = _numbers(raw, reader.text_is_number)
         nothing_else = value.null_count() == raw.null_count()
         filled = value.is_not_nan().fill_null(False) if nothing_else else _filled(raw, reader.text_is_number)
         wrong = filled & (value.is_null() | value.is_infinite().fill_null(False) | _inexact(raw))
@@ -548,24 +546,21 @@ class Facts:
         missing = ~filled | value.is_nan().fill_null(False)
         self.unmeasured = self.unmeasured or _first(rows, raw, missing | (value < 0.0).fill_null(False))
         self.outside = self.outside or _first(rows, raw, ((value < 0.0) | (value > 1.0)).fill_null(False))
-        if raw.dtype == pl.String:
-            self._look_at_texts(reader, rows, raw, leaf)
-
-    def _look_at_texts(self, reader: Reader, rows: pl.Series, raw: pl.Series, leaf: Leaf) -> None:
-        if isinstance(reader, Csv):
-            if not reader.typed and leaf[0] not in reader.labels:
-                return
+        if isinstance(reader, Csv) and (reader.typed or leaf[0] in reader.labels):
             self.plain += int(raw.str.contains(r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$").sum())
             self.whole += int(raw.str.contains(r"^(0|-?[1-9]\d{0,17})$").sum())
             self.booleans += int(raw.str.to_lowercase().is_in(["true", "false"]).sum())
-            return
-        # A key that is now a number and now a text has become text on reading: a look at the file tells which it was.
-        like_number = _numbers(raw, True).is_not_null()
-        sample = rows.filter(like_number).head(100).to_list()
-        real = sum(not isinstance(reader.cell(row, leaf), str) for row in sample)
-        if real:
-            self.numbers += int(like_number.sum()) * real // len(sample)
-            self.bad = _first(rows, raw, ~like_number & raw.is_not_null()) or self.bad
+
+
+def _real_numbers(reader: JsonLines, rows: pl.Series, raw: pl.Series, leaf: Leaf) -> pl.Series:
+    """The numbers of a key that is now a number and now a text, and has become text on reading: the file tells."""
+    value = _numbers(raw, True)
+    like_number = value.is_finite().fill_null(False)
+    sample = rows.filter(like_number).head(100).to_list()
+    texts = [row for row, cell in zip(sample, reader.cells(sample, leaf), strict=True) if isinstance(cell, str)]
+    if len(texts) == len(sample):
+        return _numbers(raw, False)
+    return value.to_frame("x").select(pl.when(like_number & ~rows.is_in(texts)).then("x")).to_series()
 
 
 def _numbers(raw: pl.Series, text_is_number: bool) -> pl.Series:
@@ -980,9 +975,9 @@ class Plan:
             rubrics.setdefault(None if self.rule.pool == "batch" else label, {}).update(dict.fromkeys(scores))
         keys = [tuple(sorted(rubrics.get(label, rubrics.get(None, ())))) for label in labels]
         for rows in _equal_rows(keys):
-            rule = self._rule_for([*(name for name in keys[rows[0]] if name in self._known), *self._gate_only])
-            # A group without any score still gets its rewards, all alike.
-            rule = rule or self._rule_for(self.layout.names[: WIDE + 1]) or self.rule
+            rubric = [name for name in keys[rows[0]] if name in self._known]
+            # A group without any score gets its rewards too, all alike: any criterion will do.
+            rule = self._rule_for([*(rubric or self._some), *self._gate_only])
             scores = np.array([[_float(cells[i].get(name)) for name in rule.criteria or ()] for i in rows])
             some = part[rows]
             yield rows, rule(scores, groups=self._labels(some), attributes=self._attributes(some))
@@ -993,14 +988,16 @@ class Plan:
         return set(self.layout.names) - _gate_names(self.rule)
 
     @cached_property
+    def _some(self) -> list[str]:
+        return _fused_names(self.rule, self.layout.names)[:1]
+
+    @cached_property
     def _gate_only(self) -> list[str]:
         return sorted(_gate_names(self.rule))
 
-    def _rule_for(self, names: Sequence[str]) -> RLVR2 | None:
-        """The rule for some of the criteria; None if nothing is left to rank by."""
+    def _rule_for(self, names: Sequence[str]) -> RLVR2:
+        """The rule for some of the criteria."""
         fused = _fused_names(self.rule, names)
-        if not fused:
-            return None
         given = (self.rule.weights, self.rule.margins, self.rule.directions)
         weights, margins, directions = ({n: v for n, v in (g or {}).items() if n in fused} or None for g in given)  # type: ignore[union-attr]
         return replace(self.rule, criteria=names, weights=weights, margins=margins, directions=directions)
@@ -1015,8 +1012,10 @@ class Plan:
             for leaf in self.layout.criteria
             if leaf[-1] in always or _numbers(_cells(group, leaf), text).is_not_nan().any()
         ]
+        if all(leaf[-1] in always for leaf in scored):
+            return self
         rule = self._rule_for([leaf[-1] for leaf in scored])
-        return self if rule is None else replace(self, layout=replace(self.layout, criteria=tuple(scored)), rule=rule)
+        return replace(self, layout=replace(self.layout, criteria=tuple(scored)), rule=rule)
 
     def _labels(self, part: pl.DataFrame) -> Any:
         labels = self.layout.labels(part)
@@ -1061,7 +1060,8 @@ def _gate_names(rule: RLVR2) -> set[Any]:
 
 
 def _fused_names(rule: RLVR2, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name not in _gate_names(rule)]
+    gated = _gate_names(rule)
+    return [name for name in names if name not in gated]
 
 
 def _plan(reader: Reader, rule: RLVR2, columns: Columns, any_order: bool, progress: Progress | None) -> Plan:
@@ -1150,10 +1150,13 @@ class JsonLinesWriter:
     def write(self, rows: pl.DataFrame, added: Added) -> None:
         """Append lines."""
         if self._plan.lines:
+            if len({tuple(part.columns) for _, part in added}) == 1:
+                added = [(np.arange(len(rows)), _in_order(added))]
             lines = _in_order([(some, _with_keys(rows[_LINE][some], part)) for some, part in added])
             self._file.write("".join(lines.to_list()).encode())
         else:
-            _side_by_side(rows, _in_order(added), self._plan).write_ndjson(self._file)
+            frame = _side_by_side(rows, _in_order(added), self._plan)
+            self._file.write(frame.write_ndjson().encode())
 
 
 def _with_keys(lines: pl.Series, added: pl.DataFrame) -> pl.Series:
@@ -1178,7 +1181,7 @@ class CsvWriter:
         """Append lines, the header before the first."""
         frame = _side_by_side(rows, _in_order(added), self._plan, typed=False)
         frame = frame.with_columns(_as_json(c) for c in frame.get_columns() if c.dtype.is_nested())
-        frame.write_csv(self._file, include_header=self._header)
+        self._file.write(frame.write_csv(include_header=self._header).encode())
         self._header = False
 
 

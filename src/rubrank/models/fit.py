@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.models.jit import jit
+from rubrank.models.kernels import _index
 from rubrank.models.lanes import (
     LANES,
     any_positive,
@@ -65,9 +66,9 @@ def contrasts(attributes_DM: Any, first: int, n: int, z: Any) -> None:
         for j in range(1, n):
             b = a[j]
             for i in range(j):
-                total = a[i] + b
-                value = (a[i] - b) / (total if total > 0.0 else 1.0)
-                z[d, p + i] = value
+                total = a[_index(i)] + b
+                value = (a[_index(i)] - b) / (total if total > 0.0 else 1.0)
+                z[_index(d), _index(p + i)] = value
                 square += value * value
             p += j
         scale = np.sqrt(pairs / square) if square > 0.0 else 0.0
@@ -104,14 +105,14 @@ def _largest_size(starts: Any) -> int:
 
 @jit
 def _outcomes(scores_MK: Any, first: int, n: int, lane: int, k: int, margin: float, target: Any, compared: Any) -> None:
-    """What was observed between each pair on criterion k, into one lane; k < 0 empties the lane."""
+    """What was observed between each pair on criterion k, into one lane."""
     p = 0
     for j in range(1, n):
-        y = scores_MK[first + j, k]
+        y = scores_MK[_index(first + j), _index(k)]
         for i in range(j):
-            difference = scores_MK[first + i, k] - y if k >= 0 else np.nan
-            target[p, lane] = 0.5 * (difference > margin) + 0.5 * (difference >= -margin)
-            compared[p, lane] = difference == difference
+            difference = scores_MK[_index(first + i), _index(k)] - y
+            target[_index(p), _index(lane)] = 0.5 * (difference > margin) + 0.5 * (difference >= -margin)
+            compared[_index(p), _index(lane)] = difference == difference
             p += 1
 
 
@@ -310,7 +311,7 @@ def _gather(
             target[:pairs, lane] = 0.5
         for d in range(D):
             for p in range(pairs):
-                z[d * pairs + p, lane] = scratch[d, p]
+                z[_index(d * pairs + p), _index(lane)] = scratch[_index(d), _index(p)]
 
 
 @jit

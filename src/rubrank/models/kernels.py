@@ -26,6 +26,7 @@ RUN = 256  # keys sorted by NumPy at a time; longer columns are merged from such
 NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rounding, not a ranking
 
 _index = np.uint64
+_EXPONENT = np.uint64(0x7FF0000000000000)  # all of these bits set: infinity or NaN
 
 OK, INFINITE, FULL = 0, 1, 2
 
@@ -94,14 +95,6 @@ def _count(scores: Any, beaten: Any, x: int, y: int, width: int) -> None:
 
 
 @jit
-def _checksum(x: Any) -> float:
-    total = 0.0
-    for column in range(x.shape[0]):
-        total += x[column] * 0.0
-    return total  # NaN as soon as one score is missing or infinite, else 0
-
-
-@jit
 def _mark_levels(beaten: Any, shape: Any) -> None:
     for column in range(beaten.shape[0]):
         shape[column] |= np.uint32(1) << np.uint32(beaten[column])
@@ -127,24 +120,26 @@ def _offsets_with_missing(block: Any, beaten: Any, n: int, width: int, base: Any
 
 
 @jit
-def _count_block(scores_MK: Any, first: int, groups: int, n: int, block: Any, beaten: Any) -> float:
-    """How many others each rollout beats, for all columns of some groups of n; the sum tells whether any is missing."""
+def _count_block(scores_MK: Any, first: int, groups: int, n: int, block: Any, beaten: Any) -> bool:
+    """How many others each rollout beats, for all columns of some groups of n; False if a score is not finite."""
     K = scores_MK.shape[1]
-    width = groups * K
-    check = 0.0
-    scores, columns, counts = scores_MK.reshape(-1), block.reshape(-1), beaten.reshape(-1)
-    stride = block.shape[1]
+    stride, width = block.shape[1], groups * K
+    columns, counts = block.reshape(-1), beaten.reshape(-1)
+    source_bits, target_bits = scores_MK.reshape(-1).view(np.uint64), columns.view(np.uint64)
+    special = np.uint64(0)
     for i in range(n):
         for g in range(groups):
             source, target = (first + g * n + i) * K, i * stride + g * K
             for k in range(K):
-                columns[_index(target + k)] = scores[_index(source + k)]
-        check += _checksum(block[i, :width])
+                # As integers: a sum over doubles, which must keep its order, would not be vectorised.
+                b = source_bits[_index(source + k)]
+                target_bits[_index(target + k)] = b
+                special |= np.uint64((b & _EXPONENT) == _EXPONENT)
         beaten[i, :width] = 0
     for i in range(1, n):
         for j in range(i):
             _count(columns, counts, i * stride, j * stride, width)
-    return check
+    return special == 0
 
 
 @jit
@@ -169,7 +164,7 @@ def rank_small(
     block = np.empty((SMALL, capacity * K))
     beaten = np.empty((SMALL, capacity * K), np.uint8)
     offset = np.empty(capacity * K, np.uint32)
-    counts, utilities = beaten.reshape(-1), u_MK.reshape(-1)
+    counts, utilities, stride = beaten.reshape(-1), u_MK.reshape(-1), beaten.shape[1]
     per_group = weights.shape[0] > 1
     g = 0
     while g < N:
@@ -178,9 +173,7 @@ def rank_small(
         while groups < capacity and g + groups < N and starts[g + groups + 1] - starts[g + groups] == n:
             groups += 1
         width = groups * K
-        check = _count_block(scores_MK, starts[g], groups, n, block, beaten)
-        complete = check == check
-        if complete:
+        if _count_block(scores_MK, starts[g], groups, n, block, beaten):
             offset[:width] = 0
             for i in range(n):
                 _mark_levels(beaten[i, :width], offset[:width])
@@ -191,14 +184,18 @@ def rank_small(
         for h in range(groups):
             first = starts[g + h]
             weight_K = weights[g + h if per_group else 0]
-            for i in range(n):
-                row, column = (first + i) * K, i * beaten.shape[1] + h * K
-                total = 0.0
+            for i in range(0, n, 2):  # two sums at a time hide each other's latency; the last may repeat
+                j = min(i + 1, n - 1)
+                row_i, row_j = (first + i) * K, (first + j) * K
+                column_i, column_j = i * stride + h * K, j * stride + h * K
+                total_i, total_j = 0.0, 0.0
                 for k in range(K):
-                    u = table[offset[_index(h * K + k)] + counts[_index(column + k)]]
-                    utilities[_index(row + k)] = u
-                    total += weight_K[_index(k)] * u
-                fused_M[first + i] = total
+                    at, weight = offset[_index(h * K + k)], weight_K[_index(k)]
+                    u_i, u_j = table[at + counts[_index(column_i + k)]], table[at + counts[_index(column_j + k)]]
+                    utilities[_index(row_i + k)], utilities[_index(row_j + k)] = u_i, u_j
+                    total_i += weight * u_i
+                    total_j += weight * u_j
+                fused_M[first + i], fused_M[first + j] = total_i, total_j
             signal_N[g + h] = _stretch(u_MK, first, first + n, weight_K, fused_M, ranking_M)
         g += groups
     return OK
@@ -217,7 +214,7 @@ def pack(scores_MK: Any, starts: Any, groups: Any, bits: int, keys: Any, present
     scores, packed = scores_MK.reshape(-1), keys.reshape(-1)
     as_bits = scores.view(np.uint64)
     top = np.uint64(63)
-    sign, exponent = np.uint64(1) << top, np.uint64(0x7FF0000000000000)
+    sign = np.uint64(1) << top
     low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     for row in range(groups.shape[0]):
         first = starts[groups[row]]
@@ -231,8 +228,8 @@ def pack(scores_MK: Any, starts: Any, groups: Any, bits: int, keys: Any, present
                     b = np.uint64(0)  # -0.0 and 0.0 tie
                 # Negative numbers sort backwards as bits: flip all of theirs, and the sign of the others.
                 key = ((b ^ (sign | (np.uint64(0) - (b >> top)))) & ~low) | np.uint64(i)
-                if (b & exponent) == exponent:
-                    if b & ~(sign | exponent):
+                if (b & _EXPONENT) == _EXPONENT:
+                    if b & ~(sign | _EXPONENT):
                         key = ~np.uint64(0)
                         missing += 1
                     else:
@@ -297,13 +294,30 @@ def _set_right(x: Any, index: Any, n: int) -> None:
 
 
 @jit
+def _read_sorted(scores: Any, first: int, k: int, K: int, order: Any, low: Any, n: int, x: Any, index: Any) -> bool:
+    """Rollout numbers and scores in the order of the keys; True if that is the order of the scores already."""
+    ascending = True
+    previous = -np.inf
+    for p in range(n):
+        i = order[_index(p)] & low
+        value = scores[(_index(first) + i) * _index(K) + _index(k)]
+        index[_index(p)], x[_index(p)] = i, value
+        ascending &= value >= previous
+        previous = value
+    return ascending
+
+
+@jit
 def _levels(x: Any, n: int, start: Any, beaten: Any) -> int:
     """The classes of rollouts that nobody can tell apart, without a margin: equal scores."""
     count = 0
+    previous = np.nan
     for p in range(n):
-        if p == 0 or x[_index(p)] != x[_index(p - 1)]:
-            start[_index(count)], beaten[_index(count)] = p, p
-            count += 1
+        value = x[_index(p)]
+        # Written in any case and kept only if a level starts here: no branch to mispredict.
+        start[_index(count)], beaten[_index(count)] = p, p
+        count += value != previous
+        previous = value
     return count
 
 
@@ -387,8 +401,8 @@ def place(
     x = np.empty(longest)
     index = np.empty(longest, np.uint64)
     scores, utilities = scores_MK.reshape(-1), u_MK.reshape(-1)
-    start = np.empty(longest, np.int32)
-    beaten = np.empty(longest, np.int32)
+    start = np.empty(longest + 1, np.int32)
+    beaten = np.empty(longest + 1, np.int32)
     spare = np.empty(longest if longest > RUN else 1, np.uint64)
     low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     per_group = margins.shape[0] > 1
@@ -400,11 +414,8 @@ def place(
             column = row * K + k
             n = present[column]
             order = keys[column] if longest <= RUN else _merge_runs(keys[column], spare)
-            for p in range(n):
-                i = order[_index(p)] & low
-                index[_index(p)] = i
-                x[_index(p)] = scores[(_index(first) + i) * _index(K) + _index(k)]
-            _set_right(x, index, n)
+            if not _read_sorted(scores, first, k, K, order, low, n, x, index):
+                _set_right(x, index, n)
             margin = margins[groups[row] if per_group else 0, k]
             count = _levels(x, n, start, beaten) if margin == 0.0 else _classes(x, n, margin, start, beaten)
             if count < 2:  # tied all over: nothing is said
@@ -413,6 +424,10 @@ def place(
             if e < 0:
                 return FULL
             at = entries[e, 2]
+            if count == n:  # nobody ties
+                for p in range(n):
+                    utilities[(_index(first) + index[_index(p)]) * _index(K) + _index(k)] = values[_index(at + p)]
+                continue
             for c in range(count):
                 end = start[c + 1] if c + 1 < count else n
                 u = values[at + c]

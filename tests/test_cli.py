@@ -1,0 +1,281 @@
+"""The command line, and docs/cli.md, whose commands are run on the files that it shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import rubrank
+from rubrank.cli import app
+
+ROOT = Path(__file__).parents[1]
+DOC = ROOT / "docs" / "cli.md"
+ROWS = [
+    {"uid": "q1", "scores": {"Facts": 1, "Style": 3}, "attributes": {"tokens": 312}},
+    {"uid": "q1", "scores": {"Facts": 0, "Style": 5}, "attributes": {"tokens": 845}},
+    {"uid": "q2", "scores": {"Facts": 1, "Keyword": 0.5}, "attributes": {"tokens": 112}},
+    {"uid": "q2", "scores": {"Facts": 1, "Keyword": 0.7}, "attributes": {"tokens": 40}},
+]
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return path
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def refused(*arguments: object) -> str:
+    """The one line that a call is refused with."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("rubrank: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def process(*arguments: object, **more) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "rubrank", *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+
+
+def documented() -> list[tuple[str, str, str]]:
+    """(language, file name, text) of every block of the page."""
+    return re.findall(r"^```(\w+) ?(\S*)\n(.*?)^```$", DOC.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def console_steps() -> list[tuple[str, str]]:
+    """(command, what it prints) of every console block, in order."""
+    steps = []
+    for language, _, text in documented():
+        if language == "console":
+            for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
+                command, _, expected = part.partition("\n")
+                steps.append((command, expected))
+    return steps
+
+
+def without_margins(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+
+
+def test_the_page_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    for _, name, text in documented():
+        if name:
+            Path(name).write_text(text, encoding="utf-8")
+    assert len(console_steps()) > 8
+    for command, expected in console_steps():
+        program, *arguments = shlex.split(command)
+        printed = Path(arguments[0]).read_text() if program == "cat" else run(*arguments).output
+        assert without_margins(printed) == without_margins(expected), command
+    for language, _, text in documented():
+        if language == "python":
+            exec(text, {})
+
+
+def test_version_and_help() -> None:
+    assert run("--version").output == f"rubrank {rubrank.__version__}\n"
+    text = run("fuse", "--help").output
+    assert "--attribute-prior" in text
+    assert "into memory" in text
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys, rubrank.cli; print([m for m in ('polars', 'numba', 'numpy', 'rich') if m in sys.modules])"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True) == "[]\n"
+
+
+def test_rewards_are_those_of_the_library(table: Path) -> None:
+    result = run("fuse", table, "--json", "--weight", "Facts=3", "--lower", "Style", "--margin", "Keyword=0.5")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    expected = rubrank.fuse([[1, 3], [0, 5]], weights=[3, 1], directions=["higher", "lower"])
+    assert [row["reward"] for row in rows[:2]] == expected.tolist()
+    assert [(row["reward"], row["no_signal"]) for row in rows[2:]] == [(0.5, True)] * 2
+    assert [{key: row[key] for key in ROWS[0]} for row in rows] == ROWS
+
+
+@pytest.mark.parametrize("rule", ["remove", "attenuate:0.25:fixed", "attenuate:0.5"])
+def test_adjustment(table: Path, rule: str) -> None:
+    result = run("fuse", table, "--json", "--attribute", "tokens", "--adjust", rule, "--seed", 3, "--criteria", "Facts")
+    word, *parts = rule.split(":")
+    adjust = "remove" if word == "remove" else rubrank.attenuate(float(parts[0]), *parts[1:])  # type: ignore[arg-type]
+    expected = rubrank.fuse(
+        [[1], [0], [1], [1]],
+        groups=["q1", "q1", "q2", "q2"],
+        attributes=[[312], [845], [112], [40]],
+        adjust=adjust,  # type: ignore[arg-type]
+        seed=3,
+        criteria=["Facts"],
+        attribute_names=["tokens"],
+    )
+    assert [json.loads(line)["reward"] for line in result.stdout.splitlines()] == expected.tolist()
+
+
+def test_gate_adds_the_ranking(table: Path) -> None:
+    result = run("fuse", table, "--json", "--global-quality", "Facts", "--gate-missing", "fail")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["reward"], row["ranking"]) for row in rows[:2]] == [(0.0, 0.0), (0.0, 1.0)]
+    assert rows[0]["no_signal"]
+
+
+def test_config_and_command_line(table: Path) -> None:
+    config = table.with_name("rule.toml")
+    config.write_text(
+        'lower = ["Style"]\nadjust = {tokens = "remove"}\nattribute = "tokens"\n[weight]\nFacts = 1\nStyle = 2\n'
+    )
+    both = run("fuse", table, "--json", "--config", config, "--weight", "Facts=5").stdout
+    alone = run(
+        *("fuse", table, "--json", "--lower", "Style", "--attribute", "tokens", "--adjust", "remove"),
+        *("--weight", "Facts=5", "--weight", "Style=2"),
+    ).stdout
+    assert both == alone != ""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("wieght = 2", "'weight'"),
+        ("weight = 2", "a table of numbers"),
+        ("[weight]\nFacts = -1", "> 0"),
+        ("criteria = [1]", "a list of names"),
+        ("prior = 'x'", "a number"),
+        ("any-order = 1", "true or false"),
+        ("prior = ", "TOML"),
+    ],
+)
+def test_wrong_config(table: Path, text: str, found: str) -> None:
+    table.with_name("c.toml").write_text(text)
+    assert found in refused("fuse", table, "--config", table.with_name("c.toml"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["--weight", "Facts"], "NAME=NUMBER"),
+        (["--weight", "Facts=0"], "> 0"),
+        (["--weight", "Nope=1"], "one of 'Facts'"),
+        (["--margin", "Facts=-1"], "≥ 0"),
+        (["--lower", "Facts", "--low-quality", "Facts"], "a gate's"),
+        (["--adjust", "remove"], "--attribute"),
+        (["--attribute", "tokens", "--adjust", "attenuate"], "attenuate:NUMBER"),
+        (["--attribute", "tokens", "--adjust", "attenuate:2"], "between 0"),
+        (["--attribute", "tokens", "--adjust", "words=remove"], "'tokens'"),
+        (["--attribute", "tokens", "--adjust", "remove", "--adjust", "remove"], "one rule for each"),
+        (["--attribute", "tokns"], "Did you mean 'tokens'"),
+        (["--criteria", "Fact"], "Did you mean 'Facts'"),
+        (["--group-column", "uuid"], "'uid'"),
+        (["--batch-column", "step"], "'uid'"),
+        (["--pool", "all"], "'batch', 'group'"),
+        (["--span", "wide"], "'model', 'unit'"),
+        (["--model", "elo"], "'bradley-terry'"),
+        (["--prior", "0"], "prior must be a number"),
+        (["--gate-floor", "0.2"], "--global-quality"),
+        (["--global-quality", "Fact"], "Did you mean 'Facts'"),
+        (["--low-quality", "Facts", "--gate-shape", "round"], "'linear'"),
+        (["--low-quality", "Style"], "line 1, column 'scores.Style' must be in [0, 1]"),
+        (["-o", "out.txt"], ".parquet"),
+        (["-o", "out.json"], "JSON lines are .jsonl"),
+        (["-o", "nowhere/out.csv"], "directory"),
+        (["-o", "t.jsonl", "--force"], "another file than the input"),
+        (["-o", "out.csv", "--json"], "both"),
+    ],
+)
+def test_refusals(table: Path, arguments: list[str], found: str) -> None:
+    before = table.read_bytes()
+    assert found in refused("fuse", table, *arguments)
+    assert [path.name for path in table.parent.iterdir()] == ["t.jsonl"]
+    assert table.read_bytes() == before
+
+
+def test_output_is_replaced_only_by_force(table: Path) -> None:
+    out = table.with_name("out.csv")
+    out.write_text("precious")
+    assert "--force" in refused("fuse", table, "-o", out)
+    assert out.read_text() == "precious"
+    done = run("fuse", table, "-o", out, "--force")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == f"4 rollouts in 2 groups, 1 without signal → {out}\n"
+    assert pl.read_csv(out)["reward"].to_list() == [0.5, 0.5, 0.0, 1.0]
+
+
+def test_explain(table: Path) -> None:
+    text = run("explain", table, "--group", "q2", "--attribute", "tokens").output
+    assert "group q2: scores" in text
+    assert "rollout 0 of group q2" in text
+    assert "rollout 1 of group q2" in text
+    assert "Style" not in text  # of the other query's rubric
+    one = json.loads(run("explain", table, "--group", "q2", "--rollout", "1", "--json", "--attribute", "tokens").output)
+    assert [r["rollout"] for r in one["rollouts"]] == [1]
+    assert one["rollouts"][0]["outcomes"]["Keyword"] == {"beats": 1, "ties": 0, "loses": 0}
+    assert one["criteria"][0]["gamma"].keys() == {"tokens"}
+
+
+def test_explain_refusals(table: Path) -> None:
+    assert "Did you mean 'q2'" in refused("explain", table, "--group", "q22")
+    assert "from 0 to 1" in refused("explain", table, "--group", "q2", "--rollout", "2")
+
+
+def test_names_are_not_markup(table: Path) -> None:
+    row = {"uid": "[bold]q[/]", "scores": {"[red]Facts": 1, "B": 2}}
+    table.write_text(f"{json.dumps(row)}\n" * 2)
+    assert "[red]Facts" in run("fuse", table).output
+    assert "[bold]q[/]" in run("explain", table, "--group", "[bold]q[/]").output
+
+
+def big(path: Path, groups: int = 40_000) -> Path:
+    rows = pl.DataFrame({"uid": [g for g in range(groups) for _ in range(8)]})
+    rows.with_columns(pl.int_range(pl.len()).mod(k).alias(f"c{k}") for k in (2, 3, 5, 7)).write_csv(path)
+    return path
+
+
+def test_streams_stay_apart(table: Path) -> None:
+    good = process("fuse", table, "--json")
+    out, err = good.communicate()
+    assert (good.returncode, err) == (0, b"")
+    assert len(out.splitlines()) == 4
+    bad = process("fuse", "nowhere.csv", "--json")
+    out, err = bad.communicate()
+    assert (bad.returncode, out) == (2, b"")
+    assert b"no such file" in err
+    assert b"Traceback" not in err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals and closed pipes work differently there")
+def test_interrupted_or_cut_off(tmp_path: Path) -> None:
+    path = big(tmp_path / "big.csv")
+    with process("fuse", path, "--json") as cut:
+        assert cut.stdout is not None
+        assert cut.stderr is not None
+        assert cut.stdout.readline().startswith(b"{")
+        cut.stdout.close()
+        assert cut.stderr.read() == b""
+    running = process("fuse", path, "-o", tmp_path / "out.parquet")
+    while not list(tmp_path.glob(".out*")) and running.poll() is None:
+        time.sleep(0.005)
+    running.send_signal(signal.SIGINT)
+    err = running.communicate()[1]
+    assert running.returncode == 130, err
+    assert b"interrupted" in err
+    assert [p.name for p in tmp_path.iterdir()] == ["big.csv"]
