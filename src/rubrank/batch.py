@@ -162,11 +162,20 @@ def _constant(K: int, value: float) -> np.ndarray:
     return np.full((1, K), value)  # shared, never written to: making it anew would cost as much as a small fit
 
 
-def check_each(owner: str, parameter: str, array: np.ndarray, good: np.ndarray, allowed: str, remedy: str) -> None:
+def check_each(
+    owner: str,
+    parameter: str,
+    array: np.ndarray,
+    good: np.ndarray,
+    allowed: str,
+    remedy: str,
+    criteria: Sequence[str] | None = None,
+) -> None:
     """Raise for the first entry that is not good."""
     if not good.all():
         at = np.argwhere(~good)[0]
-        where = f"criterion {at[-1]}" + (f" of group {at[0]}" if len(array) > 1 else "")
+        name = f"criterion {at[-1]}" if criteria is None else f"criterion {criteria[at[-1]]!r}"
+        where = name + (f" of group {at[0]}" if len(array) > 1 else "")
         raise InvalidInput(owner, parameter, allowed, f"{array[tuple(at)]} for {where}", remedy)
 
 

@@ -217,8 +217,8 @@ def run(options: Options, batch: Batch, attributes: ArrayLike | None) -> Fusion:
     """Fuse a batch, keeping everything that was computed on the way."""
     options.check()
     kernels, shape_table = _engine()
-    weights, margins = _checked_weights(options, batch), _checked_margins(options, batch)
     _check_names(options, batch)
+    weights, margins = _checked_weights(options, batch), _checked_margins(options, batch)
     batch = _oriented(options, batch)
     attributes_MD = None if attributes is None else attributes_like(options.owner, batch, attributes)
     rules = _checked_rules(options, attributes_MD)
@@ -294,20 +294,27 @@ def _adjust(
 
 def _checked_weights(options: Options, batch: Batch) -> np.ndarray:
     weights = per_criterion(options.owner, "weights", options.weights, options.criteria, batch, 1.0)
-    if options.weights is not None:
-        if not (weights.min() > 0.0 and _PLAIN_WEIGHTS[0] < weights.max() < _PLAIN_WEIGHTS[1]):
-            good = (weights > 0.0) & (weights < math.inf)
-            remedy = "Leave out a criterion that should not count."
-            check_each(options.owner, "weights", weights, good, "finite and > 0", remedy)
-            return weights / weights.max(axis=1, keepdims=True)  # only ratios count, and these would overflow
-    return weights
+    if options.weights is None or (weights.min() > 0.0 and _PLAIN_WEIGHTS[0] < weights.max() < _PLAIN_WEIGHTS[1]):
+        return weights
+    good = (weights > 0.0) & (weights < math.inf)
+    remedy = "Leave out a criterion that should not count."
+    check_each(options.owner, "weights", weights, good, "finite and > 0", remedy, options.criteria)
+    return weights / weights.max(axis=1, keepdims=True)  # only ratios count, and these would overflow
 
 
 def _checked_margins(options: Options, batch: Batch) -> np.ndarray:
     margins = per_criterion(options.owner, "margins", options.margins, options.criteria, batch, 0.0)
     if options.margins is not None:
         good = (margins >= 0.0) & (margins < math.inf)
-        check_each(options.owner, "margins", margins, good, "finite and ≥ 0", "Use 0 for 'every difference counts'.")
+        check_each(
+            options.owner,
+            "margins",
+            margins,
+            good,
+            "finite and ≥ 0",
+            "Use 0 for 'every difference counts'.",
+            options.criteria,
+        )
     return margins
 
 

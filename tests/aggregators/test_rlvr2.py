@@ -173,10 +173,10 @@ def with_gate_columns():
         ({"margins": {"NotEmpty": 9, "Style": 1}}, {"margins": {"Style": 1}}),
         ({"margins": 0.1}, {"margins": 0.1}),
         (
-            {"directions": ["lower", "higher", "lower", "higher", "lower"]},
+            {"directions": ["higher", "higher", "higher", "higher", "lower"]},
             {"directions": ["higher", "higher", "lower"]},
         ),
-        ({"directions": {"Clean": "lower", "Cost": "lower"}}, {"directions": {"Cost": "lower"}}),
+        ({"directions": {"Clean": "higher", "Cost": "lower"}}, {"directions": {"Cost": "lower"}}),
     ],
 )
 def test_what_the_gate_reads_is_not_fused(gate, for_all, for_fused):
@@ -190,6 +190,13 @@ def test_what_the_gate_reads_is_not_fused(gate, for_all, for_fused):
     assert (result.reward != result.ranking).any()
     assert result.criteria == tuple(NAMES)
     assert result.names == tuple(GATED_NAMES)
+
+
+@pytest.mark.parametrize("directions", [{"Clean": "lower"}, ["higher", "higher", "lower", "higher", "higher"]])
+def test_a_gate_reads_scores_as_they_are(directions):
+    rule = RLVR2(criteria=GATED_NAMES, gate=Gate(low_quality=["Clean"]), directions=directions)
+    with pytest.raises(InvalidInput, match=r"^RLVR2: directions must be 'higher' for criteria that the gate reads"):
+        rule(with_gate_columns())
 
 
 def test_draws_do_not_depend_on_the_gate_columns():

@@ -109,9 +109,9 @@ class RLVR2:
     def _options(self, names: tuple[str, ...] | None, columns: Sequence[int]) -> Options:
         """The options of the columns that are fused."""
         return Options(
-            weights=_columns_of(self.weights, names, columns),
-            margins=_columns_of(self.margins, names, columns),
-            directions=_columns_of(self.directions, names, columns),
+            weights=_columns_of("weights", self.weights, names, columns),
+            margins=_columns_of("margins", self.margins, names, columns),
+            directions=_columns_of("directions", self.directions, names, columns),
             adjust=self.adjust,
             pool=self.pool,
             prior=self.prior,
@@ -131,18 +131,37 @@ class RLVR2:
         return [names[k] for k in columns]
 
 
-def _columns_of(value: Any, names: tuple[str, ...] | None, columns: Sequence[int]) -> Any:
-    """What was given for all columns, for some of them; what cannot be cut is left for the checks further on."""
+def _columns_of(parameter: str, value: Any, names: tuple[str, ...] | None, columns: Sequence[int]) -> Any:
+    """What was given for all columns, for those that are fused; what cannot be cut is left for the checks to come."""
     if value is None or names is None:
         return value
+    gated = {names[k] for k in range(len(names)) if k not in columns}
     if isinstance(value, Mapping):
-        gated = {name for k, name in enumerate(names) if k not in columns}
+        _refuse_lower(parameter, [name for name in gated if value.get(name) == "lower"])
         return {name: v for name, v in value.items() if name not in gated}
     try:
         array = np.asarray(value)
-    except ValueError:  # ragged: the checks further on say so
+    except ValueError:  # ragged
         return value
-    return array[..., list(columns)] if array.ndim and array.shape[-1] == len(names) else value
+    if not array.ndim or array.shape[-1] != len(names):
+        return value
+    if parameter == "directions":
+        _refuse_lower(
+            parameter, [name for name, way in zip(names, array, strict=True) if name in gated and way == "lower"]
+        )
+    return array[..., list(columns)]
+
+
+def _refuse_lower(parameter: str, names: list[str]) -> None:
+    """A gate reads scores as they are, 1 for clean: turning them around silently would be a trap, ignoring it too."""
+    if names:
+        raise InvalidInput(
+            "RLVR2",
+            parameter,
+            "'higher' for criteria that the gate reads, whose scores are 1 for clean",
+            f"'lower' for {names[0]!r}",
+            "Turn its scores around: 1 − s.",
+        )
 
 
 def _only(batch: Batch, columns: Sequence[int]) -> Batch:
