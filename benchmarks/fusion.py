@@ -66,7 +66,7 @@ class Plan:
     rounds: int = 48
     arena_rounds: int = 6
     processes: int = 5
-    growth_rollouts: int = 8192
+    growth_rollouts: int = 1024
 
 
 # --------------------------------------------------------------------------------------------------------------- data

@@ -237,6 +237,21 @@ def test_explain_refusals(table: Path) -> None:
     assert "from 0 to 1" in refused("explain", table, "--group", "q2", "--rollout", "2")
 
 
+def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments, path in (([], "out/demo_rewards.jsonl"), (["--output", "there/r.jsonl"], "there/r.jsonl")):
+        with process("demo", *arguments) as running:
+            out, err = running.communicate()
+        assert (running.returncode, err) == (0, b"")
+        assert "Why that reward?" in out.decode()
+        assert path in out.decode()
+        assert all("reward" in json.loads(line) for line in Path(path).read_text().splitlines())
+    Path("file").touch()
+    result = run("demo", "--output", "file/r.jsonl")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("rubrank: file")
+
+
 def test_names_are_not_markup(table: Path) -> None:
     row = {"uid": "[bold]q[/]", "scores": {"[red]Facts": 1, "B": 2}}
     table.write_text(f"{json.dumps(row)}\n" * 2)

@@ -7,6 +7,7 @@ import io
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 import rubrank
 from rubrank import RLVR2, BadTable, Gate, InvalidInput, UnknownName, attenuate, table
 from rubrank.table import Columns, explain_file, fuse_file
+from rubrank.tables import plan, readers, survey
 
 LONGFORM = Path("/work/shared/data/longform_writing/scores.jsonl.gz")
 NAMES = ["Facts", "Style", "Clean"]
@@ -74,12 +76,12 @@ def lines(*rows: object) -> str:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of a few rows, so that a small file has many."""
-    monkeypatch.setattr(table, "_BLOCK", 1500)
-    monkeypatch.setattr(table, "_SLICE", 40)
+    monkeypatch.setattr(readers, "BLOCK", 1500)
+    monkeypatch.setattr(readers, "SLICE", 40)
 
 
 def expected(frame: pl.DataFrame, rule: RLVR2, **more: Any) -> np.ndarray:
-    rule = table.replace(rule, criteria=NAMES, attribute_names=["tokens"] if more else None)
+    rule = replace(rule, criteria=NAMES, attribute_names=["tokens"] if more else None)
     values = frame.select(pl.col(NAMES).cast(pl.Float64)).to_numpy()
     return rule(values, groups=frame["uid"].to_list(), **more).reward
 
@@ -221,6 +223,49 @@ def test_several_columns_name_a_group(tmp_path: Path) -> None:
     assert explain_file(path, "1/1", columns=columns).reward.tolist() == [0.0, 1.0]
 
 
+def test_parts_of_a_name_do_not_run_together(tmp_path: Path) -> None:
+    pairs = [("a/b", "c"), ("a", "b/c"), ("a\\", "b/c"), ("a\\/b", "c"), ("a", "\\/b/c"), ("a\\/", "b")]
+    rows = [{"p": p, "i": i, "s": 4 * k + j} for k, (p, i) in enumerate(pairs) for j in range(k + 1)]
+    path = write(tmp_path, lines(*rows))
+    for columns in (Columns(group=["p", "i"]), Columns(group=["i"], batch="p")):
+        summary = fuse_file(path, columns=columns)
+        assert [len(group.reward) for group in summary.first] == [1, 2, 3, 4, 5, 6]
+        labels = ["a\\/b/c", "a/b/c", "a\\\\/b/c"]
+        assert [group.label for group in summary.first[:3]] == labels
+        assert [len(explain_file(path, label, columns=columns).reward) for label in labels] == [1, 2, 3]
+    assert fuse_file(path, columns=Columns(group=["i"]), any_order=True).first[1].label == "b/c"  # alone as it is
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("size", [12, 1 << 20])
+def test_blank_lines_of_csv_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, size: int) -> None:
+    monkeypatch.setattr(readers, "BLOCK", size)
+    rows = ["uid,a,b", "", '1,"x\n,""y",', ",,", "", "2,1,0", "", "", ""]
+    path = tmp_path / "t.csv"
+    path.write_bytes(end.join(rows).encode())
+    assert fuse_file(path, columns=Columns(criteria=["b"])).rollouts == 2
+    path.write_bytes(end.join([*rows, "2,1", ""]).encode())
+    with pytest.raises(BadTable, match=r"row 9 must be of 3 cells, as the header; got 2\."):
+        fuse_file(path, columns=Columns(criteria=["b"]))
+
+
+@pytest.mark.parametrize("weights", [[2, 1, 1], np.array([2.0, 1.0, 1.0])])
+def test_a_rule_for_a_file_goes_by_name(tmp_path: Path, weights: Any) -> None:
+    with pytest.raises(InvalidInput, match="weights must be given by name"):
+        fuse_file(save(scores(), tmp_path / "in.csv"), rule=RLVR2(weights=weights))
+
+
+def test_mistakes_among_very_many_criteria(tmp_path: Path) -> None:
+    rows = [{"uid": g, "scores": {f"{g}.{j}": 1 for j in range(3)}} for g in range(100)]
+    for cell, found in ((2**53 + 1, "9007199254740993"), ("x", "'x'"), (float("inf"), "inf")):
+        rows[50]["scores"] = {"50.0": cell}
+        with pytest.raises(BadTable, match=rf"line 52, column 'scores\.50\.0' .* got {found}"):
+            fuse_file(write(tmp_path, "\n" + lines(*rows)))
+    rows[50]["scores"] = {"50.0": float("nan")}
+    gate = Gate(low_quality=["50.0"])
+    assert fuse_file(write(tmp_path, lines(*rows)), rule=RLVR2(gate=gate)).groups == 100
+
+
 @pytest.mark.usefixtures("small_blocks")
 def test_too_many_criteria_for_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
@@ -233,7 +278,8 @@ def test_too_many_criteria_for_columns(tmp_path: Path, monkeypatch: pytest.Monke
     path = write(tmp_path, lines(*rows))
     rule, columns = RLVR2(weights={"all": 2, "3.1": 4}, gate=Gate(global_quality=["7.0"])), Columns(attributes=["n"])
     fuse_file(path, tmp_path / "narrow.jsonl", rule, columns=columns, utilities=True)
-    monkeypatch.setattr(table, "WIDE", 4)
+    for part in (readers, survey, plan):
+        monkeypatch.setattr(part, "WIDE", 4)
     summary = fuse_file(path, tmp_path / "wide.jsonl", rule, columns=columns, utilities=True)
     assert (summary.groups, len(summary.criteria)) == (31, 90)
     for one, other in zip(*(read_lines(tmp_path / f"{name}.jsonl") for name in ("narrow", "wide")), strict=True):
@@ -241,6 +287,9 @@ def test_too_many_criteria_for_columns(tmp_path: Path, monkeypatch: pytest.Monke
         assert all(one[key] == pytest.approx(other[key], abs=1e-9) for key in one if key not in rows[0])
     with pytest.raises(InvalidInput, match="JSON lines"):
         fuse_file(path, tmp_path / "wide.csv", rule)
+    with pytest.raises(InvalidInput, match="JSON lines"):
+        fuse_file(path, tmp_path / "wide.csv", columns=Columns(criteria=["all"]))
+    fuse_file(path, tmp_path / "some.jsonl", columns=Columns(criteria=["all"]))
     assert len(explain_file(path, "3", rule).criteria) == 4
 
 
@@ -278,6 +327,9 @@ def test_added_names_must_be_new(tmp_path: Path) -> None:
         ("t.csv", "uid,a,a\n1,2,3\n", "'a' twice"),
         ("t.csv", "uid,a,\n1,2,3\n", "an empty one"),
         ("t.csv", "uid,a\n1,2\n1,2,3\n", "row 2 must be of 2 cells"),
+        ("t.csv", "uid,a,b\n1,2,3\n1,2,\n\n1,2\n", "row 4 must be of 3 cells, as the header; got 2"),
+        ("t.csv", "uid,a,b\n1,2\n1,2,3\n", "row 1 must be of 3 cells, as the header; got 2"),
+        ("t.csv", 'uid,a,b\n1,2,3\n1,"2,\n3"\n', "row 2 must be of 3 cells, as the header; got 2"),
         ("t.csv", "uid,a\n1,2\n,2\n", "row 2, column 'uid' .* nothing"),
         ("t.csv", "uid,a\n1,2\n1,yes\n1,no\n", "column 'a'|at least one column"),
         ("t.csv", "uid,a\n1,2\n1,3\n1,no\n", "row 3, column 'a' .* got 'no'"),

@@ -1,7 +1,7 @@
-"""The command line: `rubrank fuse FILE` and `rubrank explain FILE --group ID`.
+"""The command line: `rubrank fuse FILE`, `rubrank explain FILE --group ID` and `rubrank demo`.
 
-Each verb turns its options into a rule (`RLVR2`) and columns, calls one function of `rubrank.table` and shows what came
-back. The options that both verbs share are declared once, in `_SHARED`; a TOML file given with --config holds the same
+The first two turn their options into a rule (`RLVR2`) and columns, call one function of `rubrank.table` and show what
+came back. The options that both share are declared once, in `_SHARED`; a TOML file given with --config holds the same
 names, and the command line wins. Errors are one line on standard error and exit code 2; Ctrl-C is 130.
 
 Nothing but typer is imported here, so that --help is quick: polars and numba are loaded when a verb runs.
@@ -208,6 +208,19 @@ def explain(
         typer.echo(show.group_as_json(found, rollout))
     else:
         show.show_group(found, rollout)
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the rewards go, as JSON lines.")] = Path(
+        "out/demo_rewards.jsonl"
+    ),
+) -> None:
+    """The main job on a bundled table: rewards of three queries, utilities, and the reasons in words."""
+    from rubrank.demo import demo as run
+
+    with _errors_in_words():
+        run(output)
 
 
 def _version(wanted: bool) -> None:

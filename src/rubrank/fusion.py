@@ -230,9 +230,8 @@ def run(options: Options, batch: Batch, attributes: ArrayLike | None) -> Fusion:
     small = largest <= kernels.SMALL and not (options.margins is not None and margins.any())
     with shapes.lock:
         if small:
-            shapes.prepare_small(largest)
-            status = kernels.rank_small(
-                batch.scores_MK, batch.starts, weights, shapes.table, shapes.base, u_MK, fused_M, ranking_M, signal_N
+            status = shapes.rank_small(
+                largest, batch.scores_MK, batch.starts, weights, u_MK, fused_M, ranking_M, signal_N
             )
         else:
             status = shapes.place(batch.scores_MK, batch.starts, margins, u_MK)

@@ -34,7 +34,7 @@ def fresh_tables():
 
 def test_many_shapes_in_one_call(fresh_tables):
     """Far more shapes and classes than the table starts with, all new at once; then all known."""
-    scores = np.random.default_rng(0).integers(0, 12, (20, 4000)).astype(float)
+    scores = np.random.default_rng(0).integers(0, 12, (40, 4000)).astype(float)
     first = utilities(scores, model="borda")
     table = shapes.shape_table(find_model("borda"), 1.0)
     assert table.used[0] > 1 << 11
@@ -47,24 +47,47 @@ def test_many_shapes_in_one_call(fresh_tables):
 
 def test_shapes_keep_their_values_while_the_table_grows(fresh_tables):
     rng = np.random.default_rng(1)
-    early = rng.integers(0, 4, (15, 30)).astype(float)
+    early = rng.integers(0, 4, (35, 30)).astype(float)
     before = utilities(early)
-    utilities(rng.integers(0, 14, (15, 3000)).astype(float))
+    utilities(rng.integers(0, 14, (35, 3000)).astype(float))
     assert np.array_equal(utilities(early), before)
+
+
+@pytest.mark.parametrize("G", [13, 16, 31, 32])
+def test_many_shapes_of_groups_that_are_compared_but_not_indexed(fresh_tables, G):
+    """More new shapes at once than the kernel's list of wishes holds, with and without missing scores."""
+    rng = np.random.default_rng(G)
+    scores = rng.integers(0, 12, (G, 9000)).astype(float)
+    scores[:, ::3][rng.random((G, 3000)) < 0.2] = np.nan
+    np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores))
+    table = shapes.shape_table(find_model("borda"), 1.0)
+    assert table.remembered > len(table.wanted)
+    seen = table.remembered
+    np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores))
+    assert table.remembered == seen
+
+
+def test_a_full_table_of_small_groups_starts_afresh(fresh_tables, monkeypatch):
+    monkeypatch.setattr(shapes, "_MOST_VALUES", 1000)
+    rng = np.random.default_rng(7)
+    for G in (5, 14, 14, 14, 9):
+        scores = rng.integers(0, 9, (G, 60)).astype(float)
+        np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores))
+    assert len(shapes.shape_table(find_model("borda"), 1.0).table) < 10_000
 
 
 def test_a_full_table_starts_afresh(fresh_tables, monkeypatch):
     monkeypatch.setattr(shapes, "_MOST_CLASSES", 100)
     rng = np.random.default_rng(2)
     for _ in range(5):
-        scores = rng.integers(0, 9, (16, 40)).astype(float)
+        scores = rng.integers(0, 9, (36, 40)).astype(float)
         np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores))
     table = shapes.shape_table(find_model("borda"), 1.0)
-    assert table.used[1] <= 40 * 16
+    assert table.used[1] <= 40 * 36
 
 
 def test_more_scores_than_are_sorted_at_a_time(fresh_tables, monkeypatch):
-    scores = np.random.default_rng(3).integers(0, 5, (30, 14, 3)).astype(float)
+    scores = np.random.default_rng(3).integers(0, 5, (30, 34, 3)).astype(float)
     expected = utilities(scores)
     monkeypatch.setattr(shapes, "_CELLS", 100)
     assert np.array_equal(utilities(scores), expected)

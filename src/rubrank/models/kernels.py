@@ -20,7 +20,8 @@ import numpy as np
 
 from rubrank.models.jit import jit
 
-SMALL = 12  # up to here all 2^(n-1) shapes of n rollouts fit in a table that is indexed, not searched
+INDEXED = 12  # up to here all 2^(n-1) shapes of n rollouts are in a table that is indexed, not searched
+SMALL = 32  # up to here comparing everybody with everybody takes less time than sorting
 BLOCK = 256  # columns compared at a time: 8 rollouts x 256 doubles fill half of a first-level cache
 RUN = 256  # keys sorted by NumPy at a time; longer columns are merged from such runs
 NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rounding, not a ranking
@@ -28,7 +29,7 @@ NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rou
 _index = np.uint64
 _EXPONENT = np.uint64(0x7FF0000000000000)  # all of these bits set: infinity or NaN
 
-OK, INFINITE, FULL = 0, 1, 2
+OK, INFINITE, FULL, UNSOLVED = 0, 1, 2, 3
 
 
 # ----------------------------------------------------------------------------------------------- weighting and min-max
@@ -101,18 +102,51 @@ def _mark_levels(beaten: Any, shape: Any) -> None:
 
 
 @jit
-def _offsets_with_missing(block: Any, beaten: Any, n: int, width: int, base: Any, offset: Any) -> bool:
-    """Table offsets of columns with missing scores, which shrink the group; False if a score is infinite."""
+def _row_of(n: int, shape: Any, base: Any, shapes: Any, rows: Any, wanted: Any) -> np.uint32:
+    """Where the table has the utilities of a shape of n rollouts; one that it does not have is put on the list."""
+    if n <= INDEXED:
+        return np.uint32(base[n] + (shape >> np.uint32(1)) * np.uint32(n + 1))
+    key = (np.uint64(n) << np.uint64(32)) | np.uint64(shape)
+    mask = np.uint64(shapes.shape[0] - 1)
+    slot = (key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & mask
+    while shapes[slot] != 0:
+        if shapes[slot] == key:
+            return rows[slot]
+        slot = (slot + np.uint64(1)) & mask
+    if wanted[0] + 1 < wanted.shape[0]:  # else it is asked for in the next round
+        wanted[0] += 1
+        wanted[wanted[0]] = key
+    else:
+        wanted[0] = wanted.shape[0] - 1
+    return np.uint32(0)
+
+
+@jit
+def remember(keys: Any, at: Any, shapes: Any, rows: Any) -> None:
+    """Enter shapes and their places in the table into the hash table that `_row_of` reads."""
+    mask = np.uint64(shapes.shape[0] - 1)
+    for i in range(keys.shape[0]):
+        slot = (keys[i] * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & mask
+        while shapes[slot] != 0 and shapes[slot] != keys[i]:
+            slot = (slot + np.uint64(1)) & mask
+        shapes[slot], rows[slot] = keys[i], at[i]
+
+
+@jit
+def _rows_with_missing(
+    block: Any, beaten: Any, n: int, width: int, base: Any, shapes: Any, rows: Any, wanted: Any, offset: Any
+) -> bool:
+    """Table rows of columns with missing scores, which shrink the group; False if a score is infinite."""
     for column in range(width):
-        shape, present = 0, 0
+        shape, present = np.uint32(0), 0
         for i in range(n):
             x = block[i, column]
             if np.isinf(x):
                 return False
             if x == x:
                 present += 1
-                shape |= 1 << beaten[i, column]
-        offset[column] = base[present] + (shape >> 1) * (present + 1)
+                shape |= np.uint32(1) << np.uint32(beaten[i, column])
+        offset[column] = _row_of(present, shape, base, shapes, rows, wanted)
         for i in range(n):
             if block[i, column] != block[i, column]:
                 beaten[i, column] = present  # each row of the table ends with a 0 for those who were not compared
@@ -149,6 +183,9 @@ def rank_small(
     weights: Any,
     table: Any,
     base: Any,
+    shapes: Any,
+    rows: Any,
+    wanted: Any,
     u_MK: Any,
     fused_M: Any,
     ranking_M: Any,
@@ -156,7 +193,9 @@ def rank_small(
 ) -> int:
     """Utilities, fused utility and ranking of groups of at most SMALL rollouts, without margins.
 
-    `table[base[n] + (shape >> 1) * (n + 1) + beaten]` is the utility of a rollout that beats `beaten` of n - 1 others.
+    `table[row + beaten]` is the utility of a rollout that beats `beaten` of n - 1 others, where row depends on the
+    shape: base[n] + (shape >> 1) * (n + 1) up to INDEXED rollouts, and what the hash table of `shapes` says beyond.
+    UNSOLVED means that shapes are wanted that the table does not have yet: wanted[1 : 1 + wanted[0]].
     """
     K = scores_MK.shape[1]
     N = starts.shape[0] - 1
@@ -177,9 +216,13 @@ def rank_small(
             offset[:width] = 0
             for i in range(n):
                 _mark_levels(beaten[i, :width], offset[:width])
-            for column in range(width):
-                offset[column] = base[n] + (offset[column] >> np.uint32(1)) * np.uint32(n + 1)
-        elif not _offsets_with_missing(block, beaten, n, width, base, offset):
+            if n <= INDEXED:
+                for column in range(width):
+                    offset[column] = base[n] + (offset[column] >> np.uint32(1)) * np.uint32(n + 1)
+            else:
+                for column in range(width):
+                    offset[column] = _row_of(n, offset[column], base, shapes, rows, wanted)
+        elif not _rows_with_missing(block, beaten, n, width, base, shapes, rows, wanted, offset):
             return INFINITE
         for h in range(groups):
             first = starts[g + h]
@@ -198,7 +241,7 @@ def rank_small(
                 fused_M[first + i], fused_M[first + j] = total_i, total_j
             signal_N[g + h] = _stretch(u_MK, first, first + n, weight_K, fused_M, ranking_M)
         g += groups
-    return OK
+    return OK if wanted[0] == 0 else UNSOLVED
 
 
 # ------------------------------------------------------------------------ any group: sort, then find or add the shape
@@ -242,22 +285,33 @@ def pack(scores_MK: Any, starts: Any, groups: Any, bits: int, keys: Any, present
 
 
 @jit
+def _merge_two(source: Any, target: Any, left: int, run: int) -> None:
+    """Merge two sorted runs of equal length from both ends at once.
+
+    Each end writes `run` keys, so neither can leave its runs. Which key is next is as good as random: no branch on it.
+    """
+    one = _index(1)
+    a, b, front = _index(left), _index(left + run), _index(left)
+    c, d, back = _index(left + run - 1), _index(left + 2 * run - 1), _index(left + 2 * run - 1)
+    for _ in range(run):
+        x, y = source[a], source[b]
+        first = _index(x <= y)
+        target[front] = y ^ ((x ^ y) & (_index(0) - first))
+        a, b, front = a + first, b + (one - first), front + one
+        x, y = source[c], source[d]
+        first = _index(x > y)
+        target[back] = y ^ ((x ^ y) & (_index(0) - first))
+        c, d, back = c - first, d - (one - first), back - one
+
+
+@jit
 def _merge_runs(keys: Any, spare: Any) -> Any:
-    """Merge runs of RUN sorted keys into one; returns whichever of the two arrays ends up sorted."""
-    size = keys.shape[0]
+    """Merge 2^j runs of RUN sorted keys into one; returns whichever of the two arrays ends up sorted."""
     source, target = keys, spare
     run = RUN
-    while run < size:
-        for left in range(0, size, 2 * run):
-            middle, right = min(left + run, size), min(left + 2 * run, size)
-            a, b = left, middle
-            for out in range(left, right):
-                if b >= right or (a < middle and source[_index(a)] <= source[_index(b)]):
-                    target[_index(out)] = source[_index(a)]
-                    a += 1
-                else:
-                    target[_index(out)] = source[_index(b)]
-                    b += 1
+    while run < keys.shape[0]:
+        for left in range(0, keys.shape[0], 2 * run):
+            _merge_two(source, target, left, run)
         source, target = target, source
         run *= 2
     return source

@@ -19,8 +19,10 @@ from rubrank.models import kernels
 from rubrank.utility import UtilityModel
 
 _TABLES = 16  # (model, prior) pairs remembered; a sweep over priors forgets the oldest
+_MOST_VALUES = 1 << 23  # utilities remembered of small groups (64 MB); then the table starts afresh
 _MOST_CLASSES = 1 << 22  # classes remembered in one hash table (about 70 MB); then it starts afresh
-_CELLS = 1 << 22  # scores sorted at a time
+_CELLS = 1 << 15  # scores sorted at a time: their keys stay in the second-level cache
+_PAIRS = 1 << 20  # pairs of classes solved at a time
 _LARGEST_DENSE = 512  # classes above which a model that needs no table of all pairs goes without
 _LARGEST_SOLVE = 4096  # classes above which one that needs it is refused
 
@@ -31,13 +33,20 @@ class ShapeTable:
 
     model: UtilityModel
     prior: float
-    table: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    base: np.ndarray = field(default_factory=lambda: np.full(kernels.SMALL + 1, -1, np.int32))
+    base: np.ndarray = field(default_factory=lambda: np.full(kernels.INDEXED + 1, -1, np.int32))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.base[0] = 0  # a criterion that nobody was scored on reads this entry, and ignores it
+        self._clear_small()
         self._clear()
+
+    def _clear_small(self) -> None:
+        self.table = np.zeros(1)
+        self.base[:] = -1
+        self.base[0] = 0  # a criterion that nobody was scored on reads this entry
+        self.shapes, self.rows = np.zeros(1 << 12, np.uint64), np.zeros(1 << 12, np.uint32)
+        self.remembered = 0
+        self.wanted = np.zeros(1 << 12, np.uint64)
 
     def _clear(self) -> None:
         self.slots = np.full(1 << 12, -1, np.int64)
@@ -49,23 +58,60 @@ class ShapeTable:
 
     # ------------------------------------------------------------------------------------------- small groups
 
-    def prepare_small(self, largest: int) -> None:
+    def rank_small(
+        self, largest: int, scores_MK: np.ndarray, starts: np.ndarray, weights: np.ndarray, *results: np.ndarray
+    ) -> int:
+        """Groups of at most SMALL rollouts without margins; `results` and the status are those of the kernel."""
+        if len(self.table) > _MOST_VALUES:
+            self._clear_small()
+        if self.base[min(largest, kernels.INDEXED)] < 0:
+            self._prepare(min(largest, kernels.INDEXED))
+        while True:
+            self.wanted[0] = 0
+            status = kernels.rank_small(
+                scores_MK, starts, weights, self.table, self.base, self.shapes, self.rows, self.wanted, *results
+            )
+            if status != kernels.UNSOLVED:
+                return status
+            self._solve_wanted()
+
+    def _prepare(self, largest: int) -> None:
         """Solve all shapes of 1 .. largest rollouts that are not solved yet."""
         for n in range(1, largest + 1):
             if self.base[n] < 0:
-                self._solve_all(n)
+                bits = np.arange(1 << (n - 1), dtype=np.uint64)
+                self.base[n] = self._append(n, bits)
 
-    def _solve_all(self, n: int) -> None:
-        """All 2^(n-1) weak orders of n rollouts; bit p − 1 of a shape says that a new level starts at position p."""
-        bits = (np.arange(1 << (n - 1))[:, None] >> np.arange(n - 1)) & 1
+    def _solve_wanted(self) -> None:
+        """Solve the shapes that the kernel asked for, and enter them into its hash table."""
+        keys = np.unique(self.wanted[1 : 1 + int(self.wanted[0])])
+        if 2 * (self.remembered + len(keys)) > len(self.shapes):
+            old, at = self.shapes[self.shapes != 0], self.rows[self.shapes != 0]
+            size = 1 << int(4 * (self.remembered + len(keys))).bit_length()
+            self.shapes, self.rows = np.zeros(size, np.uint64), np.zeros(size, np.uint32)
+            kernels.remember(old, at, self.shapes, self.rows)
+        sizes = (keys >> np.uint64(32)).astype(int)
+        for n in np.unique(sizes):
+            some = keys[sizes == n]
+            first = self._append(int(n), (some & np.uint64(0xFFFFFFFF)) >> np.uint64(1))
+            at = first + np.arange(len(some)) * (n + 1)
+            kernels.remember(some, at.astype(np.uint32), self.shapes, self.rows)
+        self.remembered += len(keys)
+
+    def _append(self, n: int, shapes: np.ndarray) -> int:
+        """Solve weak orders of n rollouts and append them to the table; returns where they start.
+
+        Bit p − 1 of a shape says that a new level starts at position p.
+        """
+        bits = ((shapes[:, None] >> np.arange(n - 1, dtype=np.uint64)) & np.uint64(1)).astype(np.int64)
         level_Sn = np.concatenate([np.zeros((len(bits), 1), np.int64), bits.cumsum(1)], axis=1)
         size_Sl = (level_Sn[:, :, None] == np.arange(n)).sum(1)
         u_Sl = self._fit_levels(size_Sl, np.sign(np.arange(n)[:, None] - np.arange(n))[None])
         u_Sn = np.zeros((len(bits), n + 1))  # the last entry is for rollouts that were not compared
         u_Sn[:, :n] = np.take_along_axis(u_Sl, level_Sn, axis=1)
-        base = len(self.table)
+        first = len(self.table)
         self.table = np.concatenate([self.table, u_Sn.ravel()])
-        self.base[n] = base  # last: a thread that reads it finds the values in place
+        return first
 
     def _fit_levels(self, size_Sl: np.ndarray, sign_Sll: np.ndarray) -> np.ndarray:
         """Fit classes of rollouts; size 0 pads, sign says who beats whom."""
@@ -123,7 +169,7 @@ class ShapeTable:
         margins: np.ndarray,
         u_MK: np.ndarray,
     ) -> int:
-        width = n if n <= kernels.RUN else -(-n // kernels.RUN) * kernels.RUN
+        width = n if n <= kernels.RUN else 1 << (n - 1).bit_length()  # runs are merged two by two
         keys = np.empty((len(groups) * scores_MK.shape[1], width), np.uint64)
         present = np.empty(len(keys), np.int64)
         bits = max(1, (n - 1).bit_length())
@@ -177,7 +223,7 @@ class ShapeTable:
                 f"more than {width // 2}",
                 "Did you forget groups=? The model 'bradley-terry' takes any number.",
             )
-        step = max(1, _CELLS // 4 // (width * width))
+        step = max(1, _PAIRS // (width * width))
         for first in range(0, len(which), step):
             n, count, at = self.entries[which[first : first + step]].T
             real = np.arange(width) < count[:, None]
