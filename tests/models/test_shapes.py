@@ -61,7 +61,7 @@ def test_many_shapes_of_groups_that_are_compared_but_not_indexed(fresh_tables, G
     scores[:, ::3][rng.random((G, 3000)) < 0.2] = np.nan
     np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores))
     table = shapes.shape_table(find_model("borda"), 1.0)
-    assert table.remembered > len(table.wanted)
+    assert table.remembered > (len(table.wanted) if G > 13 else 2000)  # 13 rollouts have 4,096 shapes in all
     seen = table.remembered
     np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores))
     assert table.remembered == seen
