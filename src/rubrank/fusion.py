@@ -31,6 +31,7 @@ Directions: TypeAlias = "Sequence[str] | Mapping[str, str] | None"
 """Each "higher" or "lower"; str, so that a dict built elsewhere fits."""
 Groups: TypeAlias = "ArrayLike | Sequence[Hashable] | None"
 
+_POOLS, _SPANS = ("group", "batch"), ("model", "unit")
 # Beyond these, rounding rather than the data decides.
 _SMALLEST_PRIOR, _LARGEST_PRIOR = 1e-9, 1e12
 _PLAIN_WEIGHTS = (1e-100, 1e100)
@@ -55,20 +56,24 @@ class Options(NamedTuple):
 
     def check(self) -> None:
         """Raise for what can be wrong before any score is seen."""
-        for name, given, known in (("pool", self.pool, ("group", "batch")), ("span", self.span, ("model", "unit"))):
-            if not isinstance(given, str) or given not in known:
-                raise UnknownName.of(self.owner, name, given, known)
-        for name, value in (("prior", self.prior), ("attribute_prior", self.attribute_prior)):
-            if not (isinstance(value, int | float | np.number) and _SMALLEST_PRIOR <= value <= _LARGEST_PRIOR):
-                raise InvalidInput(
-                    self.owner,
-                    name,
-                    f"a number from {_SMALLEST_PRIOR:g} to {_LARGEST_PRIOR:g}",
-                    repr(value),
-                    "Without a prior no best utility exists; use 1.0.",
-                )
+        if not isinstance(self.pool, str) or self.pool not in _POOLS:
+            raise UnknownName.of(self.owner, "pool", self.pool, _POOLS)
+        if not isinstance(self.span, str) or self.span not in _SPANS:
+            raise UnknownName.of(self.owner, "span", self.span, _SPANS)
+        self._check_prior("prior", self.prior)
+        self._check_prior("attribute_prior", self.attribute_prior)
         if not isinstance(self.seed, int | np.integer):
             raise InvalidInput(self.owner, "seed", "an integer", repr(self.seed), "Use 0.")
+
+    def _check_prior(self, name: str, value: float) -> None:
+        if not isinstance(value, int | float | np.number) or not _SMALLEST_PRIOR <= value <= _LARGEST_PRIOR:
+            raise InvalidInput(
+                self.owner,
+                name,
+                f"a number from {_SMALLEST_PRIOR:g} to {_LARGEST_PRIOR:g}",
+                repr(value),
+                "Without a prior no best utility exists; use 1.0.",
+            )
 
 
 @dataclass(eq=False, slots=True)
@@ -293,12 +298,23 @@ def _adjust(
 
 def _checked_weights(options: Options, batch: Batch) -> np.ndarray:
     weights = per_criterion(options.owner, "weights", options.weights, options.criteria, batch, 1.0)
-    if options.weights is None or (weights.min() > 0.0 and _PLAIN_WEIGHTS[0] < weights.max() < _PLAIN_WEIGHTS[1]):
+    if options.weights is None:
+        return weights
+    low, high = _extent(weights)
+    if low > 0.0 and _PLAIN_WEIGHTS[0] < high < _PLAIN_WEIGHTS[1]:
         return weights
     good = (weights > 0.0) & (weights < math.inf)
     remedy = "Leave out a criterion that should not count."
     check_each(options.owner, "weights", weights, good, "finite and > 0", remedy, options.criteria)
     return weights / weights.max(axis=1, keepdims=True)  # only ratios count, and these would overflow
+
+
+def _extent(array: np.ndarray) -> tuple[float, float]:
+    """Smallest and largest; NaN if there is one. Python is faster than NumPy for a dozen numbers."""
+    if array.size > 50:
+        return float(array.min()), float(array.max())
+    numbers = array.ravel().tolist()
+    return (min(numbers), max(numbers)) if all(x == x for x in numbers) else (math.nan, math.nan)
 
 
 def _checked_margins(options: Options, batch: Batch) -> np.ndarray:
