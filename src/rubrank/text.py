@@ -1,0 +1,97 @@
+"""A text and its units: words, sentences, paragraphs, lines … Each is found when first asked for, and kept.
+
+    >>> text = Text("Hi there. All good?\\n\\n- one\\n- two")
+    >>> text.sentences
+    ('Hi there.', 'All good?', '- one', '- two')
+    >>> len(text.paragraphs), len(text.words), text.syllables
+    (2, 6, (1, 1, 1, 1, 1, 1))
+    >>> [item.text for item in text.markdown.bullets]
+    ['one', 'two']
+
+Right for English and Chinese, decent for Japanese, Korean, Spanish, French, German, Russian, Arabic and Thai. A word of
+a script without spaces is one character. How words are cut: `rubrank.words`; sentences: `rubrank.sentences`; Markdown:
+`rubrank.structure`. Every unit takes time in proportion to the text, whatever it holds.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cached_property
+
+from rubrank.sentences import split_sentences
+from rubrank.structure import Structure, parse
+from rubrank.words import split_words
+
+_NOT_LETTERS = re.compile(r"[\W\d_]+")
+_INVISIBLE = re.compile(
+    "[\\s\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]+"
+)
+
+
+class Text:
+    """One text; `str(text)` is it."""
+
+    def __init__(self, text: str) -> None:
+        self.raw = text
+
+    def __str__(self) -> str:
+        return self.raw
+
+    def __repr__(self) -> str:
+        return f"Text({self.raw!r})"
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """Lines, blank ones too."""
+        return tuple(self.raw.splitlines())
+
+    @cached_property
+    def paragraphs(self) -> tuple[str, ...]:
+        """What stands between blank lines, stripped."""
+        blocks: list[list[str]] = [[]]
+        for line in self.lines:
+            if line.strip():
+                blocks[-1].append(line)
+            elif blocks[-1]:
+                blocks.append([])
+        return tuple("\n".join(block).strip() for block in blocks if block)
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Words without the punctuation around them, as many as `count_words` counts."""
+        return tuple(split_words(self.raw))
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """Sentences, stripped; a paragraph, a heading and a list item end one too."""
+        return tuple(split_sentences(self.raw))
+
+    @cached_property
+    def letters(self) -> str:
+        """The letters of all scripts, one after another; an accent written apart is joined to its letter first."""
+        return _NOT_LETTERS.sub("", self._composed)
+
+    @cached_property
+    def characters(self) -> str:
+        """Everything that is seen: no white space, no control, zero-width or direction characters."""
+        return _INVISIBLE.sub("", self._composed)
+
+    @cached_property
+    def syllables(self) -> tuple[int, ...]:
+        """The syllables of each word, by English spelling; 1 for a character that is a word, 0 for a number."""
+        from rubrank.verifiers.lexicon import syllables  # the table is only needed here
+
+        return tuple(map(syllables, self.words))
+
+    @cached_property
+    def markdown(self) -> Structure:
+        """Headings, bullets, numbered items, code blocks, tables, emphasis … with their texts."""
+        return parse(self.raw)
+
+    @cached_property
+    def _composed(self) -> str:
+        return self.raw if self.raw.isascii() else unicodedata.normalize("NFC", self.raw)
