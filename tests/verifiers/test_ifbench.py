@@ -1,0 +1,193 @@
+"""IFBench: the 58 ids against the published verdicts, their worked cases, hostile texts, and the item as a whole."""
+
+from __future__ import annotations
+
+import doctest
+import gzip
+import json
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rubrank.rollout import Rollout
+from rubrank.verification import VERIFIERS, Verdict
+from rubrank.verifiers import ifbench_format, ifbench_tokens, lexicon
+from rubrank.verifiers.benchmark_items import public_parameters
+from rubrank.verifiers.ifbench_tokens import count_whole, public_sentences, public_tokens
+from rubrank.verifiers.lexicon import could_be_verb, is_emoji, syllables
+
+PARTS = ("count", "ratio", "words", "sentence", "format", "nesting", "custom", "csv")
+for module in ("benchmark_items", *(f"ifbench_{part}" for part in PARTS)):
+    import_module(f"rubrank.verifiers.{module}")
+
+DATA = Path(__file__).parents[3] / "shared" / "data" / "ifbench"
+EXAMPLES = Path(ifbench_format.__file__).parent / "examples"
+IDS = sorted(name for name, check in VERIFIERS.items() if check.family == "ifbench")
+
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="needs the published prompts and verdicts in ../shared/data")
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    with gzip.open(DATA / name, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def check(name: str, text: str, params: dict[str, Any] | None = None, **reading: Any) -> Verdict:
+    found = VERIFIERS[name]
+    return found.verify(Rollout(response=text, reasoning=""), found.check_parameters(params or {}), **reading)
+
+
+def worked_cases() -> list[tuple[str, dict[str, Any]]]:
+    files = [*sorted(EXAMPLES.glob("ifbench_*.yaml")), EXAMPLES / "benchmark_items.yaml"]
+    loaded = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in files]
+    return [(name, case) for cases in loaded for name, listed in cases.items() for case in listed]
+
+
+@pytest.mark.parametrize("name", [*IDS, "IFBench"])
+def test_worked_cases(name: str) -> None:
+    cases = [case for other, case in worked_cases() if other == name]
+    kinds = [case["kind"] for case in cases]
+    assert (kinds.count("pass") >= 3, kinds.count("fail") >= 3, kinds.count("tricky") >= 2) == (True, True, True)
+    for case in cases:
+        reading = {key: case[key] for key in ("compat", "mode") if key in case}
+        verdict = check(name, case["text"], case.get("params"), **reading)
+        assert verdict.value == case["value"], (case, verdict.reason)
+        assert verdict.reason
+
+
+@needs_data
+def test_every_published_prompt_can_be_checked() -> None:
+    prompts = rows("prompts.jsonl.gz")
+    assert {name for row in prompts for name in row["instruction_id_list"]} == set(IDS)
+    assert len(IDS) == 58
+    for row in prompts:
+        for name, kwargs in zip(row["instruction_id_list"], row["kwargs"], strict=True):
+            given = public_parameters(VERIFIERS[name], {**kwargs, "unknown": 1, "relation": None})
+            assert given == kwargs
+            VERIFIERS[name].check_parameters(given)
+
+
+@needs_data
+@pytest.mark.parametrize("mode", ["strict", "loose"])
+def test_agrees_with_the_published_verdicts(mode: Any) -> None:
+    total = agreed = 0
+    for row in rows("sample_verdicts.jsonl.gz"):
+        for name, kwargs, published in zip(row["instruction_id_list"], row["kwargs"], row[mode], strict=True):
+            total += 1
+            agreed += check(name, row["response"], kwargs, compat="upstream", mode=mode).value == published
+    assert total == 163
+    assert agreed / total >= 0.98
+
+
+def test_an_empty_answer_follows_no_instruction() -> None:
+    cases = {name: case.get("params") for name, case in worked_cases() if name != "IFBench"}
+    for name, params in cases.items():
+        for compat in ("fixed", "upstream"):
+            assert check(name, " \n ", params, compat=compat).value == 0, name
+
+
+HOSTILE = {
+    "brackets": "(" * 10_000 + ")" * 10_000,
+    "quotes": "\"'" * 3_000,
+    "marks": "!?." * 10_000,
+    "letters": "a" * 100_000,
+    "blank lines": "\n \n" * 30_000 + "x",
+    "initials": "U.S. " * 20_000,
+    "tags": "<i><<" * 20_000,
+    "odd characters": "a\x00b\u200b\u202e\x01\x02 \u0661. " * 5_000,
+    "asterisks": "* *** " * 20_000,
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_texts_are_decided_quickly(kind: str) -> None:
+    cases = {name: case.get("params") for name, case in worked_cases()}
+    for name, params in cases.items():
+        for compat in ("fixed", "upstream"):
+            start = time.perf_counter()
+            verdict = check(name, HOSTILE[kind], params, compat=compat)
+            assert time.perf_counter() - start < 2, (name, compat)
+            if name != "IFBench":
+                assert verdict.value is not None, (name, verdict.reason)
+
+
+@given(st.lists(st.sampled_from(["", " ", "  ", "a", " b"]), max_size=12))
+@settings(max_examples=300, deadline=None)
+def test_blank_lines_vanish_as_from_a_list_being_walked(lines: list[str]) -> None:
+    walked = list(lines)
+    for line in walked:
+        if not line.strip():
+            walked.remove(line)  # the public slip itself
+    assert ifbench_format._some_blank_lines_dropped(lines) == walked
+
+
+def test_docstring_examples() -> None:
+    for module in (ifbench_tokens, lexicon):
+        assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('He said "go." Then he left.', ['He said "go".', "Then he left."]),
+        ("Dr. Ray paid 3.50 at a.b.com. Why?", ["Dr. Ray paid 3.50 at a.b.com.", "Why?"]),
+        ("Wait... what\nnow", ["Wait...", "what now"]),
+        ("The U.S. It grew. No.5", ["The U.S.", "It grew.", "No.", "5"]),
+        ("1. Mix it.", ["1.", "Mix it."]),
+        ("", []),
+    ],
+)
+def test_public_sentences(text: str, expected: list[str]) -> None:
+    assert public_sentences(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I can't, she's gone.", ["I", "ca", "n't", ",", "she", "'s", "gone", "."]),
+        ("Mr. Ray left. Why?", ["Mr.", "Ray", "left", ".", "Why", "?"]),
+        ('"Go" (now): 1,000 at 12:30...', ["``", "Go", "''", "(", "now", ")", ":", "1,000", "at", "12:30", "..."]),
+        ("I cannot wanna go--home", ["I", "can", "not", "wan", "na", "go", "--", "home"]),
+    ],
+)
+def test_public_tokens(text: str, expected: list[str]) -> None:
+    assert public_tokens(text) == expected
+
+
+def test_whole_words_have_edges_except_in_scripts_without_spaces() -> None:
+    assert count_whole("sea", "Sea, undersea, sea-side seas") == 2
+    assert count_whole("天气", "今天天气好") == 1
+    assert count_whole("c++", "c++ and C++11") == 2
+    assert count_whole(" ", "a b") == 0
+
+
+def test_lexicon() -> None:
+    words = ("cat", "table", "making", "created", "beautiful", "it's", "12", "state-of-the-art")
+    assert [syllables(word) for word in words] == [1, 2, 2, 3, 3, 1, 0, 4]
+    assert [is_emoji(char) for char in "😀❤a1✓⭐"] == [True, True, False, False, False, True]
+    assert [could_be_verb(word) for word in ("Explain", "Running", "Isn’t", "Morning", "The")] == [True] * 3 + [
+        False
+    ] * 2
+
+
+@needs_data
+def test_an_item_is_the_share_of_its_constraints() -> None:
+    for row in rows("sample_verdicts.jsonl.gz"):
+        item = {"instruction_id_list": row["instruction_id_list"], "kwargs": row["kwargs"], "mode": "loose"}
+        alone = [
+            check(name, row["response"], kwargs, mode="loose").value
+            for name, kwargs in zip(row["instruction_id_list"], row["kwargs"], strict=True)
+        ]
+        assert check("IFBench", row["response"], item).value == pytest.approx(sum(filter(None, alone)) / len(alone))
+
+
+def test_an_item_with_too_few_kwargs_is_missing() -> None:
+    verdict = check("IFBench", "x", {"instruction_id_list": ["format:no_whitespace"] * 2, "kwargs": [{}]})
+    assert verdict.value is None
+    assert "one for each id" in verdict.reason
