@@ -1,0 +1,286 @@
+"""Each wall of the sandbox, with code that runs against it. Nothing here may take long: a wall that holds is quick."""
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from rubrank import sandbox
+from rubrank.errors import InvalidInput
+from rubrank.sandbox import Limits, NoIsolation, SandboxFailed, run
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox's walls are those of Linux")
+
+
+def python(code: str, **options) -> sandbox.Result:
+    return run(["python", "-I", "-S", "-c", code], **options)
+
+
+@pytest.fixture(scope="module")
+def walls() -> tuple[str, ...]:
+    found = sandbox.isolation()
+    if not found:
+        pytest.skip("this machine offers no isolation")
+    return found
+
+
+@pytest.fixture(params=["best", "user", "none", "same user"])
+def kind(request, monkeypatch) -> str:
+    """Every kind of namespaces, also the poorer ones; skipped where the kernel does not offer one.
+
+    "same user": no namespaces and no change of user, as for an ordinary caller in a container.
+    """
+    monkeypatch.setattr(sandbox, "_NAMESPACES", "none" if request.param == "same user" else request.param)
+    if request.param == "same user":
+        monkeypatch.setattr(os, "geteuid", os.geteuid if os.geteuid() else lambda: 1)
+    if request.param == "user" and "user" not in sandbox.isolation():
+        pytest.skip("no user namespaces here")
+    return request.param
+
+
+def test_output_input_and_files():
+    result = python("print(input(), open('d/f').read())", stdin=b"in", files={"d/f": "file"})
+    assert (result.ended, result.code, result.stdout, result.stderr) == ("exit", 0, b"in file\n", b"")
+    assert result.why == "exit code 0"
+
+
+def test_large_input_arrives_whole_and_unread_input_does_not_block():
+    data = bytes(range(256)) * 8000
+    counted = python("import sys; print(len(sys.stdin.buffer.read()))", stdin=data)
+    assert counted.stdout == b"2048000\n"
+    assert python("pass", stdin=data).code == 0
+
+
+def test_endless_loop_is_stopped_by_the_clock():
+    result = python("while True: pass", limits=Limits(seconds=0.4))
+    assert (result.ended, result.code, result.why) == ("timeout", None, "out of time")
+    assert result.seconds < 3
+
+
+def test_sleeping_is_stopped_by_the_clock(kind):
+    result = run(["sleep", "60"], limits=Limits(seconds=0.3))
+    assert result.ended == "timeout"
+    assert result.seconds < 3
+
+
+def test_endless_loop_is_stopped_by_the_processor_limit():
+    result = python("while True: pass", limits=Limits(seconds=8, cpu=1))
+    assert result.ended == "signal"
+    assert result.why == "killed by SIGXCPU (processor time)"
+
+
+def test_memory_is_limited():
+    result = python("x = bytearray(400 << 20)", limits=Limits(memory=128))
+    assert result.code == 1
+    assert b"MemoryError" in result.stderr
+
+
+_BOMB = """
+import os, sys, time
+made = 0
+while made < 200:
+    try:
+        pid = os.fork()
+    except OSError:
+        break
+    if pid == 0:
+        time.sleep(30)
+        os._exit(0)
+    made += 1
+print(made)
+"""
+
+
+def test_fork_bomb_meets_the_process_limit_and_leaves_nothing():
+    result = python(_BOMB, limits=Limits(processes=8, seconds=5))
+    assert result.ended == "exit"
+    assert int(result.stdout) == 7  # and the one that forks
+    assert result.seconds < 4
+
+
+def test_a_fork_bomb_that_never_gives_up_is_ended(kind):
+    """Each process forks whenever it can; killed one after the other, they would come back."""
+    mark = f"bomb{os.getpid()}{time.monotonic_ns() % 10**6}"
+    if kind == "same user" and os.getuid() == 0:
+        pytest.skip("root's processes are not limited in number")
+    script = f"b() {{ while :; do (b {mark}) & wait; done; }}; b 2>/dev/null"
+    result = run(["/bin/sh", "-c", script, mark], limits=Limits(processes=8, seconds=0.7))
+    assert result.ended in ("timeout", "exit", "signal")
+    assert result.seconds < 4
+    assert not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if mark in _command(pid)]
+
+
+def test_large_files_are_refused():
+    result = python("open('f', 'wb').write(bytes(3 << 20))", limits=Limits(file_size=1))
+    assert result.code == 1
+    assert b"File too large" in result.stderr
+
+
+def test_many_files_meet_the_size_of_the_directory(walls):
+    if "files" not in walls:
+        pytest.skip("no file isolation here")
+    code = "for i in range(20): open(str(i), 'wb').write(bytes(1 << 20))"
+    assert b"No space left" in python(code, limits=Limits(disk=4)).stderr
+
+
+def test_flood_of_output_is_stopped():
+    result = python("while True: print('x' * 4096)", limits=Limits(output=1, seconds=8))
+    assert result.ended == "output"
+    assert len(result.stdout) == 1 << 20
+    assert result.seconds < 5
+
+
+def test_no_sockets_not_even_to_this_machine(kind, tmp_path):
+    code = "import socket\nfor f in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):\n"
+    code += (
+        "    try: socket.socket(f).connect(('127.0.0.1', 9)); print('open')\n    except OSError as e: print(e.errno)\n"
+    )
+    program = "/usr/bin/python3"
+    if not os.path.exists(program):
+        pytest.skip("no python of the system")
+    assert run([program, "-I", "-S", "-c", code]).stdout == b"1\n1\n1\n"
+
+
+def test_the_network_namespace_is_empty_even_without_the_filter(walls):
+    assert "network" in walls
+    assert python("print(open('/proc/net/dev').read().count(':'))").stdout in (b"1\n", b"0\n")  # lo, and it is down
+
+
+def test_pairs_and_threads_and_programs_still_work():
+    code = "import asyncio, subprocess, threading\nasyncio.run(asyncio.sleep(0))\n"
+    code += "t = threading.Thread(target=print, args=('t',)); t.start(); t.join()\n"
+    code += "print(subprocess.run(['/bin/echo', 'hi'], capture_output=True).stdout)"
+    assert python(code).stdout == b"t\nb'hi\\n'\n"
+
+
+def test_background_children_die_even_as_daemons(kind):
+    mark = f"60.{os.getpid()}{time.monotonic_ns() % 10**6}"
+    result = run(["/bin/sh", "-c", f"setsid sleep {mark} >/dev/null 2>&1 & sleep {mark} & sleep 0.1"])
+    assert result.ended == "exit"
+    assert result.seconds < 5
+    assert not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if mark in _command(pid)]
+
+
+def _command(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def test_children_die_when_the_time_is_up(kind):
+    mark = f"61.{os.getpid()}{time.monotonic_ns() % 10**6}"
+    assert run(["/bin/sh", "-c", f"setsid sleep {mark} & sleep 50"], limits=Limits(seconds=0.4)).ended == "timeout"
+    assert not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if mark in _command(pid)]
+
+
+def test_the_environment_is_clean(monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "s3cret")
+    result = python("import os; print(sorted(os.environ)); print(open('/proc/self/environ').read())")
+    assert b"SECRET_TOKEN" not in result.stdout
+    assert b"s3cret" not in result.stdout
+
+
+def test_nothing_outside_can_be_written(walls, tmp_path):
+    if "files" not in walls:
+        pytest.skip("no file isolation here")
+    tmp_path.chmod(0o777)
+    code = "import sys\ntry: open(sys.argv[1], 'w'); print('written')\nexcept OSError as e: print(e.strerror)"
+    result = run(["python", "-I", "-S", "-c", code, str(tmp_path / "x")])
+    assert result.stdout in (b"Read-only file system\n", b"Permission denied\n", b"No such file or directory\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_homes_are_hidden(walls):
+    if "files" not in walls:
+        pytest.skip("no file isolation here")
+    home = os.path.realpath(os.path.expanduser("~"))
+    seen = python(f"import os; print(os.listdir({home!r}))").stdout.decode()
+    kept = {Path(p).relative_to(home).parts[0] for p in (sys.prefix, sys.base_prefix) if Path(p).is_relative_to(home)}
+    assert set(eval(seen)) == kept
+
+
+def test_no_privileges_are_left():
+    status = python("print(open('/proc/self/status').read())").stdout.decode()
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert int(fields["CapEff"], 16) == int(fields["CapPrm"], 16) == 0
+    assert fields["NoNewPrivs"].strip() == "1"
+    assert fields["Uid"].split()[0] != "0"
+
+
+def test_the_caller_leaves_no_descriptors_behind():
+    assert (
+        python("import os; print(len(os.listdir('/proc/self/fd')))").stdout == b"4\n"
+    )  # three, and the listing itself
+
+
+def test_new_namespaces_and_tracing_are_refused(walls):
+    if "calls" not in walls:
+        pytest.skip("no filter for this machine")
+    code = "import ctypes\nc = ctypes.CDLL(None, use_errno=True)\n"
+    code += "print(c.unshare(0x10000000), ctypes.get_errno(), c.ptrace(0, 0, 0, 0), ctypes.get_errno())"
+    assert python(code).stdout == b"-1 1 -1 1\n"
+
+
+def test_links_lead_nowhere_and_the_directory_is_removed(kind, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("keep")
+    before = set(os.listdir(tempfile.gettempdir()))
+    run(["/bin/sh", "-c", f"ln -s {tmp_path} out; mkdir a; touch a/b; chmod 000 a"])
+    assert precious.read_text() == "keep"
+    assert not [d for d in set(os.listdir(tempfile.gettempdir())) - before if d.startswith("rubrank-")]
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "", ".", "a\\b", "a\0b"])
+def test_file_names_that_lead_out_are_refused(name):
+    with pytest.raises(InvalidInput, match="relative names"):
+        run(["/bin/true"], files={name: ""})
+
+
+def test_unknown_programs_and_limits():
+    with pytest.raises(InvalidInput, match="a program of this machine"):
+        run(["no-such-program-here"])
+    with pytest.raises(InvalidInput, match="memory must be more than 0"):
+        Limits(memory=0)
+
+
+def test_a_program_that_cannot_start_is_the_sandboxs_fault(tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/no/such/interpreter\n")
+    broken.chmod(0o755)
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    with pytest.raises(SandboxFailed, match="could not start"):
+        run([str(broken)])
+
+
+def test_without_isolation_code_is_refused_unless_allowed(monkeypatch, tmp_path):
+    """A launcher whose machine has no filter and whose kernel no namespaces."""
+    child = tmp_path / "child.py"
+    source = sandbox._CHILD.read_text()
+    child.write_text(source.replace("\ndef main()", "\n_MACHINES.clear()\n\n\ndef main()"))
+    monkeypatch.setattr(sandbox, "_CHILD", child)
+    monkeypatch.setattr(sandbox, "_NAMESPACES", "none")
+    with pytest.raises(NoIsolation, match="no network isolation here"):
+        run(["/bin/true"])
+    assert run(["/bin/true"], allow_network=True).code == 0
+
+
+def test_an_interrupted_caller_takes_the_run_along():
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    mark = f"62.{os.getpid()}{time.monotonic_ns() % 10**6}"
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.6)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(["sleep", mark])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if mark in _command(pid)]

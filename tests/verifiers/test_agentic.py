@@ -1,0 +1,390 @@
+"""The agentic criteria: their examples, hostile definitions and answers, and the patch applier against git."""
+
+import itertools
+import json
+import random
+import re
+import shutil
+import subprocess
+import time
+from difflib import unified_diff
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rubrank.verifiers.agentic_state
+import rubrank.verifiers.agentic_tools  # noqa: F401 - importing registers
+from rubrank import sandbox
+from rubrank.rollout import Rollout
+from rubrank.verification import VERIFIERS, Verdict
+from rubrank.verifiers import agentic_code
+from rubrank.verifiers.agentic_code import fenced_blocks, find_code, find_patch, same_output
+from rubrank.verifiers.agentic_values import best_pairs, equal, matches
+from rubrank.verifiers.patching import PatchError, apply, parse
+
+EXAMPLES = yaml.safe_load((Path(agentic_code.__file__).parent / "examples" / "agentic.yaml").read_text("utf-8"))
+
+
+def verdict(name: str, response: str = "ok", params: dict | None = None, **rollout) -> Verdict:
+    found = VERIFIERS[name]
+    return found.verify(Rollout(response=response, **rollout), found.check_parameters(params or {}))
+
+
+@pytest.fixture
+def isolated():
+    if not sandbox.isolation():
+        pytest.skip("this machine offers no isolation")
+
+
+# --- schemas nobody has read --------------------------------------------------------------------------------------
+
+
+def valid(schema: dict, arguments: dict | str) -> Verdict:
+    tools, calls = ({"name": "f", "parameters": schema},), ({"name": "f", "arguments": arguments},)
+    return verdict("ToolCallValid", tools=tools, tool_calls=calls)
+
+
+def _laughs(n: int) -> dict:
+    """Each level refers to the next one twice: 2 to the n checks."""
+    levels = {f"l{i}": {"allOf": [{"$ref": f"#/$defs/l{i + 1}"}] * 2} for i in range(n)}
+    return {"$ref": "#/$defs/l0", "$defs": {**levels, f"l{n}": {"type": "object"}}}
+
+
+def _deep(n: int) -> dict:
+    schema: dict = {"type": "object"}
+    for _ in range(n):
+        schema = {"not": schema}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ({"$ref": "https://example.org/schema.json"}, "Unresolvable"),
+        ({"$ref": "file:///etc/passwd"}, "Unresolvable"),
+        ({"$ref": "#"}, "Recursion|steps"),
+        (_laughs(40), "steps"),
+        (_deep(5000), "deeper"),
+        ({"type": "no such type"}, "Unknown"),
+        ({"properties": {"a": {"pattern": "(?=x)"}}}, "cannot be used"),
+        ({"properties": {"n": {"multipleOf": 0}}}, "cannot be used"),
+        ({"properties": 3}, "cannot be used"),
+        ({"unevaluatedProperties": False}, "not supported"),
+    ],
+)
+def test_unusable_schemas_are_missing_and_quick(schema, why):
+    start = time.monotonic()
+    found = valid(schema, {"a": "x", "n": 1})
+    assert found.value is None
+    assert re.search(why, found.reason)
+    assert time.monotonic() - start < 3
+
+
+def test_patterns_are_linear():
+    schema = {"patternProperties": {"^(a|a)*$": {"type": "string", "pattern": "^(a+)+$"}}}
+    start = time.monotonic()
+    assert valid(schema, {"a" * 5000: "a" * 100_000 + "!"}).value == 0
+    assert time.monotonic() - start < 3
+
+
+def test_unique_items_of_a_large_list_are_quick():
+    items = [{"i": i} for i in range(20_000)]
+    start = time.monotonic()
+    assert valid({"properties": {"l": {"uniqueItems": True}}}, {"l": items}).value == 1
+    assert valid({"properties": {"l": {"uniqueItems": True}}}, {"l": [*items, {"i": 5}]}).value == 0
+    assert time.monotonic() - start < 4
+
+
+@pytest.mark.parametrize("arguments", ["[" * 10_000, '{"a":' * 10_000, "[1]", "1", "nul", '{"a": NaN}', "{'a': 1}"])
+def test_argument_texts_that_are_no_objects_fail(arguments):
+    assert valid({"type": "object"}, arguments).value == 0
+
+
+def test_local_references_and_the_place_of_an_error():
+    schema = {
+        "properties": {"p": {"$ref": "#/$defs/p"}},
+        "$defs": {"p": {"type": "array", "items": {"type": "integer"}}},
+    }
+    assert valid(schema, {"p": [1, 2]}).value == 1
+    assert "$.p[1]: 'x' is not of type 'integer'" in valid(schema, {"p": [1, "x"]}).reason
+
+
+def test_surrogates_and_nul_in_arguments():
+    assert valid({"properties": {"s": {"pattern": "b"}}}, {"s": "\ud800b\0"}).value == 1
+
+
+# --- matching -----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=5))
+@settings(max_examples=30, deadline=None)
+def test_best_pairs_against_trying_everything(gains):
+    pairs = best_pairs(gains)
+    assert len({i for i, _ in pairs}) == len({j for _, j in pairs}) == len(pairs)
+    rows, columns = len(gains), 4
+    padded = [[*row, *[0] * rows] for row in gains]
+    ways = itertools.permutations(range(columns + rows), rows)
+    best = max(sum(padded[i][j] for i, j in enumerate(way)) for way in ways)
+    assert sum(gains[i][j] for i, j in pairs) == best
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "how", "same"),
+    [
+        ("1,000", 1000, "number", True), ("x", 1, "number", False), (True, 1, "number", False),
+        ("A  b", "a B", "casefold", True), ("[1]", [1], "json", True), ("a.c", "abc", "regex", True),
+        ("a.c", "xabcx", "regex", False), ("\\d+", 42, "regex", True), (None, None, "exact", True),
+        (1, "1", "exact", False),
+    ],
+)  # fmt: skip
+def test_ways_of_comparing(expected, actual, how, same):
+    assert matches(expected, actual, how) is same
+
+
+_LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
+_STATES = st.recursive(_LEAVES, lambda c: st.lists(c) | st.dictionaries(st.text(max_size=2), c), max_leaves=8)
+
+
+@given(_STATES)
+@settings(max_examples=40, deadline=None)
+def test_a_state_equals_itself_after_json(state):
+    again = json.loads(json.dumps(state))
+    assert equal(state, again)
+    found = verdict("FinalStateMatch", metadata={"expected_state": state, "final_state": again})
+    assert found.value == 1
+
+
+def test_a_runaway_trajectory_is_matched_quickly():
+    calls = tuple({"name": "a", "arguments": {"i": i}} for i in range(5000))
+    expected = [{"name": "a", "arguments": {"i": i}} for i in range(60)]
+    start = time.monotonic()
+    assert verdict("ToolCallMatch", params={"expected": expected, "mode": "subset"}, tool_calls=calls).value == 1
+    assert verdict("ToolArgsMatch", params={"expected": expected}, tool_calls=calls).value == 1
+    assert time.monotonic() - start < 5
+
+
+def test_the_reason_names_the_place():
+    meta = {"expected_state": {"orders": [{}, {"status": "paid"}]}, "final_state": {"orders": [{}, {"status": "open"}]}}
+    assert verdict("FinalStateMatch", metadata=meta).reason == (
+        "1 of 2 leaves differ: $.orders[1].status: 'paid' expected, 'open' found"
+    )
+
+
+@pytest.mark.parametrize(("expected", "final", "value"), [("deep", 1, None), (1, "deep", 0)])
+def test_states_too_deep(expected, final, value):
+    """An expectation too deep cannot be decided; a policy that leaves such a state behind has failed."""
+    deep: list = []
+    for _ in range(5000):
+        deep = [deep]
+    states = {"expected_state": deep if expected == "deep" else 1, "final_state": deep if final == "deep" else 1}
+    found = VERIFIERS["FinalStateMatch"]
+    rollout = Rollout.model_construct(response="", metadata=states)
+    assert found.verify(rollout, found.check_parameters({})).value == value
+
+
+def test_too_much_is_no_way_out_of_a_verdict(isolated):
+    items = {"properties": {"l": {"items": {"type": "integer", "minimum": 0, "maximum": 9, "multipleOf": 1}}}}
+    assert valid(items, {"l": [1] * 150_000}).value == 0
+    assert valid({"properties": {"n": {"multipleOf": 0.1}}}, '{"n": 1e999}').value == 0
+    params = {"expected": [{"name": "a", "arguments": {"x": 1}}], "tolerance": 0.1}
+    huge = ({"name": "a", "arguments": {"x": 10**400}},)
+    assert verdict("ToolArgsMatch", params=params, tool_calls=huge).value == 0
+    clash = "--- /dev/null\n+++ b/m.py/x\n@@ -0,0 +1 @@\n+x\n"
+    found = verdict("TestsPass", clash, {"source": "patch", "tests": ["pass"]}, metadata={"files": {"m.py": ""}})
+    assert found.value == 0
+    assert "Not a directory" in found.reason or "File exists" in found.reason
+
+
+# --- answers ------------------------------------------------------------------------------------------------------
+
+
+def test_blocks():
+    text = "```python\na\n```\nx\n~~~~\n```\nb\n~~~~\n```json\n{}"
+    assert list(fenced_blocks(text)) == [("python", "a\n"), ("", "```\nb\n"), ("json", "{}\n")]
+    assert find_code(text) == "```\nb\n"
+    assert find_code("print(1)") == "print(1)"
+    assert find_code("Sorry, I cannot.") is None
+    assert find_patch("see\n--- a/x\n+++ b/x\n@@") == "--- a/x\n+++ b/x\n@@"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["(" * 10_000, "```\n" * 100_000, "--- a\n+++ b\n" * 50_000, "@@ -1 +1 @@\n" * 80_000, "\ud800\0" * 1000,
+     "diff --git a/x b/x\n" * 50_000, "--- a/a\n+++ b/a\n" + "@@ -9 +9 @@\n-x\n+y\n" * 50_000, "x" * 1_000_000],
+)  # fmt: skip
+def test_hostile_answers_are_refused_quickly(text):
+    start = time.monotonic()
+    found = verdict("PatchApplies", text, {"files": {"a": "x\n" * 50_000}})
+    assert found.value == 0
+    assert find_code(text) is None or isinstance(find_code(text), str)
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("expected", "written", "compare", "same"),
+    [("1\n2", "1 \n2\n\n", "lines", True), ("1\n2", "1 2", "lines", False), ("1\n2", "1 2", "tokens", True),
+     ("1", "1\n", "exact", False), ("0.5", "0.5000001", "tokens", True), ("0.5", "0.51", "tokens", False)],
+)  # fmt: skip
+def test_outputs(expected, written, compare, same):
+    assert same_output(expected, written, compare, 1e-6) is same
+
+
+# --- patches ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../x", "a/../../x", ".git/hooks/pre-commit", "a/.GIT/x", "C:/x", "~/x", "a\\..\\x"]
+)
+def test_paths_that_lead_out_are_refused(name):
+    with pytest.raises(PatchError, match="refused"):
+        parse(f"--- /dev/null\n+++ {name}\n@@ -0,0 +1 @@\n+x\n")
+
+
+def test_links_and_binaries_are_refused():
+    with pytest.raises(PatchError, match="symbolic"):
+        parse("diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+/etc\n")
+    with pytest.raises(PatchError, match="binary"):
+        parse("diff --git a/x b/x\nindex 1..2\nGIT binary patch\nliteral 0\n")
+
+
+def test_renames_copies_and_missing_newlines():
+    moved = "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n"
+    assert apply(parse(moved), {"x": "1\n"}) == {"y": "1\n"}
+    assert apply(parse(moved.replace("rename", "copy")), {"x": "1\n"}) == {"x": "1\n", "y": "1\n"}
+    cut = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n\\ No newline at end of file\n+2\n"
+    assert apply(parse(cut), {"x": "1"}) == {"x": "2\n"}
+    with pytest.raises(PatchError, match="does not match"):
+        apply(parse(cut), {"x": "1\n"})
+
+
+def test_fuzz_lets_outer_context_differ():
+    diff = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
+    with pytest.raises(PatchError):
+        apply(parse(diff), {"x": "A\nb\nc\n"})
+    assert apply(parse(diff), {"x": "A\nb\nc\n"}, fuzz=1) == {"x": "A\nB\nc\n"}
+
+
+def _edited(lines: list[str], rng: random.Random) -> list[str]:
+    lines = list(lines)
+    for _ in range(rng.randint(1, 6)):
+        at = rng.randrange(len(lines) + 1)
+        lines[at : at + rng.randint(0, 3)] = [f"new {rng.randrange(5)}\n"] * rng.randint(0, 3)
+    return lines
+
+
+def _damaged(diff: str, rng: random.Random) -> str:
+    """One line of a hunk's body changed or dropped. (Not a header: git then drops the rest in silence, we do not.)"""
+    lines = diff.splitlines(keepends=True)
+    at = rng.choice([i for i, line in enumerate(lines) if i > 2 and not line.startswith("@@")])
+    lines[at] = rng.choice([" other\n", "-other\n", "+other\n", ""])
+    return "".join(lines)
+
+
+def _git_applies(folder: Path, name: str, before: str, diff: str) -> str | None:
+    (folder / name).write_text(before, newline="")
+    done = subprocess.run(["git", "apply", "-"], input=diff.encode(), cwd=folder, capture_output=True, check=False)
+    return (folder / name).read_text() if done.returncode == 0 else None
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+def test_the_applier_agrees_with_git(tmp_path):
+    """Right diffs, damaged diffs, and files that have moved on: the same verdict, and if both apply the same text."""
+    rng = random.Random(7)
+    agreed = tried = 0
+    for _ in range(60):
+        before = [f"line {rng.randrange(6)}\n" for _ in range(rng.randint(3, 40))]
+        after = _edited(before, rng)
+        diff = "".join(unified_diff(before, after, "a/x", "b/x"))
+        if not diff:
+            continue
+        own = _own("".join(before), diff)
+        assert own == "".join(after)
+        damaged = _damaged(diff, rng)
+        moved = "".join(before[rng.randint(0, 2) :] if rng.random() < 0.5 else ["first\n"] * 2 + before)
+        for text, patch in (("".join(before), damaged), (moved, diff)):
+            tried += 1
+            agreed += _own(text, patch) == _git_applies(tmp_path, "x", text, patch)
+    assert tried > 80
+    assert agreed == tried
+
+
+def _own(before: str, diff: str) -> str | None:
+    try:
+        return apply(parse(diff), {"x": before})["x"]
+    except PatchError:
+        return None
+
+
+# --- tests in the sandbox -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("isolated")
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import os; os._exit(0)", "ended early"),
+        ("import sys; print('passed'); sys.exit(0)", r"exit\(0\)"),
+        ("import os; os.kill(os.getppid(), 9)", "not finished"),
+        ("import os; [os.close(i) for i in range(64) if i > 2]", "ended early|OSError"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("x = bytearray(1 << 30)", "MemoryError"),
+        ("while True: pass", "out of time"),
+        ("def f(:", "SyntaxError"),
+        ("import os\nwhile True: os.write(1, b'x' * 65536)", "out of time"),
+        ("import socket; socket.create_connection(('1.1.1.1', 53), 1)", "PermissionError|OSError"),
+        ("open('/proc/%d/fd/1' % __import__('os').getppid(), 'w').write('{}')", "PermissionError"),
+    ],
+)
+def test_ways_of_not_passing(code, why):
+    found = verdict("TestsPass", f"```python\n{code}\n```", {"tests": ["pass"], "seconds": 0.7})
+    assert found.value == 0
+    assert re.search(why, found.reason)
+
+
+@pytest.mark.usefixtures("isolated")
+def test_functions_classes_async_and_setup():
+    tests = "import asyncio\nfrom mine import f\n\ndef test_a():\n    assert f() == K\n\nclass TestB:\n"
+    tests += "    def test_c(self):\n        assert f() == 3\n\nasync def test_d():\n    assert f() == 4\n"
+    code = "```py\ndef f():\n    return K\nif __name__ == '__main__':\n    raise ValueError\n```"
+    found = verdict("TestsPass", code, {"tests": tests, "path": "mine.py", "setup": "K = 3"})
+    assert (found.value, found.reason) == (2 / 3, "2 of 3 tests passed; test 3: AssertionError: ")
+
+
+@pytest.mark.usefixtures("isolated")
+def test_files_left_behind_and_programs_that_never_see_the_expected_output():
+    meta = {"final_files": {"s.py": "import helper\nprint(helper.x, input())"}, "files": {"helper.py": "x = 1"}}
+    params = {
+        "source": "file",
+        "path": "s.py",
+        "cases": [{"stdin": "a", "stdout": "1 a"}, {"stdin": "b", "stdout": "1 c"}],
+    }
+    found = verdict("TestsPass", params=params, metadata=meta)
+    assert found.value == 0.5
+    assert "'1 c' expected, '1 b\\n' written" in found.reason
+
+
+def test_broken_tests_and_dangerous_files_are_missing():
+    assert verdict("TestsPass", "```\nx = 1\n```", {"tests": ["assert ("]}).value is None
+    found = verdict("TestsPass", "```\nx = 1\n```", {"tests": ["pass"]}, metadata={"files": {"../x": ""}})
+    assert found.value is None
+
+
+def test_without_isolation_the_verdict_is_missing(monkeypatch):
+    def refuse(*_, **__):
+        raise sandbox.NoIsolation("no network isolation here")
+
+    monkeypatch.setattr(sandbox, "run", refuse)
+    assert verdict("TestsPass", "```\nx = 1\n```", {"tests": ["pass"]}) == Verdict(None, "no network isolation here")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(name):
+    if name == "TestsPass" and not sandbox.isolation():
+        pytest.skip("this machine offers no isolation")
+    for example in EXAMPLES[name]:
+        found = verdict(name, example["text"], example.get("params"), **example.get("rollout", {}))
+        assert found.value == example["value"], (example.get("note"), found)
+        assert found.reason
