@@ -1,0 +1,38 @@
+import importlib
+
+import pytest
+
+from rubrank.criteria import KNOWN, judged
+from rubrank.verification import VERIFIERS
+
+MODULES = (
+    "paper_format", "paper_whole", "paper_structure", "paper_writing", "paper_length", "paper_language",
+    "paper_presence",
+    "paper_penalty", "gates", "gates_text", "ground_truth",
+)  # fmt: skip
+for module in MODULES:
+    importlib.import_module(f"rubrank.verifiers.{module}")
+ELSEWHERE = ("benchmark", "agentic")
+
+
+def test_every_name_of_the_paper_is_known():
+    assert len(KNOWN) == 63
+    assert all(name == criterion.name and criterion.checks for name, criterion in KNOWN.items())
+
+
+@pytest.mark.parametrize("name", [c.name for c in KNOWN.values() if c.how != "judge" and c.family not in ELSEWHERE])
+def test_what_a_program_decides_has_a_verifier_that_agrees(name):
+    known, found = KNOWN[name], VERIFIERS[name]
+    assert (found.family, found.layer, found.how, found.domain) == (known.family, known.layer, known.how, known.domain)
+
+
+def test_what_only_a_judge_decides_has_no_verifier():
+    assert len(judged()) == 16
+    assert not [criterion.name for criterion in judged() if criterion.name in VERIFIERS]
+
+
+def test_every_docstring_says_what_it_does_not_decide():
+    for name in KNOWN:
+        if name in VERIFIERS and KNOWN[name].family not in ELSEWHERE:
+            doc = " ".join(VERIFIERS[name].doc.split())
+            assert "Not covered" in doc or "issing" in doc, name

@@ -1,0 +1,193 @@
+"""COLLIE: constraints as data are what the primitives say; wrong data is refused; nothing takes too long."""
+
+import pickle
+
+import pytest
+
+from rubrank.errors import InvalidInput
+from rubrank.rollout import Rollout
+from rubrank.text import Text
+from rubrank.verification import VERIFIERS
+from rubrank.verifiers import collie  # noqa: F401 - importing registers
+from rubrank.verifiers import combining as c
+from rubrank.verifiers import primitives as p
+
+COLLIE = VERIFIERS["Collie"]
+TWO = {"level": "sentence", "transform": "count", "relation": "exactly", "value": 2}
+
+
+def check(text, *constraints, compat="fixed", **params):
+    params = COLLIE.check_parameters({"constraints": list(constraints), **params})
+    return COLLIE.verify(Rollout(response=text, reasoning=""), params, compat=compat)
+
+
+# ---- primitives -----------------------------------------------------------------------------------------------------
+
+SAMPLE = Text("The cat sat. The dog ran off!\n\n- **One** thing\n- two\n\n# End")
+
+
+@pytest.mark.parametrize(
+    ("measure", "value"),
+    [
+        (p.count("word"), 11),
+        (p.count("sentence"), 5),
+        (p.count("paragraph"), 3),
+        (p.count("line"), 4),
+        (p.count("bullet"), 2),
+        (p.count("item"), 2),
+        (p.count("heading"), 1),
+        (p.count("highlight"), 1),
+        (p.count("numbered"), 0),
+        (p.count("code_block"), 0),
+        (p.count("passage"), 1),
+        (p.count_of("word", "the"), 2),
+        (p.count_of("letter", "T"), 6),
+        (p.count_like("word", "^[a-z]{3}$"), 6),
+        (p.distinct("word"), 10),
+        (p.at("word", 2), "cat"),
+        (p.at("sentence", -1), "# End"),
+        (p.at("word", 99), None),
+        (p.index_of("word", "DOG"), 5),
+        (p.index_of("word", "cow"), None),
+        (p.most("sentence", p.count("word")), 4),
+        (p.least("sentence", p.count("word")), 1),
+        (p.total("paragraph", p.count("word")), 11),
+        (p.average("sentence", p.count("word")), 2.2),
+        (p.most("code_block", p.count("word")), None),
+    ],
+)
+def test_measures(measure, value):
+    assert measure(SAMPLE) == value
+
+
+@pytest.mark.parametrize(
+    ("test", "yes", "no"),
+    [
+        (p.number("at least", 3), 3, 2),
+        (p.number("less than", 3), 2, 3),
+        (p.number("exactly", 3), 3, "3"),
+        (p.between(2, 4), 4, 5),
+        (p.equals("Home"), "home.", "homes"),
+        (p.equals("!"), "!", "?"),
+        (p.differs("home"), "house", "Home!"),
+        (p.one_of(["a", "b"]), "B", "c"),
+        (p.contains(["cat", "mat"]), "A cat on a mat.", "A category of mats"),
+        (p.contains(["猫"]), "一只猫。", "一只狗。"),
+        (p.lacks(["cat"]), "a category", "a Cat!"),
+        (p.starts(["un"]), "“Unless", "sun"),
+        (p.ends(["ing", "ed"]), "walked.", "walks"),
+        (p.matches(r"^\d+$"), "42", "4x"),
+        (p.upper(), "NASA 1", "Nasa"),
+        (p.lower(), "small 1", "12"),
+        (p.capitalised(), "“Hello”", "hello"),
+        (p.equals("x"), "x", None),
+        (p.differs("x"), "y", None),
+    ],
+)
+def test_tests(test, yes, no):
+    assert test(yes)
+    assert not test(no)
+
+
+def words(relation, n):
+    return c.holds(p.count("word"), p.number(relation, n))
+
+
+@pytest.mark.parametrize(
+    ("check", "yes", "no"),
+    [
+        (c.every("sentence", words("at most", 2)), "One two. Three.", "One. Two three four."),
+        (c.every("sentence", words("at most", 2)), "One.", ""),
+        (c.every("sentence", words("at most", 2), vacuous=True), "", "One two three."),
+        (c.some("sentence", words("exactly", 1)), "One two. Three.", "One two. Three four."),
+        (c.none("sentence", words("exactly", 1)), "One two.", "One."),
+        (c.at_least("sentence", words("exactly", 1), 2), "Go. Run. See it.", "Go. See it."),
+        (c.at_most("word", c.holds(p.whole(), p.upper()), 1), "NO way", "NO WAY"),
+        (c.exactly("paragraph", words("at least", 1), 2), "a\n\nb", "a"),
+        (c.in_order("word", p.count("letter"), "increasing"), "I am the only", "I am so"),
+        (c.in_order("word", p.count("letter"), "decreasing"), "only the am I", "a b"),
+        (c.in_order("sentence", p.at("word", 1), "same"), "We go. We see.", "We go. I see."),
+        (c.in_order("word", p.whole(), "different"), "a b c", "a b A"),
+        (c.both(words("at least", 1), words("at most", 2)), "a b", "a b c"),
+        (c.either(words("exactly", 1), words("exactly", 3)), "a b c", "a b"),
+        (c.negated(words("exactly", 1)), "a b", "a"),
+    ],
+)
+def test_checks(check, yes, no):
+    assert check(Text(yes)).ok
+    assert not check(Text(no)).ok
+    assert check(Text(no)).reason
+
+
+# ---- the grammar ----------------------------------------------------------------------------------------------------
+
+
+def test_the_reason_names_the_first_constraint_that_fails():
+    verdict = check(
+        "One.", {**TWO, "name": "two sentences"}, {"level": "word", "transform": "count", "relation": ">", "value": 0}
+    )
+    assert verdict.value == 0.5
+    assert verdict.reason == (
+        "1 of 2 constraints hold; the first that does not is two sentences: 1 sentences, exactly 2 asked"
+    )
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {},
+        {"level": "word"},
+        {"level": "verse", "transform": "count", "relation": "exactly", "value": 1},
+        {"level": "word", "transform": "count"},
+        {"level": "word", "transform": "count", "relation": "exactly"},
+        {"level": "word", "transform": "count", "relation": "nearly", "value": 1},
+        {"level": "word", "transform": "position", "relation": "equals", "value": "x"},
+        {"level": "word", "transform": "position", "at": 0, "relation": "equals", "value": "x"},
+        {"level": "sentence", "transform": "max", "relation": "at most", "value": 1},
+        {"level": "word", "transform": "for_each", "relation": "at least", "value": 1, "reduction": "at least"},
+        {"level": "word", "transform": "for_each", "relation": "matches", "value": "(unclosed"},
+        {"level": "word", "transform": "count", "pattern": r"(a)\1", "relation": "exactly", "value": 1},
+        {"level": "word", "transform": "count", "relation": "between", "value": [1]},
+        {"level": "word", "transform": "count", "relation": "contains", "value": 3},
+        {"level": "word", "transform": "count", "relation": "exactly", "value": float("inf")},
+        {"and": []},
+        {"and": [TWO], "or": [TWO]},
+        {**TWO, "surprise": 1},
+    ],
+)
+def test_data_that_says_nothing_is_refused(bad):
+    with pytest.raises(InvalidInput, match="Collie"):
+        check("text", bad)
+
+
+def nested(depth):
+    constraint = TWO
+    for _ in range(depth):
+        constraint = {"not": constraint}
+    return constraint
+
+
+def test_constraints_may_not_be_too_deep_or_too_many():
+    assert check("One. Two.", nested(6)).value == 1
+    for bad in ([nested(40)], [nested(300)], [TWO] * 500, [{"and": [TWO] * 300}]):
+        with pytest.raises(InvalidInput, match="deep"):
+            COLLIE.check_parameters({"constraints": bad})
+
+
+def test_too_much_work_is_missing_not_slow():
+    each = {"level": "character", "transform": "for_each", "relation": "lowercase"}
+    verdict = check("ab " * 400_000, *[each] * 5)
+    assert verdict.value is None
+    assert "more parts" in verdict.reason
+
+
+def test_patterns_take_linear_time():
+    slow = {"level": "word", "transform": "for_each", "relation": "matches", "value": "(a+)+$", "reduction": "none"}
+    assert check("a" * 5000 + "!" + " b", slow).value == 0
+
+
+def test_constraints_travel_to_other_processes():
+    params = COLLIE.check_parameters({"constraints": [{"and": [TWO, {"not": {**TWO, "value": 3}}]}]})
+    again = COLLIE.check_parameters({"constraints": pickle.loads(pickle.dumps(params.constraints))})
+    assert COLLIE.verify(Rollout(response="One. Two."), again).value == 1
+    assert again.model_dump(mode="json") == params.model_dump(mode="json")

@@ -1,0 +1,45 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rubrank.rollout import Rollout
+from rubrank.verification import VERIFIERS
+from rubrank.verifiers import paper_length
+
+assert paper_length.__doc__  # importing registers
+
+
+def verdict(name, response, **params):
+    verifier = VERIFIERS[name]
+    return verifier.verify(Rollout(response=response), verifier.check_parameters(params))
+
+
+@given(st.integers(0, 30), st.integers(0, 30))
+def test_relations_and_ranges_agree(n, asked):
+    text = " ".join(["word"] * n)
+    assert verdict("WordCount", text, relation="at least", count=asked).value == (n >= asked)
+    assert verdict("WordCount", text, low=asked).value == (n >= asked)
+    assert verdict("WordCount", text, relation="less than", count=asked).value == (n < asked)
+    assert verdict("WordCount", text, low=asked, high=asked).value == (n == asked)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.parametrize(
+    "sentence", ["Dr. Li paid $3.50 for it. ", "他说：“好的。” ", "真的吗？", "¿Qué tal? ", "Это так. "]
+)
+def test_sentences_in_many_languages(sentence, n):
+    assert verdict("SentenceCount", sentence * n, relation="exactly", count=n).value == 1
+
+
+@pytest.mark.parametrize("mark", ["- {}", "* {}", "• {}", "{n}. {}", "{n}、{}", "（{n}）{}", "{n}) {}", "●{}"])
+def test_entries_by_any_mark(mark):
+    text = "\n".join(mark.format("thing", n=i + 1) for i in range(6))
+    assert verdict("EntryCount", text, count=6).value == 1
+
+
+def test_the_reason_tells_both_numbers():
+    assert verdict("EntryCount", "- a\n- b", count=3).reason == "2 entries found, exactly 3 asked"
+
+
+def test_a_run_of_quotation_marks_takes_no_time():
+    assert verdict("SentenceCount", '"' * 300_000, count=1).value == 0

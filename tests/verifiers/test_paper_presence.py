@@ -1,0 +1,57 @@
+import time
+
+import pytest
+
+from rubrank.rollout import Rollout
+from rubrank.verification import VERIFIERS
+from rubrank.verifiers import paper_presence
+
+assert paper_presence.__doc__  # importing registers
+
+
+def verdict(name, response, **params):
+    verifier = VERIFIERS[name]
+    return verifier.verify(Rollout(response=response), verifier.check_parameters(params))
+
+
+@pytest.mark.parametrize("word", ["lake", "West Lake", "C++", "西湖", "カフェ", "l'eau", "naïve"])
+@pytest.mark.parametrize("frame", ["{}", "a {} b", "({})", "“{}”", "x\n{}\ny", "**{}**"])
+def test_what_is_a_keyword_is_forbidden_as_a_word(word, frame):
+    text = frame.format(word)
+    assert verdict("Keyword", text, keywords=[word]).value == 1
+    assert verdict("ForbiddenContent", text, words=[word]).value == 0
+    assert verdict("Keyword", text, keywords=[word.upper()]).value == 1
+
+
+def test_whole_words_and_parts():
+    assert verdict("Keyword", "cartography", keywords=["cart"]).value == 0
+    assert verdict("Keyword", "cartography", keywords=["cart"], whole_words=False).value == 1
+    assert verdict("Keyword", "学习python编程", keywords=["python"]).value == 1
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("start", 1),
+        ("end", 0),
+        ("first sentence", 1),
+        ("last sentence", 0),
+        ("every sentence", 0),
+        ("every paragraph", 1),
+    ],
+)
+def test_places(where, value):
+    assert verdict("Keyword", "Rain fell. It was cold.", keywords=["rain"], where=where).value == value
+
+
+def test_patterns_from_data_cannot_hang():
+    start = time.perf_counter()
+    assert verdict("ForbiddenContent", "a" * 100_000 + "b", patterns=["(a+)+$"]).value == 1
+    assert time.perf_counter() - start < 2
+    assert verdict("ForbiddenContent", "\ud800 a", patterns=["a"]).value == 0
+
+
+@pytest.mark.parametrize("tone", ["formal", "no contractions"])
+def test_contractions_break_the_tone(tone):
+    assert verdict("DictionRequirement", "We don’t know.", tone=tone).value == 0
+    assert verdict("DictionRequirement", "The dog's bone.", tone="no contractions").value == 1
