@@ -1,0 +1,200 @@
+"""Everything that is wrong with a rubric, or with a dataset whose rows bring their own, before anything is spent.
+
+    >>> from rubrank.checking import check_rubric_data
+    >>> data = {"criteria": [{"name": "A", "question": "Good?", "weight": -1}]}
+    >>> for problem in check_rubric_data(data, "essay.yaml"):
+    ...     print(problem)
+    essay.yaml: criterion A: weight must be right (Input should be greater than 0); got -1. See docs/rubrics.md.
+
+Loading a rubric stops at the first mistake; this lists them all: unknown verifiers, wrong parameters, weights, names
+given twice, unknown or circular dependencies, constraints that exclude each other, rows that cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rubrank.adapters import rubric_data
+from rubrank.errors import InvalidInput, RubrankError
+from rubrank.reading import COLUMNS, groups_of_rows
+from rubrank.rows import Row, read_rows
+from rubrank.rubric import Criterion, Rubric, in_our_words, merge_extended, read_data
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, and where."""
+
+    file: str
+    message: str
+    row: int | None = None
+    """Counted from 1; None: the file is one rubric."""
+    criterion: str | None = None
+
+    def __str__(self) -> str:
+        parts = [self.file, None if self.row is None else f"row {self.row}"]
+        parts.append(None if self.criterion is None else f"criterion {self.criterion}")
+        return ": ".join([*filter(None, parts), self.message])
+
+
+def check_file(path: str | Path) -> list[Problem]:
+    """All problems of a rubric file or of a dataset; an empty list if it can be used."""
+    path = Path(path)
+    if not path.exists() and not str(path).startswith("hf:"):
+        return [Problem(str(path), "there is no such file")]
+    try:
+        data = read_data(path) if path.suffix in (".yaml", ".yml", ".toml", ".json") else None
+        if data is not None and _is_rubric(data, path):
+            return list(check_rubric_data(data, str(path), path.parent))
+        return list(_check_rows(str(path)))
+    except RubrankError as error:
+        return [Problem(str(path), str(error))]
+
+
+def _is_rubric(data: Any, path: Path) -> bool:
+    """YAML and TOML hold rubrics; JSON may hold rows."""
+    if path.suffix != ".json":
+        return True
+    row = data[0] if isinstance(data, Sequence) and data else data
+    if not isinstance(row, Mapping):
+        return isinstance(data, Sequence)
+    columns = {*COLUMNS["response"], *COLUMNS["prompt"], "instruction_id_list"} - {"question"}
+    return not columns & set(row)
+
+
+# --------------------------------------------------------------------------------------------------------- one rubric
+
+
+def check_rubric_data(data: Any, file: str, folder: Path = Path(), row: int | None = None) -> Iterator[Problem]:
+    """All problems of one rubric, in our own shape or a public one."""
+    try:
+        merged = merge_extended(rubric_data(data, file), file, folder)
+    except RubrankError as error:
+        yield Problem(file, _shown(error, file), row)
+        return
+    items = merged.get("criteria")
+    if not isinstance(items, Sequence) or isinstance(items, str) or not items:
+        yield Problem(file, "criteria must be a list with at least one criterion", row)
+        return
+    yield from _rubric_fields(merged, file, row)
+    good: list[Criterion] = []
+    for number, item in enumerate(items):
+        yield from _criterion_problems(item, number, file, row, good)
+    yield from _between(good, [_name(item) for item in items], file, row)
+
+
+def _rubric_fields(merged: Mapping[str, Any], file: str, row: int | None) -> Iterator[Problem]:
+    """Problems outside of the criteria."""
+    stand_in = {"name": "stand-in", "question": "?"}
+    try:
+        Rubric.model_validate({**merged, "criteria": [stand_in]})
+    except ValidationError as error:
+        for wrong in in_our_words(error, file):
+            yield Problem(file, _shown(wrong, file), row)
+
+
+def _criterion_problems(item: Any, number: int, file: str, row: int | None, good: list[Criterion]) -> Iterator[Problem]:
+    name = _name(item) or f"{number + 1}"
+    try:
+        good.append(Criterion.model_validate(item))
+    except ValidationError as error:
+        for wrong in in_our_words(error, file):
+            yield Problem(file, _shown(wrong, file, name), row, name)
+
+
+def _between(good: list[Criterion], names: list[str], file: str, row: int | None) -> Iterator[Problem]:
+    """Problems of several criteria together."""
+    for name, times in Counter(names).items():
+        if name and times > 1:
+            yield Problem(file, f"the name is given {times} times; names must differ", row, name)
+    for criterion in good:
+        for edge in criterion.depends:
+            if edge.on not in names:
+                yield Problem(file, f"it depends on {edge.on!r}, which is not in the rubric", row, criterion.name)
+    for circle in _circles(good):
+        yield Problem(file, f"it depends on itself: {' → '.join(circle)}", row, circle[0])
+    from rubrank.contradiction import contradictions
+
+    for found in contradictions(good):
+        yield Problem(file, f"it cannot be met: {found.message}", row, " and ".join(found.criteria))
+
+
+def _circles(criteria: Sequence[Criterion]) -> Iterator[list[str]]:
+    """One circle for every set of criteria that depend on each other."""
+    edges = {c.name: [edge.on for edge in c.depends] for c in criteria}
+    seen: set[str] = set()
+    for start in edges:
+        path = [] if start in seen else _way_back(start, edges)
+        seen.update(path)
+        if path:
+            yield path
+
+
+def _way_back(start: str, edges: Mapping[str, Sequence[str]]) -> list[str]:
+    """The shortest way from a criterion to itself; empty if there is none."""
+    came_from: dict[str, str] = {}
+    todo = [start]
+    for name in todo:
+        for on in edges.get(name, ()):
+            if on == start:
+                path = [name]
+                while path[-1] != start:
+                    path.append(came_from[path[-1]])
+                return [*reversed(path), start]
+            if on not in came_from:
+                came_from[on] = name
+                todo.append(on)
+    return []
+
+
+def _name(item: Any) -> str:
+    return str(item.get("name", "")) if isinstance(item, Mapping) else str(item)
+
+
+def _shown(error: RubrankError, file: str, criterion: str | None = None) -> str:
+    """The message without what the problem says already."""
+    text = str(error)
+    for said in (f"{file}: ", f"criterion {criterion!r}: "):
+        text = text.removeprefix(said)
+    return text
+
+
+# --------------------------------------------------------------------------------------------------------- a dataset
+
+
+def _check_rows(path: str) -> Iterator[Problem]:
+    seen: set[str] = set()
+    rows = read_rows(path)
+    number = 0
+    while True:
+        number += 1
+        try:
+            row = next(rows, None)
+        except InvalidInput as error:  # what follows a line that cannot be read is not known
+            yield Problem(path, _shown(error, path), number)
+            return
+        if row is None:
+            break
+        yield from _check_row(row, path, number, seen)
+    if number == 1:
+        yield Problem(path, "there are no rows")
+
+
+def _check_row(row: Row, path: str, number: int, seen: set[str]) -> Iterator[Problem]:
+    if any(row.get(name) is not None for name in COLUMNS["response"]):
+        try:
+            groups_of_rows([row], path)
+        except RubrankError as error:
+            yield Problem(path, _shown(error, path).removeprefix(f"{path}: row 1: ").removeprefix("row 1: "), number)
+    rubric = next((row[name] for name in COLUMNS["rubric"] if row.get(name)), None)
+    if rubric is None and row.get("instruction_id_list") is not None:
+        rubric = {"instruction_id_list": row["instruction_id_list"], "kwargs": row.get("kwargs")}
+    if rubric is not None and repr(rubric) not in seen:  # rollouts of a query repeat its rubric
+        seen.add(repr(rubric))
+        yield from check_rubric_data(rubric, path, row=number)

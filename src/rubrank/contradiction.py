@@ -1,0 +1,184 @@
+"""Constraints that no response can meet together: at most 50 words and at least 100, all capitals and no capitals.
+
+    >>> from rubrank.contradiction import Interval, between
+    >>> between([("short", Interval("words", high=50)), ("long", Interval("words", low=100))])[0].message
+    'words: “short” asks for at most 50, “long” for at least 100'
+
+Each verifier claims things about a response, as data: a number within an interval, one value of a choice, a text that
+occurs, a character that does not. Claims about the same thing are then compared; nothing here knows what a verifier
+does. A family adds a line for its verifiers with
+
+    @claims("MyWordLimit")
+    def _(p):
+        yield Interval("words", high=p["most"])
+
+where `p` holds all parameters, defaults too. Only what is certain is claimed: a doubt is no contradiction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from rubrank.rubric import Criterion
+
+# ------------------------------------------------------------------------------------------------------------- claims
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The number of `quantity` lies between low and high, both included."""
+
+    quantity: str
+    low: float = 0.0
+    high: float = math.inf
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return f"exactly {self.low:g}"
+        parts = [f"at least {self.low:g}"] if self.low > 0 or self.high == math.inf else []
+        return " and ".join([*parts, *([f"at most {self.high:g}"] if self.high < math.inf else [])])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Of `what` there is one, and it is one of these values."""
+
+    what: str
+    values: frozenset[str]
+
+    def __str__(self) -> str:
+        return " or ".join(sorted(self.values))
+
+
+@dataclass(frozen=True)
+class Contains:
+    """This text occurs, in some case."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Lacks:
+    """This does not occur, in any case: a character wherever it stands, or a word standing alone."""
+
+    text: str
+    is_word: bool = False
+
+
+Claim: TypeAlias = Interval | Choice | Contains | Lacks
+Claims: TypeAlias = Callable[[Mapping[str, Any]], Iterable[Claim]]
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Criteria (one, if it contradicts itself) that exclude each other, and why."""
+
+    criteria: tuple[str, ...]
+    message: str
+
+
+CLAIMS: dict[str, Claims] = {}
+"""What each verifier claims; see the top of the file."""
+
+
+def claims(*verifiers: str) -> Callable[[Claims], Claims]:
+    """Register what verifiers of these names claim, given their parameters."""
+
+    def register(function: Claims) -> Claims:
+        CLAIMS.update(dict.fromkeys(verifiers, function))
+        return function
+
+    return register
+
+
+# ---------------------------------------------------------------------------------------------------------- comparing
+
+
+def contradictions(criteria: Iterable[Criterion]) -> tuple[Contradiction, ...]:
+    """All contradictions among criteria that verifiers decide and for which passing is good."""
+    found = [
+        (criterion.name, claim)
+        for criterion in criteria
+        if not criterion.judged and criterion.direction == "higher"
+        for claim in claims_of(criterion.decided_by.name, all_params(criterion))
+    ]
+    return between(found)
+
+
+def between(found: Sequence[tuple[str, Claim]]) -> tuple[Contradiction, ...]:
+    """Contradictions among claims, each with the name of who makes it."""
+    alone = [Contradiction((name,), _impossible(name, c)) for name, c in found if _is_empty(c)]
+    usable = [(name, claim) for name, claim in found if not _is_empty(claim)]
+    pairs = [
+        Contradiction(tuple(dict.fromkeys((a, b))), message)
+        for (a, first), (b, second) in combinations(usable, 2)
+        if (message := _clash(a, first, b, second) or _clash(b, second, a, first))
+    ]
+    first = {found.criteria: found for found in reversed([*alone, *pairs])}  # one for every pair says enough
+    return tuple(dict.fromkeys(first[found.criteria] for found in [*alone, *pairs]))
+
+
+def claims_of(verifier: str, params: Mapping[str, Any]) -> list[Claim]:
+    """What a verifier claims with these parameters."""
+    import rubrank.contradiction_table  # noqa: F401 - registers the lines of our own verifiers
+
+    return list(CLAIMS[verifier](params)) if verifier in CLAIMS else []
+
+
+def all_params(criterion: Criterion) -> dict[str, Any]:
+    """Its parameters as the verifier gets them, defaults too."""
+    params = criterion.decided_by.check_parameters(dict(criterion.params))
+    return {name: getattr(params, name) for name in type(params).model_fields}
+
+
+def _is_empty(claim: Claim) -> bool:
+    if isinstance(claim, Interval):
+        return claim.low > claim.high
+    return isinstance(claim, Choice) and not claim.values
+
+
+def _impossible(name: str, claim: Claim) -> str:
+    what = claim.quantity if isinstance(claim, Interval) else ""
+    return f"{what}: “{name}” asks for {claim}, which is impossible"
+
+
+def _clash(a: str, first: Claim, b: str, second: Claim) -> str | None:
+    """Why both cannot be, or None; to be asked both ways round."""
+    if isinstance(first, Interval) and isinstance(second, Interval):
+        apart = first.quantity == second.quantity and (first.high < second.low)
+        return f"{first.quantity}: “{a}” asks for {first}, “{b}” for {second}" if apart else None
+    if isinstance(first, Choice) and isinstance(second, Choice):
+        apart = first.what == second.what and not first.values & second.values
+        return f"{first.what}: “{a}” asks for {first}, “{b}” for {second}" if apart else None
+    if isinstance(first, Contains) and isinstance(second, Lacks) and occurs(second, first.text):
+        return f"“{a}” asks for “{_brief(first.text)}”, “{b}” forbids “{second.text}”"
+    return None
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def occurs(lacks: Lacks, text: str) -> bool:
+    """Does what must not occur stand in the text?"""
+    text, wanted = text.casefold(), lacks.text.casefold()
+    if not lacks.is_word:
+        return wanted in text
+    return any(_alone(text, start, len(wanted)) for start in _places(text, wanted))
+
+
+def _places(text: str, wanted: str) -> Iterator[int]:
+    start = text.find(wanted) if wanted else -1
+    while start >= 0:
+        yield start
+        start = text.find(wanted, start + 1)
+
+
+def _alone(text: str, start: int, length: int) -> bool:
+    before, after = text[start - 1 : start] if start else "", text[start + length : start + length + 1]
+    return not (before.isalnum() or before == "_" or after.isalnum() or after == "_")

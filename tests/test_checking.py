@@ -1,0 +1,164 @@
+"""`check_file` lists everything that is wrong, each with its place, and grades nothing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import rubrank.verifiers.gates
+import rubrank.verifiers.gates_text
+import rubrank.verifiers.ifeval_format
+import rubrank.verifiers.ifeval_length
+import rubrank.verifiers.ifeval_whole
+import rubrank.verifiers.ifeval_words
+import rubrank.verifiers.paper_length  # noqa: F401 - all register verifiers
+from rubrank.checking import Problem, check_file
+from rubrank.verification import VERIFIERS, verifier
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+WRONG = """
+id: essay
+colour: red
+extends: gates
+criteria:
+  - {name: Long, verifier: WordCount, params: {relation: at least, count: 100}}
+  - {name: Short, verifier: WordCount, params: {relation: at most, count: 50}}
+  - {name: Wordcount}
+  - {name: Odd, verifier: WordCount, params: {relation: roughly}}
+  - {name: Weightless, question: "?", weight: 0, margin: -1}
+  - {name: Twice, question: "?"}
+  - {name: Twice, question: "?"}
+  - {name: A, question: "?", depends: [B]}
+  - {name: B, question: "?", depends: [{on: C, kind: strong}]}
+  - {name: C, question: "?", depends: [A, Nobody]}
+  - {name: Self, question: "?", depends: Self}
+  - {weight: 77}
+"""
+
+
+def problems(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return check_file(path)
+
+
+def test_everything_is_listed_at_once(tmp_path):
+    found = problems(tmp_path, "essay.yaml", WRONG)
+    by_criterion = {problem.criterion: problem.message for problem in found}
+    assert "Did you mean 'WordCount'" in by_criterion["Wordcount"]
+    assert "relation must be right" in by_criterion["Odd"]
+    assert "given 2 times" in by_criterion["Twice"]
+    assert "→" in by_criterion["A"]
+    assert "'Nobody'" in next(p.message for p in found if p.criterion == "C")
+    assert "Self → Self" in by_criterion["Self"]
+    assert "it cannot be met: words" in by_criterion["Long and Short"]
+    assert sum(problem.criterion == "Weightless" for problem in found) == 2
+    assert any("colour" in problem.message and problem.criterion is None for problem in found)
+    assert any("77" in problem.message for problem in found)
+    assert len(found) == 11
+    assert all(problem.row is None and problem.file.endswith("essay.yaml") for problem in found)
+    assert all("\n" not in str(problem) for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.yaml", "extends: gates\ncriteria: [WordCount]\n"),
+        ("a.toml", '[[criteria]]\nname = "WordCount"\n'),
+        ("a.json", '{"criteria": ["WordCount"]}'),
+        ("a.json", '[{"criterion": "Is kind", "points": 3}]'),
+        ("a.json", '["WordCount", "Is it kind?"]'),
+        ("a.jsonl", '{"prompt": "p", "response": "r", "rubric": ["WordCount"]}\n'),
+        ("a.jsonl", '{"prompt": "p", "rubric": "gates"}\n'),
+        ("a.csv", 'prompt,response,rubric\np,r,"[""WordCount""]"\n'),
+    ],
+)
+def test_nothing_wrong(tmp_path, name, text):
+    assert problems(tmp_path, name, text) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.yaml", "criteria: [", "valid yaml"),
+        ("a.yaml", "3", "a mapping"),
+        ("a.yaml", "criteria: []", "at least one criterion"),
+        ("a.yaml", "extends: nobody\ncriteria: [WordCount]", "a preset"),
+        ("a.json", "{", "valid json"),
+        ("a.jsonl", "", "no rows"),
+        ("a.txt", "x", "suffix"),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path, name, text, says):
+    (problem,) = problems(tmp_path, name, text)
+    assert says in problem.message
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    assert check_file(tmp_path / "x.yaml") == [Problem(str(tmp_path / "x.yaml"), "there is no such file")]
+
+
+def test_rows_of_a_dataset(tmp_path):
+    rows = [
+        {"prompt": "p", "response": "r", "rubric": ["WordCount"]},
+        {"prompt": "p", "response": "r", "rubric": [{"name": "A", "verifier": "Nothing"}, {"name": "B", "weight": -1}]},
+        {"prompt": "p", "response": "s", "rubric": [{"name": "A", "verifier": "Nothing"}, {"name": "B", "weight": -1}]},
+        {"prompt": [{"role": "nobody"}], "response": "r"},
+        {"prompt": "p", "instruction_id_list": ["a:b", "punctuation:no_comma"], "kwargs": [{}, {}]},
+        {"prompt": "p", "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}, {}]},
+        {"prompt": "p", "rubric": "{"},
+    ]
+    found = problems(tmp_path, "rows.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [(problem.row, problem.criterion) for problem in found] == [
+        (2, "A"), (2, "B"), (4, None), (5, "a:b"), (6, None), (7, None),
+    ]  # fmt: skip
+    assert str(found[0]).startswith(f"{tmp_path / 'rows.jsonl'}: row 2: criterion A: ")
+
+
+def test_a_line_that_is_no_json(tmp_path):
+    (problem,) = problems(tmp_path, "rows.jsonl", '{"response": "x"}\n{\n')
+    assert "line 2" in problem.message
+    assert problem.row == 2
+
+
+def test_parquet_with_nested_rubrics(tmp_path):
+    rubrics = [
+        [{"criterion": "Kind", "points": 3, "tags": ["axis:tone"]}],
+        [{"criterion": "Rude", "points": 0, "tags": []}],
+    ]
+    pl.DataFrame({"prompt": ["p", "q"], "rubrics": rubrics}).write_parquet(tmp_path / "r.parquet")
+    (problem,) = check_file(tmp_path / "r.parquet")
+    assert (problem.row, problem.criterion) == (2, "Rude")
+
+
+def test_nothing_is_graded(tmp_path):
+    calls = []
+
+    @verifier("checking-test counts")
+    def counts(text):
+        calls.append(text)
+        return True, ""
+
+    try:
+        assert not problems(tmp_path, "r.jsonl", '{"response": "x", "rubric": ["checking-test counts"]}')
+    finally:
+        del VERIFIERS["checking-test counts"]
+    assert not calls
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data")
+def test_the_prompts_of_ifeval():
+    found = check_file(DATA / "ifeval" / "prompts.jsonl.gz")
+    # Four prompts ask to repeat a request word for word that holds what they forbid: commas, or the words themselves.
+    assert all("combination:repeat_prompt" in str(problem.criterion) for problem in found)
+    assert len({problem.row for problem in found}) == len(found) == 4
+    with gzip.open(DATA / "ifeval" / "prompts.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    row = rows[found[0].row - 1]
+    assert "punctuation:no_comma" in row["instruction_id_list"]
+    assert any("," in kwargs.get("prompt_to_repeat", "") for kwargs in row["kwargs"])

@@ -1,0 +1,200 @@
+"""Constraints that exclude each other are found; those that do not are left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+import rubrank.verifiers.benchmark_items
+import rubrank.verifiers.if_rlvr
+import rubrank.verifiers.ifbench_count
+import rubrank.verifiers.ifeval_format
+import rubrank.verifiers.ifeval_length
+import rubrank.verifiers.ifeval_whole
+import rubrank.verifiers.ifeval_words
+import rubrank.verifiers.paper_format
+import rubrank.verifiers.paper_language
+import rubrank.verifiers.paper_length
+import rubrank.verifiers.paper_presence  # noqa: F401 - all register verifiers
+from rubrank.contradiction import CLAIMS, Choice, Contains, Interval, Lacks, between, claims, contradictions
+from rubrank.contradiction_table import bounds
+from rubrank.rubric import Criterion
+from rubrank.verification import VERIFIERS, verifier
+
+
+def criteria(*pairs):
+    return [Criterion(name=f"{i} {name}", verifier=name, params=params) for i, (name, params) in enumerate(pairs)]
+
+
+WORDS = "length_constraints:number_words"
+CONTRADICTIONS = [
+    ((WORDS, {"relation": "less than", "num_words": 50}), (WORDS, {"relation": "at least", "num_words": 100})),
+    ((WORDS, {"relation": "less than", "num_words": 50}), (WORDS, {"relation": "at least", "num_words": 50})),
+    (("WordCount", {"relation": "at most", "count": 50}), (WORDS, {"relation": "at least", "num_words": 100})),
+    (("WordCount", {"low": 10, "high": 20}), ("count:word_count_range", {"min_words": 30, "max_words": 40})),
+    (("WordCount", {"relation": "at most", "count": 9}), ("count:unique_word_count", {"N": 10})),
+    (("WordCount", {"relation": "around", "count": 100}), (WORDS, {"relation": "at least", "num_words": 120})),
+    (
+        ("SentenceCount", {"relation": "exactly", "count": 3}),
+        ("length_constraints:number_sentences", {"relation": "at least", "num_sentences": 4}),
+    ),
+    (
+        ("ParagraphCount", {"relation": "exactly", "count": 3}),
+        ("length_constraints:nth_paragraph_first_word", {"num_paragraphs": 4, "nth_paragraph": 1, "first_word": "a"}),
+    ),
+    (
+        ("detectable_format:number_bullet_lists", {"num_bullets": 3}),
+        ("BulletCount", {"relation": "exactly", "count": 4}),
+    ),
+    (("change_case:english_capital", {}), ("change_case:english_lowercase", {})),
+    (("change_case:english_capital", {}), ("CaseFormat", {"case": "lower"})),
+    (
+        ("change_case:english_lowercase", {}),
+        ("change_case:capital_word_frequency", {"capital_frequency": 2, "capital_relation": "at least"}),
+    ),
+    (
+        ("keywords:existence", {"keywords": ["sea", "river"]}),
+        ("keywords:forbidden_words", {"forbidden_words": ["River"]}),
+    ),
+    (("Keyword", {"keywords": ["river"]}), ("ForbiddenContent", {"words": ["river"]})),
+    (("Keyword", {"keywords": ["the river bank"]}), ("keywords:forbidden_words", {"forbidden_words": ["river"]})),
+    (
+        ("keywords:frequency", {"keyword": "tea", "frequency": 3, "relation": "at least"}),
+        ("keywords:frequency", {"keyword": "tea", "frequency": 2, "relation": "less than"}),
+    ),
+    (
+        ("keywords:frequency", {"keyword": "tea", "frequency": 3, "relation": "at least"}),
+        ("keywords:word_once", {"keyword": "Tea"}),
+    ),
+    (("punctuation:no_comma", {}), ("keywords:existence", {"keywords": ["tea, coffee"]})),
+    (("punctuation:no_comma", {}), ("startend:end_checker", {"end_phrase": "Yours, Ann"})),
+    (("punctuation:no_comma", {}), ("combination:repeat_prompt", {"prompt_to_repeat": "First, say hello."})),
+    (("language:response_language", {"language": "fr"}), ("LanguageRequirement", {"language": "Chinese"})),
+    (("language:response_language", {"language": "fr"}), ("change_case:english_capital", {})),
+    (
+        ("keywords:letter_frequency", {"letter": "E", "let_frequency": 5, "let_relation": "at least"}),
+        ("LetterFrequency", {"letter": "e", "relation": "at most", "count": 4}),
+    ),
+    (("first_word:first_word_answer", {"first_word": "Now"}), ("first_word:first_word_answer", {"first_word": "Then"})),
+]
+FINE = [
+    ((WORDS, {"relation": "less than", "num_words": 100}), (WORDS, {"relation": "at least", "num_words": 99})),
+    (("WordCount", {"low": 10, "high": 20}), ("count:word_count_range", {"min_words": 20, "max_words": 40})),
+    (("WordCount", {"high": 50}), ("WordCount", {"low": 100, "unit": "characters"})),
+    (("SentenceCount", {"relation": "at most", "count": 3}), ("WordCount", {"low": 100})),
+    (("ParagraphCount", {"count": 3}), ("length_constraints:number_paragraphs", {"num_paragraphs": 5})),
+    (("change_case:english_capital", {}), ("CaseFormat", {"case": "lower", "scope": "headings"})),
+    (("Keyword", {"keywords": ["rivers"]}), ("keywords:forbidden_words", {"forbidden_words": ["river"]})),
+    (("Keyword", {"keywords": ["river", "sea"], "need": "any"}), ("ForbiddenContent", {"words": ["river"]})),
+    (("LanguageRequirement", {"language": ["fr", "en"]}), ("language:response_language", {"language": "en"})),
+    (
+        ("LanguageRequirement", {"language": "fr", "share": 0.3}),
+        ("LanguageRequirement", {"language": "en", "share": 0.3}),
+    ),
+    (("LanguageRequirement", {"language": "zh-Hans"}), ("LanguageRequirement", {"language": "中文"})),
+    (("punctuation:no_comma", {}), ("keywords:existence", {"keywords": ["tea"]})),
+]
+
+
+@pytest.mark.parametrize("pair", CONTRADICTIONS)
+def test_found(pair):
+    found = contradictions(criteria(*pair))
+    assert len(found) == 1
+    assert set(found[0].criteria) == {f"{i} {name}" for i, (name, _) in enumerate(pair)}
+    assert contradictions(criteria(*reversed(pair)))
+
+
+@pytest.mark.parametrize("pair", FINE)
+def test_left_alone(pair):
+    assert contradictions(criteria(*pair)) == ()
+
+
+def test_the_message_says_who_asks_for_what():
+    found = contradictions(
+        criteria(
+            ("WordCount", {"relation": "at most", "count": 50}), ("WordCount", {"relation": "at least", "count": 100})
+        )
+    )
+    assert found[0].message == "words: “0 WordCount” asks for at most 50, “1 WordCount” for at least 100"
+
+
+def test_one_criterion_can_contradict_itself():
+    found = contradictions(criteria(("count:word_count_range", {"min_words": 50, "max_words": 20})))
+    assert found[0].criteria == ("0 count:word_count_range",)
+    found = contradictions(
+        criteria(
+            (
+                "length_constraints:nth_paragraph_first_word",
+                {"num_paragraphs": 2, "nth_paragraph": 3, "first_word": "a"},
+            )
+        )
+    )
+    assert "impossible" in found[0].message
+
+
+def test_the_constraints_of_an_item_are_seen():
+    ids = ["change_case:english_capital", "change_case:english_lowercase"]
+    found = contradictions([Criterion(name="IFBench", params={"instruction_id_list": ids})])
+    assert found[0].criteria == ("IFBench",)
+
+
+def test_judged_and_reversed_criteria_claim_nothing():
+    long = Criterion(name="long", verifier="WordCount", params={"low": 100}, direction="lower")
+    short = Criterion(name="short", verifier="WordCount", params={"high": 50})
+    assert contradictions([long, short, Criterion(name="A", question="?")]) == ()
+
+
+def test_a_family_adds_its_own_line():
+    @verifier("contradiction-test limit")
+    def limit(text, *, most: int):
+        return True, ""
+
+    @claims("contradiction-test limit")
+    def _(p):
+        yield Interval("words", high=p["most"])
+
+    try:
+        pair = criteria(("contradiction-test limit", {"most": 3}), ("WordCount", {"low": 4}))
+        assert len(contradictions(pair)) == 1
+    finally:
+        del VERIFIERS["contradiction-test limit"], CLAIMS["contradiction-test limit"]
+
+
+def test_every_line_of_the_table_is_of_a_verifier():
+    contradictions([])
+    import importlib
+    import pkgutil
+
+    import rubrank.verifiers
+
+    for module in pkgutil.iter_modules(rubrank.verifiers.__path__):
+        importlib.import_module(f"rubrank.verifiers.{module.name}")
+    importlib.import_module("rubrank.contradiction_table")
+
+    assert set(CLAIMS) <= set(VERIFIERS)
+
+
+@pytest.mark.parametrize(
+    ("relation", "low", "high"),
+    [
+        ("at least", 3, float("inf")),
+        ("more than", 4, float("inf")),
+        ("at most", 0, 3),
+        ("less than", 0, 2),
+        ("exactly", 3, 3),
+    ],
+)
+def test_relations_as_intervals(relation, low, high):
+    (interval,) = bounds("x", relation, 3)
+    assert (interval.low, interval.high) == (low, high)
+
+
+def test_claims_compare_only_what_is_the_same():
+    fine = [("a", Interval("x", high=1)), ("b", Interval("y", low=2)), ("c", Choice("z", frozenset("p")))]
+    assert between(fine) == ()
+    clash = [
+        ("a", Contains("sea, side")),
+        ("b", Lacks(",")),
+        ("c", Lacks("side", is_word=True)),
+        ("d", Lacks("sid", True)),
+    ]
+    assert [found.criteria for found in between(clash)] == [("a", "b"), ("a", "c")]

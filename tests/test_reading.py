@@ -1,0 +1,201 @@
+"""Groups from every kind of source: the same rollouts, whatever they come in."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+
+import polars as pl
+import pytest
+
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.reading import read_groups
+from rubrank.rollout import Group, Rollout
+
+PER_ROLLOUT = [
+    {"group": "a", "prompt": "Say hi.", "response": "Hi!", "temperature": 0.5},
+    {"group": "b", "prompt": "Say bye.", "response": "Bye!", "temperature": 0.5},
+    {"group": "a", "prompt": "Say hi.", "response": "", "temperature": 1.0},
+]
+PER_GROUP = [
+    {"key": 7, "prompt": "Say hi.", "responses": ["Hi!", "Hello."]},
+    {"key": 8, "prompt": "Say bye.", "responses": ["Bye!"]},
+]
+
+
+def answers(groups):
+    return {group.id: [rollout.response for rollout in group.rollouts] for group in groups}
+
+
+def write(path, rows):
+    if path.suffix == ".parquet":
+        pl.DataFrame(rows).write_parquet(path)
+    elif ".csv" in path.suffixes or ".tsv" in path.suffixes:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "wt", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, rows[0], delimiter="\t" if ".tsv" in path.suffixes else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    else:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "wt", encoding="utf-8") as file:
+            file.write("\n\n".join(map(json.dumps, rows)) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("name", ["r.jsonl", "r.jsonl.gz", "r.json", "r.csv", "r.csv.gz", "r.tsv", "r.parquet"])
+def test_one_row_per_rollout(tmp_path, name):
+    groups = read_groups(write(tmp_path / name, PER_ROLLOUT))
+    assert answers(groups) == {"a": ["Hi!", ""], "b": ["Bye!"]}
+    assert groups[0].rollouts[0].question == "Say hi."
+    assert float(groups[0].rollouts[1].metadata["temperature"]) == 1.0
+    assert "response" not in groups[0].rollouts[0].metadata
+
+
+@pytest.mark.parametrize("name", ["r.jsonl", "r.parquet"])
+def test_one_row_per_group(tmp_path, name):
+    groups = read_groups(str(write(tmp_path / name, PER_GROUP)))
+    assert answers(groups) == {"7": ["Hi!", "Hello."], "8": ["Bye!"]}
+
+
+def test_tables_and_rows():
+    assert answers(read_groups(PER_ROLLOUT)) == answers(read_groups(pl.DataFrame(PER_ROLLOUT)))
+    assert answers(read_groups(iter(PER_GROUP))) == {"7": ["Hi!", "Hello."], "8": ["Bye!"]}
+
+
+def test_hugging_face_datasets(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    dataset = datasets.Dataset.from_list(PER_GROUP)
+    assert answers(read_groups(dataset)) == {"7": ["Hi!", "Hello."], "8": ["Bye!"]}
+    dataset.save_to_disk(str(tmp_path / "saved"))
+    assert answers(read_groups(tmp_path / "saved")) == {"7": ["Hi!", "Hello."], "8": ["Bye!"]}
+    with pytest.raises(InvalidInput, match="Choose a split"):
+        read_groups(datasets.DatasetDict({"train": dataset}))
+
+
+def test_rollouts_of_the_same_prompt_are_a_group():
+    rollouts = [Rollout(prompt=p, response=r) for p, r in (("x", "1"), ("y", "2"), ("x", "3"))]
+    assert answers(read_groups(rollouts)) == {"0": ["1", "3"], "1": ["2"]}
+    named = [Rollout(prompt="x", response="1", metadata={"group": g}) for g in ("p", "q")]
+    assert [group.id for group in read_groups(named)] == ["p", "q"]
+
+
+def test_groups_come_through_and_need_different_ids():
+    group = Group(id="a", rollouts=(Rollout(response="x"),))
+    assert read_groups(group) == [group]
+    assert read_groups([group]) == [group]
+    with pytest.raises(InvalidInput, match="'a' twice"):
+        read_groups([group, group])
+
+
+def test_without_a_group_the_prompt_decides():
+    rows = [{"prompt": "x", "output": "1"}, {"prompt": "y", "output": "2"}, {"prompt": "x", "output": "3"}]
+    assert answers(read_groups(rows)) == {"0": ["1", "3"], "1": ["2"]}
+
+
+def test_an_id_of_the_rollout_does_not_divide_a_group():
+    rows = [{"id": i, "prompt": "x" if i < 2 else "y", "response": str(i)} for i in range(4)]
+    assert answers(read_groups(rows)) == {"0": ["0", "1"], "1": ["2", "3"]}
+
+
+# -------------------------------------------------------------------------------------------------- prompts and answers
+
+CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi?"}]
+
+
+def test_chat_messages_as_prompt_and_as_response():
+    row = {"messages": CHAT, "completion": [{"role": "assistant", "content": "Hi."}]}
+    (rollout,) = read_groups([row])[0].rollouts
+    assert (rollout.prompt[0].role, rollout.question, rollout.response) == ("system", "Hi?", "Hi.")
+
+
+def test_chat_messages_as_text_in_a_csv(tmp_path):
+    path = write(tmp_path / "r.csv", [{"prompt": json.dumps(CHAT), "response": "[1, 2]"}])
+    (rollout,) = read_groups(path)[0].rollouts
+    assert rollout.question == "Hi?"
+    assert rollout.response == "[1, 2]"
+
+
+def test_content_in_parts_and_tool_calls():
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
+    messages = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "2", "tool_call_id": "c1"},
+        {"role": "assistant", "content": [{"type": "text", "text": "Two"}, {"type": "text", "text": "."}]},
+    ]
+    (rollout,) = read_groups([{"prompt": "1 + 1?", "completion": messages}])[0].rollouts
+    assert rollout.response == "Two."
+    assert (rollout.tool_calls[0].name, rollout.tool_calls[0].arguments) == ("add", {"a": 1})
+
+
+def test_responses_as_objects_keep_their_own_fields():
+    row = {
+        "key": "k",
+        "prompt": "p",
+        "responses": [{"model": "m", "response": "x", "reasoning": "because"}, {"model": "n", "response": None}],
+    }
+    first, second = read_groups([row])[0].rollouts
+    assert (first.response, first.thoughts, first.metadata["model"]) == ("x", "because", "m")
+    assert second.response == ""
+
+
+def test_all_fields_of_a_rollout():
+    row = {
+        "prompt": "p", "response": "r", "reasoning": "t", "finish_reason": "length", "tools": '[{"name": "f"}]',
+        "tool_calls": [{"name": "f", "arguments": {}}], "token_counts": {"answer": 3}, "metadata": {"truth": "4"},
+    }  # fmt: skip
+    (rollout,) = read_groups([row])[0].rollouts
+    assert (rollout.thoughts, rollout.finish_reason, rollout.token_counts) == ("t", "length", {"answer": 3})
+    assert (rollout.tools[0]["name"], rollout.tool_calls[0].name, rollout.metadata["truth"]) == ("f", "f", "4")
+
+
+def test_rubrics_of_a_row():
+    assert read_groups([{"response": "x", "rubric": ["A"]}])[0].rubric == ["A"]
+    row = {"response": "x", "instruction_id_list": ["a:b"], "kwargs": [{}]}
+    assert read_groups([row])[0].rubric == {"instruction_id_list": ["a:b"], "kwargs": [{}]}
+    assert read_groups([{"response": "x"}])[0].rubric is None
+
+
+def test_explicit_columns():
+    rows = [{"said": "x", "asked": "y", "response": "not this"}]
+    (rollout,) = read_groups(rows, {"response": "said", "prompt": "asked"})[0].rollouts
+    assert (rollout.response, rollout.question) == ("x", "y")
+    assert rollout.metadata["response"] == "not this"
+    with pytest.raises(UnknownName, match="'said'"):
+        read_groups(rows, {"response": "sad"})
+    with pytest.raises(UnknownName, match="columns"):
+        read_groups(rows, {"answer": "said"})
+
+
+# --------------------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("r.jsonl", '{"response": "x"}\n{', "line 2"),
+        ("r.jsonl", "[1]\n", "an object"),
+        ("r.jsonl", "", "at least one"),
+        ("r.json", "{", "JSON"),
+        ("r.csv", "prompt,response\na,b,c\n", "row 1: cells"),
+        ("r.parquet", "no parquet", "Parquet"),
+        ("r.xml", "", "suffix"),
+        ("r.jsonl", '{"prompt": "x"}', "with the response among them"),
+        ("r.jsonl", '{"response": "x"}\n{"response": null}', "row 2: response"),
+        ("r.jsonl", '{"response": "x", "prompt": [{"role": "nobody", "content": ""}]}', "row 1"),
+        ("r.jsonl", '{"responses": [{"model": "m"}]}', "an object with `response`"),
+    ],
+)
+def test_one_message_for_each_mistake(tmp_path, name, text, says):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInput, match=says):
+        read_groups(path)
+
+
+def test_sources_that_are_none(tmp_path):
+    with pytest.raises(InvalidInput, match="a file that exists"):
+        read_groups(tmp_path / "nothing.jsonl")
+    with pytest.raises(InvalidInput, match="a path, a table, or rows"):
+        read_groups(3)

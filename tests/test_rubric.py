@@ -1,0 +1,237 @@
+"""Rubrics: the schema, the files, presets, and one clear message for each mistake."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+import yaml
+
+import rubrank.verifiers.gates
+import rubrank.verifiers.gates_text
+import rubrank.verifiers.paper_format
+import rubrank.verifiers.paper_length  # noqa: F401 - registers WordCount and others
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.rubric import Criterion, Rubric, dump_rubric, json_schema, load_rubric, parse_rubric
+from rubrank.rubric_files import load_yaml, presets
+
+ESSAY = """
+id: essay
+version: 3
+criteria:
+  - name: WordCount
+    params: {relation: at least, count: 300}
+  - name: Structure
+    verifier: ParagraphCount
+    params: {relation: exactly, count: 3}
+    weight: 2
+    margin: 0.1
+    depends: [{on: WordCount, kind: strong}]
+  - name: Persuasive
+    question: Would a sceptical reader be moved?
+    domain: [0, 0.5, 1]
+    category: Essential
+    tier: 1
+"""
+
+
+def essay() -> Rubric:
+    return parse_rubric(load_yaml(ESSAY), "essay.yaml")
+
+
+def test_a_rubric_says_what_it_holds():
+    rubric = essay()
+    assert (rubric.id, rubric.version, rubric.names) == ("essay", 3, ("WordCount", "Structure", "Persuasive"))
+    structure = rubric["Structure"]
+    assert structure.decided_by.name == "ParagraphCount"
+    assert (structure.weight, structure.margin, structure.depends[0].kind) == (2.0, 0.1, "strong")
+    assert not structure.judged
+    assert rubric["Persuasive"].judged
+    assert rubric["Persuasive"].value_domain.values == (0.0, 0.5, 1.0)
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".json"])
+def test_files_round_trip(tmp_path, suffix):
+    dump_rubric(essay(), tmp_path / f"essay{suffix}")
+    assert load_rubric(tmp_path / f"essay{suffix}") == essay()
+    assert load_rubric(str(tmp_path / f"essay{suffix}")) == essay()
+
+
+def test_toml_is_the_same_schema(tmp_path):
+    path = tmp_path / "essay.toml"
+    path.write_text('id = "essay"\n[[criteria]]\nname = "WordCount"\nparams = {relation = "at least", count = 300}\n')
+    assert load_rubric(path)["WordCount"].params == {"relation": "at least", "count": 300}
+
+
+def test_dump_refuses_what_it_cannot_write(tmp_path):
+    with pytest.raises(InvalidInput, match=r"\.yaml or \.json"):
+        dump_rubric(essay(), tmp_path / "essay.toml")
+
+
+def test_yes_no_and_on_are_words():
+    assert load_yaml("options: [yes, no, on, off, true]\non: x") == {
+        "options": ["yes", "no", "on", "off", True],
+        "on": "x",
+    }
+
+
+def test_a_key_given_twice_is_refused(tmp_path):
+    path = tmp_path / "twice.yaml"
+    path.write_text("id: a\nid: b\ncriteria: [EmptyAnswer]\n")
+    with pytest.raises(InvalidInput, match="id given twice"):
+        load_rubric(path)
+
+
+def test_a_name_alone_is_a_criterion():
+    assert parse_rubric(["EmptyAnswer", "Truncated"], "list").names == ("EmptyAnswer", "Truncated")
+
+
+def test_a_question_alone_is_a_criterion():
+    (criterion,) = parse_rubric([{"question": "Is it kind?"}], "list").criteria
+    assert (criterion.name, criterion.judged) == ("Is it kind?", True)
+
+
+def test_points_say_weight_and_direction():
+    bad = Criterion(name="Invents a dose", question="Is a dose invented?", points=-4)
+    assert (bad.weight, bad.direction) == (4.0, "lower")
+    good = Criterion(name="Gives the dose", question="Is the dose given?", points=3, weight=1)
+    assert (good.weight, good.direction) == (1.0, "higher")
+
+
+def test_the_layer_is_the_verifiers_unless_given():
+    assert Criterion(name="EmptyAnswer").value_layer == "global_quality"
+    assert Criterion(name="EmptyAnswer", layer="quality").value_layer == "quality"
+    assert Criterion(name="Polite", question="Is it polite?").value_layer == "quality"
+
+
+def test_names_that_judges_decide_need_no_question():
+    intent = Criterion(name="CoreIntentMatch")
+    assert intent.judged
+    assert Criterion(name="CoreFactAccuracy").value_domain.kind == "ternary"
+    assert Criterion(name="LogicalError").value_layer == "low_quality"
+
+
+# ---------------------------------------------------------------------------------------------------------- extending
+
+
+def test_extends_a_preset_and_replaces_by_name():
+    rubric = parse_rubric({"extends": "gates", "criteria": [{"name": "Truncated", "weight": 5}, "WordCount"]}, "r")
+    assert set(load_rubric("gates").names) < set(rubric.names)
+    assert rubric["Truncated"].weight == 5
+    assert rubric.names[-2:] == ("Truncated", "WordCount")
+
+
+def test_every_preset_loads():
+    assert "gates" in presets()
+    for name in presets():
+        assert load_rubric(name).criteria
+
+
+def test_extends_a_file_beside_it(tmp_path):
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "base.yaml").write_text("extends: [gates]\ncriteria: [WordCount]\n")
+    (tmp_path / "own.yaml").write_text("extends: base/base.yaml\ncriteria: [SentenceCount]\n")
+    for path in (tmp_path / "own.yaml", str(tmp_path / "own.yaml")):
+        assert {"EmptyAnswer", "WordCount", "SentenceCount"} <= set(load_rubric(path).names)
+
+
+def test_a_circle_of_files_is_refused(tmp_path):
+    (tmp_path / "a.yaml").write_text("extends: b.yaml\ncriteria: [WordCount]\n")
+    (tmp_path / "b.yaml").write_text("extends: a.yaml\ncriteria: [SentenceCount]\n")
+    with pytest.raises(InvalidInput, match="without a circle"):
+        load_rubric(tmp_path / "a.yaml")
+
+
+def test_what_is_given_twice_is_seen_although_it_extends():
+    with pytest.raises(InvalidInput, match=r"\['WordCount'\] twice"):
+        parse_rubric({"extends": "gates", "criteria": ["WordCount", "WordCount"]}, "r")
+
+
+def test_extended_adds_and_replaces():
+    both = essay().extended(parse_rubric([{"name": "WordCount", "params": {"count": 5}}, "SentenceCount"], "more"))
+    assert both.names == ("WordCount", "Structure", "Persuasive", "SentenceCount")
+    assert both["WordCount"].params == {"count": 5}
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("criterion", "says"),
+    [
+        ({"name": "Wordcount"}, "Did you mean 'WordCount'"),
+        ({"name": "A", "verifier": "Nothing like it"}, "verifier must be the name of a verifier"),
+        ({"name": "A", "verifier": "WordCount", "params": {"relation": "roughly"}}, "criterion 'A'.*relation"),
+        ({"name": "A", "verifier": "WordCount", "params": {"words": 3}}, "it has the parameters: relation, count"),
+        ({"name": "A", "verifier": "WordCount", "question": "Long?"}, "left out where a verifier decides"),
+        ({"name": "A", "question": "?", "weight": 0}, "greater than 0"),
+        ({"name": "A", "question": "?", "weight": float("nan")}, "finite"),
+        ({"name": "A", "question": "?", "margin": -1}, "greater than or equal to 0"),
+        ({"name": "A", "question": "?", "points": 0, "weight": 0}, "greater than 0"),
+        ({"name": "A", "question": "?", "domain": "tri"}, "'binary', 'ternary'"),
+        ({"name": "A", "question": "?", "domain": [1]}, "two or more different values"),
+        ({"name": "A", "question": "?", "domain": {"low": 2, "high": 1}}, "low < high"),
+        ({"name": "A", "question": "?", "domain": {"lo": 2}}, "low < high"),
+        ({"name": "A", "question": "?", "direction": "up"}, "higher"),
+        ({"name": "A", "question": "?", "wieght": 1}, "Known: name, verifier"),
+        ({"name": ""}, "at least 1 character"),
+        ({"name": "A", "question": "?", "depends": "B"}, "one of 'A'"),
+        ({"name": "A", "question": "?", "depends": "A"}, "cycle among"),
+    ],
+)
+def test_one_message_for_each_mistake(criterion, says):
+    with pytest.raises(InvalidInput, match=says) as caught:
+        parse_rubric({"criteria": [criterion]}, "essay.yaml")
+    assert str(caught.value).startswith("essay.yaml")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [3, "text", {"criteria": []}, {"id": "x"}, {"criteria": "WordCount"}, None])
+def test_what_is_no_rubric_is_refused(data):
+    with pytest.raises(InvalidInput):
+        parse_rubric(data, "r")
+
+
+def test_a_long_circle_is_named():
+    data = [{"name": n, "question": "?", "depends": [on]} for n, on in (("A", "B"), ("B", "C"), ("C", "A"))]
+    with pytest.raises(InvalidInput, match=r"cycle among \['A', 'B', 'C'\]"):
+        parse_rubric(data, "r")
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    (tmp_path / "broken.yaml").write_text("criteria: [")
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "rubric.txt").write_text("")
+    for name in ("broken.yaml", "broken.json", "rubric.txt", "missing.yaml"):
+        with pytest.raises(InvalidInput):
+            load_rubric(tmp_path / name)
+
+
+def test_an_unknown_criterion_is_an_error():
+    with pytest.raises(UnknownName, match="Structure"):
+        essay()["Structur"]
+
+
+# -------------------------------------------------------------------------------------------------------- JSON Schema
+
+
+def test_the_json_schema_accepts_what_loads():
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(json.loads(json.dumps(schema)))
+    for text in (ESSAY, "extends: gates", "criteria: [EmptyAnswer, {name: A, question: B, depends: EmptyAnswer}]"):
+        assert not list(validator.iter_errors(yaml.safe_load(text.replace("{on:", "{'on':"))))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"id": "x"},
+        {"criteria": [{"name": "A", "weight": -1}]},
+        {"criteria": [{"name": "A", "unknown": 1}]},
+        {"criteria": [{"name": "A", "layer": "top"}]},
+    ],
+)
+def test_the_json_schema_refuses_what_does_not(data):
+    assert list(jsonschema.Draft202012Validator(json_schema()).iter_errors(data))
