@@ -1,0 +1,249 @@
+"""Score tables as files, so that nothing is lost: scores, reasons, and what each criterion is.
+
+JSON Lines: one object a rollout,
+
+    {"group": "q7", "rollout": 0, "rubric": 0, "scores": {"WordCount": 1.0}, "reasons": {"WordCount": "312 words …"}}
+
+after a first line {"rubrank": "scores", "version": 1, "rubrics": [[{criterion} …] …]}; a missing score is null.
+Parquet: one row a rollout with the columns group, rollout, rubric, and for every criterion its score and `… (reason)`;
+the rubrics are in the file's metadata under "rubrank". With very many criteria (each query has its own), one row a
+score: group, rollout, rubric, criterion, score, reason.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from rubrank.errors import BadTable, UnknownName
+from rubrank.scores import CriterionData, GroupScores, ScoreTable
+from rubrank.verification import Domain
+
+_VERSION = 1
+_KEYS = ("group", "rollout", "rubric")
+_REASON = " (reason)"
+_WIDEST = 500
+_SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
+
+
+def write_scores(table: ScoreTable, path: Path) -> None:
+    """By suffix; the file appears when it is complete."""
+    partial = path.with_name(path.name + ".partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        _write_parquet(table, partial)
+    elif path.name.endswith(_SUFFIXES[1:]):
+        _write_jsonl(table, partial, path.suffix == ".gz")
+    else:
+        raise UnknownName.of("ScoreTable.write", "suffix of the file", "".join(path.suffixes), _SUFFIXES)
+    partial.replace(path)
+
+
+def read_scores(path: Path) -> ScoreTable:
+    """A file that `write_scores` wrote."""
+    if not path.is_file():
+        raise BadTable(str(path), "file", "one that exists", "nothing", "Check the path.")
+    if path.suffix == ".parquet":
+        return _read_parquet(path)
+    if path.name.endswith(_SUFFIXES[1:]):
+        return _read_jsonl(path)
+    raise UnknownName.of("read_scores", "suffix of the file", "".join(path.suffixes), _SUFFIXES)
+
+
+# ---------------------------------------------------------------------------------------------------------- rubrics
+
+
+def _rubrics(table: ScoreTable) -> dict[tuple[CriterionData, ...], int]:
+    """The different lists of criteria, numbered."""
+    found: dict[tuple[CriterionData, ...], int] = {}
+    for group in table:
+        found.setdefault(group.criteria, len(found))
+    return found
+
+
+def _header(rubrics: Iterable[tuple[CriterionData, ...]]) -> dict[str, Any]:
+    return {"rubrank": "scores", "version": _VERSION, "rubrics": [[asdict(c) for c in rubric] for rubric in rubrics]}
+
+
+def _read_header(data: Any, path: Path) -> list[tuple[CriterionData, ...]]:
+    if not isinstance(data, Mapping) or data.get("rubrank") != "scores" or data.get("version") != _VERSION:
+        raise BadTable(
+            str(path),
+            "file",
+            f"a score table of version {_VERSION}",
+            "something else",
+            "Write it with ScoreTable.write.",
+        )
+    return [tuple(_criterion(criterion) for criterion in rubric) for rubric in data["rubrics"]]
+
+
+def _criterion(data: Mapping[str, Any]) -> CriterionData:
+    domain = data["domain"]
+    return CriterionData(
+        **{
+            **data,
+            "domain": Domain(domain["kind"], tuple(domain["values"]), domain["low"], domain["high"]),
+            "depends": tuple((on, kind) for on, kind in data["depends"]),
+        }
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- JSON Lines
+
+
+def _write_jsonl(table: ScoreTable, path: Path, compressed: bool) -> None:
+    rubrics = _rubrics(table)
+    with gzip.open(path, "wt", encoding="utf-8") if compressed else path.open("w", encoding="utf-8") as file:
+        _line(file, _header(rubrics))
+        for group in table:
+            for i in range(len(group.scores)):
+                _line(file, _as_object(group, i, rubrics[group.criteria]))
+
+
+def _line(file: IO[str], data: Any) -> None:
+    # A lone surrogate in a name or reason cannot be written as UTF-8; escaped it can.
+    text = json.dumps(data, ensure_ascii=False)
+    file.write((text if text.isprintable() else json.dumps(data)) + "\n")
+
+
+def _as_object(group: GroupScores, i: int, rubric: int) -> dict[str, Any]:
+    scores = [None if math.isnan(x) else x for x in group.scores[i].tolist()]
+    return {
+        "group": group.id, "rollout": i, "rubric": rubric,
+        "scores": dict(zip(group.names, scores, strict=True)),
+        "reasons": dict(zip(group.names, group.reasons[i], strict=True)),
+    }  # fmt: skip
+
+
+def _read_jsonl(path: Path) -> ScoreTable:
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+        try:
+            lines = (json.loads(line) for line in file if line.strip())
+            rubrics = _read_header(next(lines, None), path)
+            return _collected(_from_objects(lines, rubrics), rubrics)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            if isinstance(error, BadTable):
+                raise
+            raise BadTable(str(path), "file", "a score table", repr(error), "Write it with ScoreTable.write.") from None
+
+
+_Cells = tuple[str, int, list[float], list[str]]
+
+
+def _from_objects(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
+    for row in rows:
+        names = [criterion.name for criterion in rubrics[row["rubric"]]]
+        scores = [math.nan if row["scores"][name] is None else float(row["scores"][name]) for name in names]
+        yield row["group"], row["rubric"], scores, [row["reasons"][name] for name in names]
+
+
+def _collected(rows: Iterable[_Cells], rubrics: list[tuple[CriterionData, ...]]) -> ScoreTable:
+    """Rows of a group stand together, in their order."""
+    groups: dict[str, tuple[int, list[list[float]], list[tuple[str, ...]]]] = {}
+    for id, rubric, scores, reasons in rows:
+        found = groups.setdefault(id, (rubric, [], []))
+        found[1].append(scores)
+        found[2].append(tuple(reasons))
+    return ScoreTable(
+        tuple(
+            GroupScores(id, rubrics[rubric], np.array(scores, dtype=float).reshape(len(scores), -1), tuple(reasons))
+            for id, (rubric, scores, reasons) in groups.items()
+        )
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- Parquet
+
+
+def _write_parquet(table: ScoreTable, path: Path) -> None:
+    rubrics = _rubrics(table)
+    wide = _fits_wide(table)
+    frame = _wide(table, rubrics) if wide else _long(table, rubrics)
+    header = {**_header(rubrics), "layout": "wide" if wide else "long"}
+    frame.write_parquet(path, metadata={"rubrank": json.dumps(header)})
+
+
+def _fits_wide(table: ScoreTable) -> bool:
+    names = [*_KEYS, *table.criteria, *(name + _REASON for name in table.criteria)]
+    return len(table.criteria) <= _WIDEST and len(set(names)) == len(names)
+
+
+def _keys(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -> dict[str, Any]:
+    rubric = [rubrics[group.criteria] for group in table for _ in range(len(group.scores))]
+    return {"group": table.group_ids, "rollout": table.rollout_numbers, "rubric": rubric}
+
+
+def _wide(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -> Any:
+    import polars
+
+    columns: dict[str, Any] = _keys(table, rubrics)
+    for k, name in enumerate(table.criteria):
+        columns[name] = polars.Series(name, table.scores[:, k], nan_to_null=True)
+        columns[name + _REASON] = polars.Series(name + _REASON, list(_reasons(table, name)), dtype=polars.String)
+    return polars.DataFrame(columns, schema_overrides={"group": polars.String, "rollout": polars.Int64})
+
+
+def _reasons(table: ScoreTable, name: str) -> Iterator[str | None]:
+    for group in table:
+        at = group.names.index(name) if name in group.names else None
+        for reasons in group.reasons:
+            yield None if at is None else clean(reasons[at])
+
+
+def clean(text: str) -> str:
+    """Without lone surrogates, which UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _long(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -> Any:
+    import polars
+
+    rows = [
+        (group.id, i, rubrics[group.criteria], name, None if math.isnan(x) else x, clean(reason))
+        for group in table
+        for i, scores in enumerate(group.scores.tolist())
+        for name, x, reason in zip(group.names, scores, group.reasons[i], strict=True)
+    ]
+    schema = {"group": polars.String, "rollout": polars.Int64, "rubric": polars.Int64, "criterion": polars.String}
+    return polars.DataFrame(rows, schema={**schema, "score": polars.Float64, "reason": polars.String}, orient="row")
+
+
+def _read_parquet(path: Path) -> ScoreTable:
+    import polars
+
+    try:
+        header = json.loads(polars.read_parquet_metadata(path).get("rubrank", "null"))
+        rubrics = _read_header(header, path)
+        frame = polars.read_parquet(path)
+        reshape = _from_wide if header["layout"] == "wide" else _from_long
+        return _collected(reshape(frame.iter_rows(named=True), rubrics), rubrics)
+    except (polars.exceptions.PolarsError, ValueError, KeyError, TypeError, IndexError) as error:
+        if isinstance(error, BadTable):
+            raise
+        raise BadTable(str(path), "file", "a score table", repr(error), "Write it with ScoreTable.write.") from None
+
+
+def _from_wide(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
+    for row in rows:
+        names = [criterion.name for criterion in rubrics[row["rubric"]]]
+        scores = [math.nan if row[name] is None else row[name] for name in names]
+        yield row["group"], row["rubric"], scores, [row[name + _REASON] for name in names]
+
+
+def _from_long(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
+    """One row a score → one a rollout; the rows of a rollout stand together, in the order of its criteria."""
+    scores: list[float] = []
+    reasons: list[str] = []
+    for row in rows:
+        scores.append(math.nan if row["score"] is None else row["score"])
+        reasons.append(row["reason"])
+        if len(scores) == len(rubrics[row["rubric"]]):
+            yield row["group"], row["rubric"], scores, reasons
+            scores, reasons = [], []

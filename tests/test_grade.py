@@ -1,0 +1,444 @@
+"""Grading: every verdict once, whatever dies on the way."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rubrank.verifiers.gates
+import rubrank.verifiers.gates_text
+import rubrank.verifiers.paper_length  # noqa: F401 - all register verifiers
+from rubrank.cache import VerdictCache, check_digest, key, seen_digest
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.grading import grade
+from rubrank.rollout import Group, Rollout
+from rubrank.rubric import load_rubric, parse_rubric
+from rubrank.text import Text
+from rubrank.verification import TERNARY, UNIT, VERIFIERS, Answer, Compat, Verdict, find_verifier, missing, verifier
+
+CALLS: list[str] = []
+SEEN: list[Text] = []
+TWO = threading.Barrier(2)
+
+
+@verifier("grade-test has a")
+def has_a(text: Text, *, letter: str = "a", compat: Compat = "fixed") -> Answer:
+    CALLS.append(text.raw)
+    SEEN.append(text)
+    return letter in text.raw, f"{letter} looked for, {compat}"
+
+
+@verifier("grade-test share", domain=UNIT)
+def share(text: Text) -> Answer:
+    SEEN.append(text)
+    return min(1.0, len(text.words) / 10), "words"
+
+
+@verifier("grade-test turns")
+def turns(rollout: Rollout) -> Answer:
+    CALLS.append(rollout.question)
+    return bool(rollout.turns), "turns"
+
+
+@verifier("grade-test breaks")
+def breaks(text: Text) -> Answer:
+    raise RuntimeError("no good")
+
+
+@verifier("grade-test cannot say")
+def cannot_say(text: Text) -> Answer:
+    CALLS.append("cannot say")
+    return missing("nothing to go by")
+
+
+@verifier("grade-test slow", cost="process")
+def slow(text: Text) -> Answer:
+    TWO.wait(timeout=20)  # broken, and so missing, unless two wait at the same time
+    return text.raw == "a", "two at a time"
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    CALLS.clear()
+    SEEN.clear()
+
+
+def groups(*texts):
+    return [
+        Group(id=f"g{i}", rollouts=tuple(Rollout(prompt="p", response=text) for text in some))
+        for i, some in enumerate(texts)
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------- results
+
+
+def test_all_criteria_of_all_rollouts():
+    rubric = parse_rubric(["grade-test has a", {"name": "Short", "verifier": "WordCount", "params": {"high": 2}}], "r")
+    table = grade(groups(["a b c", "b"], ["a"]), rubric)
+    np.testing.assert_array_equal(table["g0"].scores, [[1, 0], [0, 1]])
+    np.testing.assert_array_equal(table["g1"].scores, [[1, 1]])
+    assert table["g0"].reason(0, "Short") == "3 words found, at most 2 asked"
+
+
+def test_a_text_is_made_once_for_all_criteria():
+    grade(groups(["a b", "c"]), ["grade-test has a", "grade-test share"], workers=0)
+    assert len(SEEN) == 4
+    assert len({id(text) for text in SEEN}) == 2
+
+
+def test_judged_failed_and_undecided_are_missing_with_a_reason():
+    rubric = ["Is it kind?", "grade-test breaks", "grade-test cannot say", "grade-test has a"]
+    table = grade(groups(["a"]), rubric)
+    assert [math.isnan(x) for x in table["g0"].scores[0]] == [True, True, True, False]
+    assert table["g0"].reasons[0][:3] == (
+        "needs a judge", "grade-test breaks failed: RuntimeError: no good", "nothing to go by",
+    )  # fmt: skip
+
+
+def test_a_value_that_the_criterion_does_not_allow_is_missing():
+    rubric = [{"name": "A", "verifier": "grade-test share", "domain": "ternary"}]
+    table = grade(groups(["one two three four five", "one"]), rubric)
+    assert table["g0"].criteria[0].domain == TERNARY
+    assert table["g0"].scores[0, 0] == 0.5
+    assert math.isnan(table["g0"].scores[1, 0])
+    assert "does not allow" in table["g0"].reason(1, "A")
+
+
+def test_compat_and_mode_reach_the_verifiers():
+    table = grade(groups(["x"]), ["grade-test has a"], compat="upstream")
+    assert table["g0"].reason(0, "grade-test has a") == "a looked for, upstream"
+    rubric = [{"name": "Short", "verifier": "WordCount", "params": {"high": 1}}]
+    text = groups(["two words\nhere"])
+    assert grade(text, rubric)["g0"].scores[0, 0] == 0
+    assert grade(text, rubric, mode="loose")["g0"].scores[0, 0] == 1
+
+
+def test_every_query_may_bring_its_own_rubric():
+    one, two = groups(["a"], ["b"])
+    one = one.model_copy(update={"rubric": ["grade-test has a"]})
+    two = two.model_copy(
+        update={"rubric": {"criteria": [{"name": "grade-test has a", "params": {"letter": "b"}}, "WordCount"]}}
+    )
+    table = grade([one, two])
+    assert table["g0"].names == ("grade-test has a",)
+    assert table["g1"].names == ("grade-test has a", "WordCount")
+    assert table["g1"].score(0, "grade-test has a") == 1
+    both = grade([one, two], ["EmptyAnswer", "grade-test has a"])
+    assert both["g0"].names == ("EmptyAnswer", "grade-test has a")
+    assert both["g1"].names == ("EmptyAnswer", "grade-test has a", "WordCount")
+    assert both["g1"].score(0, "grade-test has a") == 1  # the query's own replaces the common one
+
+
+def test_rubrics_and_rollouts_from_files(tmp_path):
+    (tmp_path / "r.jsonl").write_text('{"id": 1, "prompt": "p", "said": "x"}\n{"id": 2, "prompt": "q", "said": ""}\n')
+    (tmp_path / "r.yaml").write_text("extends: gates\ncriteria: [WordCount]\n")
+    table = grade(tmp_path / "r.jsonl", tmp_path / "r.yaml", columns={"response": "said"})
+    assert table["2"].score(0, "EmptyAnswer") == 0
+    assert table["1"].score(0, "EmptyAnswer") == 1
+    assert table["1"].criteria[0].layer == "global_quality"
+
+
+def test_it_feeds_fusion():
+    table = grade(groups(["a b", "", "c"]), ["EmptyAnswer", "grade-test has a"])
+    assert table.fuse().reward.tolist() == [1.0, 0.0, 0.0]
+
+
+def test_options_that_are_wrong():
+    for wrong in ({"compat": "old"}, {"mode": "lax"}):
+        with pytest.raises(UnknownName):
+            grade(groups(["a"]), ["WordCount"], **wrong)
+    with pytest.raises(InvalidInput, match="0 or more"):
+        grade(groups(["a"]), ["WordCount"], workers=-1)
+    with pytest.raises(InvalidInput, match="none for group 'g0'"):
+        grade(groups(["a"]))
+    bad = groups(["a"])[0].model_copy(update={"rubric": ["WordCount", {"name": "B", "verifier": "Nothing"}]})
+    with pytest.raises(InvalidInput, match="group 'g0'"):
+        grade([bad])
+
+
+def test_progress_is_told(capsys):
+    told = []
+    grade(
+        groups(["a", "b"], ["c"]),
+        ["grade-test has a", "Kind?"],
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert told[-1] == (3, 3)
+    assert sorted(told) == told
+    grade(groups(["a"]), ["grade-test has a"], progress=True)
+    assert capsys.readouterr().out == ""
+
+
+def test_slow_ones_run_side_by_side():
+    table = grade(groups(["a", "b"] * 4), ["grade-test slow", "grade-test has a"], workers=2)
+    assert table["g0"].scores[:, 0].tolist() == [1, 0] * 4
+
+
+# --------------------------------------------------------------------------------------------------------------- cache
+
+
+def test_nothing_is_decided_twice(tmp_path):
+    rubric = ["grade-test has a", "grade-test turns"]
+    first = grade(groups(["a", "b"]), rubric, cache=tmp_path / "c.sqlite", workers=0)
+    assert len(CALLS) == 4
+    again = grade(groups(["b", "a", "new"]), rubric, cache=tmp_path / "c.sqlite", workers=0)
+    assert CALLS[4:] == ["new", "p"]
+    assert again["g0"].scores[:2].tolist() == first["g0"].scores[::-1].tolist()
+    assert again["g0"].reasons[0] == first["g0"].reasons[1]
+
+
+def test_a_changed_version_parameter_or_reading_is_decided_again(tmp_path, monkeypatch):
+    def calls(rubric, **options):
+        CALLS.clear()
+        grade(groups(["a"]), rubric, cache=tmp_path / "c.sqlite", workers=0, **options)
+        return len(CALLS)
+
+    assert calls(["grade-test has a"]) == 1
+    assert calls([{"name": "other name", "verifier": "grade-test has a", "params": {"letter": "a"}}]) == 0
+    assert calls([{"name": "grade-test has a", "params": {"letter": "b"}}]) == 1
+    assert calls(["grade-test has a"], compat="upstream") == 1
+    assert calls(["grade-test has a"], mode="loose") == 1
+    assert calls(["grade-test turns"]) == 1
+    assert calls(["grade-test turns"], compat="upstream", mode="loose") == 0  # it has only one reading
+    from dataclasses import replace
+
+    newer = replace(find_verifier("grade-test has a"), version=2)
+    monkeypatch.setitem(VERIFIERS, "grade-test has a", newer)
+    assert calls(["grade-test has a"]) == 1
+
+
+def test_keys_depend_on_all_that_is_seen():
+    check = check_digest(
+        find_verifier("grade-test has a"), find_verifier("grade-test has a").check_parameters({}), "fixed", "strict"
+    )
+    a, b = Rollout(prompt="p", response="x"), Rollout(prompt="q", response="x")
+    assert key(check, seen_digest(a, Text)) == key(check, seen_digest(b, Text))
+    assert seen_digest(a, Rollout) != seen_digest(b, Rollout)
+    assert seen_digest(Rollout(response="\ud800"), Rollout) != seen_digest(Rollout(response="\ud801"), Rollout)
+    assert seen_digest(Rollout(response="\ud800"), Text) != seen_digest(Rollout(response="?"), Text)
+
+
+def test_what_is_missing_is_not_kept(tmp_path):
+    for _ in range(2):
+        grade(groups(["a"]), ["grade-test cannot say"], cache=tmp_path / "c.sqlite", workers=0)
+    assert CALLS == ["cannot say"] * 2
+
+
+def test_a_file_that_is_no_cache(tmp_path):
+    (tmp_path / "c.sqlite").write_text("something else, and long enough to be looked at " * 40)
+    with pytest.raises(InvalidInput, match="cache"):
+        grade(groups(["a"]), ["grade-test has a"], cache=tmp_path / "c.sqlite")
+    with pytest.raises(InvalidInput, match="cache"):
+        grade(groups(["a"]), ["grade-test has a"], cache=tmp_path)
+
+
+def test_several_processes_share_a_cache(tmp_path):
+    code = """
+        import sys
+        from rubrank.cache import VerdictCache
+        from rubrank.verification import Verdict
+        with VerdictCache(sys.argv[1]) as cache:
+            for i in range(60):
+                cache.put({bytes([int(sys.argv[2]), i, j]): Verdict(1.0, "r") for j in range(20)})
+    """
+    running = [
+        subprocess.Popen([sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "c"), str(n)], env=environment())
+        for n in range(3)
+    ]
+    assert [process.wait() for process in running] == [0, 0, 0]
+    with VerdictCache(tmp_path / "c") as cache:
+        assert len(cache) == 3 * 60 * 20
+        assert cache.get([b"\x01\x02\x03", b"no"]) == {b"\x01\x02\x03": Verdict(1.0, "r")}
+
+
+# ------------------------------------------------------------------------------------------------------------- workers
+
+MODULE = """
+    import os, sys, time
+    from pathlib import Path
+    from rubrank.text import Text
+    from rubrank.verification import verifier
+
+    LOG = os.environ.get("GRADE_TEST_LOG")
+
+    @verifier("grade-test elsewhere")
+    def elsewhere(text: Text, *, letter: str = "a"):
+        print("printing does no harm")
+        return letter in text.raw, f"process {os.getpid()}"
+
+    @verifier("grade-test dies")
+    def dies(text: Text):
+        if LOG:
+            with open(LOG, "a") as log:
+                log.write(text.raw + "\\n")
+        if text.raw.startswith("die"):
+            os._exit(3)
+        if text.raw == "once" and not Path(LOG + ".once").exists():
+            Path(LOG + ".once").touch()
+            os.kill(os.getpid(), 9)
+        return True, "alive"
+
+    @verifier("grade-test logged")
+    def logged(text: Text):
+        time.sleep(0.02)
+        with open(LOG, "a") as log:
+            log.write(text.raw + "\\n")
+        return True, "logged"
+"""
+
+
+def environment(**more):
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **more}
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module of a user, with verifiers that other processes can import."""
+    (tmp_path / "grade_test_module.py").write_text(textwrap.dedent(MODULE))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("GRADE_TEST_LOG", str(tmp_path / "log"))
+    import grade_test_module
+
+    yield tmp_path
+    for name in [name for name, v in VERIFIERS.items() if v.function.__module__ == "grade_test_module"]:
+        del VERIFIERS[name]
+    del sys.modules["grade_test_module"], grade_test_module
+
+
+def test_workers_give_the_same_verdicts(module):
+    some = groups(["a", "b", "一二三"] * 10, ["c a \ud800"])
+    rubric = ["grade-test elsewhere", {"name": "Short", "verifier": "WordCount", "params": {"high": 2}}]
+    here, there = grade(some, rubric, workers=0), grade(some, rubric, workers=2)
+    np.testing.assert_array_equal(here.scores, there.scores)
+    assert here["g0"].reason(0, "Short") == there["g0"].reason(0, "Short")
+    pids = {there["g0"].reason(i, "grade-test elsewhere") for i in range(30)}
+    assert f"process {os.getpid()}" not in pids
+
+
+def test_workers_are_kept_for_the_next_call(module, monkeypatch):
+    def pids():
+        table = grade(groups(["a", "b"]), ["grade-test elsewhere"], workers=1)
+        return {table["g0"].reason(i, "grade-test elsewhere") for i in range(2)}
+
+    first = pids()
+    assert len(first) == 1
+    assert pids() == first
+    monkeypatch.setenv("GRADE_TEST_OTHER", "1")  # what a verifier may read has changed
+    assert pids() != first
+
+
+def test_a_kept_worker_that_died_is_replaced(module):
+    def run():
+        return grade(groups(["a"]), ["grade-test elsewhere"], workers=1)["g0"].reason(0, "grade-test elsewhere")
+
+    first = run()
+    os.kill(int(first.split()[1]), signal.SIGKILL)
+    assert run().startswith("process ")
+
+
+def test_what_cannot_be_sent_is_said(module):
+    rollout = Rollout(response="a", metadata={"function": lambda: 1})
+    with pytest.raises(InvalidInput, match="workers=0"):
+        grade([rollout], ["grade-test elsewhere"], workers=1)
+    assert grade([rollout], ["grade-test elsewhere"], workers=0)["0"].scores[0, 0] == 1
+
+
+def test_verifiers_that_only_this_process_has_are_graded_here(module):
+    @verifier("grade-test local")
+    def local(text: Text) -> Answer:
+        return True, f"process {os.getpid()}"
+
+    try:
+        table = grade(groups(["a"]), ["grade-test local", "grade-test elsewhere"], workers=1)
+    finally:
+        del VERIFIERS["grade-test local"]
+    assert table["g0"].reason(0, "grade-test local") == f"process {os.getpid()}"
+    assert table["g0"].reason(0, "grade-test elsewhere") != f"process {os.getpid()}"
+
+
+def test_a_module_that_other_processes_cannot_import(module):
+    (module / "grade_test_module.py").write_text("import nothing_like_it")
+    with pytest.raises(InvalidInput, match=r"nothing_like_it.*workers=0"):
+        grade(groups(["a"]), ["grade-test elsewhere"], workers=1)
+
+
+def test_what_kills_a_worker_twice_is_missing_and_the_rest_goes_on(module):
+    some = groups(["x", "die 1", "y", "die 2", "z"])
+    table = grade(some, ["grade-test elsewhere", "grade-test dies", "WordCount"], workers=1)
+    assert np.isnan(table["g0"].scores[:, 1]).tolist() == [False, True, False, True, False]
+    assert table["g0"].reason(1, "grade-test dies") == (
+        "grade-test dies failed: it ended its worker process twice (exit code 3)"
+    )
+    assert not np.isnan(table["g0"].scores[:, 0]).any()
+    assert (module / "log").read_text().split("\n").count("die 1") == 2
+
+
+def test_a_worker_that_dies_once_is_forgiven(module):
+    table = grade(groups(["x", "once", "y"]), ["grade-test dies"], workers=1)
+    assert table["g0"].scores[:, 0].tolist() == [1, 1, 1]
+
+
+def test_a_script_needs_no_guard(module):
+    script = module / "script.py"
+    script.write_text(
+        "import grade_test_module\nfrom rubrank.grading import grade\nfrom rubrank.rollout import Rollout\n"
+        "table = grade([Rollout(response='a')] * 3, ['grade-test elsewhere'], workers=2)\n"
+        "print(table['0'].scores[:, 0].tolist())\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment(), check=False)
+    assert done.stdout.splitlines()[-1] == "[1.0, 1.0, 1.0]", done.stderr
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_killed_run_goes_on_where_it_was(module, workers):
+    script = module / "script.py"
+    script.write_text(
+        "import sys, grade_test_module\nfrom rubrank.grading import grade\nfrom rubrank.rollout import Rollout\n"
+        "rollouts = [Rollout(prompt='p', response=f'text {i}') for i in range(200)]\n"
+        f"table = grade(rollouts, ['grade-test logged'], workers={workers}, cache=sys.argv[1])\n"
+        "print(table['0'].scores.sum())\n"
+    )
+    command = [sys.executable, str(script), str(module / "cache")]
+    running = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE)
+    _wait_for(module / "cache", 40)
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    time.sleep(0.3)  # workers see the end of their pipe
+    known = _known(module / "cache")
+    before = len((module / "log").read_text().splitlines())
+    assert 40 <= known <= before < 200
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    assert float(done.stdout) == 200
+    lines = (module / "log").read_text().splitlines()
+    assert len(lines) - before == 200 - known  # exactly what was not known
+    assert set(lines) == {f"text {i}" for i in range(200)}
+
+
+def _known(path: Path) -> int:
+    with VerdictCache(path) as cache:
+        return len(cache)
+
+
+def _wait_for(path: Path, verdicts: int) -> None:
+    for _ in range(600):
+        if path.exists() and _known(path) >= verdicts:
+            return
+        time.sleep(0.05)
+    raise AssertionError("nothing was written")
+
+
+def test_the_preset_of_gates_grades():
+    table = grade(groups(["A whole answer.", ""]), "gates")
+    assert table["g0"].names == load_rubric("gates").names
+    assert table["g0"].score(1, "EmptyAnswer") == 0
