@@ -16,28 +16,40 @@ import rubrank
 ROOT = Path(__file__).parents[1]
 NAMES = [
     "BadTable",
+    "Criterion",
     "FusedBatch",
     "FusedGroup",
     "Gate",
     "Gated",
+    "Group",
     "InvalidInput",
     "Lengths",
     "MARKERS",
     "RLVR2",
+    "Rollout",
     "RubrankError",
+    "Rubric",
+    "ScoreTable",
     "SolverError",
     "UnknownName",
+    "Verdict",
     "__version__",
     "attenuate",
+    "find_verifier",
     "fuse",
+    "grade",
     "lengths",
+    "load_rubric",
     "markdown_counts",
     "markdown_density",
+    "missing",
     "outcomes",
+    "read_scores",
     "register_model",
     "utilities",
+    "verifier",
 ]
-HEAVY = ["numba", "torch", "polars", "rich", "typer", "pyromark"]
+HEAVY = ["numba", "torch", "polars", "rich", "typer", "pyromark", "pydantic"]
 
 
 def in_a_new_process(code: str) -> str:

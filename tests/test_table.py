@@ -20,7 +20,7 @@ from rubrank import RLVR2, BadTable, Gate, InvalidInput, UnknownName, attenuate,
 from rubrank.table import Columns, explain_file, fuse_file
 from rubrank.tables import plan, readers, survey
 
-LONGFORM = Path("/work/shared/data/longform_writing/scores.jsonl.gz")
+LONGFORM = Path(__file__).parents[2] / "shared" / "data" / "longform_writing" / "scores.jsonl.gz"
 NAMES = ["Facts", "Style", "Clean"]
 FORMATS = ["jsonl", "jsonl.gz", "csv", "csv.gz", "parquet"]
 

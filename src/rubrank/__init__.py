@@ -10,8 +10,9 @@
     >>> rubrank.fuse(scores).round(2)
     array([0.29, 1.  , 0.  ])
 
-`fuse` gives rewards, `utilities` what is behind them, `RLVR2` everything at once with explanations. Only NumPy is
-imported here; numba is loaded by the first fit, polars and rich by the command line.
+`grade` turns rollouts and a rubric into scores, `fuse` turns scores into rewards; `utilities` are what is behind them,
+and `RLVR2` gives everything at once with explanations. Nothing heavy is imported here: a name is loaded when it is
+first used, numba by the first fit, polars and rich by files and the command line.
 """
 
 from __future__ import annotations
@@ -39,11 +40,35 @@ if TYPE_CHECKING:
     from rubrank.fusion import utilities as utilities
     from rubrank.gate import Gate as Gate
     from rubrank.gate import Gated as Gated
+    from rubrank.grading import grade as grade
+    from rubrank.rollout import Group as Group
+    from rubrank.rollout import Rollout as Rollout
+    from rubrank.rubric import Criterion as Criterion
+    from rubrank.rubric import Rubric as Rubric
+    from rubrank.rubric import load_rubric as load_rubric
+    from rubrank.scores import ScoreTable as ScoreTable
+    from rubrank.scores import read_scores as read_scores
     from rubrank.utility import register_model as register_model
+    from rubrank.verification import Verdict as Verdict
+    from rubrank.verification import find_verifier as find_verifier
+    from rubrank.verification import missing as missing
+    from rubrank.verification import verifier as verifier
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Rubric": "rubric",
+    "Criterion": "rubric",
+    "load_rubric": "rubric",
+    "Rollout": "rollout",
+    "Group": "rollout",
+    "verifier": "verification",
+    "Verdict": "verification",
+    "missing": "verification",
+    "find_verifier": "verification",
+    "grade": "grading",
+    "ScoreTable": "scores",
+    "read_scores": "scores",
     "fuse": "fusion",
     "utilities": "fusion",
     "RLVR2": "aggregators.rlvr2",

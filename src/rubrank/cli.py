@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 import rubrank
+from rubrank import cli_criteria
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
 
 if TYPE_CHECKING:
@@ -32,12 +33,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="rubrank",
-    help="Rubrics into rewards, by ranking: a table of scores in, one reward for every rollout out.",
+    help="Rubrics into rewards, by ranking: check a rubric, grade rollouts with it, fuse the scores into rewards.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+cli_criteria.register(app)
 
 _FIND, _RULE, _LENGTH, _GATE = "Where things are in the table", "The rule", "Attributes", "The gate"
 

@@ -1,12 +1,12 @@
-"""The main job on a bundled table: 3 queries × 8 rollouts, 4 criteria of different scales, a gate and two attributes.
+"""The main job on bundled rollouts: grade with rule criteria, rank, adjust, gate, explain.
 
-Everything it shows comes from the public API; `rubrank demo` calls it.
+Everything it shows comes from the public API; `rubrank demo` calls it. No server, no key, nothing to download.
 """
 
 from __future__ import annotations
 
 import json
-from importlib.resources import files
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,85 +15,84 @@ from rich.table import Table
 from rich.text import Text
 
 from rubrank.adjustment import attenuate
-from rubrank.aggregators.rlvr2 import RLVR2
+from rubrank.attributes.length import lengths
+from rubrank.attributes.markdown import MARKERS, markdown_density
+from rubrank.demo_groups import load_demo_groups
 from rubrank.fused import FusedBatch, FusedGroup
-from rubrank.gate import Gate
+from rubrank.grading import grade
+from rubrank.rollout import Group
+from rubrank.scores import ScoreTable
 
-CRITERIA = ("Facts", "Keyword", "Clarity", "Coverage", "NotEmpty", "NoRepeats")
-ATTRIBUTES = ("tokens", "headings")
+ATTRIBUTES = ("reasoning words", "headings", "bold")
 
 
 def demo(output: Path, console: Console | None = None) -> FusedBatch:
-    """Fuse the bundled table, show it, and write the rewards to `output` as JSON lines."""
+    """Grade and fuse the bundled rollouts, show some, and write the rewards to `output` as JSON lines."""
     console = console or Console()
-    rows = load_rows()
-    result = fuse_rows(rows)
+    groups = load_demo_groups()
+    table = grade(groups, workers=0)
+    result = fuse_table(table, groups)
     console.rule("[bold]rubrank[/]: rubrics into rewards, by ranking")
-    console.print(_introduction(result))
-    for group in result:
-        console.print(_rewards(group), "")
-    console.print(_utilities(result["explain-tides"]), "")
+    console.print(_introduction(groups, table))
+    console.print(_rewards(next(iter(result))), "")
+    console.print(_overview(result), "")
     console.print(Text("Why that reward?", style="bold"))
-    for label, rollout in (("explain-tides", 1), ("fix-the-query", 5)):
+    for label, rollout in _worth_explaining(result):
         console.print(Text(result[label].explain(rollout)), soft_wrap=True)
-    write_rewards(rows, result, output)
-    console.print(f"\nRewards of all {len(rows)} rollouts: [bold]{output}[/]", highlight=False, soft_wrap=True)
+        for line in _verdicts(table, str(label), rollout):
+            console.print(Text(line), soft_wrap=True)
+    write_rewards(groups, result, output)
+    console.print(f"\nRewards of all {result.reward.size} rollouts: [bold]{output}[/]", highlight=False, soft_wrap=True)
     return result
 
 
-def load_rows() -> list[dict[str, object]]:
-    """The bundled table, one dict a rollout."""
-    text = (files("rubrank") / "data" / "demo.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
+def fuse_table(table: ScoreTable, groups: Sequence[Group]) -> FusedBatch:
+    """Rank and gate by the rubrics; weaken what more reasoning explains, take out headings and bold print."""
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    reasoning = lengths([r.answer for r in rollouts], reasoning=[r.thoughts for r in rollouts]).reasoning
+    density = markdown_density([r.answer for r in rollouts])
+    columns = [MARKERS.index("heading"), MARKERS.index("bold")]
+    attributes = np.column_stack([reasoning, density[:, columns]])
+    adjust = [attenuate(0.75, draw="fixed"), "remove", "remove"]
+    return table.fuse(attributes=attributes, attribute_names=ATTRIBUTES, adjust=adjust)
 
 
-def fuse_rows(rows: list[dict[str, object]]) -> FusedBatch:
-    """Fuse them as a training step would."""
-    rule = RLVR2(
-        criteria=CRITERIA,
-        weights={"Facts": 2.0},
-        margins={"Coverage": 0.05},
-        attribute_names=ATTRIBUTES,
-        adjust=[attenuate(0.5, draw="fixed"), "remove"],
-        gate=Gate(global_quality=["NotEmpty"], low_quality=["NoRepeats"]),
-    )
-    scores = np.array([[row[name] for name in CRITERIA] for row in rows], dtype=float)
-    attributes = np.array([[row[name] for name in ATTRIBUTES] for row in rows], dtype=float)
-    return rule(scores, groups=[str(row["group"]) for row in rows], attributes=attributes)
-
-
-def write_rewards(rows: list[dict[str, object]], result: FusedBatch, output: Path) -> None:
-    """The rows with their rewards, as JSON lines."""
+def write_rewards(groups: Sequence[Group], result: FusedBatch, output: Path) -> None:
+    """One line a rollout: its group, its number, its reward."""
     output.parent.mkdir(parents=True, exist_ok=True)
+    places = [(group.id, i) for group in groups for i in range(len(group.rollouts))]
     lines = (
-        json.dumps({**row, "reward": float(r)}, ensure_ascii=False) for row, r in zip(rows, result.reward, strict=True)
+        json.dumps({"group": label, "rollout": i, "reward": float(reward)}, ensure_ascii=False)
+        for (label, i), reward in zip(places, result.reward, strict=True)
     )
     output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _introduction(result: FusedBatch) -> str:
+def _introduction(groups: Sequence[Group], table: ScoreTable) -> str:
+    rollouts = sum(len(group.rollouts) for group in groups)
     return (
-        f"{len(result)} queries × 8 rollouts. Ranked by {', '.join(result.criteria)} (yes/no, three grades, 0–10, 0–1: "
-        "no scale is ever compared with another). Half of what more tokens explain is taken out, all that "
-        "headings explain. NotEmpty is a hard gate, NoRepeats a soft one.\n"
+        f"{len(groups)} queries in English and Chinese, {rollouts} responses, {len(table.criteria)} criteria in all, "
+        "each decided by a program: no scale is ever compared with another. Three quarters of what more reasoning "
+        "explains is taken out, and all that headings and bold print explain. Gates stop what is empty, cut off, "
+        "garbled or looping.\n"
     )
 
 
+def _asked(group: FusedGroup) -> list[int]:
+    """The criteria of the query's own rubric: those that somebody was scored on."""
+    return [k for k, missing in enumerate(group.missing) if missing < len(group.reward)]
+
+
 def _rewards(group: FusedGroup) -> Table:
-    """Rollouts from best to worst."""
+    """Rollouts from best to worst, with their scores."""
+    asked = _asked(group)
     table = Table(title=str(group.label), title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for heading in ("#", *group.criteria, *group.attribute_names, "R̃", "gate", "reward"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("#", *(group.criteria[k] for k in asked), "R̃", "gate", "reward"):
+        table.add_column(heading, justify="right", overflow="fold")
     for i in np.argsort(-group.reward, kind="stable"):
-        scores = ["–" if np.isnan(x) else f"{x:g}" for x in group.scores[i]]
-        attributes = [] if group.attributes is None else [f"{x:g}" for x in group.attributes[i]]
+        scores = ["–" if np.isnan(group.scores[i, k]) else f"{group.scores[i, k]:.3g}" for k in asked]
         table.add_row(
-            str(i),
-            *scores,
-            *attributes,
-            f"{group.ranking[i]:.2f}",
-            _gate(group, int(i)),
-            f"[bold]{group.reward[i]:.2f}[/]",
+            str(i), *scores, f"{group.ranking[i]:.2f}", _gate(group, int(i)), f"[bold]{group.reward[i]:.2f}[/]"
         )
     return table
 
@@ -104,14 +103,33 @@ def _gate(group: FusedGroup, i: int) -> str:
     return f"× {group.gated.factor[i]:.2f}" if group.gated.passed[i] else "[red]stop[/]"
 
 
-def _utilities(group: FusedGroup) -> Table:
-    title = f"{group.label}: utilities"
+def _overview(result: FusedBatch) -> Table:
+    """All groups, a line each."""
+    title = "all groups: rewards by rollout (%), and the criterion that decided most"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for heading in ("rollout", *group.criteria, "fused"):
-        table.add_column(heading, justify="right")
-    for i, row in enumerate(group.values):
-        table.add_row(str(i), *(f"{u:+.2f}" for u in row), f"{group.fused[i]:+.2f}")
-    table.add_section()
-    table.add_row("weight", *(f"{w:g}" for w in group.weights), "")
-    table.add_row("effective", *(f"{w:.0%}" for w in group.effective_weights), "")
+    for heading in ("group", "rewards", "decided most by"):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "rewards")
+    for group in result:
+        k = int(np.argmax(group.effective_weights))
+        rewards = " ".join(f"{100 * reward:3.0f}" for reward in group.reward)
+        table.add_row(str(group.label), rewards, f"{group.criteria[k]} ({group.effective_weights[k]:.0%})")
     return table
+
+
+def _worth_explaining(result: FusedBatch) -> list[tuple[object, int]]:
+    """The best rollout of the first group, and the best-ranked one that a gate stopped."""
+    first = next(iter(result))
+    chosen: list[tuple[object, int]] = [(first.label, int(np.argmax(first.reward)))]
+    stopped = [
+        (float(group.ranking[i]), str(group.label), int(i))
+        for group in result
+        if group.gated is not None
+        for i in np.flatnonzero(~group.gated.passed)
+    ]
+    return [*chosen, *((label, i) for _, label, i in sorted(stopped)[-1:])]
+
+
+def _verdicts(table: ScoreTable, label: str, rollout: int) -> list[str]:
+    """What the verifiers said about it."""
+    group = table[label]
+    return [f"  · {name}: {group.reason(rollout, name)}" for name in group.names]

@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Self
 
+_MOST_NAMES = 40  # a longer list helps nobody
+
 
 class RubrankError(Exception):
     """Any error that rubrank raises on purpose."""
@@ -41,6 +43,9 @@ class UnknownName(InvalidInput, LookupError):  # noqa: N818
         names = sorted(known)
         near = get_close_matches(str(name), names, n=1)
         remedy = f"Did you mean {near[0]!r}?" if near else "Choose one of these."
+        if len(names) > _MOST_NAMES:
+            remedy = remedy if near else "See `rubrank criteria`, or the table at hand."
+            return cls(owner, parameter, f"one of {len(names)} known names", repr(name), remedy)
         return cls(owner, parameter, f"one of {', '.join(map(repr, names))}", repr(name), remedy)
 
 

@@ -42,6 +42,8 @@ def _criteria(group: FusedGroup, i: int) -> Iterator[str]:
     parts = group.weights * group.values
     order = np.argsort(-np.abs(parts[i]), kind="stable")  # what mattered most comes first
     for k in order:
+        if group.missing[k] == len(group.reward):
+            continue  # nobody was scored: another query's criterion
         name = group.criteria[k]
         weight = f" (weight {group.weights[k]:g})" if group.weights[k] != 1.0 else ""
         if np.isnan(group.scores[i, k]):

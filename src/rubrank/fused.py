@@ -87,8 +87,11 @@ class FusedGroup:
     def flags(self) -> tuple[str, ...]:
         """What a reader should know, in words."""
         found = ["no signal"] if self.no_signal else []
-        found += [f"missing: {name} ({n})" for name, n in zip(self.criteria, self.missing, strict=True) if n]
-        found += [f"constant: {name}" for name, tied in zip(self.criteria, self.constant, strict=True) if tied]
+        for name, n, tied in zip(self.criteria, self.missing, self.constant, strict=True):
+            if n == len(self.reward):
+                continue  # nobody was scored: another query's criterion
+            found += [f"missing: {name} ({n})"] if n else []
+            found += [f"constant: {name}"] if tied else []
         return tuple(found)
 
     def explain(self, rollout: int) -> str:

@@ -12,7 +12,7 @@ from rubrank.errors import BadTable
 GROUP_NAMES = ("group", "group_id", "uid", "prompt_id", "query_id")
 """Columns that say which group a rollout belongs to, the first one present is taken."""
 _NUMBERED = """id index idx row rollout rollout_id rollout_index sample sample_id response_id request_id turn seed rank
-    step global_step epoch iteration batch batch_id time timestamp"""
+    rubric rubric_id step global_step epoch iteration batch batch_id time timestamp"""
 _EARLIER = "reward rewards return advantage ranking no_signal logprob logprobs"
 _LENGTHS = """token tokens n_tokens num_tokens token_count total_tokens prompt_tokens completion_tokens reasoning_tokens
     length response_length answer_length reasoning_length chars n_chars words n_words"""

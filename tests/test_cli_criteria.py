@@ -1,0 +1,169 @@
+"""The verbs check, criteria, grade and conformance, as a user types them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import rubrank.verifiers.gates
+import rubrank.verifiers.gates_text
+import rubrank.verifiers.if_rlvr
+import rubrank.verifiers.ifeval_whole
+import rubrank.verifiers.paper_length  # noqa: F401 - all register verifiers
+from rubrank.cli_criteria import register
+from rubrank.criteria import KNOWN
+from rubrank.grading import grade
+from rubrank.scores import read_scores
+from rubrank.verification import VERIFIERS
+
+APP = typer.Typer()
+register(APP)
+ROWS = [
+    {"id": "q1", "prompt": "Tell me.", "responses": ["One two three.", "One.", ""]},
+    {"id": "q2", "prompt": "Tell me more.", "responses": ["One two three four.", "One, two."]},
+]
+
+
+def run(*arguments):
+    return CliRunner().invoke(APP, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "rollouts.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
+    (tmp_path / "rubric.yaml").write_text(
+        "extends: gates\ncriteria:\n  - {name: WordCount, params: {low: 3}}\n  - {question: 'Kind?', name: Kind}\n"
+    )
+    return tmp_path
+
+
+# ------------------------------------------------------------------------------------------------------------- grade
+
+
+@pytest.mark.parametrize("name", ["scores.parquet", "scores.jsonl"])
+def test_grade_writes_a_table_and_shows_a_summary(files, name):
+    done = run("grade", files / "rollouts.jsonl", "--rubric", files / "rubric.yaml", "-o", files / name)
+    assert done.exit_code == 0, done.stderr
+    table = read_scores(files / name)
+    assert table["q1"].scores[:, table["q1"].names.index("WordCount")].tolist() == [1, 0, 0]
+    assert table["q1"].reason(0, "Kind") == "needs a judge"
+    assert "groups all tied" in done.stdout
+    assert "5 rollouts, 2 groups" in done.stderr
+    assert (files / f"{name}.cache").exists()
+
+
+def test_grade_as_json(files):
+    done = run("grade", files / "rollouts.jsonl", "-r", files / "rubric.yaml", "-o", files / "s.parquet", "--json")
+    data = json.loads(done.stdout)
+    assert (data["rollouts"], data["groups"]) == (5, 2)
+    by_name = {criterion["name"]: criterion for criterion in data["criteria"]}
+    assert by_name["WordCount"]["mean"] == pytest.approx(2 / 5)
+    assert by_name["Kind"]["mean"] is None
+    assert by_name["Kind"]["missing"] == 5
+
+
+def test_grade_says_the_same_as_the_library(files):
+    run("grade", files / "rollouts.jsonl", "-r", files / "rubric.yaml", "-o", files / "s.parquet", "--cache", "none")
+    assert not (files / "s.parquet.cache").exists()
+    expected = grade(files / "rollouts.jsonl", files / "rubric.yaml")
+    np.testing.assert_array_equal(read_scores(files / "s.parquet").scores, expected.scores)
+
+
+def test_grade_options(files):
+    pl.DataFrame({"said": ["no, comma\nx"], "q": ["p"]}).write_csv(files / "r.csv")
+    (files / "r.json").write_text('["punctuation:no_comma"]')
+    for mode, score in (("strict", 0), ("loose", 1)):
+        done = run(
+            "grade", files / "r.csv", "-r", files / "r.json", "-o", files / f"{mode}.jsonl",
+            "--column", "response=said", "--column", "prompt=q", "--mode", mode, "--compat", "upstream",
+            "--workers", "0", "--cache", files / "c",
+        )  # fmt: skip
+        assert done.exit_code == 0, done.stderr
+        assert read_scores(files / f"{mode}.jsonl")["0"].scores[0, 0] == score
+    assert (files / "c").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("nothing.jsonl", "-r", "gates"), ("rollouts.jsonl",), ("rollouts.jsonl", "-r", "gates", "--column", "response"),
+     ("rollouts.jsonl", "-r", "gates", "-o", "s.xlsx")],
+)  # fmt: skip
+def test_grade_mistakes_are_one_line(files, monkeypatch, arguments):
+    monkeypatch.chdir(files)
+    done = run("grade", *arguments)
+    assert done.exit_code == 2
+    assert done.stderr.strip().splitlines()[-1].startswith("rubrank: ")
+    assert "Traceback" not in done.stderr
+
+
+# ------------------------------------------------------------------------------------------------------------- check
+
+
+def test_check(files):
+    assert run("check", files / "rubric.yaml").exit_code == 0
+    (files / "bad.yaml").write_text("criteria: [Nothing, {name: A, question: b, weight: -1}]")
+    done = run("check", files / "bad.yaml")
+    assert done.exit_code == 1
+    assert len(done.stdout.splitlines()) == 2
+    found = json.loads(run("check", files / "bad.yaml", "--json").stdout)
+    assert [problem["criterion"] for problem in found] == ["Nothing", "A"]
+
+
+# ---------------------------------------------------------------------------------------------------------- criteria
+
+
+def test_criteria_lists_verifiers_and_judged_ones():
+    names = {one["name"] for one in json.loads(run("criteria", "--json").stdout)}
+    assert names == {*VERIFIERS, *KNOWN}
+    shown = run("criteria").stdout
+    assert "WordCount" in shown
+    assert "CoreIntentMatch" in shown
+
+
+def test_criteria_by_family_and_word():
+    found = json.loads(run("criteria", "--family", "gate", "--json").stdout)
+    assert {"EmptyAnswer", "Truncated"} <= {one["name"] for one in found}
+    assert {one["family"] for one in found} == {"gate"}
+    found = json.loads(run("criteria", "--search", "INTENT", "--json").stdout)
+    assert [one["name"] for one in found] == ["CoreIntentMatch"]
+    assert run("criteria", "--family", "nothing").exit_code == 2
+
+
+def test_criteria_shows_one_with_examples():
+    done = run("criteria", "keywords:word_once")
+    assert "occurs exactly once" in done.stdout
+    assert "keyword: string (required)" in done.stdout
+    assert "[tricky]" in done.stdout
+    one = json.loads(run("criteria", "keywords:word_once", "--json").stdout)
+    assert one["parameters"][0]["name"] == "keyword"
+    assert len(one["examples"]) >= 8
+    assert "judge" in run("criteria", "CoreIntentMatch").stdout
+
+
+def test_criteria_unknown():
+    done = run("criteria", "WordCont")
+    assert done.exit_code == 2
+    assert "Did you mean 'WordCount'" in done.stderr
+
+
+# -------------------------------------------------------------------------------------------------------- conformance
+
+
+def test_conformance(files):
+    row = {"key": 1, "prompt": "p", "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
+    answers = [
+        {"response": "a, b", "strict": [False], "loose": [False]},
+        {"response": "a", "strict": [False], "loose": [True]},
+    ]
+    (files / "c.jsonl").write_text(json.dumps({**row, "responses": answers}))
+    data = json.loads(run("conformance", files / "c.jsonl", "--json").stdout)
+    assert (data["strict"], data["loose"]) == (0.5, 1.0)
+    assert data["per_id"]["punctuation:no_comma"]["strict"] == 0.5
+    shown = run("conformance", files / "c.jsonl").stdout
+    assert "50.00%" in shown
+    assert "published False, ours True" in shown
