@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.models.jit import jit
-from rubrank.models.kernels import _index
+from rubrank.models.jit import unsigned as _index
 from rubrank.models.lanes import (
     LANES,
     any_positive,

@@ -7,8 +7,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 from numba import njit
 from numba.core.compiler_lock import global_compiler_lock
+
+unsigned = np.uint64
+"""The type of indices in inner loops: see `kernels.py`."""
 
 
 def jit(function: Callable[..., Any]) -> Any:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.models.jit import jit
+from rubrank.models.jit import unsigned as _index
 
 INDEXED = 12  # up to here all 2^(n-1) shapes of n rollouts are in a table that is indexed, not searched
 SMALL = 32  # up to here comparing everybody with everybody takes less time than sorting
@@ -26,7 +27,6 @@ BLOCK = 256  # columns compared at a time: 8 rollouts x 256 doubles fill half of
 RUN = 256  # keys sorted by NumPy at a time; longer columns are merged from such runs
 NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rounding, not a ranking
 
-_index = np.uint64
 _EXPONENT = np.uint64(0x7FF0000000000000)  # all of these bits set: infinity or NaN
 
 OK, INFINITE, FULL, UNSOLVED = 0, 1, 2, 3
