@@ -24,11 +24,11 @@ import pyromark
 from rich.console import Console
 from side_by_side import Contender, Row, as_json, at_most, call, faster, in_parts, machine, show, side_by_side
 
-from rubrank.adapters import ifeval_criteria
 from rubrank.attributes import measure
 from rubrank.grading import grade
-from rubrank.reading import read_groups
 from rubrank.rollout import Group, Rollout
+from rubrank.rollouts.adapters import ifeval_criteria
+from rubrank.rollouts.reading import read_groups
 from rubrank.rubric import Rubric, parse_rubric
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "m_ifeval" / "en_groups.jsonl.gz"

@@ -18,7 +18,7 @@ import pytest
 import rubrank.verifiers.gates
 import rubrank.verifiers.gates_text
 import rubrank.verifiers.paper_length  # noqa: F401 - all register verifiers
-from rubrank.cache import VerdictCache, check_digest, key, seen_digest
+from rubrank.engine.cache import VerdictCache, check_digest, key, seen_digest
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.grading import grade
 from rubrank.rollout import Group, Rollout
@@ -246,7 +246,7 @@ def test_a_file_that_is_no_cache(tmp_path):
 def test_several_processes_share_a_cache(tmp_path):
     code = """
         import sys
-        from rubrank.cache import VerdictCache
+        from rubrank.engine.cache import VerdictCache
         from rubrank.verification import Verdict
         with VerdictCache(sys.argv[1]) as cache:
             for i in range(60):

@@ -14,7 +14,7 @@ import rubrank.verifiers.paper_format
 import rubrank.verifiers.paper_length  # noqa: F401 - registers WordCount and others
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rubric import Criterion, Rubric, dump_rubric, json_schema, load_rubric, parse_rubric
-from rubrank.rubric_files import load_yaml, presets
+from rubrank.rubrics.files import load_yaml, presets
 
 ESSAY = """
 id: essay

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rubrank.attributes.length import count_words
 from rubrank.attributes.markdown import MARKERS, markdown_counts
-from rubrank.structure import Code, Heading, Item, Link
 from rubrank.text import Text
+from rubrank.texts.structure import Code, Heading, Item, Link
 
 ODD = "aZ1é中かกি́ -'’.,_!?。！？…\"“”‘’「」()[]*_`~#>|+\n\r\t\u200b\u200d\u00ad\x00\ud800😀١"
 

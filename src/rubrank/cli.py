@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 import rubrank
-from rubrank import cli_criteria
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
+from rubrank.verbs import criteria as criteria_verbs
 
 if TYPE_CHECKING:
     from rubrank.adjustment import Rule
@@ -40,7 +40,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-cli_criteria.register(app)
+criteria_verbs.register(app)
 
 _FIND, _RULE, _LENGTH, _GATE = "Where things are in the table", "The rule", "Attributes", "The gate"
 
@@ -164,7 +164,8 @@ def fuse(
     Without -o or --json, the rewards of the first groups and a summary are shown. Rows of a group stand together; the
     file is read in chunks, twice, and an output appears only when everything is done.
     """
-    from rubrank import show, table
+    from rubrank import table
+    from rubrank.verbs import show
 
     if json and output is not None:
         raise InvalidInput("rubrank fuse", "output", "-o FILE or --json", "both", "Leave one out.")
@@ -198,7 +199,8 @@ def explain(
     options: Mapping[str, Any],
 ) -> None:
     """Why the rollouts of a group got their rewards: scores, utilities, weights, and the reasons in words."""
-    from rubrank import show, table
+    from rubrank import table
+    from rubrank.verbs import show
 
     rule, columns = rule_of(options), columns_of(options)
     with show.Bar() as bar:
@@ -220,7 +222,7 @@ def demo(
     ),
 ) -> None:
     """The main job on a bundled table: rewards of three queries, utilities, and the reasons in words."""
-    from rubrank.demo import demo as run
+    from rubrank.verbs.demo import demo as run
 
     with _errors_in_words():
         run(output)

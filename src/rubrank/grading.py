@@ -23,16 +23,16 @@ from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
-from rubrank.adapters import to_rubric
-from rubrank.binding import Found, bound
-from rubrank.cache import VerdictCache, check_digest, key, seen_digest
+from rubrank.engine.binding import Found, bound
+from rubrank.engine.cache import VerdictCache, check_digest, key, seen_digest
+from rubrank.engine.workers import Job, Workers
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.reading import read_groups
 from rubrank.rollout import Group, Rollout
+from rubrank.rollouts.adapters import to_rubric
+from rubrank.rollouts.reading import read_groups
 from rubrank.rubric import Criterion, Rubric
 from rubrank.scores import CriterionData, GroupScores, ScoreTable
 from rubrank.verification import Compat, Domain, Mode, Verdict, Verifier
-from rubrank.workers import Job, Workers
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how many verdicts are done, and how many there are."""
@@ -57,7 +57,7 @@ def grade(
 ) -> ScoreTable:
     """Grade all rollouts on all criteria.
 
-    rollouts: groups, rollouts, rows, a table, or a file; see `rubrank.reading`.
+    rollouts: groups, rollouts, rows, a table, or a file; see `rubrank.rollouts.reading`.
     rubric: what every query is asked: a rubric, a file, a preset. A query's own rubric is added to it, and replaces
         what has the same name. Without one here, each query needs its own.
     compat: "fixed" (what the instruction says) or "upstream" (the public checker's verdict).

@@ -16,7 +16,7 @@
 
 The same in TOML or JSON; `json_schema()` is for editors. Loading checks everything that can be known without a
 response: unknown verifiers, wrong parameters, weights, cycles. `Rubric.contradictions()` finds constraints that exclude
-each other; `rubrank.checking` lists everything that is wrong with a file at once.
+each other; `rubrank.rubrics.checking` lists everything that is wrong with a file at once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from rubrank.criteria import KNOWN
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.rubric_files import presets, read_data
+from rubrank.rubrics.files import presets, read_data
 from rubrank.verification import (
     BINARY,
     TERNARY,
@@ -48,7 +48,7 @@ from rubrank.verification import (
 )
 
 if TYPE_CHECKING:
-    from rubrank.contradiction import Contradiction
+    from rubrank.rubrics.contradiction import Contradiction
 
 EdgeKind: TypeAlias = Literal["weak", "strong", "trigger"]
 
@@ -226,7 +226,7 @@ class Rubric(_Strict):
 
     def contradictions(self) -> tuple[Contradiction, ...]:
         """Constraints that no response can meet together."""
-        from rubrank.contradiction import contradictions
+        from rubrank.rubrics.contradiction import contradictions
 
         return contradictions(self.criteria)
 

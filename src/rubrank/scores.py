@@ -167,7 +167,7 @@ class ScoreTable:
 
     def summary(self) -> tuple[CriterionSummary, ...]:
         """Each criterion: mean, tie rate, missing, groups in which all tie."""
-        from rubrank.summary import summarise
+        from rubrank.tables.summary import summarise
 
         return summarise(self)
 
@@ -292,14 +292,14 @@ class ScoreTable:
 
     def write(self, path: str | Path) -> None:
         """Write as Parquet (.parquet) or JSON Lines (.jsonl, .jsonl.gz), with reasons and the criteria's data."""
-        from rubrank.score_files import write_scores
+        from rubrank.tables.score_files import write_scores
 
         write_scores(self, Path(path))
 
 
 def read_scores(path: str | Path) -> ScoreTable:
     """The table that `ScoreTable.write` wrote."""
-    from rubrank.score_files import read_scores as read
+    from rubrank.tables.score_files import read_scores as read
 
     return read(Path(path))
 

@@ -9,8 +9,8 @@
     ['one', 'two']
 
 Right for English and Chinese, decent for Japanese, Korean, Spanish, French, German, Russian, Arabic and Thai. A word of
-a script without spaces is one character. How words are cut: `rubrank.words`; sentences: `rubrank.sentences`; Markdown:
-`rubrank.structure`. Every unit takes time in proportion to the text, whatever it holds.
+a script without spaces is one character. How words, sentences and Markdown are cut: `texts/`. Every unit takes time in
+proportion to the text, whatever it holds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import re
 import unicodedata
 from functools import cached_property
 
-from rubrank.sentences import split_sentences
-from rubrank.structure import Structure, parse
-from rubrank.words import split_words
+from rubrank.texts.sentences import split_sentences
+from rubrank.texts.structure import Structure, parse
+from rubrank.texts.words import split_words
 
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 _INVISIBLE = re.compile(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import rubrank.verifiers.agentic_state
 import rubrank.verifiers.agentic_tools  # noqa: F401 - importing registers
-from rubrank import sandbox
+from rubrank.engine import sandbox
 from rubrank.rollout import Rollout
 from rubrank.verification import VERIFIERS, Verdict
 from rubrank.verifiers import agentic_code

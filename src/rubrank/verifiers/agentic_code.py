@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from rubrank import sandbox
+from rubrank.engine import sandbox
 from rubrank.errors import InvalidInput
 from rubrank.rollout import Rollout
 from rubrank.verification import UNIT, Answer, Verdict, missing, verifier

@@ -15,10 +15,10 @@ import rubrank.verifiers.gates_text
 import rubrank.verifiers.if_rlvr
 import rubrank.verifiers.ifeval_whole
 import rubrank.verifiers.paper_length  # noqa: F401 - all register verifiers
-from rubrank.cli_criteria import register
 from rubrank.criteria import KNOWN
 from rubrank.grading import grade
 from rubrank.scores import read_scores
+from rubrank.verbs.criteria import register
 from rubrank.verification import VERIFIERS
 
 APP = typer.Typer()

@@ -1,4 +1,4 @@
-"""The inner half of `rubrank.sandbox`: started as a program of its own, it builds the walls and then runs the command.
+"""The inner half of `sandbox`: started as a program of its own, it builds the walls and then runs the command.
 
     launcher (this file) ── unshare ──> init (process 1 of a new PID namespace) ──> the command
                                         waits, keeps the time, reports; its end kills whatever is left

@@ -1,6 +1,6 @@
 """Constraints that no response can meet together: at most 50 words and at least 100, all capitals and no capitals.
 
-    >>> from rubrank.contradiction import Interval, between
+    >>> from rubrank.rubrics.contradiction import Interval, between
     >>> between([("short", Interval("words", high=50)), ("long", Interval("words", low=100))])[0].message
     'words: “short” asks for at most 50, “long” for at least 100'
 
@@ -125,7 +125,7 @@ def between(found: Sequence[tuple[str, Claim]]) -> tuple[Contradiction, ...]:
 
 def claims_of(verifier: str, params: Mapping[str, Any]) -> list[Claim]:
     """What a verifier claims with these parameters."""
-    import rubrank.contradiction_table  # noqa: F401 - registers the lines of our own verifiers
+    import rubrank.rubrics.contradiction_table  # noqa: F401 - registers the lines of our own verifiers
 
     return list(CLAIMS[verifier](params)) if verifier in CLAIMS else []
 

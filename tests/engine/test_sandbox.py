@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rubrank import sandbox
+from rubrank.engine import sandbox
+from rubrank.engine.sandbox import Limits, NoIsolation, SandboxFailed, run
 from rubrank.errors import InvalidInput
-from rubrank.sandbox import Limits, NoIsolation, SandboxFailed, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox's walls are those of Linux")
 

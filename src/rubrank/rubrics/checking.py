@@ -1,6 +1,6 @@
 """Everything that is wrong with a rubric, or with a dataset whose rows bring their own, before anything is spent.
 
-    >>> from rubrank.checking import check_rubric_data
+    >>> from rubrank.rubrics.checking import check_rubric_data
     >>> data = {"criteria": [{"name": "A", "question": "Good?", "weight": -1}]}
     >>> for problem in check_rubric_data(data, "essay.yaml"):
     ...     print(problem)
@@ -20,10 +20,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rubrank.adapters import rubric_data
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.reading import COLUMNS, groups_of_rows
-from rubrank.rows import Row, read_rows
+from rubrank.rollouts.adapters import rubric_data
+from rubrank.rollouts.reading import COLUMNS, groups_of_rows
+from rubrank.rollouts.rows import Row, read_rows
 from rubrank.rubric import Criterion, Rubric, in_our_words, merge_extended, read_data
 
 
@@ -119,7 +119,7 @@ def _between(good: list[Criterion], names: list[str], file: str, row: int | None
                 yield Problem(file, f"it depends on {edge.on!r}, which is not in the rubric", row, criterion.name)
     for circle in _circles(good):
         yield Problem(file, f"it depends on itself: {' → '.join(circle)}", row, circle[0])
-    from rubrank.contradiction import contradictions
+    from rubrank.rubrics.contradiction import contradictions
 
     for found in contradictions(good):
         yield Problem(file, f"it cannot be met: {found.message}", row, " and ".join(found.criteria))

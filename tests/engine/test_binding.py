@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from rubrank.binding import bound
-from rubrank.listing import _examples
+from rubrank.engine.binding import bound
 from rubrank.rollout import Rollout
 from rubrank.text import Text
+from rubrank.verbs.listing import _examples
 from rubrank.verification import TERNARY, UNIT, VERIFIERS, Verdict, find_verifier, is_verifier, missing, verifier
 
 

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rubrank.adapters import to_rollout
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollout import Group, Rollout
-from rubrank.rows import Row, Source, is_table, read_rows
+from rubrank.rollouts.adapters import to_rollout
+from rubrank.rollouts.rows import Row, Source, is_table, read_rows
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "group": ("group", "group_id", "query_id", "prompt_id", "question_id", "key", "uid", "id"),

@@ -11,8 +11,8 @@ import rubrank.verifiers.ifeval_length
 import rubrank.verifiers.ifeval_whole
 import rubrank.verifiers.ifeval_words
 import rubrank.verifiers.paper_length  # noqa: F401 - all register verifiers
-from rubrank.adapters import CATEGORY_WEIGHTS, from_trl, to_rubric
 from rubrank.errors import InvalidInput
+from rubrank.rollouts.adapters import CATEGORY_WEIGHTS, from_trl, to_rubric
 from rubrank.rubric import dump_rubric, parse_rubric
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from rubrank.criteria import KNOWN
 from rubrank.errors import UnknownName
-from rubrank.rubric_files import load_yaml
+from rubrank.rubrics.files import load_yaml
 from rubrank.verification import VERIFIERS, Domain, Verifier, is_verifier
 
 

@@ -10,9 +10,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from rubrank.demo import ATTRIBUTES, demo, fuse_table
-from rubrank.demo_groups import load_demo_groups
 from rubrank.grading import grade
+from rubrank.verbs.demo import ATTRIBUTES, demo, fuse_table
+from rubrank.verbs.demo_groups import load_demo_groups
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,11 @@ from rich.text import Text
 from rubrank.adjustment import attenuate
 from rubrank.attributes.length import lengths
 from rubrank.attributes.markdown import MARKERS, markdown_density
-from rubrank.demo_groups import load_demo_groups
 from rubrank.fused import FusedBatch, FusedGroup
 from rubrank.grading import grade
 from rubrank.rollout import Group
 from rubrank.scores import ScoreTable
+from rubrank.verbs.demo_groups import load_demo_groups
 
 ATTRIBUTES = ("reasoning words", "headings", "bold")
 

@@ -16,10 +16,10 @@ import rubrank.verifiers.ifeval_length
 import rubrank.verifiers.ifeval_whole
 import rubrank.verifiers.ifeval_words
 import rubrank.verifiers.paper_length  # noqa: F401 - all register verifiers
-from rubrank.checking import Problem, check_file
+from rubrank.rubrics.checking import Problem, check_file
 from rubrank.verification import VERIFIERS, verifier
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 
 WRONG = """
 id: essay

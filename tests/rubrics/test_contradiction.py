@@ -15,9 +15,9 @@ import rubrank.verifiers.paper_format
 import rubrank.verifiers.paper_language
 import rubrank.verifiers.paper_length
 import rubrank.verifiers.paper_presence  # noqa: F401 - all register verifiers
-from rubrank.contradiction import CLAIMS, Choice, Contains, Interval, Lacks, between, claims, contradictions
-from rubrank.contradiction_table import bounds
 from rubrank.rubric import Criterion
+from rubrank.rubrics.contradiction import CLAIMS, Choice, Contains, Interval, Lacks, between, claims, contradictions
+from rubrank.rubrics.contradiction_table import bounds
 from rubrank.verification import VERIFIERS, verifier
 
 
@@ -168,7 +168,7 @@ def test_every_line_of_the_table_is_of_a_verifier():
 
     for module in pkgutil.iter_modules(rubrank.verifiers.__path__):
         importlib.import_module(f"rubrank.verifiers.{module.name}")
-    importlib.import_module("rubrank.contradiction_table")
+    importlib.import_module("rubrank.rubrics.contradiction_table")
 
     assert set(CLAIMS) <= set(VERIFIERS)
 

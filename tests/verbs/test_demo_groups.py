@@ -6,9 +6,9 @@ from importlib.resources import files
 import pytest
 
 import rubrank.verifiers
-from rubrank.demo_groups import load_demo_groups
 from rubrank.rollout import Group, Rollout
 from rubrank.rubric import Rubric, parse_rubric
+from rubrank.verbs.demo_groups import load_demo_groups
 from rubrank.verification import VERIFIERS
 
 for module in pkgutil.iter_modules(rubrank.verifiers.__path__):  # importing registers

@@ -1,4 +1,4 @@
-"""What our own verifiers claim about a response: the table behind `rubrank.contradiction`.
+"""What our own verifiers claim about a response: the table behind `rubrank.rubrics.contradiction`.
 
 One line a verifier. Quantities that are counted differently have different names ("paragraphs" between blank lines,
 "parts between ***"), so that only what is truly the same is compared.
@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rubrank.contradiction import Choice, Claim, Contains, Interval, Lacks, all_params, claims, claims_of
+from rubrank.rubrics.contradiction import Choice, Claim, Contains, Interval, Lacks, all_params, claims, claims_of
 
 Params = Mapping[str, Any]
 
@@ -374,7 +374,7 @@ def _language_code(language: str) -> str:
 
 @claims("IFBench")
 def _(p: Params) -> Iterator[Claim]:
-    from rubrank.adapters import ifeval_criteria
+    from rubrank.rollouts.adapters import ifeval_criteria
 
     for criterion in ifeval_criteria(p["instruction_id_list"], p.get("kwargs")):
         yield from claims_of(criterion.decided_by.name, all_params(criterion))

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.reading import read_groups
 from rubrank.rollout import Group, Rollout
+from rubrank.rollouts.reading import read_groups
 
 PER_ROLLOUT = [
     {"group": "a", "prompt": "Say hi.", "response": "Hi!", "temperature": 0.5},

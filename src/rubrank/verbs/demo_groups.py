@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 
-from rubrank.reading import groups_of_rows
 from rubrank.rollout import Group
+from rubrank.rollouts.reading import groups_of_rows
 
 _NAME = "demo_groups.jsonl"
 

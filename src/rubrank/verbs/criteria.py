@@ -13,8 +13,8 @@ import typer
 
 if TYPE_CHECKING:
     from rubrank.conformance import Conformance
-    from rubrank.listing import Listed
     from rubrank.scores import ScoreTable
+    from rubrank.verbs.listing import Listed
 
 _Compat: TypeAlias = Literal["fixed", "upstream"]
 _Mode: TypeAlias = Literal["strict", "loose"]
@@ -35,7 +35,7 @@ def check(
     as_json: _AsJson = False,
 ) -> None:
     """List everything that is wrong with a rubric or a dataset; nothing is graded. Exit code 1 if something is."""
-    from rubrank.checking import check_file
+    from rubrank.rubrics.checking import check_file
 
     problems = check_file(file)
     if as_json:
@@ -56,7 +56,7 @@ def criteria(
     as_json: _AsJson = False,
 ) -> None:
     """List the criteria library, or show one criterion with its examples."""
-    from rubrank.listing import describe, find_criteria
+    from rubrank.verbs.listing import describe, find_criteria
 
     with _errors():
         found = [describe(name)] if name is not None else find_criteria(family, search)

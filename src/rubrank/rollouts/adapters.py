@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from rubrank.errors import InvalidInput
 from rubrank.rollout import Group, Rollout
 from rubrank.rubric import Criterion, Rubric, in_our_words, merge_extended, parse_rubric, shortened
-from rubrank.rubric_files import presets, read_data
+from rubrank.rubrics.files import presets, read_data
 from rubrank.verification import is_verifier
 
 CATEGORY_WEIGHTS = {"Essential": 1.0, "Important": 0.7, "Optional": 0.3, "Pitfall": 0.9}
@@ -210,7 +210,7 @@ def from_trl(
     Completions of the same prompt that stand together are a group; with `num_generations`, so many of them are.
     A column `rubric` (or `instruction_id_list` with `kwargs`) is the query's rubric; the others become metadata.
     """
-    from rubrank.reading import groups_of_rows
+    from rubrank.rollouts.reading import groups_of_rows
 
     if len(prompts) != len(completions):
         raise InvalidInput(

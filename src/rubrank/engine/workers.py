@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import IO, Any, Self
 
-from rubrank.binding import Found, bound
+from rubrank.engine.binding import Found, bound
 from rubrank.errors import InvalidInput
 from rubrank.rollout import Rollout
 from rubrank.verification import VERIFIERS, Compat, Mode, find_verifier
@@ -54,7 +54,7 @@ class _Worker:
     def __init__(self, modules: Sequence[str], compat: Compat, mode: Mode) -> None:
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from rubrank.workers import serve; serve()"],
+            [sys.executable, "-c", "from rubrank.engine.workers import serve; serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},

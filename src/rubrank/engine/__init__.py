@@ -1,0 +1,1 @@
+"""How verdicts are computed: bound calls, worker processes, the cache, the sandbox."""

@@ -1,0 +1,1 @@
+"""Files and rows of public shapes → groups of rollouts."""

@@ -1,0 +1,1 @@
+"""Rubric files, and what can be wrong with a rubric."""
