@@ -1,0 +1,1 @@
+"""The ways of asking a judge, and the client that asks. The contract is in `rubrank.judge`."""
