@@ -84,7 +84,7 @@ def test_not_scored():
         "  Style: 1; beats 1; ties 2 → +0.50",
         "  Facts (weight 2): not scored, so compared with nobody",
     ]
-    assert "  Facts (weight 2): 1; beats all → +1.00" in explain(scores, 1, **NAMED)  # all who were scored
+    assert "  Facts (weight 2): 1; beats 2 → +1.00" in explain(scores, 1, **NAMED)
 
 
 def test_the_only_one_scored():

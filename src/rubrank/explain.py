@@ -46,20 +46,22 @@ def _criteria(group: FusedGroup, i: int) -> Iterator[str]:
             continue  # nobody was scored: another query's criterion
         name = group.criteria[k]
         weight = f" (weight {group.weights[k]:g})" if group.weights[k] != 1.0 else ""
-        if np.isnan(group.scores[i, k]):
-            yield f"{name}{weight}: not scored, so compared with nobody"
+        if not group.known[i, k]:
+            yield f"{name}{weight}: {'' if k in group.compared else 'not scored, so '}compared with nobody"
             continue
         share = f" → {parts[i, k]:+.2f}" if abs(parts[i, k]) >= _SMALL else ""
-        yield f"{name}{weight}: {group.scores[i, k]:g}; {_against(group.outcomes[i, :, k], i)}{share}"
+        score = "" if k in group.compared else f"{group.scores[i, k]:g}; "
+        yield f"{name}{weight}: {score}{_against(group.outcomes[i, :, k], i)}{share}"
 
 
 def _against(outcome: np.ndarray, i: int) -> str:
     others = [j for j in range(len(outcome)) if j != i and not np.isnan(outcome[j])]
     if not others:
         return "nobody to compare with"
-    won, tied, lost = ([j for j in others if outcome[j] == o] for o in (1.0, 0.5, 0.0))
+    won, lost = [j for j in others if outcome[j] > 0.5], [j for j in others if outcome[j] < 0.5]
+    tied = [j for j in others if outcome[j] == 0.5]
     for verb, found in (("beats", won), ("ties", tied), ("loses to", lost)):
-        if len(found) == len(others):
+        if len(found) == len(outcome) - 1:
             return f"{verb} all"
     phrases = [
         f"{verb} {_numbers(found)}" for verb, found in (("beats", won), ("ties", tied), ("loses to", lost)) if found

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from rubrank.errors import InvalidInput
 from rubrank.explain import explain_rollout
 from rubrank.fusion import Fusion
 from rubrank.gate import Gate, Gated
+from rubrank.observation import was_compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +57,29 @@ class FusedGroup:
     rules: tuple[Rule, ...] = ()
     gate: Gate | None = None
     gated: Gated | None = None
+    compared: Mapping[int, np.ndarray] = field(default_factory=dict)
+    """Column → (G, G) outcomes, of criteria on which responses were compared instead of scored."""
 
     @cached_property
     def outcomes(self) -> np.ndarray:
         """(G, G, K): 1 = row beats column, 0.5 = tie, 0 = loses, NaN = not compared."""
-        return outcomes(np.where(self.higher_is_better, self.scores, -self.scores), self.margins)
+        found = outcomes(np.where(self.higher_is_better, self.scores, -self.scores), self.margins)
+        for k, observed in self.compared.items():
+            found[:, :, k] = observed
+        return found
+
+    @cached_property
+    def known(self) -> np.ndarray:
+        """(G, K): was this rollout scored, or compared with anybody, on this criterion?"""
+        known = ~np.isnan(self.scores)
+        for k, observed in self.compared.items():
+            known[:, k] = was_compared(observed)
+        return known
 
     @property
     def missing(self) -> np.ndarray:
-        """(K,): rollouts without a score on each criterion."""
-        return np.isnan(self.scores).sum(0)
+        """(K,): rollouts about which each criterion says nothing."""
+        return np.asarray((~self.known).sum(0))
 
     @property
     def constant(self) -> np.ndarray:
@@ -241,6 +255,7 @@ class FusedBatch:
             rules=self.rules,
             gate=self.gate,
             gated=gated,
+            compared={k: found for (at, k), found in (fusion.outcomes or {}).items() if at == g},
         )
 
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from rubrank.adjustment import Rule, kept_shares, rules_for
 from rubrank.batch import Batch, attributes_like, check_each, make_batch, per_criterion, refuse_infinite
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.observation import Cells, Observations, fit_observed, marked, observed_cells
 from rubrank.utility import UtilityModel, find_model
 
 Pool: TypeAlias = Literal["group", "batch"]
@@ -52,6 +53,7 @@ class Options(NamedTuple):
     seed: int = 0
     criteria: Sequence[str] | None = None
     attribute_names: Sequence[str] | None = None
+    outcomes: Observations = None
     owner: str = "fuse"
 
     def check(self) -> None:
@@ -94,6 +96,8 @@ class Fusion:
     mean_contrast_MD: np.ndarray | None = None
     scale_NK: np.ndarray | None = None
     """What span="unit" multiplied the criteria of each group by."""
+    outcomes: Cells | None = None
+    """What was observed by comparing, by (group, criterion)."""
 
 
 class Utilities(NamedTuple):
@@ -120,6 +124,7 @@ def fuse(
     directions: Directions = None,
     criteria: Sequence[str] | None = None,
     attribute_names: Sequence[str] | None = None,
+    outcomes: Observations = None,
 ) -> np.ndarray:
     """One reward in [0, 1] for every rollout, from the ordering of its group on every criterion.
 
@@ -136,6 +141,7 @@ def fuse(
     model: "bradley-terry", "thurstone", "borda", or one of your own.
     directions: "higher" or "lower" is better, for each criterion.
     criteria, attribute_names: names, so that options can be given by name and draws depend on names, not positions.
+    outcomes: of criteria on which responses were compared instead of scored; see `rubrank.observation`.
     """
     options = Options(
         weights=weights,
@@ -150,6 +156,7 @@ def fuse(
         seed=seed,
         criteria=criteria,
         attribute_names=attribute_names,
+        outcomes=outcomes,
     )
     batch = make_batch("fuse", scores, groups)
     fusion = run(options, batch, attributes)
@@ -169,6 +176,7 @@ def utilities(
     model: str | UtilityModel = ...,
     directions: Directions = ...,
     criteria: Sequence[str] | None = ...,
+    outcomes: Observations = ...,
 ) -> np.ndarray: ...
 @overload
 def utilities(
@@ -183,6 +191,7 @@ def utilities(
     model: str | UtilityModel = ...,
     directions: Directions = ...,
     criteria: Sequence[str] | None = ...,
+    outcomes: Observations = ...,
 ) -> Utilities: ...
 def utilities(
     scores: ArrayLike,
@@ -196,6 +205,7 @@ def utilities(
     model: str | UtilityModel = "bradley-terry",
     directions: Directions = None,
     criteria: Sequence[str] | None = None,
+    outcomes: Observations = None,
 ) -> np.ndarray | Utilities:
     """The utilities of every rollout on every criterion, in the shape of the scores.
 
@@ -210,6 +220,7 @@ def utilities(
         attribute_prior=attribute_prior,
         model=model,
         criteria=criteria,
+        outcomes=outcomes,
         owner="utilities",
     )
     batch = make_batch("utilities", scores, groups)
@@ -225,6 +236,7 @@ def run(options: Options, batch: Batch, attributes: ArrayLike | None) -> Fusion:
     _check_names(options, batch)
     weights, margins = _checked_weights(options, batch), _checked_margins(options, batch)
     batch = _oriented(options, batch)
+    cells = observed_cells(options.owner, options.outcomes, batch, options.criteria) if options.outcomes else {}
     attributes_MD = None if attributes is None else attributes_like(options.owner, batch, attributes)
     rules = _checked_rules(options, attributes_MD)
     M, N = len(batch.scores_MK), batch.N
@@ -242,18 +254,21 @@ def run(options: Options, batch: Batch, attributes: ArrayLike | None) -> Fusion:
             status = shapes.place(batch.scores_MK, batch.starts, margins, u_MK)
     if status == kernels.INFINITE:
         refuse_infinite(options.owner, batch.per_rollout(batch.scores_MK))
+    if cells:
+        fit_observed(find_model(options.model), float(options.prior), cells, batch.starts, u_MK)
     values_MK, gamma, kept, mean_MD = u_MK, None, None, None
     if attributes_MD is not None:
-        values_MK, gamma, kept, mean_MD = _adjust(options, batch, margins, attributes_MD, rules, u_MK)
+        values_MK, gamma, kept, mean_MD = _adjust(options, batch, margins, attributes_MD, rules, u_MK, cells)
     scale_NK = None
     if options.span == "unit":
         values_MK, scale_NK = values_MK.copy(), np.empty((N, batch.K))
         kernels.unit_span(values_MK, batch.starts, scale_NK)
-    if not small or values_MK is not u_MK:
+    if not small or cells or values_MK is not u_MK:
         kernels.combine(values_MK, batch.starts, weights, fused_M, ranking_M, signal_N)
     return Fusion(
-        batch, weights, margins, u_MK, values_MK, fused_M, ranking_M, signal_N, gamma, kept, mean_MD, scale_NK
-    )
+        batch, weights, margins, u_MK, values_MK, fused_M, ranking_M, signal_N, gamma, kept, mean_MD, scale_NK,
+        cells or None,
+    )  # fmt: skip
 
 
 @cache
@@ -272,6 +287,7 @@ def _adjust(
     attributes_MD: np.ndarray,
     rules: tuple[Rule, ...],
     u_MK: np.ndarray,
+    cells: Cells,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Fit again with attributes (u_MK is overwritten); returns what reaches the reward, γ, kept shares and mean z."""
     if not rules:  # attributes were given, but none of them: nothing to fit again
@@ -282,8 +298,9 @@ def _adjust(
 
     attributes_DM = np.ascontiguousarray(attributes_MD.T)
     observed = Observed(
-        batch.scores_MK, batch.starts, margins, attributes_DM, float(options.prior), float(options.attribute_prior)
-    )
+        batch.scores_MK, batch.starts, margins, attributes_DM, float(options.prior), float(options.attribute_prior),
+        cells,
+    )  # fmt: skip
     gamma, informative_NK = fit_adjusted(find_model(options.model), observed, options.pool, u_MK)
     mean_MD = np.empty_like(attributes_MD)
     mean_contrasts(attributes_DM, batch.starts, mean_MD)
@@ -292,7 +309,8 @@ def _adjust(
     kept = kept_shares(rules, gamma, options.seed, batch.labels, criteria, names)
     values_MK = u_MK.copy()
     if kept.any():
-        add_kept(kept * gamma * informative_NK[:, :, None], mean_MD, batch.starts, batch.scores_MK, values_MK)
+        known_MK = marked(batch.scores_MK, cells, batch.starts)
+        add_kept(kept * gamma * informative_NK[:, :, None], mean_MD, batch.starts, known_MK, values_MK)
     return values_MK, gamma, kept, mean_MD
 
 

@@ -12,8 +12,8 @@ columns are all names in the order in which they first appear, and what a query 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +24,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.verification import BINARY, Domain, Layer
 
 if TYPE_CHECKING:
+    from rubrank.aggregator import ScoreBatch
     from rubrank.aggregators.rlvr2 import RLVR2
     from rubrank.fused import FusedBatch
     from rubrank.rubric import Criterion
@@ -79,6 +80,9 @@ class GroupScores:
     """(G, K); NaN = not scored."""
     reasons: tuple[tuple[str, ...], ...]
     """G × K: what each score, or its absence, is due to."""
+    outcomes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Criterion → (G, G) of those on which responses were compared instead of scored: 1 = row beats column, 0.5 = tie,
+    NaN = not compared."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -197,10 +201,25 @@ class ScoreTable:
             "scores": scores,
             "groups": self.group_ids,
             "criteria": names,
-            "weights": self._per_group("weight", 1.0)[:, columns],
-            "margins": self._per_group("margin", 0.0)[:, columns],
+            "weights": self.per_group("weight", 1.0)[:, columns],
+            "margins": self.per_group("margin", 0.0)[:, columns],
             "directions": [direction or "higher" for direction in directions],
+            "outcomes": self._outcomes(),
         }
+
+    def _outcomes(self) -> dict[str, dict[str, np.ndarray]]:
+        """Criterion → group → who beat whom."""
+        found: dict[str, dict[str, np.ndarray]] = {}
+        for group in self.groups:
+            for name, outcomes in group.outcomes.items():
+                found.setdefault(name, {})[group.id] = outcomes
+        return found
+
+    def batch(self, *, attributes: Any = None, attribute_names: Sequence[str] = ()) -> ScoreBatch:
+        """The table as aggregation rules take it; see `rubrank.aggregator`."""
+        from rubrank.tables.batching import score_batch_of
+
+        return score_batch_of(self, attributes, tuple(attribute_names))
 
     def gate(self, **options: Any) -> Any:
         """The gate that the layers make, for scores as `fuse` hands them over; None without such criteria."""
@@ -216,14 +235,14 @@ class ScoreTable:
         options: those of `rubrank.RLVR2`, such as adjust, span, model; `gate` to replace the one that the layers make.
         """
         rule, scores = self._rule(options), self._with_gates()
-        return rule(scores, groups=self.group_ids, attributes=attributes)
+        return rule(scores, groups=self.group_ids, attributes=attributes, outcomes=self._outcomes())
 
     def _rule(self, options: dict[str, Any]) -> RLVR2:
         from rubrank.aggregators.rlvr2 import RLVR2
 
         ranked = self.to_fuse()
         at = [self._number[name] for name in ranked["criteria"]]
-        weights, margins = np.ones((len(self.groups), len(self.criteria))), self._per_group("margin", 0.0)
+        weights, margins = np.ones((len(self.groups), len(self.criteria))), self.per_group("margin", 0.0)
         weights[:, at] = ranked["weights"]
         directions = ["higher"] * len(self.criteria)
         for k, direction in zip(at, ranked["directions"], strict=True):
@@ -253,7 +272,7 @@ class ScoreTable:
             start = end
         return matrix
 
-    def _per_group(self, field: str, default: float) -> np.ndarray:
+    def per_group(self, field: str, default: float) -> np.ndarray:
         """(groups, criteria): a number of every criterion; the default where it is not asked."""
         number = self._number
         values = np.full((len(self.groups), len(self.criteria)), default)
@@ -261,6 +280,20 @@ class ScoreTable:
             for criterion in group.criteria:
                 values[g, number[criterion.name]] = getattr(criterion, field)
         return values
+
+    def specifications(self) -> list[CriterionData]:
+        """What every column is, as the first query that asks for it has it; layers must agree."""
+        first: dict[str, CriterionData] = {}
+        for group in self.groups:
+            for criterion in group.criteria:
+                first.setdefault(criterion.name, criterion)
+        for name in first:
+            self._layer(name)
+        return list(first.values())
+
+    def variants(self, name: str) -> set[CriterionData]:
+        """The different forms that a criterion has in the queries' rubrics."""
+        return self._specs[name]
 
     @cached_property
     def _specs(self) -> dict[str, set[CriterionData]]:

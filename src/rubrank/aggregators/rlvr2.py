@@ -27,6 +27,7 @@ from rubrank.errors import InvalidInput
 from rubrank.fused import FusedBatch
 from rubrank.fusion import Directions, Groups, Options, PerCriterion, Pool, Span, run
 from rubrank.gate import Gate
+from rubrank.observation import Observations
 from rubrank.utility import UtilityModel
 
 
@@ -54,13 +55,20 @@ class RLVR2:
     def __post_init__(self) -> None:
         self._options(None, ()).check()
 
-    def __call__(self, scores: ArrayLike, *, groups: Groups = None, attributes: ArrayLike | None = None) -> FusedBatch:
-        """Fuse a batch of groups; shapes as for `rubrank.fuse`."""
+    def __call__(
+        self,
+        scores: ArrayLike,
+        *,
+        groups: Groups = None,
+        attributes: ArrayLike | None = None,
+        outcomes: Observations = None,
+    ) -> FusedBatch:
+        """Fuse a batch of groups; shapes, and outcomes of comparisons, as for `rubrank.fuse`."""
         everything = make_batch("RLVR2", scores, groups)
         names = self._names(everything)
         columns = self._fused_columns(names)
         batch = _only(everything, columns)
-        options = self._options(names, columns)
+        options = self._options(names, columns, _only_fused(outcomes, names, columns))
         fusion = run(options, batch, attributes)
         attributes_MD = None if attributes is None else attributes_like("RLVR2", batch, attributes)
         D = 0 if attributes_MD is None else attributes_MD.shape[1]
@@ -106,7 +114,7 @@ class RLVR2:
             )
         return left
 
-    def _options(self, names: tuple[str, ...] | None, columns: Sequence[int]) -> Options:
+    def _options(self, names: tuple[str, ...] | None, columns: Sequence[int], outcomes: Observations = None) -> Options:
         """The options of the columns that are fused."""
         return Options(
             weights=_columns_of("weights", self.weights, names, columns),
@@ -121,6 +129,7 @@ class RLVR2:
             seed=self.seed,
             criteria=self._identities(names, columns),
             attribute_names=self.attribute_names,
+            outcomes=outcomes,
             owner="RLVR2",
         )
 
@@ -150,6 +159,18 @@ def _columns_of(parameter: str, value: Any, names: tuple[str, ...] | None, colum
             parameter, [name for name, way in zip(names, array, strict=True) if name in gated and way == "lower"]
         )
     return array[..., list(columns)]
+
+
+def _only_fused(outcomes: Observations, names: tuple[str, ...], columns: Sequence[int]) -> Observations:
+    """Outcomes of fused criteria; a gate reads scores, and cannot read who beats whom."""
+    fused = {names[k] for k in columns} | set(columns)
+    for key in outcomes or {}:
+        if key not in fused and (key in names or key in range(len(names))):
+            raise InvalidInput(
+                "RLVR2", "outcomes", "of criteria that are ranked by", f"those of {key!r}, which the gate reads",
+                "Score it, or take it out of the gate.",
+            )  # fmt: skip
+    return outcomes
 
 
 def _refuse_lower(parameter: str, names: list[str]) -> None:

@@ -1,12 +1,14 @@
 """Utilities and attribute coefficients of a whole batch: which solver fits what.
 
 Bradley–Terry in groups of ordinary size is fitted by the compiled code of `fit.py`. Any other model with a link, very
-large groups, and the rare lane that did not converge there are fitted by `newton.py`.
+large groups, outcomes that were observed by comparing, and the rare lane that did not converge there are fitted by
+`newton.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -16,6 +18,7 @@ from rubrank.errors import InvalidInput, SolverError
 from rubrank.models import fit
 from rubrank.models.bradley_terry import BradleyTerry
 from rubrank.models.newton import Problem
+from rubrank.observation import wins_of
 from rubrank.utility import LinkModel, UtilityModel
 
 _LARGEST = 4096  # rollouts in one group: a fit with attributes looks at all pairs
@@ -31,6 +34,8 @@ class Observed:
     attributes_DM: np.ndarray
     prior: float
     attribute_prior: float
+    outcomes: Mapping[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    """(group, criterion) → (n, n), where responses were compared instead of scored."""
 
     @property
     def sizes(self) -> np.ndarray:
@@ -50,11 +55,18 @@ class Observed:
 
     def wins(self, g: int, k: int) -> np.ndarray:
         """wins_ij of one group on one criterion, (n, n)."""
+        if (int(g), int(k)) in self.outcomes:
+            return wins_of(self.outcomes[int(g), int(k)])
         rows = slice(self.starts[g], self.starts[g + 1])
         margin = self.margins[g if len(self.margins) > 1 else 0, k]
         won = outcomes(self.scores_MK[rows, k : k + 1], margin)[:, :, 0]
-        np.fill_diagonal(won, 0.0)
-        return np.nan_to_num(won, nan=0.0)
+        return wins_of(won)
+
+    def scored(self, jobs: np.ndarray) -> np.ndarray | slice:
+        """Which of the jobs (group, criterion) are about scores."""
+        if not self.outcomes:
+            return slice(None)
+        return np.array([(int(g), int(k)) not in self.outcomes for g, k in jobs], bool)
 
 
 def fit_adjusted(model: UtilityModel, observed: Observed, pool: str, u_MK: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -121,7 +133,10 @@ def _fit_groups(
 ) -> None:
     left = np.ones(len(jobs), bool)
     if _compiled(model, observed):
-        fit.fit_groups(*_data(observed), jobs, observed.prior, observed.attribute_prior, u_MK, gamma_NKD, left)
+        scored = observed.scored(jobs)
+        some, undone = jobs[scored], left[scored]
+        fit.fit_groups(*_data(observed), some, observed.prior, observed.attribute_prior, u_MK, gamma_NKD, undone)
+        left[scored] = undone
     for g, k in jobs[left]:
         rows = slice(observed.starts[g], observed.starts[g + 1])
         problem = Problem(
@@ -146,8 +161,11 @@ def _fit_pooled(
     left_K = np.zeros(len(gamma_KD), bool)
     left_K[jobs[:, 1]] = True
     if _compiled(model, observed):
+        compared = sorted({k for _, k in observed.outcomes})  # a criterion compared anywhere has its γ from newton
+        some = jobs[~np.isin(jobs[:, 1], compared)] if compared else jobs
         start_MK = u_MK.copy()
-        fit.fit_pooled(*_data(observed), jobs, observed.prior, observed.attribute_prior, u_MK, gamma_KD, left_K)
+        fit.fit_pooled(*_data(observed), some, observed.prior, observed.attribute_prior, u_MK, gamma_KD, left_K)
+        left_K[[k for k in compared if (jobs[:, 1] == k).any()]] = True
         u_MK[:, left_K] = start_MK[:, left_K]
     for k in np.flatnonzero(left_K):
         gamma_KD[k] = _pooled_by_newton(model, observed, jobs[jobs[:, 1] == k, 0], int(k), u_MK)
