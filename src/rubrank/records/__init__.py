@@ -1,0 +1,1 @@
+"""Making, reading and writing the records of `rubrank.record`."""

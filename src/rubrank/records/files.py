@@ -1,0 +1,124 @@
+"""Records on disk: JSON lines, or Parquet with one row a record.
+
+    {"version":1,"group":"q7","rule":"rlvr2","step":12,"criteria":[…],"scores":[[1.0,null],…],"reward":[…],…}
+
+A Parquet file has a few columns to filter by (group, step, rule, no_signal, rollouts) and the record itself as JSON.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from pydantic import ValidationError
+
+from rubrank.errors import BadTable, InvalidInput
+from rubrank.record import VERSION, GroupRecord
+
+_ROWS_AT_ONCE = 1000
+
+
+def write(path: Path, records: Iterable[GroupRecord], append: bool) -> int:
+    """Write records; returns how many."""
+    if _is_parquet(path):
+        if append:
+            raise InvalidInput("write_records", "append", "used with .jsonl", str(path), "Parquet cannot grow.")
+        return _write_parquet(path, records)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    count = 0
+    with _open(path, "at" if append else "wt") as file:
+        for record in records:
+            file.write(_as_json(record) + "\n")
+            count += 1
+    return count
+
+
+def read(path: Path) -> Iterator[GroupRecord]:
+    """The records, one by one."""
+    if not path.exists():
+        raise InvalidInput("read_records", "path", "a file of records", str(path), "Write one with write_records.")
+    lines = _parquet_lines(path) if _is_parquet(path) else _json_lines(path)
+    return (_parsed(path, number, line) for number, line in lines)
+
+
+def _is_parquet(path: Path) -> bool:
+    if path.name.endswith((".jsonl", ".jsonl.gz")):
+        return False
+    if path.suffix == ".parquet":
+        return True
+    raise InvalidInput("records", "path", "a .jsonl, .jsonl.gz or .parquet file", str(path), "Choose such a name.")
+
+
+def _open(path: Path, mode: str) -> IO[Any]:
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    return opener(path, mode, encoding="utf-8", errors="surrogatepass")
+
+
+def _as_json(record: GroupRecord) -> str:
+    try:
+        return record.model_dump_json(exclude_defaults=True)
+    except ValueError:  # lone surrogates in a response: JSON's own escapes can hold them
+        return json.dumps(record.model_dump(mode="python", exclude_defaults=True), default=list)
+
+
+def _json_lines(path: Path) -> Iterator[tuple[int, str]]:
+    with _open(path, "rt") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield number, line
+
+
+def _parquet_lines(path: Path) -> Iterator[tuple[int, str]]:
+    import polars
+
+    try:
+        frame = polars.scan_parquet(path).select("record")
+        total = polars.scan_parquet(path).select(polars.len()).collect().item()
+        for start in range(0, total, _ROWS_AT_ONCE):
+            part = frame.slice(start, _ROWS_AT_ONCE).collect()["record"]
+            yield from enumerate(part, start + 1)
+    except polars.exceptions.PolarsError as error:
+        raise BadTable(
+            str(path), "records", "a Parquet file that write_records wrote", str(error).splitlines()[0],
+            "Score tables are for `rubrank fuse`.",
+        ) from None  # fmt: skip
+
+
+def _write_parquet(path: Path, records: Iterable[GroupRecord]) -> int:
+    import polars
+
+    rows = [
+        {"group": r.group, "step": r.step, "rule": r.rule, "no_signal": r.no_signal, "rollouts": r.size,
+         "record": _as_json(r)}
+        for r in records
+    ]  # fmt: skip
+    schema = {"group": polars.String, "step": polars.Int64, "rule": polars.String, "no_signal": polars.Boolean,
+              "rollouts": polars.Int64, "record": polars.String}  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    polars.DataFrame(rows, schema=schema).write_parquet(path, compression="zstd")
+    return len(rows)
+
+
+def _parsed(path: Path, number: int, line: str) -> GroupRecord:
+    try:
+        try:
+            record = GroupRecord.model_validate_json(line)
+        except ValidationError as error:
+            if "\\ud" not in line or error.errors()[0]["type"] != "json_invalid":
+                raise
+            record = GroupRecord.model_validate(json.loads(line))  # lone surrogates, which only this parser takes
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "line"
+        raise BadTable(
+            f"{path}:{number}", place, f"that of a record ({first['msg']})", repr(first.get("input"))[:80],
+            "Records are written by write_records, `rubrank fuse --records` or a trainer.",
+        ) from None  # fmt: skip
+    if record.version > VERSION:
+        raise BadTable(
+            f"{path}:{number}", "version", f"at most {VERSION}", str(record.version), "Use a newer rubrank to read it."
+        )
+    return record
