@@ -38,6 +38,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from rubrank.errors import InvalidInput
 from rubrank.rollout import Group
 from rubrank.rubric import Criterion
+from rubrank.validation import in_our_words
 from rubrank.verification import Verdict
 
 Kind: TypeAlias = Literal["absolute", "batched", "pairwise", "listwise"]
@@ -211,7 +212,6 @@ class Judges(_Strict):
 
 def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges) -> Judges:
     """Judges from a YAML, TOML or JSON file or what it holds; one judge alone will do."""
-    from rubrank.rubric import in_our_words
     from rubrank.rubrics.files import read_data
 
     if isinstance(source, Judges):
@@ -224,7 +224,7 @@ def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges) -> Judg
     try:
         return Judges.model_validate(data)
     except ValidationError as error:
-        raise in_our_words(error, where)[0] from None
+        raise in_our_words(error, where, Judges, "docs/judges.md")[0] from None
 
 
 # -------------------------------------------------------------------------------------------------------------- calls

@@ -35,6 +35,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from rubrank.criteria import KNOWN
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rubrics.files import presets, read_data
+from rubrank.validation import in_our_words, shortened
 from rubrank.verification import (
     BINARY,
     TERNARY,
@@ -265,7 +266,7 @@ def parse_rubric(data: Any, where: str, folder: Path = Path()) -> Rubric:
     try:
         return Rubric.model_validate(merged)
     except ValidationError as error:
-        raise in_our_words(error, where)[0] from None
+        raise in_our_words(error, where, Rubric)[0] from None
 
 
 def json_schema() -> dict[str, Any]:
@@ -332,25 +333,3 @@ def _base_criteria(base: str, where: str, folder: Path, above: tuple[str, ...]) 
 
 def _name(criterion: Any) -> str:
     return str(criterion.get("name")) if isinstance(criterion, Mapping) else str(criterion)
-
-
-def in_our_words(error: ValidationError, where: str) -> list[InvalidInput]:
-    """pydantic's complaints as ours; one of our own comes through as it is, with the place before it."""
-    return [_in_our_words(complaint, where, error.title) for complaint in error.errors()]
-
-
-def _in_our_words(complaint: Any, where: str, title: str) -> InvalidInput:
-    inner, place = complaint.get("ctx", {}).get("error"), ".".join(map(str, complaint["loc"]))
-    if isinstance(inner, InvalidInput):
-        return type(inner)(f"{where}: {inner.owner}", inner.parameter, inner.allowed, inner.got, inner.remedy)
-    remedy = "See docs/rubrics.md."
-    if complaint["type"] == "extra_forbidden":
-        model = Criterion if "criteria" in place or title == "Criterion" else Rubric
-        remedy = f"Known: {', '.join(model.model_fields)}."
-    got = shortened(repr(complaint.get("input")))
-    return InvalidInput(where, place or "rubric", f"right ({complaint['msg']})", got, remedy)
-
-
-def shortened(text: str, most: int = 120) -> str:
-    """Not more than `most` characters, cut with an ellipsis."""
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -23,8 +23,9 @@ from pydantic import ValidationError
 
 from rubrank.errors import InvalidInput
 from rubrank.rollout import Group, Rollout
-from rubrank.rubric import Criterion, Rubric, in_our_words, merge_extended, parse_rubric, shortened
+from rubrank.rubric import Criterion, Rubric, merge_extended, parse_rubric
 from rubrank.rubrics.files import presets, read_data
+from rubrank.validation import in_our_words, shortened
 from rubrank.verification import is_verifier
 
 CATEGORY_WEIGHTS = {"Essential": 1.0, "Important": 0.7, "Optional": 0.3, "Pitfall": 0.9}
@@ -43,7 +44,7 @@ def to_rubric(data: Any, where: str = "rubric", folder: Path = Path()) -> Rubric
     try:
         return parse_rubric(rubric_data(data, where), where, folder)
     except ValidationError as error:
-        raise in_our_words(error, where)[0] from None
+        raise in_our_words(error, where, Rubric)[0] from None
 
 
 def rubric_data(data: Any, where: str = "rubric") -> dict[str, Any]:
@@ -245,4 +246,4 @@ def to_rollout(data: Mapping[str, Any], where: str) -> Rollout:
     try:
         return Rollout.model_validate(data)
     except ValidationError as error:
-        raise in_our_words(error, where)[0] from None
+        raise in_our_words(error, where, Rollout, "docs/grading.md")[0] from None

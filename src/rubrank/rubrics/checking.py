@@ -1,6 +1,7 @@
 """Everything that is wrong with a rubric, or with a dataset whose rows bring their own, before anything is spent.
 
     >>> from rubrank.rubrics.checking import check_rubric_data
+from rubrank.validation import in_our_words
     >>> data = {"criteria": [{"name": "A", "question": "Good?", "weight": -1}]}
     >>> for problem in check_rubric_data(data, "essay.yaml"):
     ...     print(problem)
@@ -24,7 +25,8 @@ from rubrank.errors import InvalidInput, RubrankError
 from rubrank.rollouts.adapters import rubric_data
 from rubrank.rollouts.reading import COLUMNS, groups_of_rows
 from rubrank.rollouts.rows import Row, read_rows
-from rubrank.rubric import Criterion, Rubric, in_our_words, merge_extended, read_data
+from rubrank.rubric import Criterion, Rubric, merge_extended, read_data
+from rubrank.validation import in_our_words
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def _rubric_fields(merged: Mapping[str, Any], file: str, row: int | None) -> Ite
     try:
         Rubric.model_validate({**merged, "criteria": [stand_in]})
     except ValidationError as error:
-        for wrong in in_our_words(error, file):
+        for wrong in in_our_words(error, file, Rubric):
             yield Problem(file, _shown(wrong, file), row)
 
 
@@ -104,7 +106,7 @@ def _criterion_problems(item: Any, number: int, file: str, row: int | None, good
     try:
         good.append(Criterion.model_validate(item))
     except ValidationError as error:
-        for wrong in in_our_words(error, file):
+        for wrong in in_our_words(error, file, Criterion):
             yield Problem(file, _shown(wrong, file, name), row, name)
 
 

@@ -1,0 +1,61 @@
+"""What pydantic complains about, in our words: where, what is allowed, what came, what to do.
+
+judges.yaml: judges.0.kid must be left out; got 1. Did you mean 'kind'?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from rubrank.errors import InvalidInput
+
+
+def in_our_words(
+    error: ValidationError, where: str, model: type[BaseModel], page: str = "docs/rubrics.md"
+) -> list[InvalidInput]:
+    """Each complaint as one of our errors; one of our own comes through as it is, with the place before it."""
+    return [_in_our_words(complaint, where, model, page) for complaint in error.errors()]
+
+
+def _in_our_words(complaint: Any, where: str, model: type[BaseModel], page: str) -> InvalidInput:
+    inner, place = complaint.get("ctx", {}).get("error"), ".".join(map(str, complaint["loc"]))
+    if isinstance(inner, InvalidInput):
+        return type(inner)(f"{where}: {inner.owner}", inner.parameter, inner.allowed, inner.got, inner.remedy)
+    got = shortened(repr(complaint.get("input")))
+    if complaint["type"] == "extra_forbidden":
+        remedy = _known(model, complaint["loc"])
+        return InvalidInput(where, place, "left out: nothing has that name", got, remedy)
+    return InvalidInput(where, place or model.__name__.lower(), f"right ({complaint['msg']})", got, f"See {page}.")
+
+
+def _known(model: type[BaseModel], place: Sequence[int | str]) -> str:
+    """What could have been meant by a name that is not known."""
+    *above, name = place
+    names = list(_inside(model, above).model_fields)
+    near = get_close_matches(str(name), names, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."
+
+
+def _inside(model: type[BaseModel], place: Sequence[int | str]) -> type[BaseModel]:
+    """The model at a place within another, such as ("judges", 0, "sampling")."""
+    for part in place:
+        if isinstance(part, str) and part in model.model_fields:
+            model = _model_in(model.model_fields[part].annotation, model) or model
+    return model
+
+
+def _model_in(annotation: Any, owner: type[BaseModel]) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if getattr(annotation, "__name__", None) == "Self":
+        return owner
+    return next((found for inner in get_args(annotation) if (found := _model_in(inner, owner))), None)
+
+
+def shortened(text: str, most: int = 120) -> str:
+    """Not more than `most` characters, cut with an ellipsis."""
+    return text if len(text) <= most else text[: most - 1] + "…"
