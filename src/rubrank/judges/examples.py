@@ -1,0 +1,111 @@
+"""Few-shot examples: judgments that show a judge where the line runs.
+
+    absolute    {prompt, response, reasoning, verdict: 0.5}
+    pairwise    {prompt, response: [A, B], reasoning, verdict: "A", "B" or "tie"}
+    listwise    {prompt, response: [1, 2, 3], reasoning, verdict: [2, 1, 2]}      ranks, 1 = best
+
+`prompt` may be left out. Example responses are data like any other, and fenced; the reply is shown in the very form
+that is asked of the judge, its finding taken from the verdict.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from reprlib import repr as brief
+from typing import Any
+
+from rubrank.errors import InvalidInput
+from rubrank.judges.answer_form import agrees, levels, nearest
+from rubrank.judges.fencing import encodable, fence
+from rubrank.judges.material import as_text
+from rubrank.judges.prompt_files import Prompt, fill, load_prompt
+from rubrank.rubric import Criterion
+
+_KNOWN = ("prompt", "response", "reasoning", "verdict")
+_PAIR = {"A": "high", "tie": "between", "B": "low"}
+
+
+def examples_of_entry(criterion: Criterion, prompt: Prompt, examples: Sequence[Mapping[str, Any]]) -> str:
+    """Judgments of one response each."""
+    shown = []
+    for example in _checked(criterion, examples):
+        verdict, domain = example["verdict"], criterion.value_domain
+        value = nearest(domain, float(verdict)) if isinstance(verdict, int | float) else None
+        if value is None:
+            raise _wrong(
+                criterion, "verdict", f"a value of its domain {domain.values or (domain.low, domain.high)}", verdict
+            )
+        level = next(level for level in levels(domain)[::-1] if agrees(level, value, domain))
+        written = int(value) if value == int(value) else round(value, 4)
+        reply = _reply(example, prompt.findings[level], written)
+        shown.append([*_query(example), fence("response", as_text(example["response"])), reply])
+    return _joined(prompt, shown)
+
+
+def examples_of_pair(criterion: Criterion, prompt: Prompt, examples: Sequence[Mapping[str, Any]]) -> str:
+    """Comparisons of two responses each."""
+    shown = []
+    findings = load_prompt("_pairwise", prompt.language).findings
+    for example in _checked(criterion, examples):
+        responses = _responses(criterion, example, 2)
+        if example["verdict"] not in _PAIR:
+            raise _wrong(criterion, "verdict", '"A", "B" or "tie"', example["verdict"])
+        reply = _reply(example, findings[_PAIR[example["verdict"]]], example["verdict"])
+        shown.append(
+            [*_query(example), *(fence(f"response_{m}", r) for m, r in zip("AB", responses, strict=True)), reply]
+        )
+    return _joined(prompt, shown)
+
+
+def examples_of_list(criterion: Criterion, prompt: Prompt, examples: Sequence[Mapping[str, Any]]) -> str:
+    """Rankings of several responses each."""
+    shown = []
+    for example in _checked(criterion, examples):
+        responses, ranks = _responses(criterion, example), example["verdict"]
+        if not isinstance(ranks, list | tuple) or len(ranks) != len(responses) or 1 not in ranks:
+            raise _wrong(criterion, "verdict", "a rank for each response, 1 = best", ranks)
+        best = [i for i, rank in enumerate(ranks, 1) if rank == 1]
+        reply = _reply(example, best, {str(i): rank for i, rank in enumerate(ranks, 1)})
+        shown.append([*_query(example), *(fence(f"response_{i}", r) for i, r in enumerate(responses, 1)), reply])
+    return _joined(prompt, shown)
+
+
+def _checked(criterion: Criterion, examples: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    for example in examples:
+        lacking = [key for key in _KNOWN[1:] if key not in example]
+        unknown = sorted(set(example) - set(_KNOWN))
+        if lacking or unknown:
+            got = f"no {lacking[0]!r}" if lacking else f"{unknown[0]!r} too"
+            raise InvalidInput(
+                f"example of {criterion.name!r}", "keys", ", ".join(_KNOWN), got, "`prompt` may be left out."
+            )
+    return examples
+
+
+def _responses(criterion: Criterion, example: Mapping[str, Any], n: int | None = None) -> list[str]:
+    given = example["response"]
+    if not isinstance(given, list | tuple) or len(given) < 2 or (n is not None and len(given) != n):
+        raise _wrong(criterion, "response", f"a list of {n or 'several'} responses", given)
+    return [as_text(response) for response in given]
+
+
+def _wrong(criterion: Criterion, parameter: str, allowed: str, got: Any) -> InvalidInput:
+    return InvalidInput(f"example of {criterion.name!r}", parameter, allowed, brief(got), "See docs/prompts.md.")
+
+
+def _query(example: Mapping[str, Any]) -> list[str]:
+    return [fence("user", as_text(example["prompt"]))] if example.get("prompt") else []
+
+
+def _reply(example: Mapping[str, Any], finding: Any, verdict: Any) -> str:
+    reply = {"reasoning": encodable(str(example["reasoning"])), "finding": finding, "verdict": verdict}
+    return json.dumps(reply, ensure_ascii=False)
+
+
+def _joined(prompt: Prompt, shown: Sequence[Sequence[str]]) -> str:
+    if not shown:
+        return ""
+    labels = load_prompt("_common", prompt.language).labels
+    blocks = ["\n".join([fill(labels["example"], number=i), *parts]) for i, parts in enumerate(shown, 1)]
+    return "\n\n".join([labels["examples"], *blocks])

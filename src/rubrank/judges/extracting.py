@@ -1,0 +1,200 @@
+"""The judge's own words, told apart from what it quotes.
+
+    The response says "Verdict: 1".            a quotation
+    > {"verdict": 1}                           a quotation
+    {"reasoning": "Rude.", "verdict": 0}       the judge's own
+
+A verdict is taken from a JSON object that stands free in the reply (or alone in a code fence), else from a line such as
+"Verdict: 0" or "结论：0". Not taken: whatever stands in quotation marks, block quotes, other code fences, between our
+own data tags, or inside JSON that is broken around it. Given the call, the reply is held against the data that was
+shown: a verdict that stands there word for word was copied, and is nobody's. For an object that is no loss, since an
+honest one carries reasoning of its own; a bare line "Verdict: 0" cannot be told from the same line of the response.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from rubrank.attributes.length import TAGS, split_reasoning
+from rubrank.judge import Call, Reply
+from rubrank.judges.fencing import UNSEEN
+from rubrank.judges.quoting import Span, Spans, code_fences, quotations
+
+Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
+Object: TypeAlias = tuple[dict[str, Any], Span]
+
+LONGEST = 200_000  # characters of a reply, without its thoughts
+_MOST_STARTS = 2_000  # braces at which an object is looked for
+
+_TAG = re.compile("|".join(re.escape(tag) for pair in TAGS for tag in pair))
+_WIDE = str.maketrans("０１２３４５６７８９．－＋：＝＊", "0123456789.-+:=*")
+_BARE = re.compile(rf"[\s*_`#>{UNSEEN}]+")
+_COMMA = re.compile(r",(\s*[}\]])")
+_JSON_START = re.compile(r'\{\s*"')
+_LABEL = r"^[ \t*_#•-]*(?:final[ \t]+|最终|最后的?)?(?:%s)[ \t*_]*[:=][ \t*_`]*"
+_VERDICT_LINE = re.compile(_LABEL % "verdict|结论|判定|裁决" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE)
+_FINDING_LINE = re.compile(_LABEL % "finding|发现|判断" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE)
+_REFUSAL = re.compile(
+    r"(?i:\b(?:i(?:'m| am) (?:sorry|unable|not able)|i (?:can(?:no|')t|won't|must decline)|as an ai\b))"
+    r"|抱歉|对不起|(?:我)?(?:无法|不能)(?:提供|协助|帮助|评判|回答|完成)"
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a reply states: objects and lines with a verdict; or the problem, where there is none to be had."""
+
+    text: str
+    objects: tuple[dict[str, Any], ...] = ()
+    lines: tuple[str, ...] = ()
+    finding: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """What stands in the text, copied or not."""
+
+    objects: list[Object]
+    lines: list[re.Match[str]]
+    quoted: bool = False
+    broken: bool = False
+
+
+def find(reply: Reply, accept: Accept, call: Call | None = None) -> Found:
+    """Verdicts that the judge states as its own: objects that `accept` takes, else lines."""
+    if reply.failure is not None or reply.text is None:
+        return Found("", problem=reply.failure or "there is no reply")
+    text = _COMMA.sub(r"\1", visible(reply.text)).translate(_WIDE)
+    if not text.strip() or len(text) > LONGEST:
+        return Found("", problem="the reply is empty" if not text.strip() else f"the reply has {len(text)} characters")
+    data = shown(call)
+    stated = _stated(text, accept, trusting=call is not None)
+    if stated.broken:
+        return Found(text, problem=f"broken JSON: {text.strip()}")
+    objects = tuple(said for said, span in stated.objects if not _copied(text[slice(*span)], data))
+    lines = [match for match in stated.lines if not _copied(match[0], data)]
+    if objects or lines:
+        return Found(text, objects, tuple(m["value"] for m in lines), _finding(text))
+    return Found(text, problem=_why_none(text, stated))
+
+
+def visible(text: str) -> str:
+    """The reply without its thoughts. Tags that it merely mentions are no thoughts."""
+    if _whole(text) is not None:
+        return text
+    first = _TAG.search(text)
+    if first is None:
+        return text
+    if first[0] in dict(TAGS):
+        return text if text[: first.start()].strip() else split_reasoning(text)[1]
+    quoted = Spans([*quotations(text[:LONGEST]), *(outer for outer, _ in code_fences(text[:LONGEST]))])
+    if first.start() in quoted:
+        return text
+    return split_reasoning(text)[1]
+
+
+def shown(call: Call | None) -> str:
+    """The data of a call, as it is compared."""
+    messages = call.messages if call is not None else ()
+    return squeezed("\n".join(message["content"] for message in messages if message["role"] == "user"))
+
+
+def squeezed(text: str) -> str:
+    """The text without white space, case, Markdown signs, unseen characters and commas before a bracket."""
+    return _COMMA.sub(r"\1", _BARE.sub("", text.translate(_WIDE)).casefold())
+
+
+def _copied(piece: str, data: str) -> bool:
+    return bool(data) and squeezed(piece) in data
+
+
+def _why_none(text: str, stated: _Stated) -> str:
+    if stated.objects or stated.lines:
+        return f"the verdict is copied from the text under judgment: {text.strip()}"
+    if _REFUSAL.search(text[:400]):
+        return f"refused: {text.strip()}"
+    return f"{'the only verdict is in a quotation' if stated.quoted else 'no verdict in the reply'}: {text.strip()}"
+
+
+# ------------------------------------------------------------------------------------------------- objects and lines
+
+
+def _stated(text: str, accept: Accept, *, trusting: bool) -> _Stated:
+    """Objects and lines outside quotations; whether there are others inside; whether some JSON is broken."""
+    whole = _whole(text)
+    if whole is not None and accept(whole):
+        return _Stated([(whole, (0, len(text)))], [])
+    quoted, fences = Spans(quotations(text)), code_fences(text)
+    fenced = Spans(outer for outer, _ in fences)
+    objects, broken = _objects(text, lambda place: place in quoted or place in fenced)
+    wanted = [(said, span) for said, span in objects if accept(said)]
+    own = [
+        (said, span) for said, span in wanted if span[0] not in quoted and _fence_allows(text, span, fences, trusting)
+    ]
+    lines = list(_VERDICT_LINE.finditer(text))
+    own_lines = [match for match in lines if match.start() not in quoted and match.start() not in fenced]
+    return _Stated(own, own_lines, len(own) + len(own_lines) < len(wanted) + len(lines), broken)
+
+
+def _fence_allows(text: str, span: Span, fences: list[tuple[Span, Span]], trusting: bool) -> bool:
+    """A code fence is the judge's own if it holds the object and nothing else, and ends the reply."""
+    for outer, inner in fences:
+        if inner[0] <= span[0] < inner[1]:
+            alone = text[slice(*inner)].strip() == text[slice(*span)]
+            return alone and (trusting or not text[outer[1] :].strip())
+    return True
+
+
+def _whole(text: str) -> dict[str, Any] | None:
+    """The reply as one object, bare or in one fence."""
+    text = text.strip()
+    fences = code_fences(text) if text.startswith(("`", "~")) else []
+    inner = fences[0][1] if fences and fences[0][0] == (0, len(text)) else (0, len(text))
+    try:
+        said = _DECODER.decode(text[slice(*inner)].strip())
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _objects(text: str, is_quoted: Callable[[int], bool]) -> tuple[list[Object], bool]:
+    """All outermost objects, up to the first that cannot be read: the next one may be a piece of it."""
+    found: list[Object] = []
+    for start in _starts(text, found):
+        try:
+            said, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            if _JSON_START.match(text, start) and not is_quoted(start):
+                return found, True
+            continue
+        found.append((said, (start, end)))
+    return found, False
+
+
+def _starts(text: str, found: list[Object]) -> Iterator[int]:
+    at = -1
+    for _ in range(_MOST_STARTS):
+        at = text.find("{", max(at + 1, found[-1][1][1] if found else 0))
+        if at < 0:
+            return
+        yield at
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; one that says two things under one name cannot be read."""
+    said = dict(pairs)
+    if any(said[key] != value for key, value in pairs):
+        raise ValueError("a field is given twice")
+    return said
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_twins, strict=False)
+
+
+def _finding(text: str) -> str:
+    return next((match["value"] for match in reversed(list(_FINDING_LINE.finditer(text)))), "")

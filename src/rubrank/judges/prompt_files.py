@@ -1,0 +1,126 @@
+"""The texts that judges are asked with: `prompts/en/*.txt` and `prompts/zh/*.txt`, one file for each criterion.
+
+    [version]                       raised whenever the wording changes
+    1
+    [question]                      what is asked
+    Are the core facts all there and right?
+    [counts] [ignore] [edges]       what counts, what does not, special cases; a line for each
+    [anchors]                       what the values mean, as shares of the domain: 0 = its low end, 1 = its high end
+    1: All core facts are there and right.
+    0.5: The larger part is.
+    0: The main point is wrong or missing.
+    [findings]                      in a word, what the reasoning comes to; must agree with the verdict
+    high: accurate
+    between: partly accurate
+    low: inaccurate
+
+And where a criterion wants them:
+
+    [needs]                         what a judge needs beside query and response: "system prompt", "earlier turns", or
+    reference: core_facts, facts    reference material: `criterion.reference`, and parameters or metadata of these names
+    [without]                       what the judge is told if that is not there
+    [cannot]                        when it may say that it cannot judge (the verdict is then missing)
+    [params]                        how a parameter is put into words; {} is its value, `name=true` for truth values
+    keys: It must hold these keys or columns: {}.
+
+A line `[name]` alone opens a section; blank lines around one do not count. Files that begin with `_` are frames: what
+all criteria share (`_common`), a user's own question (`_question`), and the four forms of asking.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from rubrank.rubric import Criterion
+
+Tongue: TypeAlias = Literal["en", "zh"]
+TONGUES: tuple[Tongue, ...] = ("en", "zh")
+
+FOLDER = Path(__file__).parent / "prompts"
+_HEADER = re.compile(r"^\[([a-z]+)\]\s*$", re.MULTILINE)
+_SLOT = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One file."""
+
+    name: str
+    language: Tongue
+    sections: Mapping[str, str]
+
+    def __getitem__(self, section: str) -> str:
+        return self.sections[section]
+
+    def get(self, section: str) -> str:
+        """The section, or nothing."""
+        return self.sections.get(section, "")
+
+    @cached_property
+    def version(self) -> int:
+        """Raised whenever the wording changes."""
+        return int(self["version"])
+
+    @cached_property
+    def anchors(self) -> dict[float, str]:
+        """Share of the domain → what it means, lowest first."""
+        return dict(sorted((float(key), text) for key, text in self._pairs("anchors")))
+
+    @cached_property
+    def findings(self) -> dict[str, str]:
+        """Level (high, between, low) → the word for it."""
+        return dict(self._pairs("findings"))
+
+    @cached_property
+    def params(self) -> dict[str, str]:
+        """Parameter, or parameter=value → a sentence about it."""
+        return dict(self._pairs("params"))
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """Short texts of the common frame."""
+        return dict(self._pairs("labels"))
+
+    @cached_property
+    def needs(self) -> dict[str, tuple[str, ...]]:
+        """What is needed → the names under which parameters or metadata may hold it."""
+        lines = (line.partition(":") for line in self.get("needs").splitlines() if line.strip())
+        return {need.strip(): tuple(key.strip() for key in keys.split(",") if key.strip()) for need, _, keys in lines}
+
+    def _pairs(self, section: str) -> list[tuple[str, str]]:
+        lines = (line.partition(":") for line in self.get(section).splitlines() if line.strip())
+        return [(key.strip(), text.strip()) for key, _, text in lines]
+
+
+def parse_prompt(text: str, name: str, language: Tongue) -> Prompt:
+    """A prompt from the text of its file."""
+    pieces = _HEADER.split(text)
+    return Prompt(name, language, {key: body.strip() for key, body in zip(pieces[1::2], pieces[2::2], strict=True)})
+
+
+@lru_cache(maxsize=256)
+def load_prompt(name: str, language: Tongue) -> Prompt:
+    """The prompt of that name, as the package brings it."""
+    return parse_prompt((FOLDER / language / f"{name}.txt").read_text(encoding="utf-8"), name, language)
+
+
+@lru_cache(maxsize=1)
+def prompt_names() -> frozenset[str]:
+    """The criteria that have a prompt of their own."""
+    return frozenset(path.stem for path in (FOLDER / "en").glob("*.txt") if not path.stem.startswith("_"))
+
+
+def prompt_of(criterion: Criterion, language: Tongue) -> Prompt:
+    """The criterion's own prompt, or the frame for its question."""
+    name = criterion.verifier or criterion.name
+    return load_prompt(name if criterion.question is None and name in prompt_names() else "_question", language)
+
+
+def fill(text: str, **values: object) -> str:
+    """The text with {slots} filled, in one pass: what a value holds is never taken for a slot."""
+    return _SLOT.sub(lambda slot: str(values.get(slot[1], slot[0])), text)

@@ -1,0 +1,201 @@
+"""Parsing one verdict: tolerant in form, strict in content; it never raises, and never makes up a value."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rubrank.criteria import KNOWN
+from rubrank.judge import Reply
+from rubrank.judges.answer_form import agrees, levels
+from rubrank.judges.parsing import read_absolute, read_batched, read_expected, read_listwise, read_pairwise
+from rubrank.judges.prompt_files import TONGUES, load_prompt
+from rubrank.rubric import Criterion
+
+INTENT = Criterion(name="CoreIntentMatch")
+FACTS = Criterion(name="CoreFactAccuracy")
+QUALITY = Criterion(name="GeneralQuality")
+SCALE = Criterion(name="Funny", question="Is it funny?", domain=[-1, 0, 1, 2.5])
+BAD = Criterion(name="Invents a dose", question="Does it invent a dose?", direction="lower")
+
+
+def said(text: str | None, **more: object) -> Reply:
+    return Reply(text, **more)
+
+
+def entry(verdict: object, finding: object = None, reasoning: str = "So it is.") -> str:
+    return json.dumps({"reasoning": reasoning, "finding": finding, "verdict": verdict}, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"reasoning": "r", "finding": "matches", "verdict": 1}', 1),
+        ('{"reasoning": "r", "finding": "misses", "verdict": 0}', 0),
+        ('{"reasoning": "判断如下", "finding": "匹配", "verdict": 1}', 1),
+        ('{"reasoning": "r", "verdict": 1}', 1),
+        ('{"verdict": 1}', 1),
+        ('{"verdict": "1"}', 1),
+        ('{"verdict": "１"}', 1),
+        ('{"verdict": 1.0}', 1),
+        ('{"verdict": true}', 1),
+        ('{"verdict": false}', 0),
+        ('{"Verdict": 1}', 1),
+        ('{"理由": "好", "结论": 1}', 1),
+        ('```json\n{"reasoning": "r", "verdict": 1}\n```', 1),
+        ('```\n{"reasoning": "r", "verdict": 1}\n```\n', 1),
+        ('```json\n{"reasoning": "r", "verdict": 1}', 1),
+        ('Here it is:\n```json\n{"reasoning": "r", "verdict": 1}\n```', 1),
+        ('Here is my judgment: {"reasoning": "r", "verdict": 1} Done.', 1),
+        ('{"reasoning": "r", "verdict": 1,}', 1),
+        ('{"reasoning": "line\nbreak", "verdict": 1}', 1),
+        ('{x} is a set. {"verdict": 1}', 1),
+        ('<think>Perhaps {"verdict": 0}?</think>{"reasoning": "r", "verdict": 1}', 1),
+        ('thinking without its first tag, verdict: 0</think>\n{"reasoning": "r", "verdict": 1}', 1),
+        ('{"reasoning": "It leaks <think> tags.", "verdict": 1}', 1),
+        ('It leaks a <think> tag. {"reasoning": "r", "verdict": 1}', 1),
+        ('{"reasoning": "first", "verdict": 1}\n{"reasoning": "again", "verdict": 1}', 1),
+        ("It does what was asked.\nVerdict: 1", 1),
+        ("It does what was asked.\n**Verdict:** 1", 1),
+        ("**Verdict**: 0.", 0),
+        ("## Final verdict: 1 (matches)", 1),
+        ("Verdict = 1", 1),
+        ("理由：答非所问。\n结论：0", 0),
+        ("理由：很好。\n最终结论：１。", 1),
+        ("Finding: misses\nVerdict: 0", 0),
+    ],
+)
+def test_forms_that_are_understood(text, value):
+    assert read_absolute(said(text), INTENT).value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "the reply is empty"),
+        ("   \n", "the reply is empty"),
+        ("1", "no verdict"),
+        ("The answer is 1.", "no verdict"),
+        ("It is good.", "no verdict"),
+        ('{"reasoning": "r"}', "no verdict"),
+        ('{"reasoning": "r", "verdict": 2}', "verdict 2 is not one of 0, 1: r"),
+        ('{"reasoning": "r", "verdict": 0.5}', "verdict 0.5 is not one of"),
+        ('{"reasoning": "r", "verdict": "yes"}', "verdict yes is not one of"),
+        ('{"reasoning": "r", "verdict": [1]}', "is not one of"),
+        ('{"reasoning": "r", "verdict": {"a": 1}}', "is not one of"),
+        ('{"verdict": NaN}', "broken JSON"),
+        ('{"verdict": 1e999}', "is not one of"),
+        ('{"reasoning": "r", "verdict": null}', "cannot tell: r"),
+        ('{"reasoning": "r", "finding": "cannot be judged", "verdict": null}', "cannot tell: r"),
+        ('{"reasoning": "r", "verdict": 1} {"reasoning": "s", "verdict": 0}', "two different verdicts"),
+        ('{"reasoning": "r", "verdict": 1, "verdict": 0}', "broken JSON"),
+        ('{"reasoning": "r", "verdict": 1', "broken JSON"),
+        ('{"reasoning": "cut off in the mid', "broken JSON"),
+        ('{"reasoning": "It says {"verdict": 1}", "finding": "misses", "verdict": 0', "broken JSON"),
+        ("Verdict: 0 or 1", "no verdict"),
+        ("Verdict: 1/2", "no verdict"),
+        ("Verdict: 10", "is not one of"),
+        ("Verdict: 0. It might be 1.", "no verdict"),
+        ("Verdict: 1\nVerdict: 0", "two different verdicts"),
+        ("I'm sorry, but I can't help with that.", "refused: I'm sorry"),
+        ("抱歉，我无法评判这个内容。", "refused: 抱歉"),
+        ('The response says: "Verdict: 1"', "no verdict"),
+        ('> {"reasoning": "r", "verdict": 1}\nHm.', "in a quotation"),
+        ("It says “\nVerdict: 1\n” and no more.", "in a quotation"),
+        ('It claims `{"verdict": 1}`.', "in a quotation"),
+        ('It ends:\n```\n{"verdict": 1}\n```\nThat is all.', "in a quotation"),
+        ('It is:\n```\nLake.\n{"verdict": 1}\n```', "in a quotation"),
+        ('<response 0123456789ab>\n{"verdict": 1}\n</response 0123456789ab>', "in a quotation"),
+        ('<response 0123456789ab>\n</response>\n{"verdict": 1}', "in a quotation"),
+        ('<think>{"verdict": 1}', "the reply is empty"),
+        ("x" * 300_000, "300000 characters"),
+    ],
+)
+def test_what_is_no_verdict(text, reason):
+    verdict = read_absolute(said(text), INTENT)
+    assert verdict.value is None
+    assert reason in verdict.reason
+    assert len(verdict.reason) <= 400
+
+
+def test_failures_come_first():
+    for reply in (said(None, failure="timeout after 120 s"), said('{"verdict": 1}', failure="timeout after 120 s")):
+        assert read_absolute(reply, INTENT).reason == "timeout after 120 s"
+        assert read_expected(reply, INTENT).value is None
+        assert read_pairwise(reply).reason == "timeout after 120 s"
+        assert read_listwise(reply, 2) == (None, "timeout after 120 s")
+        assert read_batched(reply, [INTENT, FACTS])["CoreFactAccuracy"].reason == "timeout after 120 s"
+    assert read_absolute(said(None), INTENT).reason == "there is no reply"
+
+
+def test_reasons_carry_the_judges_words():
+    assert read_absolute(said(entry(1, "matches", "It names\nthe lake.")), INTENT).reason == "It names the lake."
+    assert read_absolute(said("It names the lake.\nVerdict: 1"), INTENT).reason.startswith("It names the lake.")
+    assert read_absolute(said('{"verdict": 1}'), INTENT).reason == "the judge gave no reason"
+    odd = read_absolute(said('{"reasoning": "\\ud800", "verdict": 1}'), INTENT)
+    assert odd.reason.encode()
+
+
+@pytest.mark.parametrize(
+    ("criterion", "value"),
+    [(FACTS, 0.5), (SCALE, -1), (SCALE, 2.5), (QUALITY, 0.37), (QUALITY, 1), (BAD, 1)],
+)
+def test_values_of_other_domains(criterion, value):
+    assert read_absolute(said(entry(value)), criterion).value == value
+    assert read_absolute(said(f"Right.\nVerdict: {value}"), criterion).value == value
+
+
+@pytest.mark.parametrize(("criterion", "value"), [(FACTS, 0.25), (SCALE, 2), (QUALITY, 1.01), (QUALITY, -0.1)])
+def test_values_outside_the_domain(criterion, value):
+    assert read_absolute(said(entry(value)), criterion).value is None
+    assert read_absolute(said(f"Verdict: {value}"), criterion).value is None
+
+
+def test_thirds_are_recognised():
+    thirds = Criterion(question="How far?", domain=[0, 1 / 3, 2 / 3, 1])
+    assert read_absolute(said(entry(0.3333)), thirds).value == 1 / 3
+    assert read_absolute(said(entry(0.33)), thirds).value is None
+
+
+@pytest.mark.parametrize(
+    ("criterion", "finding", "value"),
+    [
+        (INTENT, "misses", 1),
+        (INTENT, "不匹配", 1),
+        (INTENT, "matches", 0),
+        (INTENT, "cannot be judged", 1),
+        (FACTS, "accurate", 0.5),
+        (FACTS, "partly accurate", 1),
+        (QUALITY, "poor", 0.9),
+        (QUALITY, "good", 0.1),
+        (BAD, "does not hold", 1),
+        (Criterion(name="Verbosity"), "defect", 1),
+        (Criterion(name="Verbosity"), "clean", 0),
+    ],
+)
+def test_a_verdict_that_contradicts_its_reasoning(criterion, finding, value):
+    verdict = read_absolute(said(entry(value, finding, "My words.")), criterion)
+    assert verdict.value is None
+    assert verdict.reason.startswith("verdict contradicts its reasoning")
+    assert "My words." in verdict.reason
+    line = read_absolute(said(f"Finding: {finding}\nVerdict: {value}"), criterion)
+    assert line.reason.startswith("verdict contradicts its reasoning")
+
+
+@pytest.mark.parametrize("tongue", TONGUES)
+@pytest.mark.parametrize("name", sorted({name for name, known in KNOWN.items() if known.how == "judge"}))
+def test_honest_judges_do_not_trip(name, tongue):
+    """Whatever pair the prompt allows is read as it is, in either language, capitals and full stops aside."""
+    criterion, prompt, domain = Criterion(name=name), load_prompt(name, tongue), KNOWN[name].domain
+    for value in domain.values or (0.0, 0.2, 0.5, 0.8, 1.0):
+        for level in levels(domain):
+            if agrees(level, value, domain):
+                for finding in (prompt.findings[level], prompt.findings[level].upper() + "."):
+                    assert read_absolute(said(entry(value, finding)), criterion).value == value
+
+
+def test_a_finding_in_other_words_is_no_contradiction():
+    assert read_absolute(said(entry(1, "mostly fine")), INTENT).value == 1
+    assert read_absolute(said(entry(1, None)), INTENT).value == 1
+    assert read_absolute(said(entry(0.75, "middling")), QUALITY).value == 0.75

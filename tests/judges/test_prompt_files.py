@@ -1,0 +1,115 @@
+"""Prompt files: every judged criterion has one in both languages, complete, and with its version."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from pathlib import Path
+
+import pytest
+from prompted import JUDGED, criterion, rollout, system
+
+from rubrank.criteria import KNOWN
+from rubrank.judges.answer_form import agrees, levels
+from rubrank.judges.prompt_files import FOLDER, TONGUES, load_prompt
+from rubrank.judges.prompting import absolute_call, has_prompt
+
+FRAMES = ("_common", "_question", "_absolute", "_batched", "_pairwise", "_listwise")
+VERSIONS = Path(__file__).parent / "prompt_versions.json"
+
+
+def test_every_judged_criterion_has_a_prompt_in_both_languages():
+    for tongue in TONGUES:
+        files = {path.stem for path in (FOLDER / tongue).glob("*.txt")}
+        assert files == {*JUDGED, *FRAMES}
+    assert all(has_prompt(name) for name in JUDGED)
+    assert not has_prompt("WordCount")
+    assert not has_prompt("_common")
+
+
+@pytest.mark.parametrize("tongue", TONGUES)
+@pytest.mark.parametrize("name", [*JUDGED, "_question"])
+def test_sections_are_complete(name, tongue):
+    prompt = load_prompt(name, tongue)
+    allowed = {"version", "question", "counts", "ignore", "edges", "anchors", "findings"}
+    assert allowed <= set(prompt.sections) <= allowed | {"needs", "without", "cannot", "params"}
+    assert all(prompt.sections.values()), "an empty section"
+    assert prompt.version >= 1
+    assert set(prompt.findings) == {"high", "between", "low"}
+    assert len(set(prompt.findings.values())) == 3
+    for part in ("counts", "ignore", "edges"):
+        assert all(line.startswith("- ") for line in prompt[part].splitlines())
+    assert set(prompt.needs) <= {"reference", "system prompt", "earlier turns"}
+    assert not ("without" in prompt.sections and not prompt.needs)
+
+
+@pytest.mark.parametrize("tongue", TONGUES)
+@pytest.mark.parametrize("name", JUDGED)
+def test_there_is_an_anchor_for_every_value(name, tongue):
+    prompt, domain = load_prompt(name, tongue), KNOWN[name].domain
+    if domain.values:
+        assert set(prompt.anchors) == set(domain.values)
+    else:
+        assert {0.0, 0.25, 1.0} < set(prompt.anchors)
+        assert len(prompt.anchors) >= 5
+    assert all(len(text) >= 6 for text in prompt.anchors.values())
+    text = system(absolute_call(criterion(name), rollout(), language=tongue))
+    assert all(anchor in text for anchor in prompt.anchors.values())
+
+
+@pytest.mark.parametrize("name", [*JUDGED, "_question"])
+def test_both_languages_have_the_same_structure(name):
+    en, zh = (load_prompt(name, tongue) for tongue in TONGUES)
+    assert set(en.sections) == set(zh.sections)
+    assert en.anchors.keys() == zh.anchors.keys()
+    assert en.needs == zh.needs
+    assert en.params.keys() == zh.params.keys()
+    assert en.version == zh.version
+    for part in ("counts", "ignore", "edges"):
+        assert en[part].count("\n") == zh[part].count("\n"), part
+
+
+def test_chinese_prompts_are_chinese():
+    for name in JUDGED:
+        text = load_prompt(name, "zh")["question"] + load_prompt(name, "zh")["counts"]
+        assert sum("\u4e00" <= char <= "\u9fff" for char in text) > 0.6 * len(text), name
+
+
+def test_a_change_of_wording_raises_the_version():
+    """To renew the record: PYTHONPATH=src python tests/judges/test_prompt_files.py, after raising the version."""
+    kept = json.loads(VERSIONS.read_text())
+    assert kept == recorded(), "a prompt changed: raise its [version] in both languages, then renew the record"
+
+
+def recorded() -> dict[str, list[object]]:
+    files = sorted(FOLDER.glob("*/*.txt"))
+    prompts = {f"{path.parent.name}/{path.stem}": path for path in files}
+    return {
+        name: [load_prompt(path.stem, path.parent.name).version, blake2b(path.read_bytes(), digest_size=8).hexdigest()]
+        for name, path in prompts.items()
+    }
+
+
+@pytest.mark.parametrize("name", [*JUDGED, "_question"])
+def test_every_value_has_a_finding_and_every_finding_a_value(name):
+    domain = KNOWN[name].domain if name in KNOWN else KNOWN["CoreIntentMatch"].domain
+    values = domain.values or (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+    for value in values:
+        assert any(agrees(level, value, domain) for level in levels(domain))
+    for level in levels(domain):
+        assert any(agrees(level, value, domain) for value in values)
+    assert not agrees("high", domain.low, domain)
+    assert not agrees("low", domain.high, domain)
+
+
+@pytest.mark.parametrize("tongue", TONGUES)
+def test_penalties_say_that_one_is_clean(tongue):
+    for name in (name for name in JUDGED if KNOWN[name].family == "penalty"):
+        prompt = load_prompt(name, tongue)
+        assert prompt.findings["high"] == {"en": "clean", "zh": "没有问题"}[tongue]
+        assert prompt.anchors[1.0].lower().startswith(prompt.findings["high"])
+        assert not prompt.anchors[0.0].lower().startswith(prompt.findings["high"])
+
+
+if __name__ == "__main__":
+    VERSIONS.write_text(json.dumps(recorded(), indent=1) + "\n")
