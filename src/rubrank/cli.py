@@ -162,7 +162,8 @@ def fuse(
     """One reward for every rollout: the table with the columns reward and no_signal, and ranking if there is a gate.
 
     Without -o or --json, the rewards of the first groups and a summary are shown. Rows of a group stand together; the
-    file is read in chunks, twice, and an output appears only when everything is done.
+    file is read in chunks, twice, and an output appears only when everything is done. A file that `rubrank grade` wrote
+    brings the weights, margins, directions and gates of its rubric; an option changes what it names.
     """
     from rubrank import table
     from rubrank.verbs import show
@@ -184,8 +185,9 @@ def fuse(
         )
     if output is None and not json:
         show.show_summary(summary)
-    elif not quiet and not json:
-        typer.echo(show.summary_line(summary, str(output)), err=True)
+    elif not quiet:
+        for line in show.summary_lines(summary, None if json else str(output)):
+            typer.echo(line, err=True)
 
 
 @app.command()
@@ -206,6 +208,8 @@ def explain(
     with show.Bar() as bar:
         any_order = bool(options.get("any_order"))
         found = table.explain_file(file, group, rule, columns=columns, any_order=any_order, progress=bar)
+    if table.has_rubric(file):
+        typer.echo(show.BY_RUBRIC, err=True)
     if rollout is not None and not 0 <= rollout < len(found.reward):
         allowed = f"a number from 0 to {len(found.reward) - 1}"
         raise InvalidInput("rubrank explain", "--rollout", allowed, str(rollout), "Count from 0.")
@@ -284,11 +288,7 @@ def _gate(options: Mapping[str, Any]) -> Gate | None:
         for name in ("threshold", "floor", "shape", "missing")
         if f"gate_{name}" in options
     }
-    if given and not names:
-        got = f"--gate-{next(iter(given))} alone"
-        remedy = "Name a criterion for the gate."
-        raise InvalidInput("rubrank", "the gate", "on a criterion: --global-quality or --low-quality", got, remedy)
-    return Gate(**names, **given) if names else None
+    return Gate(**names, **given) if names or given else None
 
 
 def _adjust(given: list[str] | None, attributes: list[str]) -> list[Rule] | None:

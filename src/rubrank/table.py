@@ -12,6 +12,9 @@ cell or the order of rows; only then does the second one fuse and write, to a te
 output at the very end. JSON lines and CSV are cut into blocks of whole records, Parquet into slices of rows; what is
 kept of all rows is one label for each group, to tell a group that comes back.
 
+A file that `ScoreTable.write` wrote brings its rubric: weights, margins, directions and gates are those of each group's
+own, unless the rule says otherwise, and the rewards are those of `read_scores(path).fuse()`.
+
 The parts are in `rubrank.tables`: names, the readers of each format, the survey, the fusion of chunks, the writers.
 """
 
@@ -29,12 +32,14 @@ import polars as pl
 from rubrank.aggregators.rlvr2 import RLVR2
 from rubrank.errors import BadTable, UnknownName
 from rubrank.fused import FusedBatch, FusedGroup
+from rubrank.tables.graded import LongScores
 from rubrank.tables.names import Columns, Progress, format_of
 from rubrank.tables.plan import Plan, fused_names, make_plan
 from rubrank.tables.readers import Csv, JsonLines, Parquet, Reader
+from rubrank.tables.score_files import read_header
 from rubrank.tables.writers import JsonLinesWriter, Writer, checked_target, writer_to
 
-__all__ = ["PREVIEW", "Columns", "Summary", "explain_file", "fuse_file", "open_table"]
+__all__ = ["PREVIEW", "Columns", "Summary", "explain_file", "fuse_file", "has_rubric", "open_table"]
 
 PREVIEW = 10
 """How many groups a summary shows."""
@@ -57,6 +62,9 @@ class Summary:
     """For each criterion: rollouts with a score."""
     deciding: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """For each criterion: groups in which it tells somebody apart."""
+    graded: bool = False
+    """Did weights, margins, directions and gates come from the file's own rubric?"""
+    gates: tuple[str, ...] = ()
     reward_sum: float = 0.0
     first: list[FusedGroup] = field(default_factory=list)
     """The first groups, as many as `PREVIEW`."""
@@ -77,7 +85,8 @@ def fuse_file(
     """Fuse every group of a table; the output is the table with its rewards.
 
     output: a path, whose suffix says its format; an open binary file, which gets JSON lines; or None.
-    rule: weights, margins and directions by name; its `criteria` and `attribute_names` come from the file.
+    rule: weights, margins and directions by name; its `criteria` and `attribute_names` come from the file. A file that
+        `ScoreTable.write` wrote brings its rubric: then a rule changes what it names, and the rest is the rubric's.
     any_order: rows of a group may stand apart; everything is read into memory.
     utilities: write the column "utility.<criterion>" for each criterion too.
     prefix: put before the name of every column that is added.
@@ -129,6 +138,11 @@ def explain_file(
     raise UnknownName(str(path), "group", allowed, repr(group), remedy)
 
 
+def has_rubric(path: str | Path) -> bool:
+    """Is it a file that `ScoreTable.write` wrote, with the rubric that it was graded by?"""
+    return bool(open_table(path).rubrics)
+
+
 def open_table(path: str | Path) -> Reader:
     """The reader for a file, by its suffix."""
     path = Path(path)
@@ -145,14 +159,27 @@ def open_table(path: str | Path) -> Reader:
         ) from None
     if empty:
         raise BadTable(str(path), "the table", "at least one row", "an empty file", "Check what wrote it.")
-    readers: dict[str, Callable[[Path], Reader]] = {"jsonl": JsonLines, "csv": Csv, "parquet": Parquet}
-    return readers[kind](path)
+    readers: dict[str, Callable[..., Reader]] = {"jsonl": JsonLines, "csv": Csv, "parquet": Parquet}
+    header = None if kind == "csv" else read_header(path)
+    if header is None:
+        return readers[kind](path)
+    if not header.rubrics:
+        raise BadTable(str(path), "the table", "at least one row", "none", "Check what wrote it.")
+    return (LongScores if header.long else readers[kind])(path, header.rubrics)
 
 
 def _fuse_all(plan: Plan, writer: Writer | None, progress: Progress | None) -> Summary:
     names = tuple(fused_names(plan.rule, plan.layout.names))
     zeros = np.zeros(len(names), np.int64)
-    summary = Summary(plan.layout.reader.path, names, plan.layout.left_out, scored=zeros, deciding=zeros.copy())
+    summary = Summary(
+        plan.layout.reader.path,
+        names,
+        plan.layout.left_out,
+        scored=zeros,
+        deciding=zeros.copy(),
+        graded=plan.graded is not None,
+        gates=tuple(name for name in plan.layout.names if name not in names),
+    )
     column = {name: k for k, name in enumerate(names)}
     for chunk in plan.chunks(progress):
         parts = list(plan.fuse(chunk))

@@ -1,1 +1,1 @@
-"""The parts of `rubrank.table`, each importing only those before it: names, readers, survey, plan, writers."""
+"""The parts of `rubrank.table`, each importing only those before it: names, readers, survey, graded, plan, writers."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from rubrank.errors import BadTable
+from rubrank.scores import CriterionData
 
 GROUP_NAMES = ("group", "group_id", "uid", "prompt_id", "query_id")
 """Columns that say which group a rollout belongs to, the first one present is taken."""
@@ -19,6 +20,7 @@ _LENGTHS = """token tokens n_tokens num_tokens token_count total_tokens prompt_t
 BOOKKEEPING = frozenset(" ".join((_NUMBERED, _EARLIER, _LENGTHS)).split())
 """Numeric columns that are no criteria unless they are named: numbers of things, earlier rewards, lengths."""
 SCORES, ATTRIBUTES = "scores", "attributes"  # columns that may hold one field for each criterion or attribute
+RUBRIC, REASONS = "rubric", "reasons"  # of a score file: the number of the row's rubric; a field for each criterion
 ROW, LINE = "\0row", "\0line"  # columns of our own beside the file's: where a row came from, and its text
 WIDE = 256
 """Different criteria from which a table would be mostly empty: then each group is fused with its own."""
@@ -26,6 +28,8 @@ FORMATS = (".jsonl", ".ndjson", ".csv", ".parquet", ".jsonl.gz", ".ndjson.gz", "
 
 Leaf: TypeAlias = tuple[str, ...]
 """Where a column is: ("Facts",) or ("scores", "Facts")."""
+Rubrics: TypeAlias = tuple[tuple[CriterionData, ...], ...]
+"""The criteria of each rubric of a score file."""
 Progress: TypeAlias = Callable[[str, float], None]
 """Called with "reading" or "fusing" and the share of the file that is done."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -16,11 +16,15 @@ from rubrank.aggregators.rlvr2 import RLVR2
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fused import FusedBatch
 from rubrank.gate import Gate
-from rubrank.tables.names import LINE, SCORES, WIDE, Columns, Progress
+from rubrank.scores import CriterionData, GroupScores
+from rubrank.tables.graded import Graded, by_name
+from rubrank.tables.names import LINE, RUBRIC, SCORES, WIDE, Columns, Progress
 from rubrank.tables.readers import JsonLines, Reader
 from rubrank.tables.survey import Layout, cells_of, joined, numbers, survey
 
 _BY_NAME = ("weights", "margins", "directions")
+ScoresOf: TypeAlias = Callable[[np.ndarray, Sequence[CriterionData]], np.ndarray]
+"""The scores of some rows on some criteria."""
 
 
 @dataclass
@@ -36,6 +40,8 @@ class Plan:
     """The columns to read; None: all of them."""
     lines: bool = False
     """Keep the text of each line, to write it as it was."""
+    graded: Graded | None = None
+    """What a score file says about its criteria."""
 
     def add_columns(self, prefix: str, utilities: bool, kind: str | None) -> None:
         """Settle what an output of this format will hold; None: there is none."""
@@ -90,16 +96,20 @@ class Plan:
             parts = _equal_rows(joined(chunk, (self.layout.batch,)).to_list())
         for rows in parts:
             part = chunk if len(rows) == len(chunk) else chunk[rows]
-            if self.layout.wide:
+            if self.graded is not None:
+                yield from ((rows[some], fused) for some, fused in self._fuse_graded(self.graded, part))
+            elif self.layout.wide:
                 yield from ((rows[some], fused) for some, fused in self._fuse_wide(part))
             else:
                 yield rows, self._fuse_dense(part)
 
     def _fuse_dense(self, part: pl.DataFrame) -> FusedBatch:
-        text = self.layout.reader.text_is_number
-        scores = [numbers(cells_of(part, leaf), text).to_numpy() for leaf in self.layout.criteria]
         rule = replace(self.rule, criteria=self.layout.names)
-        return rule(np.stack(scores, 1), groups=self._labels(part), attributes=self._attributes(part))
+        return rule(self._matrix(part), groups=self._labels(part), attributes=self._attributes(part))
+
+    def _matrix(self, part: pl.DataFrame) -> np.ndarray:
+        text = self.layout.reader.text_is_number
+        return np.stack([numbers(cells_of(part, leaf), text).to_numpy() for leaf in self.layout.criteria], 1)
 
     def _fuse_wide(self, part: pl.DataFrame) -> Iterator[tuple[np.ndarray, FusedBatch]]:
         """Groups with the same criteria together, without a column for everybody else's."""
@@ -116,6 +126,39 @@ class Plan:
             scores = np.array([[_float(cells[i].get(name)) for name in rule.criteria or ()] for i in rows])
             some = part[rows]
             yield rows, rule(scores, groups=self._labels(some), attributes=self._attributes(some))
+
+    def _fuse_graded(self, graded: Graded, part: pl.DataFrame) -> Iterator[tuple[np.ndarray, FusedBatch]]:
+        """Groups by their own rubrics: all together, unless that would make a table that is mostly empty."""
+        labels, given = self.layout.labels(part).to_list(), part.get_column(RUBRIC).to_list()
+        path = self.layout.reader.path
+        members = [
+            (rows, graded.number(path, labels[rows[0]], {given[i] for i in rows})) for rows in _equal_rows(labels)
+        ]
+        apart = self.layout.wide and self.rule.pool == "group"
+        scores_of = self._from_lines(part) if self.layout.wide else self._from_columns(part)
+        for places in _equal_rows([rubric if apart else 0 for _, rubric in members]):
+            some = [members[place] for place in places]
+            columns = graded.columns_of([rubric for _, rubric in some]) if self.layout.wide else self.layout.names
+            groups = [
+                GroupScores(str(labels[rows[0]]), graded.rubrics[n], scores_of(rows, graded.rubrics[n]), ())
+                for rows, n in some
+            ]
+            every = np.concatenate([rows for rows, _ in some])
+            yield every, graded.fuse(groups, columns, self._attributes(part[every]))
+
+    def _from_columns(self, part: pl.DataFrame) -> ScoresOf:
+        scores_MK = self._matrix(part)
+        at = {name: k for k, name in enumerate(self.layout.names)}
+        return lambda rows, asked: scores_MK[rows][:, [at[criterion.name] for criterion in asked]]
+
+    def _from_lines(self, part: pl.DataFrame) -> ScoresOf:
+        found = [json.loads(line).get(SCORES) or {} for line in part[LINE]]
+
+        def scores_of(rows: np.ndarray, asked: Sequence[CriterionData]) -> np.ndarray:
+            cells = [[_float(found[i].get(criterion.name)) for criterion in asked] for i in rows]
+            return np.array(cells).reshape(len(rows), len(asked))
+
+        return scores_of
 
     @cached_property
     def _known(self) -> set[str]:
@@ -134,7 +177,7 @@ class Plan:
         """The rule for some of the criteria."""
         fused = set(fused_names(self.rule, names))
         parts: dict[str, Any] = {
-            parameter: {name: v for name, v in _by_name(self.rule, parameter).items() if name in fused} or None
+            parameter: {name: v for name, v in by_name(self.rule, parameter).items() if name in fused} or None
             for parameter in _BY_NAME
         }
         return replace(self.rule, criteria=names, **parts)
@@ -151,8 +194,10 @@ class Plan:
         ]
         if all(leaf[-1] in always for leaf in scored):
             return self
-        rule = self._rule_for([leaf[-1] for leaf in scored])
-        return replace(self, layout=replace(self.layout, criteria=tuple(scored)), rule=rule)
+        names = [leaf[-1] for leaf in scored]
+        graded = None if self.graded is None else self.graded.only(names)
+        layout = replace(self.layout, criteria=tuple(scored))
+        return replace(self, layout=layout, rule=self._rule_for(names), graded=graded)
 
     def _labels(self, part: pl.DataFrame) -> Any:
         labels = self.layout.labels(part)
@@ -196,14 +241,6 @@ def _gate_names(rule: RLVR2) -> set[Any]:
     return {*gate.global_quality, *gate.low_quality}
 
 
-def _by_name(rule: RLVR2, parameter: str) -> Mapping[str, Any]:
-    given = getattr(rule, parameter)
-    if given is None or isinstance(given, Mapping):
-        return given or {}
-    remedy = "The order of columns is the file's: write {name: value}."
-    raise InvalidInput("RLVR2", parameter, "given by name for a table", f"a {type(given).__name__}", remedy)
-
-
 def fused_names(rule: RLVR2, names: Sequence[str]) -> list[str]:
     """The criteria that are ranked: all but the gate's."""
     gated = _gate_names(rule)
@@ -211,11 +248,32 @@ def fused_names(rule: RLVR2, names: Sequence[str]) -> list[str]:
 
 
 def make_plan(reader: Reader, rule: RLVR2, columns: Columns, any_order: bool, progress: Progress | None) -> Plan:
-    """Read the table once, and make sure that the rule suits it."""
-    layout = survey(reader, rule, columns, any_order, progress)
+    """Read the table once, and make sure that the rule suits it; a score file's own rubric is behind the rule."""
+    graded = Graded.of(reader.rubrics, rule, columns.criteria) if reader.rubrics else None
+    if graded is not None:
+        columns, rule = replace(columns, criteria=graded.names), replace(rule, gate=graded.rule.gate)
+    _check_gate(rule)
+    # Low-quality scores of a score file may be on any scale: its criteria say how they are to be read.
+    layout = survey(reader, rule if graded is None else replace(rule, gate=None), columns, any_order, progress)
     rule = replace(rule, attribute_names=[leaf[-1] for leaf in layout.attributes] or None)
     _check_rule(layout, rule)
-    return Plan(layout, rule, any_order, read=layout.needed(), lines=layout.wide)
+    plan = Plan(layout, rule, any_order, read=layout.needed(), lines=layout.wide)
+    return plan if graded is None else _with_rubrics(plan, graded)
+
+
+def _with_rubrics(plan: Plan, graded: Graded) -> Plan:
+    schema, path = plan.layout.schema, plan.layout.reader.path
+    if RUBRIC not in schema:
+        raise UnknownName.of(str(path), "column", RUBRIC, schema)
+    rule = replace(graded.rule, attribute_names=plan.rule.attribute_names)
+    read = {**(plan.read or {}), RUBRIC: schema[RUBRIC]}
+    return replace(plan, rule=rule, read=read, graded=replace(graded, rule=rule).within(plan.layout.largest))
+
+
+def _check_gate(rule: RLVR2) -> None:
+    if rule.gate is not None and not _gate_names(rule):
+        allowed = "on a criterion: --global-quality or --low-quality (global_quality=…, low_quality=…)"
+        raise InvalidInput("fuse_file", "the gate", allowed, "none", "Name a criterion for the gate.")
 
 
 def _check_rule(layout: Layout, rule: RLVR2) -> None:
@@ -226,7 +284,7 @@ def _check_rule(layout: Layout, rule: RLVR2) -> None:
             raise UnknownName.of("Gate", "criterion", name, layout.names)
     fused = fused_names(rule, layout.names)
     for parameter in _BY_NAME:
-        for name in _by_name(rule, parameter):
+        for name in by_name(rule, parameter):
             if name in gated:
                 remedy = "The gate reads its scores as they are: 1 = good."
                 raise InvalidInput("RLVR2", parameter, "for criteria that are fused", f"{name!r}, a gate's", remedy)

@@ -17,7 +17,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from rubrank.errors import BadTable
-from rubrank.tables.names import ATTRIBUTES, GROUP_NAMES, LINE, ROW, SCORES, WIDE, Leaf
+from rubrank.tables.names import ATTRIBUTES, GROUP_NAMES, LINE, REASONS, ROW, SCORES, WIDE, Leaf, Rubrics
 
 BLOCK, SLICE = 4 << 20, 65_536  # bytes of text, rows of Parquet
 
@@ -30,6 +30,8 @@ class Reader(Protocol):
     """What rows are called in messages, and how they are counted: "line" of the file, or "row" without the header."""
     text_is_number: bool
     """Does a text such as "0.5" stand for a number?"""
+    rubrics: Rubrics
+    """Of a score file, by the numbers in its column `rubric`; other tables have none."""
 
     def frames(self, schema: Mapping[str, Any] | None = None, *, lines: bool = False) -> Iterator[pl.DataFrame]:
         """Some columns (None: all), and the text of each row as `LINE` if `lines`."""
@@ -47,8 +49,9 @@ class Reader(Protocol):
 class _TextFile:
     """A file of records, perhaps compressed, read in blocks of whole ones."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, rubrics: Rubrics = ()) -> None:
+        self.path, self.rubrics = path, rubrics
+        self._has_header = bool(rubrics)
         self._size = max(path.stat().st_size, 1)
         self._raw: IO[bytes] | None = None
 
@@ -66,6 +69,8 @@ class _TextFile:
             packed = self.path.suffix.lower() == ".gz"
             file: Any = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
             rest = b""
+            if self._has_header:
+                file.readline()
             while data := self._read(file):
                 rest = (rest + data).removeprefix(b"\xef\xbb\xbf")
                 if cut := end(rest):
@@ -87,15 +92,15 @@ class JsonLines(_TextFile):
     unit = "line"
     text_is_number = False
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, rubrics: Rubrics = ()) -> None:
+        super().__init__(path, rubrics)
         self._block, self._first = b"", 1
         self.apart: list[tuple[int, Any]] = []
         """Line and scores, of the block that was read last, if their criteria are too many for columns."""
 
     def frames(self, schema: Mapping[str, Any] | None = None, *, lines: bool = False) -> Iterator[pl.DataFrame]:
         """Lines as rows; a key that is absent is null."""
-        self._first = 1
+        self._first = 2 if self._has_header else 1
         for block in self._blocks(lambda data: data.rfind(b"\n") + 1):
             self._block, self.apart = block, []
             count = block.count(b"\n") + (not block.endswith(b"\n"))
@@ -147,6 +152,8 @@ class JsonLines(_TextFile):
         found = [(i, self._object(i, text)) for i, text in enumerate(self._texts(), self._first) if text.strip()]
         if wide:
             self.apart = [(i, row.pop(SCORES, None)) for i, row in found]
+            for _, row in found if self.rubrics else ():
+                row.pop(REASONS, None)  # as many; they stay in the text of the line
         rows = _uniform([row for _, row in found], schema)
         text = "\n".join(json.dumps(row) for row in rows)
         try:
@@ -220,8 +227,8 @@ class Csv(_TextFile):
     unit = "row"
     text_is_number = True
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, rubrics: Rubrics = ()) -> None:
+        super().__init__(path, rubrics)
         self.typed = False
         """Are types wanted, because the output is another format?"""
         self.labels: tuple[str, ...] = ()
@@ -308,8 +315,8 @@ class Parquet:
     unit = "row"
     text_is_number = False
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, rubrics: Rubrics = ()) -> None:
+        self.path, self.rubrics = path, rubrics
         self._done = 0.0
         try:
             self._lazy = pl.scan_parquet(path, glob=False)

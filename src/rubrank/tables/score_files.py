@@ -15,8 +15,9 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,6 +31,7 @@ _VERSION = 1
 _KEYS = ("group", "rollout", "rubric")
 _REASON = " (reason)"
 _WIDEST = 500
+_GLANCE = 64  # bytes in which a header gives itself away; the first line of another table may be long
 _SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
 
 
@@ -58,6 +60,53 @@ def read_scores(path: Path) -> ScoreTable:
 
 
 # ---------------------------------------------------------------------------------------------------------- rubrics
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a score file says about itself."""
+
+    rubrics: tuple[tuple[CriterionData, ...], ...]
+    """The criteria of each rubric, by the numbers that the rows use."""
+    long: bool
+    """One row a score, not one a rollout?"""
+
+
+def read_header(path: Path) -> Header | None:
+    """The header of a file that `write_scores` wrote; None: another table, or a file that its reader will refuse."""
+    data = _parquet_header(path) if path.suffix == ".parquet" else _first_line(path)
+    if not isinstance(data, Mapping) or data.get("rubrank") != "scores":
+        return None
+    try:
+        return Header(tuple(_read_header(data, path)), data.get("layout") == "long")
+    except (KeyError, TypeError, ValueError) as error:
+        raise _no_scores(path, error) from None
+
+
+def _parquet_header(path: Path) -> Any:
+    import polars
+
+    try:
+        return json.loads(polars.read_parquet_metadata(path).get("rubrank", "null"))
+    except (polars.exceptions.PolarsError, OSError, ValueError):
+        return None
+
+
+def _first_line(path: Path) -> Any:
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            start = file.readline(_GLANCE)
+            if b'"rubrank"' not in start:
+                return None
+            return json.loads(start if start.endswith(b"\n") else start + file.readline())
+    except (OSError, EOFError, zlib.error, ValueError):
+        return None
+
+
+def _no_scores(path: Path, error: Exception) -> BadTable:
+    if isinstance(error, BadTable):
+        return error
+    return BadTable(str(path), "file", "a score table", repr(error), "Write it with ScoreTable.write.")
 
 
 def _rubrics(table: ScoreTable) -> dict[tuple[CriterionData, ...], int]:
@@ -129,9 +178,7 @@ def _read_jsonl(path: Path) -> ScoreTable:
             rubrics = _read_header(next(lines, None), path)
             return _collected(_from_objects(lines, rubrics), rubrics)
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            if isinstance(error, BadTable):
-                raise
-            raise BadTable(str(path), "file", "a score table", repr(error), "Write it with ScoreTable.write.") from None
+            raise _no_scores(path, error) from None
 
 
 _Cells = tuple[str, int, list[float], list[str]]
@@ -225,9 +272,7 @@ def _read_parquet(path: Path) -> ScoreTable:
         reshape = _from_wide if header["layout"] == "wide" else _from_long
         return _collected(reshape(frame.iter_rows(named=True), rubrics), rubrics)
     except (polars.exceptions.PolarsError, ValueError, KeyError, TypeError, IndexError) as error:
-        if isinstance(error, BadTable):
-            raise
-        raise BadTable(str(path), "file", "a score table", repr(error), "Write it with ScoreTable.write.") from None
+        raise _no_scores(path, error) from None
 
 
 def _from_wide(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -148,6 +148,11 @@ class Runs:
             self._labels.append(labels.filter(begins))
             self._rows.append(rows.filter(begins))
 
+    def longest(self, last: int) -> int:
+        """Rows of the longest run, if the last of them all is row `last`."""
+        begins = pl.concat([*self._rows, pl.Series([last + 1])])
+        return int(begins.diff().max() or 0)  # type: ignore[arg-type]
+
     def check(self, reader: Reader, what: str) -> None:
         """Raise if a label has more than one run."""
         labels, rows = pl.concat(self._labels), pl.concat(self._rows)
@@ -182,6 +187,8 @@ class Layout:
     """How many names there are in `scores`, whether they are criteria or not."""
     wide: bool
     """Are the criteria too many for columns?"""
+    largest: int = 0
+    """Rollouts of the largest group, if its rows stand together."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -242,7 +249,7 @@ def survey(reader: Reader, rule: RLVR2, columns: Columns, any_order: bool, progr
         group_runs.check(reader, "group")
         if columns.batch and rule.pool == "batch":
             batch_runs.check(reader, "batch")
-    return layout
+    return replace(layout, largest=group_runs.longest(frame[ROW][-1]))
 
 
 def _note_facts(reader: Reader, frame: pl.DataFrame, facts: dict[Leaf, Facts]) -> None:

@@ -62,9 +62,9 @@ def _with_keys(lines: pl.Series, added: pl.DataFrame) -> pl.Series:
 
 def _in_order(parts: Sequence[tuple[np.ndarray, _Rows]]) -> _Rows:
     """What belongs to some rows each, in the order of all rows."""
-    if len(parts) == 1:
-        return parts[0][1]
     rows = np.concatenate([rows for rows, _ in parts])
+    if len(parts) == 1 and (np.diff(rows) > 0).all():
+        return parts[0][1]
     return pl.concat([part for _, part in parts])[np.argsort(rows)]
 
 

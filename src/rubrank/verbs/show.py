@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _ROLLOUTS = 12  # columns of rollouts that fit on a screen; JSON has all of them
 _CRITERIA = 30
+BY_RUBRIC = "by the rubric in the file"
+"""What is said where a score file brought its weights, margins, directions and layers."""
 _PATIENCE = 0.7  # seconds before a progress bar is worth its place
 
 
@@ -54,9 +56,15 @@ class Bar(AbstractContextManager["Bar"]):
             self._bar.stop()
 
 
-def summary_line(summary: Summary, target: str) -> str:
-    """One line about a file that was written."""
-    return f"{_counts(summary)} → {target}"
+def summary_lines(summary: Summary, target: str | None) -> list[str]:
+    """About a file that was written, and the rubric that it was fused by."""
+    return [*([f"{_counts(summary)} → {target}"] if target else []), *_by_rubric(summary)]
+
+
+def _by_rubric(summary: Summary) -> list[str]:
+    if not summary.graded:
+        return []
+    return [f"{BY_RUBRIC}; gated by {', '.join(summary.gates)}" if summary.gates else BY_RUBRIC]
 
 
 def show_summary(summary: Summary) -> None:
@@ -66,6 +74,8 @@ def show_summary(summary: Summary) -> None:
     console.print(_criteria(summary))
     mean = summary.reward_sum / summary.rollouts
     console.print(f"{_counts(summary)}; mean reward {mean:.3f}", highlight=False, soft_wrap=True)
+    for line in _by_rubric(summary):
+        console.print(escape(line), highlight=False, soft_wrap=True)
     if summary.left_out:
         names = escape(", ".join(summary.left_out))
         console.print(f"not fused, as their names are bookkeeping: {names}", highlight=False, soft_wrap=True)
