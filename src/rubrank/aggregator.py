@@ -1,13 +1,18 @@
 """The contract of an aggregation rule: scores of a batch of groups → one number for each rollout.
 
-    batch = rubrank.grade("rollouts.jsonl", "rubric.yaml").batch()
-    result = find_rule("gdpo+")(batch)
-    result.reward                       (rollouts,): what the trainer gets; rows in the order of the table
+    >>> from rubrank.aggregators import find_rule, score_batch
+    >>> batch = score_batch([[1, 0.5], [1, 1.0], [0, 1.0]], weights=[2, 1])     # three rollouts, two criteria
+    >>> find_rule("weighted-mean")(batch).reward.round(2)
+    array([0.83, 1.  , 0.33])
+
+    result = find_rule("gdpo+")(table.batch())
+    result.reward                       (rollouts,): what the trainer gets; rows in the order of the batch
     result.weights_NK                   what each criterion weighed, where the rule changes weights
+    result.no_signal                    (groups,): are all rewards of a group equal?
 
 A rule is a frozen dataclass whose fields are its constants, called with a `ScoreBatch`. `name` is what it is called in
-`aggregators/`, `bounded` says that its values are from 0 to 1. A rule that remembers (`stateful`) gets its memory from
-`state()` and `restore(state)`, plain data that JSON can hold, so that a training checkpoint can carry it.
+`aggregators/`, `bounded` says that its values are from 0 to 1 (for scores within their domains). A rule that remembers
+has `state()` and `restore(state)`: plain data that JSON can hold, so that a training checkpoint can carry it.
 
 Names are small expressions:  gdpo, gdpo+ (followed by the gate of the rubric's layers), rlvr2*focal (RLVR² with Focal's
 weights), rlvr2*focal+ (both). `aggregators/__init__.py` lists all rules and says how to add one.
@@ -17,10 +22,10 @@ Letters: M rollouts, N groups, K criteria that are ranked by, C gate criteria, D
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,13 +33,18 @@ if TYPE_CHECKING:
     from rubrank.gate import Gate, Gated
     from rubrank.scores import CriterionData
 
+_SPREAD = 1e-9  # rewards closer than this are equal, as in docs/method.md
+
 Outcomes = Mapping[tuple[int, int], np.ndarray]
 """(group, criterion) → (G, G) outcomes that were observed by comparing, instead of scores."""
 
 
 @dataclass(eq=False)  # not frozen: it is made once a step, on the hot path; never changed once made
 class ScoreBatch:
-    """A batch of groups as rules see it; rows sorted by group: group g is rows starts[g] .. starts[g + 1]."""
+    """A batch of groups as rules see it; rows sorted by group: group g is rows starts[g] .. starts[g + 1].
+
+    No group is empty. `score_batch` makes one from plain arrays, `ScoreTable.batch` from graded rollouts.
+    """
 
     scores_MK: np.ndarray
     """As given; NaN = not scored, or not asked."""
@@ -46,7 +56,8 @@ class ScoreBatch:
     margins_NK: np.ndarray
     labels: tuple[Hashable, ...]
     own: tuple[tuple[CriterionData, ...], ...] | None = None
-    """Each group's criteria as its own rubric has them (points, categories, edges may differ); None: all the same."""
+    """Each group's criteria as its own rubric has them, found by name: points, categories, tiers, edges may differ.
+    None: all groups have `criteria`."""
     outcomes: Outcomes = field(default_factory=dict)
     gates_MC: np.ndarray | None = None
     """Gate criteria, from 0 to 1 = clean; NaN = missing."""
@@ -87,7 +98,8 @@ class ScoreBatch:
         """
         low = np.array([c.domain.low for c in self.criteria])
         high = np.array([c.domain.high for c in self.criteria])
-        unit = (self.scores_MK - low) / (high - low)
+        unit = self.scores_MK - low
+        unit /= high - low  # not times its inverse: 49 · (1/49) is below 1, and no criterion would be met
         lower = np.array([c.direction == "lower" for c in self.criteria], bool)
         if lower.any():
             unit[:, lower] = 1.0 - unit[:, lower]
@@ -96,9 +108,65 @@ class ScoreBatch:
         return unit
 
     @cached_property
+    def complete(self) -> bool:
+        """Has every rollout a score on every criterion?"""
+        return not self.missing_MK.any()
+
+    @cached_property
+    def missing_MK(self) -> np.ndarray:
+        """Where there is neither a score nor a comparison."""
+        return np.isnan(self.unit_MK)
+
+    @cached_property
+    def asked_NK(self) -> np.ndarray:
+        """Has anybody in the group been scored on the criterion? What has not never counts there."""
+        if self.complete:
+            return np.ones((self.N, self.K), bool)
+        return np.logical_or.reduceat(~self.missing_MK, self.starts[:-1], axis=0)
+
+    def per_group(self, read: Callable[[CriterionData], Any]) -> np.ndarray:
+        """(N, K), or (1, K) if all groups have the same criteria: something about each criterion."""
+        common = [read(criterion) for criterion in self.criteria]
+        if self.own is None:
+            return np.array([common])
+        number = {name: k for k, name in enumerate(self.names)}
+        rows: dict[int, list[Any]] = {}
+        for own in self.own:
+            if id(own) not in rows:  # queries share rubrics: each is read once
+                row = common.copy()
+                for criterion in own:
+                    if criterion.name in number:
+                        row[number[criterion.name]] = read(criterion)
+                rows[id(own)] = row
+        return np.array([rows[id(own)] for own in self.own])
+
+    def with_unit(self, unit_MK: np.ndarray) -> ScoreBatch:
+        """The same batch with other scores from 0 to 1."""
+        other = replace(self)
+        other.__dict__["unit_MK"] = unit_MK  # in place of the cached one
+        return other
+
+    def part(self, first: int, end: int) -> ScoreBatch:
+        """The groups from `first` up to `end`, as a batch of their own."""
+        rows = slice(int(self.starts[first]), int(self.starts[end]))
+        groups = slice(first, end)
+        return replace(
+            self,
+            scores_MK=self.scores_MK[rows],
+            starts=self.starts[first : end + 1] - self.starts[first],
+            weights_NK=self.weights_NK[groups] if len(self.weights_NK) > 1 else self.weights_NK,
+            margins_NK=self.margins_NK[groups] if len(self.margins_NK) > 1 else self.margins_NK,
+            labels=self.labels[groups],
+            own=None if self.own is None else self.own[groups],
+            outcomes={(g - first, k): won for (g, k), won in self.outcomes.items() if first <= g < end},
+            gates_MC=None if self.gates_MC is None else self.gates_MC[rows],
+            attributes_MD=None if self.attributes_MD is None else self.attributes_MD[rows],
+        )
+
+    @cached_property
     def weights_MK(self) -> np.ndarray:
         """The weights, row by row."""
-        return self.weights_NK[self.group_of_row] if len(self.weights_NK) > 1 else self.weights_NK
+        return self.weights_NK.take(self.group_of_row, axis=0) if len(self.weights_NK) > 1 else self.weights_NK
 
     @cached_property
     def informative_NK(self) -> np.ndarray:
@@ -126,6 +194,8 @@ class RuleResult:
     value_M: np.ndarray
     """The rule's own number for each rollout."""
     rule: str
+    starts: np.ndarray
+    """Of the batch: group g is rows starts[g] .. starts[g + 1]."""
     weights_NK: np.ndarray | None = None
     """The weights that were used, where the rule sets them; (1, K) if the same for all groups."""
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -138,14 +208,29 @@ class RuleResult:
         """(M,): what the trainer gets: the value, or what the gate made of it."""
         return self.value_M if self.gated is None else self.gated.reward
 
+    @property
+    def no_signal(self) -> np.ndarray:
+        """(N,): groups whose rewards are all equal, so that nobody can learn from them."""
+        at = self.starts[:-1]
+        if not len(at):
+            return np.zeros(0, bool)
+        reward = self.reward
+        return np.asarray(np.maximum.reduceat(reward, at) - np.minimum.reduceat(reward, at) < _SPREAD)
+
 
 @runtime_checkable
 class Rule(Protocol):
     """What every rule can do."""
 
-    name: ClassVar[str]
-    bounded: ClassVar[bool]
-    """Values from 0 to 1? A gate stretches those of other rules to that, group by group, before it acts."""
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def bounded(self) -> bool:
+        """Values from 0 to 1? Those of other rules are stretched to that, group by group, before a gate acts."""
+        ...
 
     def __call__(self, batch: ScoreBatch) -> RuleResult:
         """One number for each rollout."""

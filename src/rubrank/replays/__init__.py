@@ -1,0 +1,1 @@
+"""What replay is made of: comparing rewards within groups, transforms of scores, what moves a rule."""

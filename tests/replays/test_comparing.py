@@ -1,0 +1,70 @@
+"""Agreement within groups, against scipy group by group."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau, spearmanr
+
+from rubrank.replays.comparing import (
+    kendall_by_group,
+    matrix,
+    mean,
+    ordered,
+    same_signs,
+    same_winner,
+    spearman_by_group,
+)
+
+SIZES = [3, 8, 1, 3, 5, 8, 2]
+STARTS = np.concatenate([[0], np.cumsum(SIZES)])
+
+
+def rewards(seed: int, levels: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, levels, STARTS[-1]) / 7.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("measure", "oracle"), [(kendall_by_group, kendalltau), (spearman_by_group, spearmanr)])
+def test_against_scipy(seed: int, measure, oracle) -> None:
+    a, b = rewards(seed, 4), rewards(seed + 100, 3)
+    expected = []
+    for first, end in itertools.pairwise(STARTS):
+        x, y = a[first:end], b[first:end]
+        if np.ptp(x) > 0 and np.ptp(y) > 0:
+            expected.append(oracle(x, y).statistic)
+    found = measure(ordered(a, STARTS), ordered(b, STARTS))
+    assert sorted(found) == pytest.approx(sorted(expected), abs=1e-12)
+
+
+def test_the_worked_instance() -> None:
+    starts = np.array([0, 3])
+    one, other = ordered(np.array([0.9, 0.5, 0.5]), starts), ordered(np.array([0.7, 0.1, 0.4]), starts)
+    assert kendall_by_group(one, other) == pytest.approx([2 / np.sqrt(6)])
+    assert same_signs(one, other) == pytest.approx(2 / 3)
+    assert same_winner(one, other) == 1.0
+
+
+def test_rounding_is_a_tie() -> None:
+    starts = np.array([0, 3])
+    dust = ordered(np.array([0.3, 0.1 + 0.2, 0.9]), starts)
+    assert dust.blocks[0][0, 0, 1] == 0
+    assert dust.signs_M.tolist() == [-1, -1, 1]
+
+
+def test_groups_without_signal_are_left_out() -> None:
+    starts = np.array([0, 2, 4])
+    flat, clear = ordered(np.array([1.0, 1.0, 0.0, 1.0]), starts), ordered(np.array([0.0, 1.0, 0.0, 1.0]), starts)
+    assert kendall_by_group(flat, clear).tolist() == [1.0]
+    assert same_winner(flat, clear) == 1.0
+    assert np.isnan(mean(kendall_by_group(*[ordered(np.ones(2), np.array([0, 2]))] * 2)))
+
+
+def test_matrix_is_symmetric_with_ones() -> None:
+    rules = [ordered(rewards(seed, 5), STARTS) for seed in range(3)]
+    for measure in ("kendall", "spearman", "signs", "winner"):
+        found = matrix(rules, measure)
+        assert np.diag(found) == pytest.approx(1.0)
+        assert found == pytest.approx(found.T)
