@@ -236,3 +236,12 @@ def test_the_json_schema_accepts_what_loads():
 )
 def test_the_json_schema_refuses_what_does_not(data):
     assert list(jsonschema.Draft202012Validator(json_schema()).iter_errors(data))
+
+
+def test_a_judge_can_be_asked_for():
+    assert Criterion(name="SummaryRecall", verifier="judge").judged
+    assert not Criterion(name="SummaryRecall", params={"points": ["a"]}).judged
+    assert Criterion(name="Verbosity", verifier="judge").judged
+    assert Criterion(name="Own", verifier="judge", question="Is it kind?").judged
+    with pytest.raises(ValueError, match="no prompt of the library has that name"):
+        Criterion(name="WordCount", verifier="judge")

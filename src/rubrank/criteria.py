@@ -133,6 +133,10 @@ KNOWN: dict[str, KnownCriterion] = {
 """All of them by name, in the paper's order."""
 
 
+PROMPTED = frozenset(name for name, known in KNOWN.items() if known.how != "rule") | {"SummaryRecall"}
+"""Those that a judge can be asked about without a question of one's own: `judges/prompts/` has theirs."""
+
+
 def judged() -> tuple[KnownCriterion, ...]:
     """Those that only a judge can decide."""
     return tuple(criterion for criterion in KNOWN.values() if criterion.how == "judge")

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from rubrank.criteria import KNOWN
+from rubrank.criteria import KNOWN, PROMPTED
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rubrics.files import presets, read_data
 from rubrank.validation import in_our_words, shortened
@@ -50,6 +50,9 @@ from rubrank.verification import (
 
 if TYPE_CHECKING:
     from rubrank.rubrics.contradiction import Contradiction
+
+JUDGE = "judge"
+"""As the verifier of a criterion: no program decides."""
 
 EdgeKind: TypeAlias = Literal["weak", "strong", "trigger"]
 
@@ -70,7 +73,7 @@ class Criterion(_Strict):
 
     name: str = Field(min_length=1)
     verifier: str | None = None
-    """Who decides; by default the verifier of the criterion's own name."""
+    """Who decides; by default the verifier of the criterion's own name. "judge": a judge, by the library's prompt."""
     params: Mapping[str, Any] = {}
     question: str | None = None
     """What a judge is asked, where no program can decide."""
@@ -116,8 +119,10 @@ class Criterion(_Strict):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        if self.question is not None and self.verifier is not None:
+        if self.question is not None and self.verifier not in (None, JUDGE):
             raise self._wrong("question", "left out where a verifier decides", "both", "Drop one of them.")
+        if self.verifier == JUDGE and self.question is None and self.name not in PROMPTED:
+            raise self._wrong("question", "given: no prompt of the library has that name", "none", "Write a question.")
         if not self.judged:
             self._check_parameters()
         self.value_domain  # noqa: B018 - raises if the domain cannot be read
@@ -136,7 +141,9 @@ class Criterion(_Strict):
     @cached_property
     def judged(self) -> bool:
         """Does a judge decide? Where there is a question, and for the names that the library knows as a judge's."""
-        return self.question is not None or (self._declared and not is_verifier(self.name))
+        if self.question is not None or self.verifier == JUDGE:
+            return True
+        return self._declared and not is_verifier(self.name)
 
     @property
     def _declared(self) -> bool:
