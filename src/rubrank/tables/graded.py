@@ -29,6 +29,7 @@ from rubrank.gate import Gate
 from rubrank.scores import CriterionData, GroupScores, ScoreTable
 from rubrank.tables.names import REASONS, RUBRIC, SCORES, Rubrics
 from rubrank.tables.readers import JsonLines, Parquet
+from rubrank.tables.score_files import OUTCOMES
 
 _FIELDS = {"weights": "weight", "margins": "margin", "directions": "direction"}
 _LAYERS = ("global_quality", "low_quality")
@@ -209,6 +210,8 @@ class LongScores(JsonLines):
             scores = {cell["criterion"]: cell["score"] for cell in found}
             reasons = {cell["criterion"]: cell["reason"] for cell in found}
             row = {"group": group, "rollout": rollout, RUBRIC: rubric, SCORES: scores, REASONS: reasons}
+            if found[0].get(OUTCOMES):
+                row[OUTCOMES] = found[0][OUTCOMES]
             lines.append(json.dumps(row, ensure_ascii=False) + "\n")
             if len(lines) == _LINES:
                 yield "".join(lines).encode()

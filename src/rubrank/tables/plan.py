@@ -20,6 +20,7 @@ from rubrank.scores import CriterionData, GroupScores
 from rubrank.tables.graded import Graded, by_name
 from rubrank.tables.names import LINE, RUBRIC, SCORES, WIDE, Columns, Progress
 from rubrank.tables.readers import JsonLines, Reader
+from rubrank.tables.score_files import OUTCOMES, read_outcomes
 from rubrank.tables.survey import Layout, cells_of, joined, numbers, survey
 
 _BY_NAME = ("weights", "margins", "directions")
@@ -135,14 +136,18 @@ class Plan:
             (rows, graded.number(path, labels[rows[0]], {given[i] for i in rows})) for rows in _equal_rows(labels)
         ]
         apart = self.layout.wide and self.rule.pool == "group"
+        compared = part.get_column(OUTCOMES).to_list() if OUTCOMES in part.columns else [None] * len(part)
         scores_of = self._from_lines(part) if self.layout.wide else self._from_columns(part)
         for places in _equal_rows([rubric if apart else 0 for _, rubric in members]):
             some = [members[place] for place in places]
             columns = graded.columns_of([rubric for _, rubric in some]) if self.layout.wide else self.layout.names
             groups = [
-                GroupScores(str(labels[rows[0]]), graded.rubrics[n], scores_of(rows, graded.rubrics[n]), ())
+                GroupScores(
+                    str(labels[rows[0]]), graded.rubrics[n], scores_of(rows, graded.rubrics[n]), (),
+                    _asked(read_outcomes(compared[i] for i in rows), graded.rubrics[n]),
+                )
                 for rows, n in some
-            ]
+            ]  # fmt: skip
             every = np.concatenate([rows for rows, _ in some])
             yield every, graded.fuse(groups, columns, self._attributes(part[every]))
 
@@ -186,7 +191,8 @@ class Plan:
         """Without the criteria of other groups' rubrics, which change nothing and would only be in the way."""
         if self.layout.wide:
             return self
-        text, always = self.layout.reader.text_is_number, _gate_names(self.rule)
+        compared = read_outcomes(group.get_column(OUTCOMES)) if OUTCOMES in group.columns else {}
+        text, always = self.layout.reader.text_is_number, _gate_names(self.rule) | set(compared)
         scored = [
             leaf
             for leaf in self.layout.criteria
@@ -247,6 +253,11 @@ def fused_names(rule: RLVR2, names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in gated]
 
 
+def _asked(outcomes: dict[str, np.ndarray], rubric: Sequence[CriterionData]) -> dict[str, np.ndarray]:
+    names = {criterion.name for criterion in rubric}
+    return {name: won for name, won in outcomes.items() if name in names}
+
+
 def make_plan(reader: Reader, rule: RLVR2, columns: Columns, any_order: bool, progress: Progress | None) -> Plan:
     """Read the table once, and make sure that the rule suits it; a score file's own rubric is behind the rule."""
     graded = Graded.of(reader.rubrics, rule, columns.criteria) if reader.rubrics else None
@@ -266,7 +277,7 @@ def _with_rubrics(plan: Plan, graded: Graded) -> Plan:
     if RUBRIC not in schema:
         raise UnknownName.of(str(path), "column", RUBRIC, schema)
     rule = replace(graded.rule, attribute_names=plan.rule.attribute_names)
-    read = {**(plan.read or {}), RUBRIC: schema[RUBRIC]}
+    read = {**(plan.read or {}), **{name: schema[name] for name in (RUBRIC, OUTCOMES) if name in schema}}
     return replace(plan, rule=rule, read=read, graded=replace(graded, rule=rule).within(plan.layout.largest))
 
 

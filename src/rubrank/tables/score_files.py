@@ -7,7 +7,8 @@ JSON Lines: one object a rollout,
 after a first line {"rubrank": "scores", "version": 1, "rubrics": [[{criterion} …] …]}; a missing score is null.
 Parquet: one row a rollout with the columns group, rollout, rubric, and for every criterion its score and `… (reason)`;
 the rubrics are in the file's metadata under "rubrank". With very many criteria (each query has its own), one row a
-score: group, rollout, rubric, criterion, score, reason.
+score: group, rollout, rubric, criterion, score, reason. Where responses were compared instead of scored, a row has
+`outcomes` too, a JSON text: {"GeneralQuality": [null, 1.0, 0.5]}, this rollout against each of its group.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from rubrank.verification import Domain
 _VERSION = 1
 _KEYS = ("group", "rollout", "rubric")
 _REASON = " (reason)"
+OUTCOMES = "outcomes"
 _WIDEST = 500
 _GLANCE = 64  # bytes in which a header gives itself away; the first line of another table may be long
 _SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
@@ -163,12 +165,29 @@ def _line(file: IO[str], data: Any) -> None:
 
 
 def _as_object(group: GroupScores, i: int, rubric: int) -> dict[str, Any]:
-    scores = [None if math.isnan(x) else x for x in group.scores[i].tolist()]
+    compared = {OUTCOMES: _outcomes_text(group, i)} if group.outcomes else {}
     return {
         "group": group.id, "rollout": i, "rubric": rubric,
-        "scores": dict(zip(group.names, scores, strict=True)),
-        "reasons": dict(zip(group.names, group.reasons[i], strict=True)),
+        "scores": dict(zip(group.names, _plain(group.scores[i]), strict=True)),
+        "reasons": dict(zip(group.names, group.reasons[i], strict=True)), **compared,
     }  # fmt: skip
+
+
+def _plain(values: np.ndarray) -> list[float | None]:
+    return [None if math.isnan(x) else x for x in values.tolist()]
+
+
+def _outcomes_text(group: GroupScores, i: int) -> str | None:
+    """Rollout i against the others, on the criteria on which responses were compared."""
+    if not group.outcomes:
+        return None
+    return json.dumps({name: _plain(won[i]) for name, won in group.outcomes.items()}, ensure_ascii=False)
+
+
+def read_outcomes(texts: Iterable[str | None]) -> dict[str, np.ndarray]:
+    """The outcomes of a group from the texts of its rows."""
+    rows = [json.loads(text) for text in texts if text]
+    return {name: np.array([row[name] for row in rows], dtype=float) for name in (rows[0] if rows else ())}
 
 
 def _read_jsonl(path: Path) -> ScoreTable:
@@ -181,29 +200,30 @@ def _read_jsonl(path: Path) -> ScoreTable:
             raise _no_scores(path, error) from None
 
 
-_Cells = tuple[str, int, list[float], list[str]]
+_Cells = tuple[str, int, list[float], list[str], str | None]
+"""Group, number of its rubric, scores, reasons, and the text of outcomes, of one rollout."""
 
 
 def _from_objects(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
     for row in rows:
         names = [criterion.name for criterion in rubrics[row["rubric"]]]
         scores = [math.nan if row["scores"][name] is None else float(row["scores"][name]) for name in names]
-        yield row["group"], row["rubric"], scores, [row["reasons"][name] for name in names]
+        yield row["group"], row["rubric"], scores, [row["reasons"][name] for name in names], row.get(OUTCOMES)
 
 
 def _collected(rows: Iterable[_Cells], rubrics: list[tuple[CriterionData, ...]]) -> ScoreTable:
     """Rows of a group stand together, in their order."""
-    groups: dict[str, tuple[int, list[list[float]], list[tuple[str, ...]]]] = {}
-    for id, rubric, scores, reasons in rows:
-        found = groups.setdefault(id, (rubric, [], []))
-        found[1].append(scores)
-        found[2].append(tuple(reasons))
-    return ScoreTable(
-        tuple(
-            GroupScores(id, rubrics[rubric], np.array(scores, dtype=float).reshape(len(scores), -1), tuple(reasons))
-            for id, (rubric, scores, reasons) in groups.items()
-        )
-    )
+    groups: dict[str, tuple[int, list[list[float]], list[tuple[str, ...]], list[str | None]]] = {}
+    for id, rubric, scores, reasons, compared in rows:
+        found = groups.setdefault(id, (rubric, [], [], []))
+        for column, cell in zip(found[1:], (scores, tuple(reasons), compared), strict=True):
+            column.append(cell)  # type: ignore[attr-defined]
+    return ScoreTable(tuple(_group(id, rubrics[rubric], *cells) for id, (rubric, *cells) in groups.items()))
+
+
+def _group(id: str, criteria: tuple[CriterionData, ...], scores: Any, reasons: Any, compared: Any) -> GroupScores:
+    matrix = np.array(scores, dtype=float).reshape(len(scores), -1)
+    return GroupScores(id, criteria, matrix, tuple(reasons), read_outcomes(compared))
 
 
 # ---------------------------------------------------------------------------------------------------------- Parquet
@@ -218,7 +238,7 @@ def _write_parquet(table: ScoreTable, path: Path) -> None:
 
 
 def _fits_wide(table: ScoreTable) -> bool:
-    names = [*_KEYS, *table.criteria, *(name + _REASON for name in table.criteria)]
+    names = [*_KEYS, OUTCOMES, *table.criteria, *(name + _REASON for name in table.criteria)]
     return len(table.criteria) <= _WIDEST and len(set(names)) == len(names)
 
 
@@ -234,6 +254,9 @@ def _wide(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -
     for k, name in enumerate(table.criteria):
         columns[name] = polars.Series(name, table.scores[:, k], nan_to_null=True)
         columns[name + _REASON] = polars.Series(name + _REASON, list(_reasons(table, name)), dtype=polars.String)
+    if any(group.outcomes for group in table):
+        compared = [_outcomes_text(group, i) for group in table for i in range(len(group.scores))]
+        columns[OUTCOMES] = polars.Series(OUTCOMES, compared, dtype=polars.String)
     return polars.DataFrame(columns, schema_overrides={"group": polars.String, "rollout": polars.Int64})
 
 
@@ -253,13 +276,14 @@ def _long(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -
     import polars
 
     rows = [
-        (group.id, i, rubrics[group.criteria], name, None if math.isnan(x) else x, clean(reason))
+        (group.id, i, rubrics[group.criteria], name, x, clean(reason), _outcomes_text(group, i))
         for group in table
-        for i, scores in enumerate(group.scores.tolist())
-        for name, x, reason in zip(group.names, scores, group.reasons[i], strict=True)
+        for i in range(len(group.scores))
+        for name, x, reason in zip(group.names, _plain(group.scores[i]), group.reasons[i], strict=True)
     ]
     schema = {"group": polars.String, "rollout": polars.Int64, "rubric": polars.Int64, "criterion": polars.String}
-    return polars.DataFrame(rows, schema={**schema, "score": polars.Float64, "reason": polars.String}, orient="row")
+    more = {"score": polars.Float64, "reason": polars.String, OUTCOMES: polars.String}
+    return polars.DataFrame(rows, schema={**schema, **more}, orient="row")
 
 
 def _read_parquet(path: Path) -> ScoreTable:
@@ -279,7 +303,7 @@ def _from_wide(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionD
     for row in rows:
         names = [criterion.name for criterion in rubrics[row["rubric"]]]
         scores = [math.nan if row[name] is None else row[name] for name in names]
-        yield row["group"], row["rubric"], scores, [row[name + _REASON] for name in names]
+        yield row["group"], row["rubric"], scores, [row[name + _REASON] for name in names], row.get(OUTCOMES)
 
 
 def _from_long(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
@@ -290,5 +314,5 @@ def _from_long(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionD
         scores.append(math.nan if row["score"] is None else row["score"])
         reasons.append(row["reason"])
         if len(scores) == len(rubrics[row["rubric"]]):
-            yield row["group"], row["rubric"], scores, reasons
+            yield row["group"], row["rubric"], scores, reasons, row.get(OUTCOMES)
             scores, reasons = [], []

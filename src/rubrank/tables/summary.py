@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rubrank.observation import was_compared
 from rubrank.scores import CriterionData, CriterionSummary, ScoreTable
 
 
@@ -13,6 +14,7 @@ from rubrank.scores import CriterionData, CriterionSummary, ScoreTable
 class _Sums:
     rollouts: int = 0
     scored: int = 0
+    compared: int = 0
     total: float = 0.0
     pairs: int = 0
     ties: int = 0
@@ -25,7 +27,10 @@ def summarise(table: ScoreTable) -> tuple[CriterionSummary, ...]:
     sums = {name: _Sums() for name in table.criteria}
     for group in table:
         for k, criterion in enumerate(group.criteria):
-            _add(sums[criterion.name], criterion, group.scores[:, k])
+            if criterion.name in group.outcomes:
+                _add_compared(sums[criterion.name], group.outcomes[criterion.name])
+            else:
+                _add(sums[criterion.name], criterion, group.scores[:, k])
     return tuple(_summary(name, found) for name, found in sums.items())
 
 
@@ -44,9 +49,22 @@ def _add(sums: _Sums, criterion: CriterionData, scores: np.ndarray) -> None:
     sums.all_tied += pairs > 0 and ties == pairs
 
 
+def _add_compared(sums: _Sums, outcomes: np.ndarray) -> None:
+    """Responses that were compared: a mean would say nothing, ties and who was left out do."""
+    observed = outcomes[np.triu_indices(len(outcomes), 1)]
+    observed = observed[~np.isnan(observed)]
+    ties = int((observed == 0.5).sum())
+    sums.rollouts += len(outcomes)
+    sums.compared += int(was_compared(outcomes).sum())
+    sums.pairs += len(observed)
+    sums.ties += ties
+    sums.groups += 1
+    sums.all_tied += 0 < ties == len(observed)
+
+
 def _summary(name: str, sums: _Sums) -> CriterionSummary:
     mean = sums.total / sums.scored if sums.scored else np.nan
     rate = sums.ties / sums.pairs if sums.pairs else np.nan
     return CriterionSummary(
-        name, sums.rollouts, mean, rate, sums.rollouts - sums.scored, sums.groups, sums.all_tied
+        name, sums.rollouts, mean, rate, sums.rollouts - sums.scored - sums.compared, sums.groups, sums.all_tied
     )  # fmt: skip
