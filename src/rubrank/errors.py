@@ -4,7 +4,8 @@
     ├── InvalidInput      (ValueError)   a parameter, an array or a cell that cannot be used
     │   ├── UnknownName   (LookupError)  a name that no registry or table holds
     │   └── BadTable                     a file that cannot be read as a score table
-    └── SolverError       (ArithmeticError)  an optimum that could not be reached; never a silent guess
+    ├── SolverError       (ArithmeticError)  an optimum that could not be reached; never a silent guess
+    └── JudgingFailed     (RuntimeError)     too many answers of judges are missing to go on
 
 Every message answers five questions in one line: which parameter of what, what is allowed, what came, and what to do
 about it. The answers are attributes too, and survive pickling, so that a worker's error reads the same in the parent.
@@ -55,3 +56,21 @@ class BadTable(InvalidInput):
 
 class SolverError(RubrankError, ArithmeticError):
     """An optimum that was not reached; the message says for which group and criterion."""
+
+
+class JudgingFailed(RubrankError, RuntimeError):  # noqa: N818
+    """More answers of judges are missing than `ceiling` allows; `reasons` counts the most frequent ones."""
+
+    def __init__(
+        self, missing: int, asked: int, ceiling: float, reasons: tuple[tuple[str, int], ...], spent: str, kept: str
+    ) -> None:
+        super().__init__(missing, asked, ceiling, reasons, spent, kept)
+        self.missing, self.asked, self.ceiling, self.reasons = missing, asked, ceiling, reasons
+        self.spent, self.kept = spent, kept
+
+    def __str__(self) -> str:
+        why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
+        return (
+            f"judges: {self.missing:,} of {self.asked:,} answers are missing ({self.missing / self.asked:.1%}), and"
+            f" most_missing allows {self.ceiling:.1%}; most often: {why}. Spent: {self.spent}. {self.kept}"
+        )

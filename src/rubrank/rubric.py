@@ -146,6 +146,11 @@ class Criterion(_Strict):
         return self._declared and not is_verifier(self.name)
 
     @property
+    def prompt_name(self) -> str:
+        """The name of the library's prompt for a judge, if there is one: that of the verifier which passes it on."""
+        return self.name if self.verifier in (None, JUDGE) else str(self.verifier)
+
+    @property
     def _declared(self) -> bool:
         return self.verifier is None and self.name in KNOWN and KNOWN[self.name].how != "rule"
 

@@ -117,7 +117,7 @@ def prompt_names() -> frozenset[str]:
 
 def prompt_of(criterion: Criterion, language: Tongue) -> Prompt:
     """The criterion's own prompt, or the frame for its question."""
-    name = criterion.verifier or criterion.name
+    name = criterion.prompt_name
     return load_prompt(name if criterion.question is None and name in prompt_names() else "_question", language)
 
 

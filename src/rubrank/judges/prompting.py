@@ -165,7 +165,7 @@ def listwise_call(
 
 
 def _prompt(criterion: Criterion, language: Tongue) -> Prompt:
-    name = criterion.verifier or criterion.name
+    name = criterion.prompt_name
     if criterion.question is None and name not in prompt_names():
         raise UnknownName.of(f"criterion {criterion.name!r} for a judge", "name", name, prompt_names())
     return prompt_of(criterion, language)

@@ -1,0 +1,90 @@
+"""Who answers in one step: a client for every judge that has endpoints, or somebody else's asker.
+
+    async with AsyncExitStack() as stack:
+        askers = await open_askers(judges, asking, stack, None)
+        askers.of(judge)                 the client of a judge, or of a member of a panel
+        askers.account()                 what all of them spent
+
+An asker that is given (a model in this process, a script in tests) gets the deadline and the accounts that a client has
+by itself; the cache, retries and limits are the client's alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rubrank.judge import Asker, Call, Judge, Judges, Reply
+from rubrank.judges.accounting import Account, Tally
+from rubrank.judges.asking import AskerOf
+from rubrank.judges.client import TOO_LATE, Client, Deadline
+from rubrank.judges.replies import Replies
+
+
+@dataclass
+class Askers:
+    """By judge; two judges may be equal, so it is the object that counts."""
+
+    _by_id: dict[int, Asker] = field(default_factory=dict)
+    _tallies: list[Tally] = field(default_factory=list)
+
+    def of(self, judge: Judge) -> Asker:
+        """Who answers for it."""
+        return self._by_id[id(judge)]
+
+    def account(self) -> Account:
+        """What all of them spent so far."""
+        return Account.merged([tally.account() for tally in self._tallies])
+
+    def add(self, judge: Judge, asker: Asker, tally: Tally) -> None:
+        """One more."""
+        self._by_id[id(judge)] = asker
+        self._tallies.append(tally)
+
+
+def leaves(judge: Judge) -> tuple[Judge, ...]:
+    """Those that are asked: the members of a panel, or the judge itself."""
+    return judge.members or (judge,)
+
+
+async def open_askers(judges: Judges, asking: Iterable[Judge], stack: AsyncExitStack, given: AskerOf | None) -> Askers:
+    """An asker for each of the judges that ask; the stack closes them."""
+    askers, deadline, store = Askers(), Deadline(judges.deadline), None
+    if judges.cache is not None and given is None:
+        store = stack.enter_context(_opened(judges.cache, judges.cache_only))
+    for leaf in (leaf for judge in asking for leaf in leaves(judge)):
+        if given is not None:
+            timed = _Timed(given(leaf), deadline)
+            askers.add(leaf, timed, timed.tally)
+        else:
+            client = Client(leaf, store=store, cache_only=judges.cache_only, deadline=deadline)
+            askers.add(leaf, await stack.enter_async_context(client), client.tally)
+    return askers
+
+
+def _opened(cache: str, only: bool) -> Replies:
+    """The file of replies. One that is only read stays as it is, unless a run that writes, or was killed, has left
+    replies beside it (SQLite's log), which only a reader that may write gets to see."""
+    return Replies(cache, read_only=only and not Path(f"{cache}-wal").exists())
+
+
+class _Timed:
+    """Somebody's asker, with a deadline and accounts."""
+
+    def __init__(self, asker: Asker, deadline: Deadline) -> None:
+        self._asker, self._deadline, self.tally = asker, deadline, Tally()
+
+    async def ask(self, call: Call) -> Reply:
+        try:
+            async with asyncio.timeout(self._deadline.left()):
+                reply = await self._asker.ask(call)
+        except TimeoutError:
+            reply = Reply(None, TOO_LATE, attempts=0)
+        if reply.cached:
+            self.tally.hit(call, reply)
+        else:
+            self.tally.add(call, reply, reply.attempts)
+        return reply

@@ -1,0 +1,47 @@
+"""What all kinds of judges share: asking at the same time, and who can be asked once for several.
+
+answers = await together(asker.ask(call) for call in calls)        in the order of the calls; one error ends them all
+
+calls = kind.calls(question, judge)      how many calls it will make, before anything is spent
+judgment = await kind.judge(question, judge, asker)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from rubrank.judge import Asker, Call, Judge, JudgeKind, Question, Reply
+
+T = TypeVar("T")
+
+AskerOf: TypeAlias = Callable[[Judge], Asker]
+"""Who answers for a judge, or for a member of a panel."""
+
+
+class CountedKind(JudgeKind, Protocol):
+    """A kind that says beforehand what it will ask."""
+
+    def calls(self, question: Question, judge: Judge) -> int:
+        """How many calls it will make."""
+        ...
+
+
+class Sampled:
+    """Answer number `sample` to every call."""
+
+    def __init__(self, asker: Asker, sample: int) -> None:
+        self._asker, self._sample = asker, sample
+
+    async def ask(self, call: Call) -> Reply:
+        """The reply to the call under its new number."""
+        return await self._asker.ask(replace(call, sample=self._sample))
+
+
+async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """All results, in order; when one raises, the others are cancelled."""
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(coroutine) for coroutine in coroutines]
+    return [task.result() for task in running]

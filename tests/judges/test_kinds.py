@@ -1,0 +1,34 @@
+import subprocess
+import sys
+from typing import get_args
+
+import pytest
+from scripted import judge, question
+
+from rubrank.errors import UnknownName
+from rubrank.judge import Kind
+from rubrank.judges import COMPARES, KINDS, count_calls, find_kind
+
+
+def test_every_kind_of_the_contract_is_there() -> None:
+    assert set(KINDS) == set(get_args(Kind))
+    assert set(KINDS) > COMPARES
+    for name in KINDS:
+        assert type(find_kind(name)).__name__.lower() == name
+
+
+def test_an_unknown_kind() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'pairwise'"):
+        find_kind("pairvise")
+
+
+def test_calls_are_known_before_they_are_made() -> None:
+    counts = {kind: count_calls(question(4), judge(kind=kind)) for kind in KINDS}
+    assert counts == {"absolute": 4, "batched": 4, "pairwise": 12, "listwise": 1}
+
+
+def test_importing_is_light() -> None:
+    heavy = "{'openai', 'httpx', 'numba', 'torch', 'polars', 'rubrank.judges.prompting', 'rubrank.judges.client'}"
+    code = f"import sys, rubrank.judging; print(sorted({heavy} & set(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
