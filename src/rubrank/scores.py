@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from rubrank.aggregator import ScoreBatch
     from rubrank.aggregators.rlvr2 import RLVR2
     from rubrank.fused import FusedBatch
+    from rubrank.judging import Judgments
     from rubrank.rubric import Criterion
+
+JUDGED = "needs a judge"
+"""How the reason of a cell begins that no verifier could decide."""
 
 _MOST_CELLS = 100_000_000  # of the one matrix that fusion takes: 800 MB
 
@@ -126,6 +130,8 @@ class ScoreTable:
     """All groups; `len(table)` counts rollouts."""
 
     groups: tuple[GroupScores, ...]
+    judging: Judgments | None = None
+    """What the judges said and took, where some were asked; not written to files."""
 
     def __len__(self) -> int:
         return sum(len(group.scores) for group in self.groups)

@@ -106,7 +106,7 @@ class Graded:
 
     def _gate(self, given: Gate | None) -> Gate | None:
         """What the layers say, with the other options of a gate that was given; raises if they contradict."""
-        whole = _Part((), self.names, self._specs)
+        whole = _Part((), columns=self.names, specs=self._specs)
         whole.to_fuse()  # is there anything to rank by?
         layers = whole.gate()
         if layers is None:
@@ -119,7 +119,7 @@ class Graded:
         rubrics = {id(group.criteria): group.criteria for group in groups}
         own = _specs_of(tuple(rubrics.values()))
         specs = {name: own.get(name) or self._specs[name] for name in columns}
-        part = _Part(tuple(groups), tuple(columns), specs)
+        part = _Part(tuple(groups), columns=tuple(columns), specs=specs)
         settled = {"criteria", "outcomes", *_FIELDS}  # by the file
         options = {f.name: getattr(self.rule, f.name) for f in fields(self.rule) if f.name not in settled}
         if not self.sorts:
