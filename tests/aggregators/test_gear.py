@@ -1,0 +1,174 @@
+"""GEAR: credit along prerequisites, against exact marginals and by hand; graphs that make no sense are refused."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rubrank.aggregators import find_rule, score_batch
+from rubrank.aggregators.graph import graph_of
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.scores import CriterionData
+from rubrank.verification import UNIT
+
+NAN = np.nan
+LEAK = {"weak": 0.6, "strong": 0.2, "trigger": 0.0}
+Edges = dict[int, list[tuple[int, str]]]
+
+
+def criteria(edges: Edges, K: int, **more) -> list[CriterionData]:
+    return [
+        CriterionData(f"c{k}", domain=UNIT, depends=tuple((f"c{j}", kind) for j, kind in edges.get(k, ())), **more)
+        for k in range(K)
+    ]
+
+
+def credit(scores, edges: Edges, method="recursive") -> np.ndarray:
+    batch = score_batch(scores, criteria=criteria(edges, len(scores[0])))
+    return find_rule(f"gear:method={method}")(batch).details["credit"]
+
+
+def marginals(p: list[float], edges: Edges) -> list[float]:
+    """By listing all states: P(state) = Π_k P(k | its parents)."""
+    q = [0.0] * len(p)
+    for state in product((0, 1), repeat=len(p)):
+        chance = 1.0
+        for k, held in enumerate(state):
+            yes = p[k]
+            for j, kind in edges.get(k, ()):
+                yes *= 1.0 if state[j] else LEAK[kind]
+            chance *= yes if held else 1.0 - yes
+        for k, held in enumerate(state):
+            q[k] += chance * held
+    return q
+
+
+@st.composite
+def graphs(draw, most_parents: int):
+    K = draw(st.integers(1, 6))
+    edges: Edges = {}
+    for k in range(1, K):
+        parents = draw(st.lists(st.integers(0, k - 1), max_size=most_parents, unique=True))
+        edges[k] = [(j, draw(st.sampled_from(sorted(LEAK)))) for j in parents]
+    scores = draw(st.lists(st.lists(st.floats(0, 1), min_size=K, max_size=K), min_size=1, max_size=4))
+    return scores, edges
+
+
+def test_by_hand():
+    # a strong prerequisite at 0.5: 1 · [0.5 + 0.5 · 0.2] = 0.6; then weak on that: 0.8 · [0.6 + 0.4 · 0.6] = 0.672
+    edges: Edges = {1: [(0, "strong")], 2: [(1, "weak")]}
+    assert credit([[0.5, 1, 0.8]], edges)[0] == pytest.approx([0.5, 0.6, 0.672])
+    batch = score_batch([[0.5, 1, 0.8]], criteria=criteria(edges, 3), weights=[1, 1, 2])
+    assert find_rule("gear")(batch).value_M == pytest.approx([(0.5 + 0.6 + 2 * 0.672) / 4])
+
+
+def test_a_trigger_that_did_not_fire():
+    assert credit([[0, 1], [1, 1]], {1: [(0, "trigger")]}) == pytest.approx(np.array([[0, 0], [1, 1]]))
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(graphs(most_parents=1))
+def test_recursion_is_exact_on_trees(drawn):
+    scores, edges = drawn
+    expected = np.array([marginals(row, edges) for row in scores])
+    assert credit(scores, edges) == pytest.approx(expected, abs=1e-12)
+    assert credit(scores, edges, "exact") == pytest.approx(expected, abs=1e-12)
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(graphs(most_parents=3))
+def test_exact_marginals_on_any_graph(drawn):
+    scores, edges = drawn
+    expected = np.array([marginals(row, edges) for row in scores])
+    assert credit(scores, edges, "exact") == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_shared_ancestor_makes_them_differ():
+    """Two parents that stand and fall together are not two independent chances."""
+    edges: Edges = {1: [(0, "trigger")], 2: [(0, "trigger")], 3: [(1, "trigger"), (2, "trigger")]}
+    recursive, exact = (credit([[0.5, 1, 1, 1]], edges, method)[0, 3] for method in ("recursive", "exact"))
+    assert (recursive, exact) == pytest.approx((0.25, 0.5))
+
+
+def test_hard_takes_the_parents_raw_verdicts():
+    # 0.4 is no, 0.5 is yes; the middle one's verdict is its own score, not its credit
+    edges: Edges = {1: [(0, "strong")], 2: [(1, "strong")]}
+    assert credit([[0.4, 0.9, 1.0], [0.5, 0.3, 1.0]], edges, "hard") == pytest.approx(
+        np.array([[0.4, 0.18, 1.0], [0.5, 0.3, 0.2]])
+    )
+
+
+def test_exact_has_a_limit():
+    edges: Edges = {k: [(k - 1, "weak")] for k in range(1, 11)}
+    batch = score_batch(np.full((2, 11), 0.5), criteria=criteria(edges, 11))
+    with pytest.raises(InvalidInput, match="'exact' with 11"):
+        find_rule("gear:method=exact")(batch)
+    # two chains of eight are two small problems
+    edges = {k: [(k - 1, "weak")] for k in range(1, 16) if k != 8}
+    batch = score_batch(np.full((1500, 16), 0.5), criteria=criteria(edges, 16))
+    there = find_rule("gear:method=exact")(batch).value_M
+    assert there == pytest.approx(find_rule("gear")(batch).value_M)
+
+
+def test_a_penalty_behind_a_trigger():
+    """A dose that is invented only counts against a rollout that names a drug."""
+    names = CriterionData("NamesDrug", points=1.0, domain=UNIT)
+    invents = CriterionData(
+        "InventsDose", points=-4.0, weight=4.0, direction="lower", domain=UNIT, depends=(("NamesDrug", "trigger"),)
+    )
+    batch = score_batch([[1, 1], [1, 0], [0, 1]], criteria=[names, invents])
+    assert find_rule("gear")(batch).value_M == pytest.approx([1 - 4, 1, 0])
+    assert find_rule("gear:normalise=absolute")(batch).value_M == pytest.approx([-3 / 5, 1 / 5, 0])
+    assert find_rule("gear:clip=true")(batch).value_M == pytest.approx([0, 1, 0])
+
+
+def test_a_missing_prerequisite_counts_as_met():
+    edges: Edges = {1: [(0, "strong")], 2: [(1, "strong")]}
+    batch = score_batch([[0, NAN, 1.0], [NAN, 1.0, 1.0]], criteria=criteria(edges, 3))
+    # the first: the middle one passes on 0.2 from above: 0.2 + 0.8 · 0.2 = 0.36; its own place is left out of R
+    assert find_rule("gear")(batch).value_M == pytest.approx([(0 + 0.36) / 2, 1.0])
+
+
+def test_each_group_has_its_own_graph():
+    chain, free = criteria({1: [(0, "strong")]}, 2), criteria({}, 2)
+    scores = [[[0, 1], [1, 1]], [[0, 1], [1, 1]], [[0, 1], [1, 1]]]
+    batch = score_batch(scores, criteria=free, own=[chain, free, chain])
+    assert find_rule("gear")(batch).value_M == pytest.approx([0.1, 1, 0.5, 1, 0.1, 1])
+
+
+@pytest.mark.parametrize(
+    ("depends", "message"),
+    [
+        ([(("c0", "weak"),), ()], "c0': depends must be on other criteria; got itself"),
+        ([(("c1", "weak"),), (("c0", "weak"),)], r"a cycle among \['c0', 'c1'\]"),
+        ([(), (("c0", "weak"), ("c0", "strong"))], "'c0' twice"),
+        ([(), (("c00", "weak"),)], "Did you mean 'c0'"),
+    ],
+)
+def test_graphs_that_make_no_sense(depends, message):
+    data = [CriterionData(f"c{k}", domain=UNIT, depends=edges) for k, edges in enumerate(depends)]
+    with pytest.raises(InvalidInput, match=message):
+        find_rule("gear")(score_batch([[1, 0]], criteria=data))
+
+
+def test_a_kind_of_edge_that_is_unknown():
+    with pytest.raises(InvalidInput, match="kind of an edge must be one of weak, strong, trigger; got 'soft'"):
+        credit([[1, 0]], {1: [(0, "soft")]})
+
+
+def test_an_edge_to_a_gate_is_left_to_the_gate():
+    data = [CriterionData("Style", domain=UNIT, depends=(("NotEmpty", "strong"),))]
+    batch = score_batch([[1.0], [1.0]], criteria=data, gates=[[0], [1]], gate_criteria=["NotEmpty"])
+    assert find_rule("gear")(batch).value_M == pytest.approx([1, 1])
+    # a group's own rubric lists its gates, too
+    chain = [*criteria({1: [(0, "strong")]}, 2), CriterionData("NotEmpty", layer="global_quality")]
+    batch = score_batch(
+        [[0, 1]], criteria=criteria({}, 2), own=[chain], gates=[[1]], gate_criteria=["NotEmpty"]
+    )  # fmt: skip
+    assert find_rule("gear")(batch).value_M == pytest.approx([0.1])
+    with pytest.raises(UnknownName):
+        graph_of(("Style",), ((("NotEmpty", "strong"),),))
