@@ -1,0 +1,1 @@
+"""How alike raters rate and rules rank: agreement, rank correlation, intervals by resampling."""
