@@ -22,7 +22,11 @@ NAMES = [
     "Gate",
     "Gated",
     "Group",
+    "GroupRecord",
     "InvalidInput",
+    "Judge",
+    "Judges",
+    "JudgingFailed",
     "Lengths",
     "MARKERS",
     "RLVR2",
@@ -35,21 +39,29 @@ NAMES = [
     "Verdict",
     "__version__",
     "attenuate",
+    "find_rule",
     "find_verifier",
     "fuse",
     "grade",
     "lengths",
+    "load_judges",
     "load_rubric",
     "markdown_counts",
     "markdown_density",
     "missing",
     "outcomes",
+    "read_records",
     "read_scores",
+    "records_of",
     "register_model",
+    "register_rule",
+    "rule_names",
+    "score_batch",
     "utilities",
     "verifier",
+    "write_records",
 ]
-HEAVY = ["numba", "torch", "polars", "rich", "typer", "pyromark", "pydantic"]
+HEAVY = ["numba", "torch", "openai", "polars", "rich", "typer", "pyromark", "pydantic"]
 
 
 def in_a_new_process(code: str) -> str:

@@ -179,6 +179,7 @@ def test_extended_adds_and_replaces():
         ({"name": ""}, "at least 1 character"),
         ({"name": "A", "question": "?", "depends": "B"}, "one of 'A'"),
         ({"name": "A", "question": "?", "depends": "A"}, "cycle among"),
+        ({"name": "A", "question": "?", "depends": ["A", {"on": "A", "kind": "strong"}]}, "'A' twice"),
     ],
 )
 def test_one_message_for_each_mistake(criterion, says):

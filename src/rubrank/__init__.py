@@ -10,9 +10,10 @@
     >>> rubrank.fuse(scores).round(2)
     array([0.29, 1.  , 0.  ])
 
-`grade` turns rollouts and a rubric into scores, `fuse` turns scores into rewards; `utilities` are what is behind them,
-and `RLVR2` gives everything at once with explanations. Nothing heavy is imported here: a name is loaded when it is
-first used, numba by the first fit, polars and rich by files and the command line.
+`grade` turns rollouts and a rubric into scores, by programs and judges; `fuse` turns scores into rewards, `find_rule`
+finds other ways to do so. `utilities` are what is behind rewards; `RLVR2` gives everything at once, with explanations,
+and records keep it. Nothing heavy is imported here: a name is loaded when it is first used, numba by the first fit,
+polars and rich by files and the command line.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rubrank.adjustment import attenuate as attenuate
+    from rubrank.aggregators import find_rule as find_rule
+    from rubrank.aggregators import register_rule as register_rule
+    from rubrank.aggregators import rule_names as rule_names
+    from rubrank.aggregators import score_batch as score_batch
     from rubrank.aggregators.rlvr2 import RLVR2 as RLVR2
     from rubrank.attributes.length import Lengths as Lengths
     from rubrank.attributes.length import lengths as lengths
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from rubrank.comparison import outcomes as outcomes
     from rubrank.errors import BadTable as BadTable
     from rubrank.errors import InvalidInput as InvalidInput
+    from rubrank.errors import JudgingFailed as JudgingFailed
     from rubrank.errors import RubrankError as RubrankError
     from rubrank.errors import SolverError as SolverError
     from rubrank.errors import UnknownName as UnknownName
@@ -41,6 +47,13 @@ if TYPE_CHECKING:
     from rubrank.gate import Gate as Gate
     from rubrank.gate import Gated as Gated
     from rubrank.grading import grade as grade
+    from rubrank.judge import Judge as Judge
+    from rubrank.judge import Judges as Judges
+    from rubrank.judge import load_judges as load_judges
+    from rubrank.record import GroupRecord as GroupRecord
+    from rubrank.record import read_records as read_records
+    from rubrank.record import records_of as records_of
+    from rubrank.record import write_records as write_records
     from rubrank.rollout import Group as Group
     from rubrank.rollout import Rollout as Rollout
     from rubrank.rubric import Criterion as Criterion
@@ -66,12 +79,23 @@ _HOMES = {
     "Verdict": "verification",
     "missing": "verification",
     "find_verifier": "verification",
+    "Judge": "judge",
+    "Judges": "judge",
+    "load_judges": "judge",
     "grade": "grading",
     "ScoreTable": "scores",
     "read_scores": "scores",
     "fuse": "fusion",
     "utilities": "fusion",
     "RLVR2": "aggregators.rlvr2",
+    "find_rule": "aggregators",
+    "rule_names": "aggregators",
+    "register_rule": "aggregators",
+    "score_batch": "aggregators",
+    "GroupRecord": "record",
+    "records_of": "record",
+    "read_records": "record",
+    "write_records": "record",
     "FusedBatch": "fused",
     "FusedGroup": "fused",
     "Gate": "gate",
@@ -89,6 +113,7 @@ _HOMES = {
     "UnknownName": "errors",
     "BadTable": "errors",
     "SolverError": "errors",
+    "JudgingFailed": "errors",
 }
 
 __all__ = ["__version__", *_HOMES]

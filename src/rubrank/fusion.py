@@ -331,7 +331,7 @@ def _extent(array: np.ndarray) -> tuple[float, float]:
     """Smallest and largest; NaN if there is one. Python is faster than NumPy for a dozen numbers."""
     if array.size > 50:
         return float(array.min()), float(array.max())
-    numbers = array.ravel().tolist()
+    numbers = array.ravel().tolist() or [1.0]
     return (min(numbers), max(numbers)) if all(x == x for x in numbers) else (math.nan, math.nan)
 
 

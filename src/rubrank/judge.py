@@ -303,6 +303,8 @@ class Judgment:
     """(rollout, criterion) → value and reason; missing with a reason where the call failed."""
     outcomes: dict[str, np.ndarray] = field(default_factory=dict)
     """criterion → (G, G): 1 = row beats column, 0.5 = tie, NaN = not compared; the mean of contradicting answers."""
+    words: dict[tuple[int, str], str] = field(default_factory=dict)
+    """(rollout, criterion) → what was said in a comparison with it, and as what it was shown."""
     missing: dict[str, list[str]] = field(default_factory=dict)
     """criterion → reasons of the comparisons that failed."""
     asked: int = 0

@@ -21,6 +21,8 @@ from rubrank.judging import judge_groups, stopped, wanted_cells
 from rubrank.rollout import Group
 from rubrank.rubric import Criterion
 from rubrank.scores import JUDGED, GroupScores, ScoreTable
+from rubrank.validation import shortened
+from rubrank.verification import LONGEST_REASON
 
 _MIXED = "cannot be judged: a verifier decided it for others of the group, and this judge only compares"
 _GATED = "not asked: a gate has stopped it"
@@ -71,17 +73,18 @@ def _filled(
         scores[i, column[name]], reasons[i][column[name]] = verdict.score, verdict.reason
     for name, won in judgment.outcomes.items():
         for i in np.flatnonzero(wanted[:, column[name]]):
-            reasons[i][column[name]] = _compared(won[i], judgment.missing.get(name, ()))
+            reasons[i][column[name]] = _compared(won[i], judgment, int(i), name)
     _explain_unasked(reasons, scored, criteria, judges)
     return replace(scored, scores=scores, reasons=tuple(map(tuple, reasons)), outcomes=dict(judgment.outcomes))
 
 
-def _compared(row: np.ndarray, lost: Sequence[str]) -> str:
-    others = row[~np.isnan(row)]
+def _compared(row: np.ndarray, judgment: Judgment, i: int, name: str) -> str:
+    others, lost = row[~np.isnan(row)], judgment.missing.get(name)
     if not len(others):
         return f"compared with nobody: {lost[0]}" if lost else "compared with nobody"
     better, worse = int((others > 0.5).sum()), int((others < 0.5).sum())
-    return f"compared with {len(others)}: better than {better}, worse than {worse}"
+    said = f"; {judgment.words[i, name]}" if (i, name) in judgment.words else ""
+    return shortened(f"better than {better}, worse than {worse} of {len(others)}{said}", LONGEST_REASON)
 
 
 def _explain_unasked(

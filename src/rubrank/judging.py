@@ -270,7 +270,7 @@ def _concurrency(judge: Judge) -> int:
 
 def _add(into: Judgment, more: Judgment) -> None:
     """Two judges of one group: their criteria differ."""
-    for field in ("verdicts", "outcomes", "missing", "disagreement", "first_wins"):
+    for field in ("verdicts", "outcomes", "words", "missing", "disagreement", "first_wins"):
         getattr(into, field).update(getattr(more, field))
     into.asked += more.asked
     into.lost += more.lost

@@ -219,6 +219,7 @@ class Rubric(_Strict):
         if twice:
             raise InvalidInput(f"rubric {self.id!r}", "criteria", "of different names", f"{twice} twice", "Rename one.")
         for criterion in self.criteria:
+            _refuse_duplicates(criterion)
             for edge in criterion.depends:
                 if edge.on not in names:
                     raise UnknownName.of(f"criterion {criterion.name!r}", "depends", edge.on, names)
@@ -247,6 +248,16 @@ class Rubric(_Strict):
         """These criteria, then those of `more`; one of the same name is replaced."""
         merged = {criterion.name: criterion for criterion in (*self.criteria, *more.criteria)}
         return Rubric(id=more.id, version=more.version, criteria=tuple(merged.values()))
+
+
+def _refuse_duplicates(criterion: Criterion) -> None:
+    on = [edge.on for edge in criterion.depends]
+    twice = sorted({name for name in on if on.count(name) > 1})
+    if twice:
+        raise InvalidInput(
+            f"criterion {criterion.name!r}", "depends", "one edge for each prerequisite", f"{twice[0]!r} twice",
+            "Keep the stronger one.",
+        )  # fmt: skip
 
 
 def _refuse_cycles(rubric: Rubric) -> None:

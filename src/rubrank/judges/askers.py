@@ -65,6 +65,19 @@ async def open_askers(judges: Judges, asking: Iterable[Judge], stack: AsyncExitS
     return askers
 
 
+def check_judges(judges: Judges) -> None:
+    """Ask every endpoint for a sign of life; InvalidInput if one is away, or refuses the key or the model."""
+    from rubrank.judges.running import run
+
+    run(_check(judges))
+
+
+async def _check(judges: Judges) -> None:
+    for leaf in (leaf for judge in judges.judges for leaf in leaves(judge)):
+        async with Client(leaf) as client:
+            await client.check()
+
+
 def _opened(cache: str, only: bool) -> Replies:
     """The file of replies. One that is only read stays as it is, unless a run that writes, or was killed, has left
     replies beside it (SQLite's log), which only a reader that may write gets to see."""

@@ -71,6 +71,8 @@ def _read(judgment: Judgment, question: Question, column: int, lists: list[_Rank
     name, size = question.criteria[column].name, len(question.group.rollouts)
     seen = np.stack([nothing_seen(size)] + [_outcomes(order, ranks, size) for order, ranks, _ in lists if ranks])
     judgment.outcomes[name] = shared(mean_seen(seen), question, column)
+    for order, _, reason in [one for one in lists if one[1]][:1]:
+        judgment.words |= {(i, name): f"shown as response {place}: {reason}" for place, i in enumerate(order, 1)}
     lost = [reason for _, ranks, reason in lists if ranks is None]
     judgment.asked += len(lists)
     judgment.lost += len(lost)

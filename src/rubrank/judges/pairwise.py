@@ -76,6 +76,10 @@ def _read(judgment: Judgment, question: Question, column: int, answers: dict[Pai
     for (i, j), verdict in answers.items():
         seen[int(i > j), i, j], seen[int(i > j), j, i] = verdict.score, 1.0 - verdict.score
     judgment.outcomes[name] = shared(mean_seen(seen), question, column)
+    for (i, j), verdict in answers.items():
+        if verdict.value is not None:
+            judgment.words.setdefault((i, name), f"shown as A, {j} as B: {verdict.reason}")
+            judgment.words.setdefault((j, name), f"shown as B, {i} as A: {verdict.reason}")
     compared = {(min(order), max(order)) for order in answers}
     lost = [pair for pair in sorted(compared) if np.isnan(seen[:, pair[0], pair[1]]).all()]
     judgment.asked += len(compared)

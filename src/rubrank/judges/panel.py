@@ -68,6 +68,8 @@ class Panel:
             self._kind.judge(question, member, Sampled(asker_of(member), sample)) for member, sample in answerers(judge)
         )
         combined = Judgment(asked=sum(one.asked for one in said), lost=sum(one.lost for one in said))
+        for one in said:
+            combined.words = {**one.words, **combined.words}
         for k, criterion in enumerate(question.criteria):
             _combine_verdicts(combined, said, criterion, judge.combine)
             _combine_outcomes(combined, said, question, k)
