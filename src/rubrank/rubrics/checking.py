@@ -1,7 +1,6 @@
 """Everything that is wrong with a rubric, or with a dataset whose rows bring their own, before anything is spent.
 
     >>> from rubrank.rubrics.checking import check_rubric_data
-from rubrank.validation import in_our_words
     >>> data = {"criteria": [{"name": "A", "question": "Good?", "weight": -1}]}
     >>> for problem in check_rubric_data(data, "essay.yaml"):
     ...     print(problem)
