@@ -1,0 +1,131 @@
+"""The verbs about judges, as a user types them, against a server on this machine."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from judges.server import MODEL, Answer, Server
+from typer.testing import CliRunner, Result
+
+from rubrank.cli import app
+from rubrank.judge import load_judges
+from rubrank.scores import CriterionData, GroupScores, ScoreTable, read_scores
+
+DOC = Path(__file__).parents[2] / "docs" / "judges.md"
+REPLY = '{"reasoning": "It names one.", "finding": "in my words", "verdict": 1}'
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rows = [("q", "West Lake."), ("q", "Lake Tai is near."), ("q", ""), ("r", "The Rhine."), ("r", "Rivers.")]
+    lines = [json.dumps({"prompt": f"Query {q}", "group": q, "response": text}) for q, text in rows]
+    Path("rollouts.jsonl").write_text("\n".join(lines) + "\n")
+    Path("rubric.yaml").write_text("criteria: [{name: CoreIntentMatch, weight: 2}, EmptyAnswer]\n")
+    return tmp_path
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[Server]:
+    with Server([Answer(REPLY)]) as server:
+        endpoint = {"base_url": server.url, "model": MODEL, "price": {"input": 1, "output": 4}}
+        Path("judges.yaml").write_text(json.dumps({"endpoints": [endpoint], "retry": {"attempts": 1}}))
+        yield server
+
+
+def grade(*more: str) -> Result:
+    return run(
+        "grade", "rollouts.jsonl", "--rubric", "rubric.yaml", "--judges", "judges.yaml", "-o", "s.parquet", *more
+    )
+
+
+def test_the_file_on_the_page_is_right() -> None:
+    (text,) = re.findall(r"^```yaml judges\.yaml\n(.*?)^```$", DOC.read_text(encoding="utf-8"), re.M | re.S)
+    import yaml
+
+    judges = load_judges(yaml.safe_load(text))
+    assert judges.judge_of("GeneralQuality").name == "ranker"  # type: ignore[union-attr]
+    assert judges.judge_of("LogicalError").name == "main"  # type: ignore[union-attr]
+
+
+def test_grade_asks_and_tells_what_it_took(server: Server) -> None:
+    result = grade()
+    assert result.exit_code == 0, result.output
+    assert "4 answers asked for, 0 missing; 4 calls, 0 from the cache, cost 0.00072" in result.output
+    assert len(server.completions) == 4  # not about the empty one
+    assert read_scores("s.parquet")["r"].scores[:, 0].tolist() == [1.0, 1.0]
+
+
+def test_a_second_run_and_stats(server: Server) -> None:
+    grade()
+    again = json.loads(grade("--cache-only", "--json").stdout)
+    assert again["judging"]["account"]["calls"] == 0
+    assert again["judging"]["account"]["hits"] == 4
+    assert len(server.completions) == 4
+    stats = run("judge", "stats", "s.parquet.replies")
+    assert re.search(r"^all +4 ", stats.output, re.M)
+    told = json.loads(run("judge", "stats", "s.parquet.replies", "--json").stdout)
+    assert (told["calls"], told["input_tokens"], told["cost"]) == (4, 400, pytest.approx(0.00072))
+
+
+def test_check(server: Server) -> None:
+    assert run("judge", "check", "judges.yaml").output == f"judge: absolute, {MODEL}: there\n"
+    assert not server.completions
+
+
+def test_nobody_there(folder: Path) -> None:
+    Path("judges.yaml").write_text('{"endpoints": [{"base_url": "http://127.0.0.1:9/v1", "model": "m"}]}')
+    result = run("judge", "check", "judges.yaml")
+    assert result.exit_code == 2
+    assert "Start the server, or correct the URL" in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("judge", "stats", "none.sqlite"), "a file that exists"),
+        (("judge", "audit", "none.parquet"), "one that exists"),
+        (
+            ("grade", "rollouts.jsonl", "--rubric", "rubric.yaml", "-o", "s.parquet", "--cache-only"),
+            "Say --judges FILE",
+        ),
+    ],
+)
+def test_one_clear_line_for_each_mistake(folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_audit(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 5, (30, 6))
+    for name, noise in (("good", 0), ("again", 1), ("people", 1)):
+        groups = [
+            GroupScores(
+                f"q{g}",
+                (CriterionData("Taste"),),
+                (truth[g] + rng.integers(-noise, noise + 1, 6))[:, None].astype(float),
+                (("said",),) * 6,
+            )
+            for g in range(30)
+        ]
+        ScoreTable(tuple(groups)).write(f"{name}.parquet")
+    options = ("good=good.parquet", "other=again.parquet", "--humans", "people.parquet", "--bootstrap", "50")
+    result = run("judge", "audit", *options, "--picture", "audit.png")
+    assert result.exit_code == 0, result.output
+    assert "good, other: 180 rollouts in 30 groups" in result.output
+    assert "not measured" in result.output
+    assert Path("audit.png").stat().st_size > 10_000
+    assert json.loads(run("judge", "audit", *options, "--json").stdout)["judges"] == ["good", "other"]
