@@ -249,7 +249,8 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("file").touch()
     result = run("demo", "--output", "file/r.jsonl")
     assert result.exit_code == 2
-    assert result.stderr.startswith("rubrank: file")
+    assert "file/demo_replies.sqlite" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_names_are_not_markup(table: Path) -> None:

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import rubrank.verifiers.gates
 import rubrank.verifiers.gates_text
 import rubrank.verifiers.paper_length  # noqa: F401 - all register verifiers
+from rubrank.cli import app
 from rubrank.engine.cache import VerdictCache, check_digest, key, seen_digest
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.grading import grade
@@ -29,6 +31,7 @@ from rubrank.verification import TERNARY, UNIT, VERIFIERS, Answer, Compat, Verdi
 CALLS: list[str] = []
 SEEN: list[Text] = []
 TWO = threading.Barrier(2)
+SHORT = {"name": "Short", "verifier": "WordCount", "params": {"high": 2}}
 
 
 @verifier("grade-test has a")
@@ -265,7 +268,7 @@ def test_several_processes_share_a_cache(tmp_path):
 # ------------------------------------------------------------------------------------------------------------- workers
 
 MODULE = """
-    import os, sys, time
+    import os, re, subprocess, sys, time
     from pathlib import Path
     from rubrank.text import Text
     from rubrank.verification import verifier
@@ -288,6 +291,26 @@ MODULE = """
             Path(LOG + ".once").touch()
             os.kill(os.getpid(), 9)
         return True, "alive"
+
+    @verifier("grade-test hangs")
+    def hangs(text: Text):
+        with open(LOG, "a") as log:
+            log.write(text.raw + "\\n")
+        if text.raw.startswith("hang"):
+            time.sleep(600)
+        if text.raw.startswith("lock"):  # holds the interpreter: no thread and no handler of a signal gets a turn
+            re.match("(a+)+$", "a" * 60 + "b")
+        if text.raw.startswith("child"):
+            Path(LOG + ".child").write_text(str(os.getpid()))
+            subprocess.run([sys.executable, "-c", "import time; time.sleep(600)"])
+        return True, f"process {os.getpid()}"
+
+    @verifier("grade-test takes its time")
+    def takes_its_time(text: Text):
+        with open(LOG + ".slow", "a") as log:
+            log.write(text.raw + "\\n")
+        time.sleep(0.7)
+        return True, "done"
 
     @verifier("grade-test logged")
     def logged(text: Text):
@@ -387,6 +410,88 @@ def test_what_kills_a_worker_twice_is_missing_and_the_rest_goes_on(module):
 def test_a_worker_that_dies_once_is_forgiven(module):
     table = grade(groups(["x", "once", "y"]), ["grade-test dies"], workers=1)
     assert table["g0"].scores[:, 0].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_takes_too_long_is_missing_and_the_rest_goes_on(module, workers):
+    texts = ["x", "hang", "y", "lock", "z", *(f"text {i}" for i in range(60))]
+    table = grade(groups(texts), [SHORT, "grade-test hangs", "grade-test elsewhere"], workers=workers, timeout=1)
+    assert np.isnan(table["g0"].scores[:, 1]).tolist() == [text in ("hang", "lock") for text in texts]
+    assert not np.isnan(table["g0"].scores[:, [0, 2]]).any()
+    for i in (1, 3):
+        assert table["g0"].reason(i, "grade-test hangs") == "grade-test hangs took longer than 1 s"
+    log = (module / "log").read_text().splitlines()
+    assert (log.count("hang"), log.count("lock"), log.count("text 59")) == (1, 1, 1)  # tried once, and kept
+
+
+def test_verdicts_given_before_are_kept(module, tmp_path):
+    rubric = ["grade-test takes its time", SHORT, "grade-test hangs"]
+    grade(groups(["hang"]), rubric, workers=1, timeout=1.5, cache=tmp_path / "c")
+    assert (module / "log.slow").read_text() == "hang\n"
+    assert _known(tmp_path / "c") == 2
+
+
+def test_many_verdicts_together_may_take_longer(module):
+    rubric = [{"name": f"{i}", "verifier": "grade-test takes its time"} for i in range(3)]
+    assert grade(groups(["a"]), rubric, workers=1, timeout=1)["g0"].scores.tolist() == [[1, 1, 1]]
+
+
+def test_what_a_stopped_verifier_started_ends_too(module):
+    table = grade(groups(["child"]), ["grade-test hangs"], workers=1, timeout=2)
+    assert table["g0"].reason(0, "grade-test hangs") == "grade-test hangs took longer than 2 s"
+    group = int((module / "log.child").read_text())
+    for _ in range(100):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    raise AssertionError("its process is still there")
+
+
+def test_a_limit_that_is_asked_for_holds_without_a_number_of_workers(module):
+    table = grade(groups(["hang", "y"]), ["grade-test hangs", SHORT], timeout=1)
+    assert table["g0"].reason(0, "grade-test hangs") == "grade-test hangs took longer than 1 s"
+    assert table["g0"].reason(1, "grade-test hangs") != f"process {os.getpid()}"
+    here = grade(groups(["y"]), ["grade-test hangs"])
+    assert here["g0"].reason(0, "grade-test hangs") == f"process {os.getpid()}"
+
+
+def test_there_is_a_limit_in_workers_unless_there_is_none(module, monkeypatch):
+    monkeypatch.setattr("rubrank.grading.TIMEOUT", 0.3)
+    rubric = ["grade-test takes its time"]
+    assert math.isnan(grade(groups(["a"]), rubric, workers=1)["g0"].scores[0, 0])
+    assert grade(groups(["a"]), rubric, workers=1, timeout=None)["g0"].scores[0, 0] == 1
+    assert grade(groups(["a"]), rubric, workers=0)["g0"].scores[0, 0] == 1
+
+
+@pytest.mark.parametrize("timeout", [0, -1, math.inf, math.nan, True, "long"])
+def test_limits_that_are_none(timeout):
+    with pytest.raises(InvalidInput, match="seconds > 0"):
+        grade(groups(["a"]), ["WordCount"], timeout=timeout)
+
+
+def test_no_limit_can_be_kept_in_this_process():
+    with pytest.raises(InvalidInput, match="workers=1"):
+        grade(groups(["a"]), ["WordCount"], timeout=5, workers=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--timeout", "5", "--workers", "0"], "workers=1"),
+        (["--timeout", "soon"], 'seconds, or "none"'),
+        (["--timeout", "0"], "seconds > 0"),
+        (["--timeout", "none", "--workers", "0"], None),
+        (["--timeout", "5"], None),
+    ],
+)
+def test_the_limit_on_the_command_line(tmp_path, options, found):
+    (tmp_path / "r.jsonl").write_text('{"prompt": "p", "response": "x"}\n')
+    files = [str(tmp_path / "r.jsonl"), "-r", "gates", "-o", str(tmp_path / "s.parquet"), "--cache", "none"]
+    done = CliRunner().invoke(app, ["grade", *files, *options])
+    assert done.exit_code == (0 if found is None else 2), done.output
+    assert found is None or found in done.stderr
 
 
 def test_a_script_needs_no_guard(module):

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from rubrank.attributes.length import count_words
 from rubrank.attributes.markdown import MARKERS, markdown_counts
 from rubrank.text import Text
+from rubrank.texts.classes import ClassTable
+from rubrank.texts.kept import kept
 from rubrank.texts.structure import Code, Heading, Item, Link
 
 ODD = "aZ1é中かกি́ -'’.,_!?。！？…\"“”‘’「」()[]*_`~#>|+\n\r\t\u200b\u200d\u00ad\x00\ud800😀١"
@@ -47,6 +49,43 @@ def test_words(text, words):
 @given(st.text(alphabet=st.one_of(st.sampled_from(ODD), st.characters()), max_size=30))
 def test_as_many_words_as_are_counted(text):
     assert len(Text(text).words) == count_words(text)
+
+
+def test_classes_are_looked_up_once_and_those_without_are_left_out():
+    asked = []
+
+    def class_of(char):
+        asked.append(char)
+        return 2 if char.isalnum() else 1
+
+    table = ClassTable(class_of, without=b"\x01")
+    assert table.classes("中 é中") == b"\x02\x02\x02"
+    assert sorted(asked) == sorted("中 é")
+    asked.clear()
+    assert table.classes("é é") == b"\x02\x02"
+    assert asked == []
+
+
+def test_a_kept_property_is_worked_out_once():
+    class Asked:
+        times = 0
+
+        @kept
+        def answer(self):
+            """What it says."""
+            self.times += 1
+            return self.times
+
+    asked = Asked()
+    assert (asked.answer, asked.answer, Asked.answer.__doc__) == (1, 1, "What it says.")
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [("Café “OK”", "caf\xe9  ok "), ("he’s", "he's"), ("中a", " a"), ("ﬁ", None), ("e\u0301", None), ("Ж-1", "\xe9-1")],
+)
+def test_the_plain_form(text, form):
+    assert Text(text).plain == form
 
 
 # ---- sentences ------------------------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ def test_an_answer_of_another_shape_is_missing(answer):
 
 def test_a_verdict_is_passed_on_as_it_is():
     verdict = Verdict(None, "cannot be told")
-    assert run(registered(constant(verdict))) is verdict
+    assert run(registered(constant(verdict))) == verdict
 
 
 @pytest.mark.parametrize(

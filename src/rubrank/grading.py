@@ -15,11 +15,12 @@ import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -31,17 +32,24 @@ from rubrank.rollout import Group, Rollout
 from rubrank.rollouts.adapters import to_rubric
 from rubrank.rollouts.reading import read_groups
 from rubrank.rubric import Criterion, Rubric
-from rubrank.scores import CriterionData, GroupScores, ScoreTable
+from rubrank.scores import JUDGED, CriterionData, GroupScores, ScoreTable
 from rubrank.verification import Compat, Domain, Mode, Verdict, Verifier
+
+if TYPE_CHECKING:
+    from rubrank.judge import Judges
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how many verdicts are done, and how many there are."""
 
-JUDGED = "needs a judge"
+Timeout: TypeAlias = float | Literal["auto"] | None
+
+TIMEOUT = 60.0
+"""Seconds that a verdict may take in a worker process, if nothing else is said."""
 
 _TRIAL = 0.5  # seconds of grading here before it is known whether workers would pay
 _WORTH = 4.0  # seconds of work left from which they do: starting one takes about a second
 _FLUSH = 0.1  # seconds between writes to the cache
+_TOGETHER, _MOMENT = 32, 0.05  # rollouts checked together, while that takes less than so many seconds
 
 
 def grade(
@@ -54,6 +62,8 @@ def grade(
     cache: str | Path | None = None,
     columns: dict[str, str] | None = None,
     progress: Progress | bool = False,
+    timeout: Timeout = "auto",
+    judges: Any = None,
 ) -> ScoreTable:
     """Grade all rollouts on all criteria.
 
@@ -66,16 +76,36 @@ def grade(
     cache: a file in which verdicts are kept; a run that was killed goes on from there.
     columns: names of columns that are not the usual ones, such as {"response": "model_output"}.
     progress: True for a bar, or a function (done, total).
+    timeout: seconds that a verdict may take; longer, and it is missing. A function can be stopped only together with
+        its process: "auto" is 60 in worker processes and none here; a number makes verifiers of your own modules run
+        in workers from the start, so that it holds; None is none.
+    judges: who decides what no verifier can: a file, a mapping, a `Judge` or `Judges` (docs/judges.md). They are asked
+        last, and not about rollouts that a hard gate has stopped.
     """
     _check_options(compat, mode, workers)
+    _check_timeout(timeout, workers)
+    asked = None if judges is None else _loaded(judges)
     groups = read_groups(rollouts, columns)
     plans = _plans(groups, rubric, compat, mode)
     with ExitStack() as stack:
         bar = stack.enter_context(_Bar()) if progress is True else progress or None
         store = None if cache is None else stack.enter_context(VerdictCache(cache))
         run = _Run(groups, plans, compat, mode, store, bar)
+        run.timeout = timeout
         run.grade(workers)
-    return run.table()
+    table = run.table()
+    if asked is None:
+        return table
+    from rubrank.judged import judged_table
+
+    with _Bar("judging") if progress is True else nullcontext(progress or None) as bar:
+        return judged_table(table, groups, [plan.asked for plan in plans], asked, bar)
+
+
+def _loaded(judges: Any) -> Judges:
+    from rubrank.judge import load_judges
+
+    return load_judges(judges)
 
 
 def _check_options(compat: str, mode: str, workers: int | None) -> None:
@@ -84,6 +114,17 @@ def _check_options(compat: str, mode: str, workers: int | None) -> None:
             raise UnknownName.of("grade", name, value, get_args(allowed))
     if workers is not None and workers < 0:
         raise InvalidInput("grade", "workers", "0 or more", str(workers), "0 grades in this process.")
+
+
+def _check_timeout(timeout: Timeout, workers: int | None) -> None:
+    if timeout is None or timeout == "auto":
+        return
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0.0 < timeout < math.inf:
+        raise InvalidInput("grade", "timeout", "seconds > 0, 'auto' or None", repr(timeout), "None sets no limit.")
+    if workers == 0:
+        remedy = "Use workers=1, or leave the timeout out."
+        allowed = "left out with workers=0, as what hangs in this process cannot be stopped"
+        raise InvalidInput("grade", "timeout", allowed, f"{timeout:g}", remedy)
 
 
 # ----------------------------------------------------------------------------------------------------------------- plan
@@ -107,6 +148,11 @@ class _Check:
         return function.__module__ == "__main__" or "<locals>" in function.__qualname__
 
     @cached_property
+    def is_ours(self) -> bool:
+        """Is it of the library, whose verifiers come to an end?"""
+        return self.verifier.function.__module__.startswith("rubrank.")
+
+    @cached_property
     def is_slow(self) -> bool:
         """Does it wait for a subprocess of its own?"""
         return self.verifier.cost == "process"
@@ -116,6 +162,7 @@ class _Check:
 class _Plan:
     """What is asked of a group."""
 
+    asked: tuple[Criterion, ...]
     criteria: tuple[CriterionData, ...]
     checks: tuple[_Check, ...]
 
@@ -147,7 +194,7 @@ def _asked(group: Group, shared: Rubric | None) -> Rubric:
 
 def _plan(rubric: Rubric, compat: Compat, mode: Mode) -> _Plan:
     checks = [_check(k, c, compat, mode) for k, c in enumerate(rubric.criteria) if not c.judged]
-    return _Plan(tuple(CriterionData.of(c) for c in rubric.criteria), tuple(checks))
+    return _Plan(rubric.criteria, tuple(CriterionData.of(c) for c in rubric.criteria), tuple(checks))
 
 
 def _check(column: int, criterion: Criterion, compat: Compat, mode: Mode) -> _Check:
@@ -161,7 +208,7 @@ def _check(column: int, criterion: Criterion, compat: Compat, mode: Mode) -> _Ch
 # ------------------------------------------------------------------------------------------------------------------ run
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)  # one a rollout: made three times as fast as a frozen one
 class _Task:
     """One rollout with the checks that are left to make on it, and their keys in the cache."""
 
@@ -241,6 +288,7 @@ class _Run:
                 self._flush()
 
     _drained = 0
+    timeout: Timeout = "auto"
 
     def _into(self, results: queue.SimpleQueue[Any], task: _Task, i: int) -> None:
         results.put((task, (i,), [task.checks[i].decide(task.rollout)]))
@@ -256,7 +304,9 @@ class _Run:
         here, elsewhere = (tasks, []) if workers == 0 else _divided(tasks, lambda check: check.is_local)
         number = os.cpu_count() or 1 if workers is None else workers
         if workers is None:
-            elsewhere = self._grade_here(elsewhere, results, while_short=number > 1)
+            held = self.timeout not in (None, "auto")  # a limit that was asked for holds in workers only
+            theirs, ours = _divided(elsewhere, lambda check: held and not check.is_ours)
+            elsewhere = theirs + self._grade_here(ours, results, while_short=number > 1)
         if elsewhere:
             self._grade_elsewhere(elsewhere, number, results)
         self._grade_here(here, results)
@@ -265,22 +315,32 @@ class _Run:
         self, tasks: list[_Task], results: queue.SimpleQueue[Any], while_short: bool = False
     ) -> list[_Task]:
         """Grade in this process; with `while_short`, stop when workers would pay, and give back what is left."""
-        start = time.monotonic()
-        for done, task in enumerate(tasks):
-            rollout = task.rollout
-            self._record(task, range(len(task.checks)), [check.decide(rollout) for check in task.checks])
-            rollout.__dict__.pop("text", None)  # its words and sentences are many times its size
+        start = now = time.monotonic()
+        done, size = 0, 1
+        while done < len(tasks):
+            checks, begun = tasks[done].checks, now
+            some = [*takewhile(lambda task: task.checks is checks, tasks[done : done + size])]  # noqa: B023
+            self._decide(some, checks)
             self._drain(results)
-            if while_short and done % 16 == 15:
-                taken, left = time.monotonic() - start, len(tasks) - done - 1
-                if taken > _TRIAL and taken / (done + 1) * left > _WORTH:
-                    return tasks[done + 1 :]
+            done, now = done + len(some), time.monotonic()
+            size = min(2 * size, _TOGETHER) if now - begun < _MOMENT else 1
+            if while_short and now - start > _TRIAL and (now - start) / done * (len(tasks) - done) > _WORTH:
+                return tasks[done:]
         return []
+
+    def _decide(self, tasks: list[_Task], checks: tuple[_Check, ...]) -> None:
+        """Make the same checks on some rollouts, check by check: a processor does the same thing again faster."""
+        rollouts = [task.rollout for task in tasks]
+        found = [[check.decide(rollout) for rollout in rollouts] for check in checks]
+        for task, verdicts in zip(tasks, zip(*found, strict=True), strict=True):
+            self._record(task, range(len(checks)), verdicts)
+            task.rollout.__dict__.pop("text", None)  # its words and sentences are many times its size
 
     def _grade_elsewhere(self, tasks: list[_Task], number: int, results: queue.SimpleQueue[Any]) -> None:
         modules = {check.verifier.function.__module__ for task in tasks for check in task.checks}
         jobs = [_job(tag, task) for tag, task in enumerate(tasks)]
-        with Workers(min(number, len(tasks)), sorted(modules), self.compat, self.mode) as pool:
+        timeout = TIMEOUT if self.timeout == "auto" else self.timeout
+        with Workers(min(number, len(tasks)), sorted(modules), self.compat, self.mode, timeout) as pool:
             for job, numbers, verdicts in pool.run(jobs):
                 self._record(tasks[job.tag], numbers, verdicts)
                 self._drain(results)
@@ -313,10 +373,11 @@ class _Run:
 
     def _record(self, task: _Task, places: Iterable[int], found: Sequence[Found], keep: bool = True) -> None:
         scores, reasons = self._scores[task.group][task.number], self._reasons[task.group][task.number]
+        checks, keys = task.checks, task.keys if keep else None
         for i, (value, reason) in zip(places, found, strict=True):
-            check = task.checks[i]
-            if keep and task.keys is not None:
-                self._unwritten[task.keys[i]] = (value, reason)
+            check = checks[i]
+            if keys is not None:
+                self._unwritten[keys[i]] = (value, reason)
             if value is not None:
                 if check.domain is check.verifier.domain or check.domain.holds(value):
                     scores[check.column] = value
@@ -347,14 +408,17 @@ def _job(tag: int, task: _Task) -> Job:
 class _Bar:
     """A progress bar on stderr."""
 
+    def __init__(self, what: str = "grading") -> None:
+        self._what = what
+
     def __enter__(self) -> Progress:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (TextColumn(self._what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self._bar.start()
-        return partial(self._show, self._bar.add_task("grading", total=None))
+        return partial(self._show, self._bar.add_task(self._what, total=None))
 
     def _show(self, task: Any, done: int, total: int) -> None:
         self._bar.update(task, completed=done, total=total)

@@ -9,19 +9,19 @@ calls made on the way. Everything a verifier can ask about is here; nothing here
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from rubrank.attributes.length import split_reasoning
 from rubrank.text import Text
+from rubrank.texts.kept import kept
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(kept,))
 
 
 class ToolCall(_Frozen):
@@ -40,6 +40,11 @@ class Message(_Frozen):
     role: Role
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str | None = None
+    tool_call_id: str | None = None
+    """Of a tool's message: the call that it answers."""
+    error: bool = False
+    """Of a tool's message: did the call fail?"""
 
 
 class Rollout(_Frozen):
@@ -68,13 +73,12 @@ class Rollout(_Frozen):
     @classmethod
     def _message_response(cls, data: Any) -> Any:
         """A response given as chat messages (as trainers do) becomes the last assistant text and all tool calls."""
-        if isinstance(data, Mapping) and isinstance(data.get("response"), Sequence):
-            response = data["response"]
-            if not isinstance(response, str):
-                return {**data, **_from_messages(response, data)}
-        return data
+        response = data.get("response") if isinstance(data, Mapping) else None
+        if isinstance(response, str) or not isinstance(response, Sequence):
+            return data
+        return {**data, **_from_messages(response, data)}
 
-    @cached_property
+    @kept
     def _parts(self) -> tuple[str, str]:
         return split_reasoning(self.response) if self.reasoning is None else (self.reasoning, self.response)
 
@@ -88,7 +92,7 @@ class Rollout(_Frozen):
         """What a reader sees: the response without its reasoning."""
         return self._parts[1]
 
-    @cached_property
+    @kept
     def text(self) -> Text:
         """The answer, cut into words, sentences, paragraphs … when asked."""
         return Text(self.answer)

@@ -17,12 +17,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cached_property
 
+from rubrank.texts.kept import kept
+from rubrank.texts.plain import plain
 from rubrank.texts.sentences import split_sentences
 from rubrank.texts.structure import Structure, parse
-from rubrank.texts.words import split_words
+from rubrank.texts.words import count_words, split_words
 
+_ODD_BREAKS = "\x85\u2028\u2029"  # with those of ASCII: where else `str.splitlines` cuts
+_BLANK_LINES = re.compile(r"\n\s*\n")
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 _INVISIBLE = re.compile(
     "[\\s\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]+"
@@ -44,14 +47,17 @@ class Text:
     def __len__(self) -> int:
         return len(self.raw)
 
-    @cached_property
+    @kept
     def lines(self) -> tuple[str, ...]:
         """Lines, blank ones too."""
         return tuple(self.raw.splitlines())
 
-    @cached_property
+    @kept
     def paragraphs(self) -> tuple[str, ...]:
         """What stands between blank lines, stripped."""
+        if self.breaks_plainly:
+            body = self.raw.strip()
+            return tuple(map(str.strip, _BLANK_LINES.split(body))) if body else ()
         blocks: list[list[str]] = [[]]
         for line in self.lines:
             if line.strip():
@@ -60,38 +66,57 @@ class Text:
                 blocks.append([])
         return tuple("\n".join(block).strip() for block in blocks if block)
 
-    @cached_property
+    @kept
+    def breaks_plainly(self) -> bool:
+        """Is every line break a line feed? Then patterns can find lines without cutting the text."""
+        raw = self.raw
+        if "\r" in raw or "\x0b" in raw or "\x0c" in raw or "\x1c" in raw or "\x1d" in raw or "\x1e" in raw:
+            return False
+        return raw.isascii() or not any(char in raw for char in _ODD_BREAKS)
+
+    @kept
+    def word_count(self) -> int:
+        """As many as there are `words`, without making them."""
+        return count_words(self.raw)
+
+    @kept
     def words(self) -> tuple[str, ...]:
         """Words without the punctuation around them, as many as `count_words` counts."""
         return tuple(split_words(self.raw))
 
-    @cached_property
+    @kept
     def sentences(self) -> tuple[str, ...]:
         """Sentences, stripped; a paragraph, a heading and a list item end one too."""
         return tuple(split_sentences(self.raw))
 
-    @cached_property
+    @kept
     def letters(self) -> str:
         """The letters of all scripts, one after another; an accent written apart is joined to its letter first."""
-        return _NOT_LETTERS.sub("", self._composed)
+        return _NOT_LETTERS.sub("", self.composed)
 
-    @cached_property
+    @kept
+    def plain(self) -> str | None:
+        """Where letters and words of plain ASCII are found fast; None if they cannot (see `texts/plain.py`)."""
+        return plain(self.raw)
+
+    @kept
     def characters(self) -> str:
         """Everything that is seen: no white space, no control, zero-width or direction characters."""
-        return _INVISIBLE.sub("", self._composed)
+        return _INVISIBLE.sub("", self.composed)
 
-    @cached_property
+    @kept
     def syllables(self) -> tuple[int, ...]:
         """The syllables of each word, by English spelling; 1 for a character that is a word, 0 for a number."""
         from rubrank.verifiers.lexicon import syllables  # the table is only needed here
 
         return tuple(map(syllables, self.words))
 
-    @cached_property
+    @kept
     def markdown(self) -> Structure:
         """Headings, bullets, numbered items, code blocks, tables, emphasis … with their texts."""
         return parse(self.raw)
 
-    @cached_property
-    def _composed(self) -> str:
+    @kept
+    def composed(self) -> str:
+        """The text with every accent joined to its letter (NFC)."""
         return self.raw if self.raw.isascii() else unicodedata.normalize("NFC", self.raw)

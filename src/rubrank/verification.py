@@ -84,6 +84,8 @@ class Verdict:
 
 
 Answer: TypeAlias = Verdict | tuple[bool | float, str]
+Found: TypeAlias = tuple[float | None, str]
+"""A value, or None if it is missing, and the reason: a verdict that is made, and pickles, fast."""
 
 
 def missing(reason: str) -> Verdict:
@@ -146,40 +148,57 @@ class Verifier:
         self, rollout: Rollout, params: BaseModel, *, compat: Compat = "fixed", mode: Mode = "strict"
     ) -> Verdict:
         """Decide; whatever goes wrong inside is "missing" with a reason."""
-        arguments = {name: getattr(params, name) for name in type(params).model_fields}
+        return Verdict(*self.bind(params, compat, mode)(rollout))
+
+    def bind(self, params: BaseModel, compat: Compat = "fixed", mode: Mode = "strict") -> Callable[[Rollout], Found]:
+        """The verifier made ready for these parameters: asked many times, it does once what no rollout changes."""
+        arguments: dict[str, Any] = {name: getattr(params, name) for name in type(params).model_fields}
         if self.knows_compat:
             arguments["compat"] = compat
-        strict = self._run(rollout.text if self.wants is Text else rollout, arguments)
-        return self._loosely(rollout, arguments, strict) if mode == "loose" and self.knows_loose else strict
+        run = self._ready(arguments)
+        if mode == "loose" and self.knows_loose:
+            return lambda rollout: self._loosely(rollout, run)
+        return (lambda rollout: run(rollout.text)) if self.wants is Text else run
 
     @property
     def knows_loose(self) -> bool:
         """Has it a loose mode? Not a gate (a line dropped hides a defect), nor what starts a process each time."""
         return self.wants is Text or (self.layer != "global_quality" and self.cost == "cheap")
 
-    def _loosely(self, rollout: Rollout, arguments: dict[str, Any], best: Verdict) -> Verdict:
+    def _loosely(self, rollout: Rollout, run: Callable[[Any], Found]) -> Found:
         """The best verdict over the usual eight variants of the answer (edges and asterisks dropped)."""
-        if best.value == self.domain.high:
+        best = run(rollout.text if self.wants is Text else rollout)
+        if best[0] == self.domain.high:
             return best
         for variant in loose_variants(rollout.answer)[1:]:
-            other = self._run(Text(variant) if self.wants is Text else rollout.with_answer(variant), arguments)
-            if other.value is not None and (best.value is None or other.value > best.value):
+            other = run(Text(variant) if self.wants is Text else rollout.with_answer(variant))
+            if other[0] is not None and (best[0] is None or other[0] > best[0]):
                 best = other
-            if best.value == self.domain.high:
+            if best[0] == self.domain.high:
                 break
         return best
 
-    def _run(self, subject: Any, arguments: dict[str, Any]) -> Verdict:
-        try:
-            answer = self.function(subject, **arguments)
-            verdict = answer if isinstance(answer, Verdict) else Verdict(float(answer[0]), answer[1])
-            if len(verdict.reason) > LONGEST_REASON:  # it quotes the answer
-                verdict = Verdict(verdict.value, verdict.reason[:LONGEST_REASON] + " …")
-        except Exception as error:
-            return missing(f"{self.name} failed: {type(error).__name__}: {error}")
-        if verdict.value is not None and not self.domain.holds(verdict.value):
-            return missing(f"{self.name} gave {verdict.value!r}, which is not in its domain")
-        return verdict
+    def _ready(self, arguments: dict[str, Any]) -> Callable[[Any], Found]:
+        """From what the function wants to see to a value of the domain and a short reason."""
+        function, name = self.function, self.name
+        holds = frozenset(self.domain.values).__contains__ if self.domain.values else self.domain.holds
+
+        def run(subject: Any) -> Found:
+            try:
+                answer = function(subject, **arguments)
+                if isinstance(answer, Verdict):
+                    value, reason = answer.value, answer.reason
+                else:
+                    value, reason = float(answer[0]), answer[1]
+                if len(reason) > LONGEST_REASON:  # it quotes the answer
+                    reason = reason[:LONGEST_REASON] + " …"
+            except Exception as error:
+                return None, f"{name} failed: {type(error).__name__}: {error}"
+            if value is None or holds(value):
+                return value, reason
+            return None, f"{name} gave {value!r}, which is not in its domain"
+
+        return run
 
 
 def loose_variants(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`bound` says what `Verifier.verify` says: on every example of the library, and on whatever can go wrong."""
+"""A bound verifier says what its function says, asked plainly: on every example, and on whatever can go wrong."""
 
 from __future__ import annotations
 
@@ -10,13 +10,46 @@ from rubrank.engine.binding import bound
 from rubrank.rollout import Rollout
 from rubrank.text import Text
 from rubrank.verbs.listing import _examples
-from rubrank.verification import TERNARY, UNIT, VERIFIERS, Verdict, find_verifier, is_verifier, missing, verifier
+from rubrank.verification import (
+    LONGEST_REASON,
+    TERNARY,
+    UNIT,
+    VERIFIERS,
+    Verdict,
+    find_verifier,
+    is_verifier,
+    loose_variants,
+    missing,
+    verifier,
+)
+
+
+def plainly(found, subject, arguments):
+    """The function's answer as a verdict, step by step."""
+    try:
+        answer = found.function(subject, **arguments)
+        verdict = answer if isinstance(answer, Verdict) else Verdict(float(answer[0]), answer[1])
+        if len(verdict.reason) > LONGEST_REASON:
+            verdict = Verdict(verdict.value, verdict.reason[:LONGEST_REASON] + " …")
+    except Exception as error:
+        return missing(f"{found.name} failed: {type(error).__name__}: {error}")
+    if verdict.value is not None and not found.domain.holds(verdict.value):
+        return missing(f"{found.name} gave {verdict.value!r}, which is not in its domain")
+    return verdict
 
 
 def both(found, rollout, params, compat="fixed", mode="strict"):
     checked = found.check_parameters(params)
-    verdict = found.verify(rollout, checked, compat=compat, mode=mode)
+    arguments = {name: getattr(checked, name) for name in type(checked).model_fields}
+    arguments |= {"compat": compat} if found.knows_compat else {}
+    variants = loose_variants(rollout.answer) if mode == "loose" and found.knows_loose else [rollout.answer]
+    verdicts = [
+        plainly(found, Text(variant) if found.wants is Text else rollout.with_answer(variant), arguments)
+        for variant in variants
+    ]
+    verdict = max(verdicts, key=lambda v: -math.inf if v.value is None else v.value)  # the first of the best
     assert bound(found, checked, compat, mode)(rollout) == (verdict.value, verdict.reason)
+    assert found.verify(rollout, checked, compat=compat, mode=mode) == verdict
     return verdict
 
 

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.grading import grade
 from rubrank.rollout import Group, Rollout
 from rubrank.rollouts.reading import read_groups
 
@@ -129,6 +130,109 @@ def test_content_in_parts_and_tool_calls():
     assert (rollout.tool_calls[0].name, rollout.tool_calls[0].arguments) == ("add", {"a": 1})
 
 
+def call(id, name="read"):
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}}
+
+
+def told(content, **more):
+    return {"role": "tool", "content": content, **more}
+
+
+def test_results_go_to_the_calls_that_they_name():
+    messages = [
+        {"role": "assistant", "content": "", "tool_calls": [call("a"), call("b"), call(3)]},
+        told("second", tool_call_id="b"),
+        told("third", tool_call_id=3),
+        told([{"type": "text", "text": "first"}], tool_call_id="a"),
+        {"role": "assistant", "content": "Done.", "reasoning_content": "All three are there."},
+    ]
+    for completion in (messages, json.dumps(messages)):
+        (rollout,) = read_groups([{"prompt": "p", "completion": completion}])[0].rollouts
+        assert [(c.id, c.result) for c in rollout.tool_calls] == [("a", "first"), ("b", "second"), ("3", "third")]
+        assert not any(c.error for c in rollout.tool_calls)
+        assert (rollout.response, rollout.thoughts) == ("Done.", "All three are there.")
+
+
+MARKS = [
+    {"is_error": True}, {"isError": True}, {"error": "no such file"}, {"error": True}, {"status": "error"},
+    {"status": "FAILED"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_tool_error_is_seen_by_the_verifier(mark, tmp_path):
+    said = [{"role": "assistant", "content": "", "tool_calls": [call("a"), call("b")]}]
+    rows = [
+        {"key": "message", "completion": [*said, told("x", tool_call_id="b", **mark), told("y", tool_call_id="a")]},
+        {"key": "call", "response": "z", "tool_calls": [{**call("a"), "result": "y"}, {**call("b"), **mark}]},
+        {"key": "own", "responses": [{"text": "z", "tool_calls": [call("a"), {"name": "read", "id": "b", **mark}]}]},
+    ]
+    for row in rows:
+        path = tmp_path / f"{row['key']}.jsonl"
+        path.write_text(json.dumps(row) + "\n")
+        (rollout,) = read_groups(path)[0].rollouts
+        assert [(c.id, c.error) for c in rollout.tool_calls] == [("a", False), ("b", True)]
+        table = grade(path, [{"name": "NoToolError", "params": {"look": "flag"}}], workers=0)
+        assert table.scores.tolist() == [[0.0]]
+        assert "(calls 2)" in table.groups[0].reasons[0][0]
+
+
+@pytest.mark.parametrize("mark", [{}, {"is_error": False}, {"error": None}, {"status": "ok"}])
+def test_no_error_without_a_mark(mark):
+    said = [{"role": "assistant", "content": "", "tool_calls": [call("a")]}, told("x", tool_call_id="a", **mark)]
+    (rollout,) = read_groups([{"completion": said}])[0].rollouts
+    assert not rollout.tool_calls[0].error
+
+
+def test_a_result_that_is_an_object_stays_one():
+    said = [{"role": "assistant", "content": "", "tool_calls": [call("a")]}, told({"error": "no"}, tool_call_id="a")]
+    rows = [{"completion": said}]
+    assert read_groups(rows)[0].rollouts[0].tool_calls[0].result == {"error": "no"}
+    assert grade(rows, ["NoToolError"], workers=0).scores.tolist() == [[0.0]]
+
+
+def test_messages_of_a_prompt_keep_what_they_say():
+    prompt = [
+        {"role": "human", "content": "Read it."},
+        {"role": "assistant", "content": None, "reasoning_content": "I will.", "tool_calls": [call("a")]},
+        told({"text": "none"}, tool_call_id="a", is_error=True),
+        {"role": "assistant", "content": "It is not there.", "reasoning": "So it is.", "name": "bot"},
+        {"role": "user", "content": "Again."},
+    ]
+    (rollout,) = read_groups([{"prompt": prompt, "response": "r"}])[0].rollouts
+    asked, calls, result, said, _ = rollout.prompt
+    assert (asked.role, asked.reasoning, asked.error, asked.tool_call_id) == ("user", None, False, None)
+    assert (calls.reasoning, calls.tool_calls[0].id) == ("I will.", "a")
+    assert (result.tool_call_id, result.error, result.content) == ("a", True, '{"text": "none"}')
+    assert (said.reasoning, rollout.question) == ("So it is.", "Again.")
+
+
+def test_the_metadata_of_a_response_is_metadata():
+    row = {
+        "prompt": "p", "source": "row", "metadata": {"truth": 4, "seed": 1},
+        "responses": [
+            {"response": "x", "model": "m", "seed": 2, "metadata": {"seed": 3, "step": 9}},
+            {"response": "y", "metadata": '{"step": 10}'},
+            {"response": "z", "metadata": "a note"},
+            {"response": "u", "metadata": None},
+        ],
+    }  # fmt: skip
+    found = [dict(rollout.metadata) for rollout in read_groups([row])[0].rollouts]
+    shared = {"source": "row", "truth": 4, "seed": 1}
+    own = [{"model": "m", "seed": 3, "step": 9}, {"step": 10}, {"metadata": "a note"}, {}]
+    assert found == [{**shared, **more} for more in own]
+
+
+def test_fields_of_a_response_have_their_usual_names():
+    row = {
+        "responses": [{"content": "x", "reasoning_content": "why", "stop_reason": "length"},
+                      {"content": "x", "reasoning": "first", "thinking": "second"}],
+    }  # fmt: skip
+    first, second = read_groups([row])[0].rollouts
+    assert (first.thoughts, first.finish_reason, first.metadata) == ("why", "length", {})
+    assert (second.thoughts, second.metadata) == ("first", {"thinking": "second"})
+
+
 def test_responses_as_objects_keep_their_own_fields():
     row = {
         "key": "k",
@@ -185,6 +289,7 @@ def test_explicit_columns():
         ("r.jsonl", '{"response": "x"}\n{"response": null}', "row 2: response"),
         ("r.jsonl", '{"response": "x", "prompt": [{"role": "nobody", "content": ""}]}', "row 1"),
         ("r.jsonl", '{"responses": [{"model": "m"}]}', "an object with `response`"),
+        ("r.jsonl", '{"response": 5}', "row 1"),
     ],
 )
 def test_one_message_for_each_mistake(tmp_path, name, text, says):

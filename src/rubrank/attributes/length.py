@@ -16,7 +16,6 @@ spaces, where letters are about 1.5 times (Han) to 5 times (Thai) as many as wor
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,12 +28,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from rubrank.attribute import Texts, flatten_optional, flatten_texts
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.texts.words import count_words
 
 Tags: TypeAlias = Sequence[tuple[str, str]]
 Unit: TypeAlias = Literal["words", "tokens"]
 
 # What public reasoning models and recipes put around their thoughts.
-TAGS: Tags = (
+TAGS: tuple[tuple[str, str], ...] = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
     ("<thought>", "</thought>"),
@@ -107,10 +107,13 @@ def split_reasoning(text: str, tags: Tags = TAGS) -> tuple[str, str]:
     when the prompt ends in `<think>`. Any other stray closing tag is text. Separate pieces are joined by a blank line,
     without the line breaks around them.
     """
-    pattern, closing = _compiled(tuple(map(tuple, tags)))
-    marks = [(m.start(), m.end(), m[0]) for m in pattern.finditer(text)]
-    if not marks:
+    pattern, closing, first = _compiled(tags if tags is TAGS else tuple(map(tuple, tags)))
+    for char, some in first.items():
+        if char in text and some.search(text):
+            break
+    else:
         return "", text
+    marks = [(m.start(), m.end(), m[0]) for m in pattern.finditer(text)]
     if marks[0][2] not in closing:  # it closes a block that the prompt opened
         opening = next(first for first, last in closing.items() if last == marks[0][2])
         marks.insert(0, (0, 0, opening))
@@ -118,52 +121,29 @@ def split_reasoning(text: str, tags: Tags = TAGS) -> tuple[str, str]:
     return _cut(text, marks, closing)
 
 
-def count_words(text: str) -> int:
-    """Words in the text; see the module's docstring for what a word is."""
-    # Python translates plain ASCII five times as fast, so whatever else there is becomes ASCII first.
-    if not text.isascii():
-        text = _NOT_ASCII.sub(lambda run: run[0].translate(_SPACED), text)
-    return len(text.translate(_SPACED).split())
-
-
-class _Spaced(dict[int, str | None]):
-    """A translation to ASCII after which words are what `str.split` finds; filled as characters are met."""
-
-    def __missing__(self, code: int) -> str | None:
-        self[code] = _spaced(chr(code))
-        return self[code]
-
-
-def _spaced(char: str) -> str | None:
-    if char in "'’-‐‑.,_":
-        return None
-    category = unicodedata.category(char)
-    # Accents, vowel signs, joiners and direction marks belong to the letter they follow.
-    if category[0] == "M" or (category == "Cf" and char != "\u200b"):
-        return None
-    if category[0] not in "LN":
-        return " "
-    alone = category[0] == "L" or char == "〇"
-    return " x " if alone and _UNSPACED.match(unicodedata.name(char, "")) else "x"
-
-
-_NOT_ASCII = re.compile("[^\x00-\x7f]+")
-_UNSPACED = re.compile("CJK |IDEOGRAPHIC |HIRAGANA |(HALFWIDTH )?KATAKANA|BOPOMOFO |THAI |LAO |KHMER |MYANMAR ")
-_SPACED = _Spaced()
-
 _Mark: TypeAlias = tuple[int, int, str]
 
 
 @lru_cache(maxsize=32)
-def _compiled(tags: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], dict[str, str]]:
-    """A pattern for any tag, and the closing tag of every opening one."""
+def _compiled(
+    tags: tuple[tuple[str, str], ...],
+) -> tuple[re.Pattern[str], dict[str, str], dict[str, re.Pattern[str]]]:
+    """A pattern for any tag; the closing tag of every opening one; and, by first character, patterns for some tags.
+
+    A pattern whose tags all begin alike skips to that character, several times as fast as one for all.
+    """
     for pair in tags:
         if len(pair) != 2 or not all(isinstance(tag, str) and tag for tag in pair) or pair[0] == pair[1]:
             allowed = "pairs of two different texts (opening, closing)"
             raise InvalidInput("split_reasoning", "tags", allowed, brief(pair), "Write (('<think>', '</think>'),).")
     # Longest first: of two tags that begin alike, the longer one is meant.
     literals = sorted({tag for pair in tags for tag in pair}, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, literals)) or r"(?!)"), dict(tags)
+    alike = {char: [tag for tag in literals if tag[0] == char] for char in {tag[0] for tag in literals}}
+    return _any_of(literals), dict(tags), {char: _any_of(some) for char, some in alike.items()}
+
+
+def _any_of(literals: Sequence[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, literals)))
 
 
 def _cut(text: str, marks: list[_Mark], closing: dict[str, str]) -> tuple[str, str]:

@@ -35,8 +35,8 @@ import pyromark
 from numpy.typing import NDArray
 
 from rubrank.attribute import Texts, flatten_texts
-from rubrank.attributes.length import count_words
 from rubrank.errors import UnknownName
+from rubrank.texts.words import count_words
 
 MARKERS = (
     "heading",

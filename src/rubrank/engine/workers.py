@@ -1,20 +1,23 @@
 """Processes that run verifiers: one fresh interpreter each, fed with rollouts, replaced when it dies.
 
-    with Workers(2, modules=["my_verifiers"]) as workers:
-        for job, verdicts in workers.run(jobs): ...
+    with Workers(2, modules=["my_verifiers"], timeout=60) as workers:
+        for job, numbers, verdicts in workers.run(jobs): ...
 
 A worker imports the modules that register the verifiers; it never runs the caller's main module, so scripts need no
 `if __name__ == "__main__"`, and notebooks work. A job is one rollout with some checks. When a worker dies (a crash in
 native code, out of memory) its job is tried once more, check by check; what kills a worker again is missing, with the
-reason, and the rest goes on. Workers that are well are kept for the next call (a training step, say), since starting
-one costs more than grading a few hundred rollouts; they end with this process, or when the verifiers, the environment
-or the path they were started with have changed.
+reason, and the rest goes on. A worker counts the checks that it begins where both processes see the count: one that has
+been at the same check for longer than `timeout` seconds is killed, whatever it is doing, with the processes that it
+started; that verdict is missing, and another worker takes the rest.
+
+Workers that are well are kept for the next call (a training step, say), since starting one costs more than grading a
+few hundred rollouts; they end with this process, or when the verifiers, the environment or the path they were started
+with have changed.
 """
 
 from __future__ import annotations
 
 import atexit
-import importlib
 import os
 import pickle
 import queue
@@ -23,17 +26,20 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
-from rubrank.engine.binding import Found, bound
+from rubrank.engine.binding import Found
+from rubrank.engine.serving import Counter, shared_file
 from rubrank.errors import InvalidInput
 from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS, Compat, Mode, find_verifier
+from rubrank.verification import VERIFIERS, Compat, Mode
 
 _CHUNK = 32  # jobs sent at once: enough to hide the way there and back
+_LOOKS = 20  # how often within its time a worker is looked at
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,21 @@ class WorkerDied(Exception):  # noqa: N818 - says what happened
 class _Worker:
     def __init__(self, modules: Sequence[str], compat: Compat, mode: Mode) -> None:
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+        shared = shared_file()
+        self._counter = Counter(shared)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from rubrank.engine.workers import serve; serve()"],
+            [sys.executable, "-c", f"from rubrank.engine.serving import serve; serve({shared})"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
+            pass_fds=[shared],
+            process_group=0,
         )
+        os.close(shared)
+        self._lock = threading.Lock()
+        self._sent, self._waiting, self._seen, self._idle = 0, False, -1, 0.0
+        self.stuck: int | None = None
+        """The check of the last message, counted from 0, that it was killed for."""
         self._send((tuple(modules), compat, mode))
         try:
             trouble = self._receive()
@@ -72,10 +87,27 @@ class _Worker:
             )  # fmt: skip
 
     def run(self, jobs: Sequence[Job]) -> Iterator[list[Found]]:
-        """The verdicts of each job in turn; `WorkerDied` at the job that killed it."""
+        """The verdicts of the jobs in their order, some at a time, never of two jobs; `WorkerDied` if it dies."""
+        with self._lock:
+            self._sent, self._seen, self._waiting, self.stuck = self._counter.value, -1, True, None
         self._send([(job.rollout, job.checks) for job in jobs])
-        for _ in jobs:
-            yield self._receive()
+        left = sum(len(job.checks) for job in jobs)
+        while left:
+            found = self._receive()
+            left -= len(found)
+            self._waiting = left > 0
+            yield found
+
+    def look(self, after: float, timeout: float) -> None:
+        """Kill it if it has been at one check for too long; `after` seconds since the last look."""
+        with self._lock:
+            begun = self._counter.value
+            # Time is counted in looks: that a run was stopped for a while, or a laptop slept, is no verdict's fault.
+            self._idle = self._idle + after if self._waiting and begun == self._seen else 0.0
+            self._seen = begun
+            if self._idle > timeout and self.stuck is None:
+                self.stuck = max(0, begun - self._sent - 1)
+                self.kill()
 
     def _send(self, data: Any) -> None:
         assert self._process.stdin is not None
@@ -101,11 +133,13 @@ class _Worker:
             raise WorkerDied(f"signal {-code}" if code < 0 else f"exit code {code}") from None
 
     def kill(self) -> None:
-        """End it from any thread; whoever waits for a reply sees its death."""
-        self._process.kill()
+        """End it and what it started, from any thread; whoever waits for a reply sees its death."""
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):  # it ended just now
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def end(self) -> None:
-        self._process.kill()
+        self.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             try:
@@ -163,8 +197,15 @@ def _kind(start: tuple[tuple[str, ...], Compat, Mode]) -> Hashable:
 class Workers:
     """A number of workers, each served by a thread; results come in any order."""
 
-    def __init__(self, number: int, modules: Sequence[str], compat: Compat = "fixed", mode: Mode = "strict") -> None:
-        self._start = (tuple(modules), compat, mode)
+    def __init__(
+        self,
+        number: int,
+        modules: Sequence[str],
+        compat: Compat = "fixed",
+        mode: Mode = "strict",
+        timeout: float | None = None,
+    ) -> None:
+        self._start, self._timeout = (tuple(modules), compat, mode), timeout
         self._kind = _kind(self._start)
         self._number = number
         self._jobs: queue.Queue[list[Job] | None] = queue.Queue(2 * number)
@@ -173,9 +214,11 @@ class Workers:
         self._alive: set[_Worker] = set()
         self._left = 0
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(number)]
+        self._over = threading.Event()
+        self._watch = threading.Thread(target=self._look_after, daemon=True)
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
+        for thread in (*self._threads, *([self._watch] if self._timeout is not None else [])):
             thread.start()
         return self
 
@@ -193,6 +236,17 @@ class Workers:
             self._jobs.put(None)
         for thread in self._threads:
             thread.join()
+        self._over.set()
+        if self._timeout is not None:
+            self._watch.join()
+
+    def _look_after(self) -> None:
+        """One thread for all workers: whoever is stuck is killed."""
+        assert self._timeout is not None
+        step = min(1.0, self._timeout / _LOOKS)
+        while not self._over.wait(step):
+            for worker in list(self._alive):
+                worker.look(step, self._timeout)
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, tuple[int, ...], list[Found]]]:
         """(job, numbers of checks, their verdicts) as they come; a job that killed a worker comes in pieces."""
@@ -229,18 +283,37 @@ class Workers:
 
     def _work(self, worker: _Worker, pending: deque[tuple[Job, tuple[int, ...]]]) -> _Worker | None:
         """Until all is done, or the worker dies: then None, and `pending` begins with what is to be tried again."""
-        replies = worker.run([job for job, _ in pending])
+        replies, answered = worker.run([job for job, _ in pending]), 0
         try:
             while pending and not self._stopped.is_set():
                 verdicts = next(replies)
+                answered += len(verdicts)
                 job, numbers = pending.popleft()
-                self._results.put((job, numbers, verdicts))
+                self._results.put((job, numbers[: len(verdicts)], verdicts))
+                if len(verdicts) < len(numbers):
+                    rest = replace(job, checks=job.checks[len(verdicts) :])
+                    pending.appendleft((rest, numbers[len(verdicts) :]))
         except WorkerDied as death:
             self._alive.discard(worker)
             worker.end()
-            self._after_death(pending, str(death))
+            if worker.stuck is None:
+                self._after_death(pending, str(death))
+            else:
+                self._after_stop(pending, worker.stuck - answered)
             return None
         return worker
+
+    def _after_stop(self, pending: deque[tuple[Job, tuple[int, ...]]], at: int) -> None:
+        """It was stuck at a check of the first job; one that was done at the last moment is not blamed."""
+        job, numbers = pending[0]
+        if not 0 <= at < len(numbers):
+            return
+        pending.popleft()
+        name = job.checks[at][0]
+        self._results.put((job, numbers[at : at + 1], [(None, f"{name} took longer than {self._timeout:g} s")]))
+        rest = replace(job, checks=job.checks[:at] + job.checks[at + 1 :])
+        if rest.checks:
+            pending.appendleft((rest, numbers[:at] + numbers[at + 1 :]))
 
     def _after_death(self, pending: deque[tuple[Job, tuple[int, ...]]], how: str) -> None:
         job, numbers = pending.popleft()
@@ -255,55 +328,3 @@ class Workers:
 def _chunks(jobs: list[Job]) -> Iterator[list[Job]]:
     for start in range(0, len(jobs), _CHUNK):
         yield jobs[start : start + _CHUNK]
-
-
-# ------------------------------------------------------------------------------------------------------- in the worker
-
-
-def serve() -> None:
-    """The worker's loop: pickles from what was stdin, replies to what was stdout; whatever prints goes to stderr."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller decides when it ends
-    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)
-    try:
-        modules, compat, mode = pickle.load(requests)
-        trouble = _import_all(modules)
-        _reply(trouble, replies)
-        while trouble is None:
-            message, ready = pickle.load(requests), _Ready(compat, mode)
-            for rollout, checks in message:
-                _reply([ready(name, params)(rollout) for name, params in checks], replies)
-    except (EOFError, OSError):  # the caller is gone
-        pass
-
-
-def _reply(data: Any, replies: IO[bytes]) -> None:
-    pickle.dump(data, replies, protocol=pickle.HIGHEST_PROTOCOL)
-    replies.flush()
-
-
-def _import_all(modules: Iterable[str]) -> str | None:
-    """What went wrong, if something did."""
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except Exception as error:
-            return f"module {module!r}: {type(error).__name__}: {error}"
-    return None
-
-
-class _Ready:
-    """Checks made ready once for all rollouts of a message, in which equal parameters are one object."""
-
-    def __init__(self, compat: Compat, mode: Mode) -> None:
-        self._compat, self._mode = compat, mode
-        self._ready: dict[tuple[str, int], Callable[[Rollout], Found]] = {}
-
-    def __call__(self, name: str, params: dict[str, Any]) -> Callable[[Rollout], Found]:
-        found = self._ready.get((name, id(params)))
-        if found is None:
-            verifier = find_verifier(name)
-            found = bound(verifier, verifier.check_parameters(params), self._compat, self._mode)
-            self._ready[name, id(params)] = found
-        return found

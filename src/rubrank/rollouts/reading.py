@@ -20,6 +20,7 @@ from typing import Any
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollout import Group, Rollout
 from rubrank.rollouts.adapters import to_rollout
+from rubrank.rollouts.messages import are_messages, decoded, prompt_message, said_message, tool_calls_of
 from rubrank.rollouts.rows import Row, Source, is_table, read_rows
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -144,13 +145,11 @@ def _shared(row: Row, names: Mapping[str, str], values: Row) -> dict[str, Any]:
     """What all rollouts of a row have in common."""
     used = set(names.values())
     metadata = {str(key): value for key, value in row.items() if key not in used and value is not None}
-    own = _decoded(values.get("metadata", {}))
-    metadata |= own if isinstance(own, Mapping) else {"metadata": own}
-    shared: dict[str, Any] = {"metadata": metadata}
+    shared: dict[str, Any] = {"metadata": {**metadata, **_own_metadata(values.get("metadata"))}}
     if "prompt" in values:
         shared["prompt"] = _prompt(values["prompt"])
     if "tools" in values:
-        shared["tools"] = _decoded(values["tools"])
+        shared["tools"] = decoded(values["tools"])
     return shared
 
 
@@ -163,27 +162,25 @@ def _rubric(row: Row, values: Row) -> Any:
 
 
 def _prompt(value: Any) -> Any:
-    decoded = _decoded(value)
-    return _messages(decoded) if _are_messages(decoded) else value
+    found = decoded(value)
+    return [prompt_message(message) for message in found] if are_messages(found) else value
 
 
 def _answers(value: Any) -> list[Any]:
     """The responses in a cell: one text or one conversation, or a list of such."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, str):
-        decoded = _decoded(value)
+        found = decoded(value)
         # A JSON list of texts may well be one response; a list of conversations is none.
-        value = decoded if _are_messages(decoded) else value
-    if isinstance(value, Sequence) and not isinstance(value, str) and not _are_messages(value):
+        value = found if are_messages(found) else value
+    if isinstance(value, Sequence) and not isinstance(value, str) and not are_messages(value):
         return list(value)
     return [value]
 
 
 def _rollout(answer: Any, shared: Mapping[str, Any], values: Row, where: str) -> Rollout:
     data = dict(shared)
-    for field in _PER_ROLLOUT:
-        if field in values:
-            data[field] = _decoded(values[field]) if field in _STRUCTURED else values[field]
+    data |= {field: _field(field, values[field]) for field in _PER_ROLLOUT if field in values}
     if isinstance(answer, Mapping) and "role" not in answer:
         data |= _own_fields(answer, data, where)
     else:
@@ -191,10 +188,17 @@ def _rollout(answer: Any, shared: Mapping[str, Any], values: Row, where: str) ->
     return to_rollout(data, where)
 
 
+def _field(field: str, value: Any) -> Any:
+    value = decoded(value) if field in _STRUCTURED else value
+    return tool_calls_of(value) if field == "tool_calls" and isinstance(value, list | tuple) else value
+
+
 def _text(answer: Any) -> Any:
-    if answer is None:
-        return ""
-    return _messages(answer if _are_messages(answer) else [answer]) if not isinstance(answer, str) else answer
+    if answer is None or isinstance(answer, str):
+        return answer or ""
+    if are_messages(answer):
+        return [said_message(message) for message in answer]
+    return [said_message(answer)] if isinstance(answer, Mapping) else answer
 
 
 def _own_fields(answer: Row, data: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -205,59 +209,21 @@ def _own_fields(answer: Row, data: Mapping[str, Any], where: str) -> dict[str, A
             where, "response", "a text, messages, or an object with `response`", f"the keys {', '.join(answer)}",
             "Name its text `response`.",
         )  # fmt: skip
-    fields = {name: answer[name] for name in _PER_ROLLOUT if answer.get(name) is not None}
-    rest = {k: v for k, v in answer.items() if k != text and k not in fields and v is not None}
-    return {**fields, "response": _text(answer[text]), "metadata": {**data["metadata"], **rest}}
+    used = {
+        field: name for field in _PER_ROLLOUT for name in reversed(COLUMNS[field]) if answer.get(name) is not None
+    }  # the likeliest name is the last to be entered
+    rest = {k: v for k, v in answer.items() if k not in (text, "metadata", *used.values()) and v is not None}
+    metadata = {**data["metadata"], **rest, **_own_metadata(answer.get("metadata"))}
+    fields = {field: _field(field, answer[name]) for field, name in used.items()}
+    return {**fields, "response": _text(answer[text]), "metadata": metadata}
 
 
-def _are_messages(value: Any) -> bool:
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    return (
-        isinstance(value, list | tuple) and bool(value) and all(isinstance(m, Mapping) and "role" in m for m in value)
-    )
-
-
-def _messages(value: Any) -> list[dict[str, Any]]:
-    """Chat messages with the keys that a message has; content in parts is joined."""
-    return [
-        {
-            "role": "user" if message["role"] == "human" else message["role"],
-            "content": _content(message.get("content")),
-            **({"tool_calls": _calls(message["tool_calls"])} if message.get("tool_calls") else {}),
-        }
-        for message in value
-    ]
-
-
-def _content(content: Any) -> str:
-    if isinstance(content, list | tuple):
-        return "".join(str(part.get("text") or "") if isinstance(part, Mapping) else str(part) for part in content)
-    return "" if content is None else str(content)
-
-
-def _calls(calls: Iterable[Any]) -> list[Any]:
-    """{"id": …, "function": {"name": …, "arguments": …}} and the flat form, both as the flat one."""
-    return [_call(call) for call in calls]
-
-
-def _call(call: Any) -> Any:
-    flat = {"id": call.get("id"), **call["function"]} if isinstance(call, Mapping) and "function" in call else call
-    if not isinstance(flat, Mapping):
-        return flat
-    arguments = _decoded(flat.get("arguments", {}))
-    kept = {name: flat[name] for name in ("name", "id", "result", "error") if flat.get(name) is not None}
-    return {**kept, "arguments": arguments if arguments is not None else {}}
-
-
-def _decoded(value: Any) -> Any:
-    """JSON, where a cell holds it as text."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
+def _own_metadata(value: Any) -> dict[str, Any]:
+    """What a column or key `metadata` holds: usually an object, which is metadata itself."""
+    value = decoded(value)
+    if value is None:
+        return {}
+    return {str(key): v for key, v in value.items()} if isinstance(value, Mapping) else {"metadata": value}
 
 
 def _by_prompt(rollouts: Sequence[Rollout]) -> list[Group]:

@@ -7,7 +7,8 @@ A sentence ends at a full stop, question or exclamation mark with the quotes and
 line; and where a heading, a list item, a table row or a code fence begins or ends. A mark in Latin style needs a space
 after it, one of Chinese or Japanese does not. No end: after an abbreviation or an initial (English, German, French,
 Spanish, Italian, Russian), after the number of a list item, where a small letter follows a full stop or a closing quote
-(“Really?” he asked), in decimals, addresses and names of files, after the Chinese ellipsis inside a sentence.
+(“Really?” he asked), in decimals, addresses and names of files, after the Chinese ellipsis inside a sentence. Where all
+letters are small, they may begin a sentence too.
 
 Not covered: Thai marks no sentences, so its lines are taken; lines of verse without marks are one sentence; the code in
 a fence is cut like prose. A piece without any letter or digit (`---`, “…”) is no sentence, and stays with its
@@ -17,6 +18,7 @@ neighbour.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 _STOPS = ".!?…‥。！？｡．؟۔।॥‼⁇⁈⁉։።"
 _WIDE = frozenset("。！？｡؟۔।॥։።")  # these end a sentence without a space
@@ -27,7 +29,8 @@ _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 _UNSPACED_CHAR = re.compile(f"[{_UNSPACED}]")
 # “走吧！”他说。 — the sentence goes on with who said it.
 _SAID = re.compile("[^\\s，。！？；：、“「『]{0,4}?(?:说|說|道|问|問|喊|答|叫|と)")
-_SPACE = re.compile(r"\s*+[\"'“‘„«‹(\[（「『【¿¡*_`~#>-]*+")
+_OPENERS = "\"'“‘„«‹([（「『【¿¡*_`~#>-"
+_SPACE = re.compile(rf"\s*+[{re.escape(_OPENERS)}]*+")
 _LAST_WORD = re.compile(r"[^\s\"'“”‘’„«»()\[\]（）「」*_`~/]{1,20}\Z")
 _THAI = re.compile("[\u0e01-\u0e2e]")
 _WORDY = re.compile(r"[^\W_]")
@@ -78,7 +81,7 @@ _MONTHS = _set("""
 
 def split_sentences(text: str) -> list[str]:
     """The sentences in order, stripped."""
-    return [sentence for piece in _pieces(text) for sentence in _cut(piece)]
+    return [sentence for piece in _pieces(text) for sentence in cut(piece)]
 
 
 def _pieces(text: str) -> list[str]:
@@ -98,9 +101,11 @@ def _pieces(text: str) -> list[str]:
     return ["\n".join(piece).strip() for piece in pieces if piece]
 
 
-def _cut(piece: str) -> list[str]:
+def cut(piece: str) -> list[str]:
+    """The sentences of a piece of text that nothing but its marks divides; stripped, each with a letter or digit."""
     marker = _MARKER.match(piece)
-    ends = [m.end() for m in _END.finditer(piece, marker.end() if marker else 0) if _ends(piece, m)]
+    small = piece.islower()
+    ends = [m.end() for m in _END.finditer(piece, marker.end() if marker else 0) if _ends(piece, m, small)]
     spans: list[list[int]] = []
     start = since = 0  # where the sentence begins; up to where it is known to hold no word
     for end in (*ends, len(piece)):
@@ -113,8 +118,67 @@ def _cut(piece: str) -> list[str]:
     return [piece[first:last].strip() for first, last in spans]
 
 
-def _ends(piece: str, end: re.Match[str]) -> bool:
-    """Does the sentence end with this mark?"""
+def count_cut(pieces: list[str]) -> int:
+    """As many sentences as `cut` makes of all these pieces."""
+    text = "".join(pieces)
+    rare = [mark for mark in ("\0" if text.isascii() else _RARE) if mark in text]
+    asks = "!" in text or "?" in text
+    count = 0
+    for piece in filter(None, pieces):
+        if rare and any(mark in piece for mark in rare):
+            count += len(cut(piece))
+        elif piece.find(".", 0, -1) >= 0 or (asks and max(piece.find("!", 0, -1), piece.find("?", 0, -1)) >= 0):
+            count += _count_usual(piece) or len(cut(piece))
+        elif piece[0].isalnum() or _WORDY.search(piece):
+            count += 1
+    return count
+
+
+_RARE = _STOPS.translate(dict.fromkeys(map(ord, ".!?"))) + "\0"  # `_count_usual` takes \0 for a mark of its own
+_ODD_STOP = re.compile(r"\.(?![^\W_]| |\Z)")
+# A letter or digit at the beginning, which is not that of a list.
+_USUAL_START = re.compile(r"[*_\"“‘(\[]{0,3}+(?:[^\W\d_](?![.)])|\d++(?![.)]))")
+
+
+def _count_usual(piece: str) -> int:
+    """The sentences of a piece whose marks stand between a word and a space; 0 where they need a closer look."""
+    text = piece.replace("\n", " ") if "\n" in piece else piece
+    for mark in "!?":
+        if mark in text:
+            text = text.replace(f"{mark} ", "\0. ")
+            if text.find(mark, 0, -1) >= 0:
+                return 0
+    if not _USUAL_START.match(text):
+        return 0
+    parts = text.split(". ")
+    if text.count(".") != len(parts) - (text[-1] != ".") and _ODD_STOP.search(text):
+        return 0
+    count, small = 1, piece.islower()
+    for before, after in pairwise(parts):
+        following = after[:1]
+        if not following.isupper():
+            following = after.lstrip().lstrip(_OPENERS)[:1]
+            if before[-1:] != "\0" and following.islower() and not small:
+                continue
+            if not following.isalnum():
+                return 0
+        if not (before[-7:].isalpha() and len(before) > 6) and not _is_usual_end(before):
+            return 0
+        count += 1
+    return count
+
+
+def _is_usual_end(before: str) -> bool:
+    """Does this end with a word that is no abbreviation, number or initial; or with a word and ! or ?"""
+    if before[-1:] == "\0":
+        return before[-2:-1].isalnum()
+    word = before.rpartition(" ")[2].lower()
+    plain = word.replace("-", "")
+    return 1 < len(word) < 20 and plain.isalnum() and not plain.isdigit() and word[0] != "-" and word not in _SHORTENED
+
+
+def _ends(piece: str, end: re.Match[str], small: bool) -> bool:
+    """Does the sentence end with this mark? `small`: the piece has no capitals, so small letters begin sentences."""
     at = end.end()
     if at == len(piece):
         return True
@@ -125,7 +189,7 @@ def _ends(piece: str, end: re.Match[str]) -> bool:
     begins = after.end() if after else at
     if begins == len(piece):
         return True
-    if piece[begins].islower():
+    if piece[begins].islower() and not (small and marks == "."):
         return marks[0] in "!?" and marks[-1] in "!?"
     return marks[0] != "." or _is_full_stop(piece, end.start(), begins)
 

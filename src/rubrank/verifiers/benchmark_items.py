@@ -25,7 +25,7 @@ def public_parameters(check: Verifier, kwargs: Mapping[str, Any] | None) -> dict
     return {key: value for key, value in (kwargs or {}).items() if value is not None and key in known}
 
 
-@verifier("IFBench", family="benchmark", domain=UNIT, version=1)
+@verifier("IFBench", family="benchmark", domain=UNIT, version=2)
 def ifbench_item(
     text: Text,
     *,

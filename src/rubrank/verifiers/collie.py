@@ -237,7 +237,7 @@ def small_enough(data: Any) -> Any:
 Constraints: TypeAlias = Annotated[list[Constraint], BeforeValidator(small_enough), Field(min_length=1)]
 
 
-@verifier("Collie", family="benchmark", domain=UNIT, version=1)
+@verifier("Collie", family="benchmark", domain=UNIT, version=2)
 def collie(
     text: Text, *, constraints: Constraints, score: Literal["share", "all"] = "share", compat: Compat = "fixed"
 ) -> Answer:

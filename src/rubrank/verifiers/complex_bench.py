@@ -59,7 +59,7 @@ class Question(BaseModel):
 Questions: TypeAlias = Annotated[list[Question], Field(max_length=1000)]
 
 
-@verifier("ComplexBench", family="benchmark", domain=UNIT, version=1, how="both")
+@verifier("ComplexBench", family="benchmark", domain=UNIT, version=2, how="both")
 def complex_bench(rollout: Rollout, *, scoring_questions: Questions, compat: Compat = "fixed") -> Answer:
     """The share of the item's questions that hold, where a question holds only if those it depends on hold.
 

@@ -19,7 +19,9 @@ from rubrank.verifiers.prose import HAN, Share, bare, is_heading, is_item, is_ru
 from rubrank.verifiers.repeats import Repeat, asks_to_repeat, find_repeats
 
 _INVISIBLE = ("Z", "C", "M", "P")
-_ONLY_MARKUP = re.compile(r"```\w*|<br\s*/?>|&nbsp;|[#*_~`|>=-]")
+_MARKUP = r"```\w*|<br\s*/?>|&nbsp;|[#*_~`|>=-]"
+_ONLY_MARKUP = re.compile(_MARKUP)
+_LEADING_MARKUP = re.compile(rf"(?:{_MARKUP}|\s)*+")
 
 
 @verifier("EmptyAnswer", family="gate", domain=BINARY, version=1, layer="global_quality")
@@ -31,12 +33,21 @@ def empty_answer(rollout: Rollout) -> Answer:
     """
     if rollout.tool_calls:
         return True, "a tool is called"
-    shown = _ONLY_MARKUP.sub("", rollout.answer[:100_000]) or rollout.answer[100_000:]
-    if any(unicodedata.category(c)[0] not in _INVISIBLE for c in shown):
+    if _shows_something(rollout.answer):
         return True, "there is an answer"
     if rollout.answer.strip() in ("-", "*", "#", "_", "~", ">", "|", "=") and "sign" in rollout.question.lower():
         return True, "a sign was asked for"
     return False, "thoughts, but no answer" if rollout.thoughts.strip() else "the answer is empty"
+
+
+def _shows_something(answer: str) -> bool:
+    head = answer[:100_000]
+    leading = _LEADING_MARKUP.match(head)
+    first = head[leading.end() : leading.end() + 1] if leading else ""
+    if first and unicodedata.category(first)[0] not in _INVISIBLE:  # nearly always; it makes no copy of the answer
+        return True
+    shown = _ONLY_MARKUP.sub("", head) or answer[100_000:]
+    return any(unicodedata.category(c)[0] not in _INVISIBLE for c in shown)
 
 
 _CUT = frozenset(("length", "max_tokens", "max_length", "token_limit", "max_output_tokens"))
@@ -51,7 +62,7 @@ _FINAL = ".!?。！？…~～”’\"'」』》）)]】}`*_|:：;；>$%°€£¥
 _CLOSERS = {"}": "{", "]": "["}
 
 
-@verifier("Truncated", family="gate", domain=BINARY, version=1, layer="global_quality")
+@verifier("Truncated", family="gate", domain=BINARY, version=2, layer="global_quality")
 def truncated(rollout: Rollout) -> Answer:
     """The answer is complete.
 
@@ -210,11 +221,16 @@ def _code_loop(answer: str, prose: int) -> Answer:
 
 
 _TAG_NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|analysis|scratchpad|reflection|inner_monologue|cot"
-_TAG = re.compile(
-    rf"</?(?:{_TAG_NAMES})>|<\|(?:im_start|im_end|channel|start|end|message|assistant|user|system|eot_id|endoftext"
-    r"|start_header_id|START_THINKING|END_THINKING)\|>|◁/?think▷|\[/?THINK\]",
-    re.IGNORECASE,
+_TEMPLATE_NAMES = (
+    "im_start|im_end|channel|start|end|message|assistant|user|system|eot_id|endoftext|start_header_id"
+    "|START_THINKING|END_THINKING"
 )
+# By the character that they begin with: a search for one that is not there takes next to no time.
+_TAGS_FROM = {
+    "<": re.compile(rf"<(?:/?(?:{_TAG_NAMES})>|\|(?:{_TEMPLATE_NAMES})\|>)", re.IGNORECASE),
+    "◁": re.compile("◁/?think▷", re.IGNORECASE),
+    "[": re.compile(r"\[/?THINK\]", re.IGNORECASE),
+}
 _ABOUT_USER = re.compile(
     r"(?:(?:okay|ok|alright|hmm+|well|so|first)[,.… ]+)*(?:so[, ]+)?(?:the user (?:is|wants|asked|asks|has|said"
     r"|says|just|seems|"
@@ -232,9 +248,9 @@ _TO_ITSELF = re.compile(  # nobody opens so when speaking of the users that a pr
     r"|(?:so[, ]+)?the user (?:is asking|asks|asked|wants|needs) (?:me|us)\b|(?:so[, ]+)?we (?:need|have|must)\b",
     re.IGNORECASE,
 )
-_MONOLOGUE = re.compile(
-    r"(?mi)^[ \t]*(?:wait|hmm+|okay|alright|hold on|no, wait|but wait|actually, wait|等等|等一下|不对"
-    r"|嗯)[,，.。…!！ —-]"
+_MONOLOGUE = re.compile(  # which letters it begins with is asked first: the rest is slower
+    r"(?i)\n[ \t]*(?=(?-i:[WHOANBwhoanb等不嗯]))"
+    r"(?:wait|hmm+|okay|alright|hold on|no, wait|but wait|actually, wait|等等|等一下|不对|嗯)[,，.。…!！ —-]"
 )
 
 
@@ -248,15 +264,21 @@ def think_leak(rollout: Rollout) -> Answer:
     more lines that start with "Wait", "Hmm", "等等". Not covered: reasoning steps meant for the reader.
     """
     shown = without_code(rollout.answer)
-    asked = " ".join(message.content for message in rollout.prompt).lower()
-    for tag in _TAG.finditer(shown):
-        if tag[0].lower().strip("</>|◁▷[]") not in asked:
-            return False, f"{tag[0]!r} in the answer"
-    if rollout.reasoning is not None and any(first in shown for first, _ in TAGS if first not in asked):
+    asked = " ".join([message.content for message in rollout.prompt]).lower()
+    for tag in _tags(shown):
+        if tag.lower().strip("</>|◁▷[]") not in asked:
+            return False, f"{tag!r} in the answer"
+    if rollout.reasoning is not None and any(first in shown and first not in asked for first, _ in TAGS):
         return False, "a thinking tag in the answer"
     start = bare(shown[:2000])
     match, spoken_of = _ABOUT_USER.match(start), "user" in asked or "用户" in asked
     if match and (not spoken_of or _TO_ITSELF.match(start)):
         return False, f"the answer speaks about the user: {match[0][:60]!r}"
-    turns = len(_MONOLOGUE.findall(shown))
+    turns = len(_MONOLOGUE.findall("\n" + shown))
     return turns < 4, f"{turns} lines of talking to itself" if turns else "no thinking left in the answer"
+
+
+def _tags(text: str) -> list[str]:
+    """Thinking tags and tokens of chat templates, in order."""
+    found = [m for first, tag in _TAGS_FROM.items() if first in text for m in tag.finditer(text)]
+    return [m[0] for m in sorted(found, key=re.Match.start)]

@@ -121,7 +121,7 @@ def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
     return found is not None, f"palindrome: {found!r}" if found else "no palindrome found"
 
 
-@instruction("keywords:keyword_specific_position", family="if_rlvr")
+@instruction("keywords:keyword_specific_position", family="if_rlvr", version=2)
 def keyword_specific_position(text: Text, *, keyword: Word, n: int, m: int, compat: Compat = "fixed") -> Answer:
     """`keyword` is the `m`th word of the `n`th sentence, whatever its case.
 
@@ -157,7 +157,7 @@ def start_end(text: Text, *, compat: Compat = "fixed") -> Answer:
 # ---- first and last words -------------------------------------------------------------------------------------------
 
 
-@instruction("first_word:first_word_sent", family="if_rlvr")
+@instruction("first_word:first_word_sent", family="if_rlvr", version=2)
 def first_word_sent(text: Text, *, first_word: Word, compat: Compat = "fixed") -> Answer:
     """Every sentence starts with `first_word`, whatever its case.
 
@@ -182,7 +182,7 @@ def first_word_answer(text: Text, *, first_word: Word, compat: Compat = "fixed")
     return _all_are([list(words[:1])], first_word, "starts")
 
 
-@instruction("last_word:last_word_sent", family="if_rlvr")
+@instruction("last_word:last_word_sent", family="if_rlvr", version=2)
 def last_word_sent(text: Text, *, last_word: Word, compat: Compat = "fixed") -> Answer:
     """Every sentence ends with `last_word`, before its marks, whatever its case.
 
@@ -234,7 +234,7 @@ def lowercase_counting(text: Text, *, N: int, compat: Compat = "fixed") -> Answe
     return counted(n, "lowercase word", "at most", N)
 
 
-@instruction("count:counting_composition", family="if_rlvr")
+@instruction("count:counting_composition", family="if_rlvr", version=2)
 def counting_composition(text: Text, *, n_sent: int, n_words: int, compat: Compat = "fixed") -> Answer:
     """Three paragraphs divided by `***` or `* * *`, each of `n_sent` sentences of `n_words` words.
 

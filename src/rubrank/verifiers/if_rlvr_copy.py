@@ -126,7 +126,7 @@ def copy_span_idx(text: Text, *, prompt_to_repeat: str, n_start: int, n_end: int
 # ---- layout ---------------------------------------------------------------------------------------------------------
 
 
-@instruction("detectable_format:sentence_hyphens", family="if_rlvr")
+@instruction("detectable_format:sentence_hyphens", family="if_rlvr", version=2)
 def sentence_hyphens(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Sentences are joined by hyphens, without spaces.
 

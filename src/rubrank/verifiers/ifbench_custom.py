@@ -140,7 +140,7 @@ def character_reverse(text: Text, *, compat: Compat = "fixed") -> Answer:
     return found, f"{'found' if found else 'not found'}: the bald eagle, backwards only"
 
 
-@instruction("custom:sentence_alphabet", family="ifbench")
+@instruction("custom:sentence_alphabet", family="ifbench", version=2)
 def sentence_alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     """26 sentences whose first words start with a, b, c … z.
 

@@ -63,7 +63,7 @@ def _words_in(line: str) -> int:
     return sum(any(char.isalnum() for char in word) for word in line.split())
 
 
-@instruction("format:emoji", family="ifbench")
+@instruction("format:emoji", family="ifbench", version=2)
 def emoji(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every sentence ends with an emoji, before or after its last mark.
 
@@ -223,7 +223,7 @@ def sub_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
     return bool(subs) and all(subs), f"{len(subs)} bullets found, {subs.count(0)} without a sub-bullet"
 
 
-@instruction("format:no_bullets_bullets", family="ifbench")
+@instruction("format:no_bullets_bullets", family="ifbench", version=2)
 def no_bullets_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
     """At least two sentences that end in a full stop, followed by at least two bullet points with *.
 

@@ -55,7 +55,7 @@ def sentence_type(text: Text, *, compat: Compat = "fixed") -> Answer:
     return kept, f"{said} declarative and {asked} interrogative sentences found, 2 to 1 asked"
 
 
-@instruction("ratio:sentence_balance", family="ifbench")
+@instruction("ratio:sentence_balance", family="ifbench", version=2)
 def sentence_balance(text: Text, *, compat: Compat = "fixed") -> Answer:
     """As many declarative sentences as questions as exclamations, by their last mark.
 
@@ -103,7 +103,7 @@ def _trigrams(units: Sequence[_T]) -> set[tuple[_T, _T, _T]]:
     return set(zip(units, units[1:], units[2:], strict=False))
 
 
-@instruction("ratio:sentence_words", family="ifbench")
+@instruction("ratio:sentence_words", family="ifbench", version=2)
 def sentence_words(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Three sentences of the same number of characters, and no word twice.
 

@@ -23,7 +23,7 @@ from rubrank.verifiers.ifbench_tokens import (
 )
 
 
-@instruction("sentence:alliteration_increment", family="ifbench")
+@instruction("sentence:alliteration_increment", family="ifbench", version=2)
 def alliteration_increment(text: Text, *, compat: Compat = "fixed") -> Answer:
     """The longest run of words with one first letter grows from sentence to sentence.
 
@@ -62,7 +62,7 @@ def _longest_run(letters: Sequence[str]) -> int:
     return longest
 
 
-@instruction("sentence:keyword", family="ifbench")
+@instruction("sentence:keyword", family="ifbench", version=2)
 def keyword(text: Text, *, word: str, N: int, compat: Compat = "fixed") -> Answer:
     """The `N`th sentence holds `word` as a word of its own, whatever its case.
 
@@ -76,7 +76,7 @@ def keyword(text: Text, *, word: str, N: int, compat: Compat = "fixed") -> Answe
     return found > 0, f"{word!r} {'is' if found else 'is not'} in sentence {N}"
 
 
-@instruction("sentence:increment", family="ifbench")
+@instruction("sentence:increment", family="ifbench", version=2)
 def increment(text: Text, *, small_n: int, compat: Compat = "fixed") -> Answer:
     """Each sentence has exactly `small_n` words more than the one before.
 

@@ -31,7 +31,7 @@ ASCII_PUNCTUATION = string.punctuation
 _NO_PUNCTUATION = str.maketrans("", "", ASCII_PUNCTUATION)
 
 
-def instruction(name: str, family: str) -> Callable[[_F], _F]:
+def instruction(name: str, family: str, version: int = 1) -> Callable[[_F], _F]:
     """Register a yes/no verifier of an answer; an empty answer follows no instruction, whatever it is."""
 
     def register(function: _F) -> _F:
@@ -39,7 +39,7 @@ def instruction(name: str, family: str) -> Callable[[_F], _F]:
         def checked(text: Text, **params: Any) -> Any:
             return function(text, **params) if text.raw.strip() else (False, "the answer is empty")
 
-        verifier(name, family=family, domain=BINARY, version=1)(checked)
+        verifier(name, family=family, domain=BINARY, version=version)(checked)
         return function
 
     return register

@@ -168,7 +168,7 @@ def odd_even_syllables(text: Text, *, compat: Compat = "fixed") -> Answer:
     return len(words) > 1 or compat == "upstream", f"{len(words)} words alternate"
 
 
-@instruction("words:last_first", family="ifbench")
+@instruction("words:last_first", family="ifbench", version=2)
 def last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
     """The last word of each sentence is the first word of the next, whatever its case.
 
@@ -230,7 +230,7 @@ def no_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
     return True, f"no neighbours among {len(words)} words share a first letter"
 
 
-@instruction("words:keywords_specific_position", family="ifbench")
+@instruction("words:keywords_specific_position", family="ifbench", version=2)
 def keywords_specific_position(text: Text, *, keyword: str, n: int, m: int, compat: Compat = "fixed") -> Answer:
     """`keyword` is the `m`th word of the `n`th sentence, whatever its case.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from rubrank.text import Text
+from rubrank.texts.words import count_runs
 from rubrank.verification import Answer, Compat
 from rubrank.verifiers.ifeval_common import AnyRelation, Lang, instruction
 from rubrank.verifiers.nltk_like import count_sentences
 from rubrank.verifiers.relation import counted
 
-_RUN = re.compile(r"\w+")
 _STARS = re.compile(r"\s?\*\*\*\s?")
 _DIVIDER = re.compile(r"(?<!\S)\*\*\*(?!\S)")
 _LEADING = re.compile(r"[\W_]*")
@@ -23,11 +23,11 @@ def number_words(text: Text, *, num_words: int, relation: AnyRelation = "at leas
     Passes: "don't stop now" for less than 4. Fails: the same for at least 4. Not covered: words of Thai or Chinese.
     upstream: runs of letters, digits and underscores: "don't" is two, a Chinese clause is one.
     """
-    count = sum(1 for _ in _RUN.finditer(text.raw)) if compat == "upstream" else len(text.words)
+    count = count_runs(text.raw) if compat == "upstream" else text.word_count
     return counted(count, "word", relation, num_words)
 
 
-@instruction("length_constraints:number_sentences")
+@instruction("length_constraints:number_sentences", version=2)
 def number_sentences(
     text: Text, *, num_sentences: int, relation: AnyRelation = "at least", lang: Lang = "en", compat: Compat = "fixed"
 ) -> Answer:

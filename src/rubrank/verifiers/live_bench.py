@@ -11,7 +11,7 @@ from rubrank.verification import UNIT, Answer, Compat, Mode, Verdict, missing, v
 from rubrank.verifiers.ifeval_ids import public_params
 
 
-@verifier("LiveBench", family="benchmark", domain=UNIT, version=1, how="both")
+@verifier("LiveBench", family="benchmark", domain=UNIT, version=2, how="both")
 def live_bench(
     text: Text,
     *,

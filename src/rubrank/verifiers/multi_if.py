@@ -40,7 +40,7 @@ class Turn(BaseModel):
         return self
 
 
-@verifier("MultiIF", family="benchmark", domain=UNIT, version=1)
+@verifier("MultiIF", family="benchmark", domain=UNIT, version=2)
 def multi_if(rollout: Rollout, *, turns: list[Turn], mode: Mode = "strict", compat: Compat = "fixed") -> Answer:
     """The share of the instructions of all turns that the answers follow; any language.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from itertools import chain, pairwise
+from string import ascii_letters
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
@@ -11,6 +13,8 @@ from rubrank.text import Text
 from rubrank.verification import BINARY, Answer, verifier
 from rubrank.verifiers.prose import (
     Count,
+    count_bullets,
+    has_fence,
     in_range,
     is_heading,
     is_item,
@@ -51,6 +55,8 @@ def bullet_count(
     Passes: "- a\\n- b" for exactly 2. Fails: any other number. Points under points count unless `nested` is off. Rules
     (`***`), bold at the start of a line and code are no bullets. Not covered: dashes (–, —), which open dialogue.
     """
+    if kind == "bullet" and nested:
+        return in_range(count_bullets(text), "bullet", relation, count, low, high)
     items = [item for item in list_items(text.raw) if kind in ("any", item.kind)]
     top = min((item.indent for item in items), default=0)
     n = len(items) if nested else sum(item.indent <= top + 1 for item in items)
@@ -107,28 +113,49 @@ def paragraph_count(
     if separator:
         pieces = [p for p in text.raw.split(separator) if any(c.isalnum() for c in p)]
         return in_range(len(pieces), "paragraph", relation, count, low, high)
-    return in_range(len(_paragraphs(text)), "paragraph", relation, count, low, high)
+    return in_range(_count_paragraphs(text), "paragraph", relation, count, low, high)
 
 
-def _paragraphs(text: Text) -> list[str]:
-    blocks = Text("\n".join(_fences_as_one(text.raw))).paragraphs
-    if (
-        len(blocks) == 1
-        and (lines := blocks[0].splitlines())
-        and all(_ends(line) and not is_item(line) for line in lines)
-    ):
-        blocks = tuple(lines)
-    found: list[str] = []
-    in_list = False
-    for block in blocks:
-        lines = [line for line in block.splitlines() if not (is_rule(line) or is_heading(line))]
-        if not any(any(c.isalnum() for c in line) for line in lines) or _is_bold_title(lines):
-            continue
-        listed = is_item(lines[0])
-        if not (listed and in_list):
-            found.append(block)
-        in_list = listed
-    return found
+def _count_paragraphs(text: Text) -> int:
+    kinds = [kind for kind in map(_block_kind, _blocks(text)) if kind != "none"]
+    return len(kinds) - sum(one == next_ == "list" for one, next_ in pairwise(kinds))
+
+
+def _blocks(text: Text) -> tuple[str, ...]:
+    blocks = (Text("\n".join(_fences_as_one(text.raw))) if has_fence(text.raw) else text).paragraphs
+    lines = blocks[0].splitlines() if len(blocks) == 1 else ()
+    return tuple(lines) if lines and all(_ends(line) and not is_item(line) for line in lines) else blocks
+
+
+_WORDY = re.compile(r"[^\W_]")
+_Kind: TypeAlias = Literal["prose", "list", "none"]
+
+# How most blocks begin. Prose: a word, also in quotes, that is no numeral of a list; or a word in bold with more behind
+# it. A list: a bullet or number and a word. None: a heading alone, a title in bold, signs alone.
+_WORD = r"(?![A-Za-z][ivxIVX]{0,4}[.)]|[一二三四五六七八九十百①-⑳])[^\W\d_]"
+_BEGINS = re.compile(
+    rf"""(["“‘'\[<«]{{0,3}}{_WORD}|\*\*{_WORD}[^*\n]*+\*\*[ \t]*+[^\s*])"""
+    r"|((?:[-+*]|\d{1,4}[.)])[ \t][A-Za-z0-9])"
+    rf"|(#{{1,6}}[ \t]++\S[^\n]*+\Z|\*\*{_WORD}[^*\n]*+\*\*\Z|[\W_]++\Z)"
+)
+
+
+# Two letters, or a letter and what may follow a word of one: nothing else begins so, and no pattern is as fast.
+_PROSE_STARTS = frozenset(a + b for a in ascii_letters for b in {*ascii_letters, *" ,'"} - {*"ivxIVX"})
+
+
+def _block_kind(block: str) -> _Kind:
+    if block[:2] in _PROSE_STARTS:
+        return "prose"
+    begins = _BEGINS.match(block)
+    if begins:
+        return ("prose", "list", "none")[begins.lastindex - 1]  # type: ignore[operator]
+    lines = (line for line in block.splitlines() if not (is_rule(line) or is_heading(line)))
+    first = next(lines, "")
+    second = next(lines, None) if _is_bold_title(first) else ""
+    if second is None or not any(map(_WORDY.search, chain((first, second), lines))):
+        return "none"
+    return "list" if is_item(first) else "prose"
 
 
 def _fences_as_one(raw: str) -> list[str]:
@@ -146,9 +173,9 @@ def _ends(line: str) -> bool:
     return line.rstrip(" \t*_”’」』）)\"'").endswith((".", "!", "?", "。", "！", "？", "…", "；", "："))
 
 
-def _is_bold_title(lines: list[str]) -> bool:
-    line = lines[0].strip()
-    return len(lines) == 1 and line.startswith("**") and line.endswith("**") and line.count("**") == 2
+def _is_bold_title(line: str) -> bool:
+    line = line.strip()
+    return line.startswith("**") and line.endswith("**") and line.count("**") == 2
 
 
 @verifier("CaseFormat", family="format", domain=BINARY, version=1)

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from rubrank.text import Text
 from rubrank.verification import BINARY, Answer, missing, verifier
-from rubrank.verifiers.prose import HAN, Count, in_range, is_heading, list_items, sentences, split_code
+from rubrank.verifiers.prose import HAN, Count, count_sentences, in_range, is_heading, list_items, split_code
 from rubrank.verifiers.relation import Relation
 
 Unit: TypeAlias = Literal["words", "characters", "characters without spaces", "han"]
@@ -42,14 +42,14 @@ def word_count(
     or less. Not covered: the words (词) of Chinese; code counts like text.
     """
     if unit == "words":
-        return in_range(len(text.words), "word", relation, count, low, high)
+        return in_range(text.word_count, "word", relation, count, low, high)
     if unit == "han":
         return in_range(len(_HAN.findall(text.raw)), "Chinese character", relation, count, low, high)
     n = len(text.raw) if unit == "characters" else len("".join(text.raw.split()))
     return in_range(n, "character", relation, count, low, high)
 
 
-@verifier("SentenceCount", family="length", domain=BINARY, version=1)
+@verifier("SentenceCount", family="length", domain=BINARY, version=2)
 def sentence_count(
     text: Text,
     *,
@@ -64,7 +64,7 @@ def sentence_count(
     is a sentence of its own; headings, rules and code are none. Not covered: verse without punctuation (a stanza is
     one).
     """
-    return in_range(len(sentences(text.raw)), "sentence", relation, count, low, high)
+    return in_range(count_sentences(text), "sentence", relation, count, low, high)
 
 
 @verifier("EntryCount", family="length", domain=BINARY, version=1)
@@ -155,8 +155,12 @@ def letter_frequency(
     Passes: letter "e", at least 2: "See". Fails: "Set". Capitals count as the small letter unless `case_sensitive`;
     "é" is another letter than "e", however it is encoded. Not covered: several letters at once.
     """
-    wanted, whole = unicodedata.normalize("NFC", letter), unicodedata.normalize("NFC", text.raw)
+    wanted = unicodedata.normalize("NFC", letter)
     if len(wanted) != 1:
         return missing(f"letter must be one character, not {letter!r}")
-    n = whole.count(wanted) if case_sensitive else sum(map(whole.count, {wanted, wanted.lower(), wanted.upper()}))
+    if not case_sensitive and wanted.isascii() and wanted.isalnum() and text.plain is not None:
+        n = text.plain.count(wanted.lower())
+    else:
+        forms = {wanted} if case_sensitive else {wanted, wanted.lower(), wanted.upper()}
+        n = sum(map(text.composed.count, forms))
     return in_range(n, f"{wanted!r}", relation, count, low, high)

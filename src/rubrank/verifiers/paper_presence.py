@@ -13,6 +13,7 @@ from rubrank.text import Text
 from rubrank.verification import BINARY, Answer, missing, verifier
 from rubrank.verifiers.prose import (
     clean,
+    count_in,
     count_phrase,
     folded,
     is_heading,
@@ -63,7 +64,7 @@ _KINDS: dict[str, re.Pattern[str]] = {
 _SIGNS = {"email": "@", "contractions": "'’", "bold": "*_", "table": "-", "code": "`~", "url": ":."}
 
 
-@verifier("Keyword", family="presence", domain=BINARY, version=1)
+@verifier("Keyword", family="presence", domain=BINARY, version=2)
 def keyword(
     text: Text,
     *,
@@ -81,13 +82,15 @@ def keyword(
     is asked; scripts without spaces have no such edges). "every paragraph" wants the keyword in each. Not covered:
     inflected forms, synonyms, Simplified for Traditional.
     """
-    form = (lambda s: " ".join(s.split())) if case_sensitive else folded
-    places = _places(text, where, case_sensitive)
-    met = []
-    for word in keywords:
-        phrase = form(word)
-        counts = [_count_at(place, phrase, whole_words, where) for place in places]
-        met.append(bool(counts) and all(holds(n, relation, count) for n in counts))
+    if where == "anywhere" and not case_sensitive:
+        met = [holds(count_in(text, folded(word), whole=whole_words), relation, count) for word in keywords]
+    else:
+        form = (lambda s: " ".join(s.split())) if case_sensitive else folded
+        places = _places(text, where, case_sensitive)
+        met = []
+        for word in keywords:
+            counts = [_count_at(place, form(word), whole_words, where) for place in places]
+            met.append(bool(counts) and all(holds(n, relation, count) for n in counts))
     wanted = need if isinstance(need, int) else len(keywords) if need == "all" else 1
     failed = [word for word, ok in zip(keywords, met, strict=True) if not ok]
     what = f"{sum(met)} of {len(keywords)} keywords occur {relation} {count} times ({where}), {need} asked"
@@ -148,9 +151,10 @@ def forbidden_content(
 def _forbidden_words(text: Text, words: tuple[str, ...], whole: bool, case_sensitive: bool) -> list[str]:
     if not words:
         return []
-    place = " ".join(text.raw.split()) if case_sensitive else search_form(text)
-    forms = [" ".join(word.split()) if case_sensitive else folded(word) for word in words]
-    return [repr(w) for w, form in zip(words, forms, strict=True) if count_phrase(place, form, whole=whole)]
+    if not case_sensitive:
+        return [repr(word) for word in words if count_in(text, folded(word), whole=whole)]
+    place = " ".join(text.raw.split())
+    return [repr(word) for word in words if count_phrase(place, " ".join(word.split()), whole=whole)]
 
 
 def _has(kind: str, text: Text) -> bool:

@@ -313,7 +313,7 @@ _WINDOW = 3  # sentences over which one point may be spread
 _LONGEST = 20_000  # sentences looked at
 
 
-@verifier("SummaryRecall", family="format", domain=UNIT, version=1)
+@verifier("SummaryRecall", family="format", domain=UNIT, version=2)
 def summary_recall(
     rollout: Rollout,
     *,

@@ -74,7 +74,7 @@ _EITHER = frozenset(  # words that speakers count either way, by one syllable
 )
 
 
-@verifier("ConstrainedWriting", family="format", domain=discrete(0, 0.25, 0.5, 0.75, 1), version=1)
+@verifier("ConstrainedWriting", family="format", domain=discrete(0, 0.25, 0.5, 0.75, 1), version=2)
 def constrained_writing(
     rollout: Rollout,
     *,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 Relation: TypeAlias = Literal["at least", "at most", "exactly", "more than", "less than", "around"]
@@ -9,16 +11,23 @@ Relation: TypeAlias = Literal["at least", "at most", "exactly", "more than", "le
 _WITHIN = 0.1  # "around 100" accepts 90 to 110
 
 
+def _near(count: float, asked: float) -> bool:
+    return abs(count - asked) <= max(1.0, round(_WITHIN * asked))
+
+
+_TESTS: dict[Relation, Callable[[float, float], bool]] = {
+    "at least": operator.ge,
+    "at most": operator.le,
+    "exactly": operator.eq,
+    "more than": operator.gt,
+    "less than": operator.lt,
+    "around": _near,
+}
+
+
 def holds(count: float, relation: Relation, asked: float) -> bool:
     """Does the count satisfy the relation?"""
-    return {
-        "at least": count >= asked,
-        "at most": count <= asked,
-        "exactly": count == asked,
-        "more than": count > asked,
-        "less than": count < asked,
-        "around": abs(count - asked) <= max(1.0, round(_WITHIN * asked)),
-    }[relation]
+    return _TESTS[relation](count, asked)
 
 
 def counted(count: int, unit: str, relation: Relation, asked: float) -> tuple[bool, str]:

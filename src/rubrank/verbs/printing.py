@@ -1,0 +1,133 @@
+"""What verbs print: tables that stay readable at 80 columns, JSON, and errors in one line.
+
+matrix("Kendall", rows, columns, cells)      too many columns for the screen: numbers for names, then several tables
+histogram([0, 0, 0.5, 1])                    ▁▂▃▄▅▆▇█
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+from rubrank.errors import RubrankError
+
+_BARS = "▁▂▃▄▅▆▇█"
+_GAP = 2
+_WIDEST_NAME = 28
+MOST_ROWS = 40
+
+
+@contextmanager
+def errors_in_words() -> Iterator[None]:
+    """An error is one line and an exit code, not a traceback."""
+    try:
+        yield
+    except RubrankError as error:
+        typer.echo(f"rubrank: {error}", err=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        typer.echo("rubrank: interrupted, nothing was written", err=True)
+        raise typer.Exit(130) from None
+    except BrokenPipeError:
+        # Whoever read standard output has seen enough, such as `head`; Python must not try to flush it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+    except OSError as error:
+        typer.echo(f"rubrank: {error.filename or 'the file system'}: {error.strerror or error}", err=True)
+        raise typer.Exit(2) from None
+
+
+def print_json(data: Any) -> None:
+    """Indented, with null for what is no number."""
+    text = json.dumps(_plain(data), ensure_ascii=False, indent=2, default=str)
+    sys.stdout.buffer.write((text + "\n").encode("utf-8", "backslashreplace"))
+    sys.stdout.flush()
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, float) and not math.isfinite(data):
+        return None
+    if isinstance(data, Mapping):
+        return {key: _plain(value) for key, value in data.items()}
+    return [_plain(item) for item in data] if isinstance(data, list | tuple) else data
+
+
+def number(x: float, form: str = ".2f") -> str:
+    """A number, or a dash where there is none; zero is never negative."""
+    if math.isnan(x):
+        return "–"
+    text = format(x, form)
+    return text if float(text) else text.replace("-", "+" if "+" in form else "")
+
+
+def histogram(values: Sequence[float], bins: int = 10) -> str:
+    """Where the values are, from the smallest to the largest."""
+    low, high = min(values), max(values)
+    counts = [0] * bins
+    for x in values:
+        counts[min(int((x - low) / (high - low) * bins), bins - 1) if high > low else bins // 2] += 1
+    top = max(counts)
+    return "".join(" " if not n else _BARS[math.ceil(n / top * len(_BARS)) - 1] for n in counts)
+
+
+def table(
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1, most: int = MOST_ROWS
+) -> None:
+    """One table on stdout; the first `words` columns are words that may wrap, the others numbers."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for i, heading in enumerate(headings):
+        made.add_column(escape(heading), justify="left" if i < words else "right", no_wrap=i >= words, overflow="fold")
+    for row in rows[:most]:
+        made.add_row(*map(escape, row))
+    console = Console()
+    console.print(escape(title), style="bold")
+    console.print(made)
+    if len(rows) > most:
+        print(f"… and {len(rows) - most} more; --json has them all")
+    print()
+
+
+def matrix(
+    title: str, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]], named: int = 0
+) -> None:
+    """Numbers under named columns; columns that do not fit are called 1, 2, 3 …, and go on in a further table.
+
+    named: so many of the first columns keep their names, and do not count.
+    """
+    from rich.console import Console
+
+    room = Console().width - min(max(map(len, rows), default=0), _WIDEST_NAME) - _GAP
+    if sum(width + _GAP for width in _widths(columns, cells)) > room:
+        columns = [*columns[:named], *(str(i + 1) for i in range(len(columns) - named))]
+    for part in _that_fit(_widths(columns, cells), room):
+        more = "" if part[0] == 0 else ", continued"
+        lines = [[name, *(row[i] for i in part)] for name, row in zip(rows, cells, strict=True)]
+        table(title + more, ["", *(columns[i] for i in part)], lines)
+
+
+def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
+
+
+def _that_fit(widths: Sequence[int], room: int) -> list[list[int]]:
+    """The columns in portions, each at least one."""
+    portions: list[list[int]] = [[]]
+    left = room
+    for i, width in enumerate(widths):
+        if portions[-1] and width + _GAP > left:
+            portions.append([])
+            left = room
+        portions[-1].append(i)
+        left -= width + _GAP
+    return portions

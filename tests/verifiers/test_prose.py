@@ -1,0 +1,197 @@
+"""What is counted fast is what the obvious way counts: on texts made up of everything, and on all real responses.
+
+Each reference here is the definition: line by line, character by character, pattern by pattern.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rubrank.attributes.length import TAGS, split_reasoning
+from rubrank.rollout import Rollout
+from rubrank.text import Text
+from rubrank.texts.plain import UNSPACED
+from rubrank.texts.sentences import cut
+from rubrank.texts.words import count_runs
+from rubrank.verifiers import gates, paper_format, prose
+from rubrank.verifiers.ifeval_whole import no_comma
+from rubrank.verifiers.paper_length import letter_frequency
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+PIECES = [
+    *("Word", "a word", "example", "because", "Dr", "Mr", "e.g", "etc", "no", "i", "B", "x-ray", "3", "12", "3.14"),
+    *(
+        "U.S",
+        "don't",
+        "he’s",
+        "É",
+        "é",
+        "e\u0301",
+        "ﬁne",
+        "\uff2b",
+        "\u212a",
+        "\u017f",
+        "İ",
+        "中文",
+        "一、",
+        "①",
+        "かな",
+    ),
+    *("ไทย", "слово", "हिन्दी", "한국", ".", ". ", "! ", "? ", "?!", "…", "... ", '."', '" ', "“", "”", "。", "\uff01"),
+    *(".)", ".**", "._", "**", "*", "_", "`", "```", "~~~", "#", "# ", "## A", "- ", "* ", "+ ", "• ", "•", "1. "),
+    *("2) ", "a. ", "iv) ", "(1)", "---", "***", "* * *", "===", "|", ">", "<", "<think>", "</think>", "[THINK]"),
+    *("<|im_end|>", "◁think▷", "Wait, ", "hmm… ", "等等，", ",", "\uff0c", "、", "&nbsp;", "<br>", "\u200b", "\u200d"),
+    *("\u00a0", "\u00ad", "\x00", "\ud800", "😀", " ", "  ", "\t", "\n", "\n\n", "\n\n", "\r\n", "\x0b", "\x85"),
+    *("\u2028", "http://x.y/z", "www.x.y"),
+]
+mixed = st.one_of(
+    st.lists(st.sampled_from(PIECES), max_size=25).map("".join),
+    st.lists(st.sampled_from([*PIECES[:20], ". ", "! ", ", ", "\n"]), max_size=25).map(" ".join),
+    st.text(st.characters(), max_size=40),
+)
+
+
+def real_texts() -> list[str]:
+    found = []
+    for name in ("m_ifeval/en_groups", "m_ifeval/fr_groups", "ifbench/sample_verdicts"):
+        with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            for line in lines:
+                row = json.loads(line)
+                found += [a["response"] for a in row["responses"]] if "responses" in row else [row["response"]]
+    return found
+
+
+# ---- the obvious way ------------------------------------------------------------------------------------------------
+
+
+def words(text: str) -> int:
+    """Spaces for what divides, nothing for what joins, a word of its own for a letter that is one."""
+    kept = []
+    for char in text:
+        category = unicodedata.category(char)
+        if char in "'’-‐‑.,_" or category[0] == "M" or (category == "Cf" and char != "\u200b"):
+            continue
+        unspaced = re.match(
+            "CJK |IDEOGRAPHIC |HIRAGANA |(HALFWIDTH )?KATAKANA|BOPOMOFO |THAI |LAO |KHMER |MYANMAR ",
+            unicodedata.name(char, ""),
+        )
+        alone = unspaced and (category[0] == "L" or char == "〇")
+        kept.append(" x " if alone else "x" if category[0] in "LN" else " ")
+    return len("".join(kept).split())
+
+
+def pieces(text: str) -> list[str]:
+    found: list[list[str]] = [[]]
+    for line in prose.split_code(text)[0]:
+        if not line.strip() or prose.is_heading(line) or prose.is_rule(line):
+            found.append([])
+        elif prose.is_item(line):
+            entry = prose._BULLET.match(line) or prose._NUMBERED.match(line)
+            assert entry
+            found.append([entry[2]])
+        else:
+            found[-1].append(line)
+    return ["\n".join(piece).strip() for piece in found]
+
+
+def blocks(lines: list[str]) -> tuple[str, ...]:
+    found: list[list[str]] = [[]]
+    for line in lines:
+        if line.strip():
+            found[-1].append(line)
+        elif found[-1]:
+            found.append([])
+    return tuple("\n".join(block).strip() for block in found if block)
+
+
+def paragraphs(text: str) -> int:
+    found = blocks(paper_format._fences_as_one(text))
+    lines = found[0].splitlines() if len(found) == 1 else []
+    if lines and all(paper_format._ends(line) and not prose.is_item(line) for line in lines):
+        found = tuple(lines)
+    count, in_list = 0, False
+    for block in found:
+        lines = [line for line in block.splitlines() if not (prose.is_rule(line) or prose.is_heading(line))]
+        titled = len(lines) == 1 and paper_format._is_bold_title(lines[0])
+        if titled or not any(c.isalnum() for line in lines for c in line):
+            continue
+        listed = prose.is_item(lines[0])
+        count += not (listed and in_list)
+        in_list = listed
+    return count
+
+
+def as_word(text: str, phrase: str) -> int:
+    glue = f"[^\\W_{UNSPACED.pattern[1:-1]}]"
+    before, after = (f"(?<!{glue})", f"(?!{glue})") if re.match(glue, phrase) else ("", "")
+    return len(re.findall(before + re.escape(phrase) + after, text))
+
+
+def shows_something(answer: str) -> bool:
+    shown = re.sub(r"```\w*|<br\s*/?>|&nbsp;|[#*_~`|>=-]", "", answer)
+    return any(unicodedata.category(c)[0] not in "ZCMP" for c in shown)
+
+
+# ---- both ways ------------------------------------------------------------------------------------------------------
+
+
+def same_both_ways(raw: str) -> None:
+    text = Text(raw)
+    assert text.word_count == len(text.words) == words(raw)
+    assert count_runs(raw) == len(re.findall(r"\w+", raw))
+    assert text.paragraphs == blocks(raw.splitlines())
+    assert [p for p in prose._pieces(text) if p] == [p for p in pieces(raw) if p]
+    assert prose.count_sentences(text) == len(prose.sentences(raw)) == sum(len(cut(p)) for p in pieces(raw))
+    assert prose.count_bullets(text) == sum(item.kind == "bullet" for item in prose.list_items(raw))
+    assert paper_format._count_paragraphs(text) == paragraphs(raw)
+    for phrase in ("word", "example", "because", "he's", "k", "fine", "s", "中文", "a word"):
+        assert prose.count_in(text, phrase) == as_word(prose.search_form(text), phrase)
+        assert prose.count_in(text, phrase, whole=False) == prose.search_form(text).count(phrase)
+    for letter in "ekE3é中":
+        whole, found = unicodedata.normalize("NFC", raw), letter_frequency(text, letter=letter, count=0)
+        assert found[1].startswith(f"{sum(map(whole.count, {letter, letter.lower(), letter.upper()}))} ")  # type: ignore[index]
+    assert gates._shows_something(raw) == shows_something(raw)
+    assert no_comma(text)[1].startswith(f"{len(re.findall('[,，、،﹐︐]', raw))} comma")  # type: ignore[index]
+    assert (split_reasoning(raw) == ("", raw)) >= (not any(tag in raw for pair in TAGS for tag in pair))
+
+
+@settings(max_examples=1500, deadline=None)
+@given(mixed)
+@example("It works. 🎉")
+@example("**  **\nx")
+@example("he came. she sat. e.g. this.")
+@example("1. 2. Foo bar. Baz")
+@example("* * *\n- - -\n    * * * x")
+def test_fast_is_the_obvious(raw):
+    same_both_ways(raw)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (DATA / "m_ifeval").exists(), reason="needs ../shared/data")
+def test_on_every_real_response():
+    texts = real_texts()
+    assert len(texts) > 5000
+    for raw in texts:
+        same_both_ways(raw)
+
+
+@settings(max_examples=500, deadline=None)
+@given(mixed)
+def test_thinking_is_found_wherever_it_stands(raw):
+    tag = re.compile(
+        rf"</?(?:{gates._TAG_NAMES})>|<\|(?:{gates._TEMPLATE_NAMES})\|>|◁/?think▷|\[/?THINK\]", re.IGNORECASE
+    )
+    assert gates._tags(raw) == [m[0] for m in tag.finditer(raw)]
+    pattern = gates._MONOLOGUE.pattern.replace("(?=(?-i:[WHOANBwhoanb等不嗯]))", "")
+    line = re.compile(pattern.replace(r"(?i)\n", "(?mi)^"))
+    assert len(gates._MONOLOGUE.findall("\n" + raw)) == len(line.findall(raw))
+    assert gates.think_leak(Rollout(response=raw, reasoning=""))[1]
