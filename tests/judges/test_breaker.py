@@ -1,0 +1,89 @@
+"""The states of a circuit breaker, by a clock that is told the time."""
+
+import math
+
+from rubrank.judges.breaker import Breaker
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def make(failures=3, pause=20.0):
+    clock, news = Clock(), []
+    return Breaker(failures, pause, lambda: news.append(clock.now), clock), clock, news
+
+
+def fail(breaker, times):
+    for _ in range(times):
+        breaker.failed()
+
+
+def test_it_opens_after_failures_in_a_row():
+    breaker, _, news = make()
+    fail(breaker, 2)
+    breaker.succeeded()
+    fail(breaker, 2)
+    assert (breaker.state, breaker.ready(), news) == ("closed", True, [])
+    fail(breaker, 1)
+    assert (breaker.state, breaker.ready(), breaker.ready_in()) == ("open", False, 20.0)
+    assert news == [100.0]
+
+
+def test_after_the_pause_one_call_may_try():
+    breaker, clock, _ = make()
+    fail(breaker, 3)
+    clock.now += 20.0
+    assert breaker.ready()
+    breaker.enter()
+    assert (breaker.state, breaker.ready(), breaker.ready_in()) == ("half-open", False, math.inf)
+
+
+def test_a_good_trial_closes():
+    breaker, clock, news = make()
+    fail(breaker, 3)
+    clock.now += 20.0
+    breaker.enter()
+    breaker.succeeded()
+    assert (breaker.state, breaker.ready(), len(news)) == ("closed", True, 2)
+    fail(breaker, 2)
+    assert breaker.state == "closed"
+
+
+def test_a_bad_trial_opens_again():
+    breaker, clock, _ = make()
+    fail(breaker, 3)
+    clock.now += 20.0
+    breaker.enter()
+    breaker.failed()
+    assert (breaker.state, breaker.openings, breaker.ready_in()) == ("open", 2, 20.0)
+
+
+def test_a_trial_that_was_cancelled_leaves_room_for_another():
+    breaker, clock, news = make()
+    fail(breaker, 3)
+    clock.now += 20.0
+    breaker.enter()
+    breaker.abandoned()
+    assert (breaker.state, breaker.ready(), len(news)) == ("open", True, 2)
+
+
+def test_late_failures_do_not_lengthen_the_pause():
+    breaker, clock, _ = make()
+    fail(breaker, 3)
+    clock.now += 15.0
+    fail(breaker, 5)
+    assert (breaker.ready_in(), breaker.openings) == (5.0, 1)
+
+
+def test_patience_is_not_failure():
+    breaker, clock, _ = make()
+    breaker.hold(7.0)
+    assert (breaker.state, breaker.ready_in()) == ("closed", 7.0)
+    breaker.hold(2.0)
+    assert breaker.ready_in() == 7.0
+    clock.now += 7.0
+    assert breaker.ready()

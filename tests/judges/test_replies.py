@@ -1,0 +1,266 @@
+"""Replies on disk: keys, what is answered from, several threads, processes and event loops."""
+
+import asyncio
+import multiprocessing
+import sqlite3
+import stat
+import threading
+from dataclasses import replace
+
+import pytest
+
+from rubrank.errors import InvalidInput
+from rubrank.judge import Call, Endpoint, Judge, Reply, Sampling, Usage
+from rubrank.judges.replies import Replies
+
+CALL = Call(({"role": "user", "content": "Is it good?"},), schema={"type": "object"}, purpose="Quality (absolute)")
+REPLY = Reply("yes", usage=Usage(10, 2, 1, 0.5), latency=1.5, model="m", endpoint="http://a/v1", finish_reason="stop")
+
+
+def judge(*models, url="http://localhost/v1", sampling=None, **endpoint):
+    endpoints = tuple(Endpoint(base_url=f"{url}{i}", model=model, **endpoint) for i, model in enumerate(models))
+    return Judge(endpoints=endpoints, sampling=sampling or Sampling())
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Replies(tmp_path / "replies.sqlite") as store:
+        yield store
+
+
+# --------------------------------------------------------------------------------------------------------------- keys
+
+BASE = Replies.key(CALL, judge("m"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(CALL, messages=({"role": "user", "content": "Is it good ?"},)),
+        replace(CALL, messages=({"role": "system", "content": "Is it good?"},)),
+        replace(CALL, schema=None),
+        replace(CALL, prompt_version="2"),
+        replace(CALL, sample=1),
+        replace(CALL, logprobs=True),
+    ],
+)
+def test_what_a_call_says_changes_its_key(other):
+    assert Replies.key(other, judge("m")) != BASE
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        judge("n"),
+        judge("m", "n"),
+        judge("m", extra_body={"top_k": 1}),
+        judge("m", sampling=Sampling(temperature=0.5)),
+        judge("m", sampling=Sampling(max_tokens=5)),
+        judge("m", sampling=Sampling(seed=0)),
+    ],
+)
+def test_what_the_judge_is_changes_the_key(other):
+    assert Replies.key(CALL, other) != BASE
+
+
+def test_where_it_is_asked_and_what_for_does_not():
+    assert Replies.key(replace(CALL, purpose="other"), judge("m")) == BASE
+    assert Replies.key(CALL, judge("m", url="https://elsewhere/v1", weight=3.0, concurrency=2)) == BASE
+    assert Replies.key(CALL, judge("m", "m")) == BASE
+    assert Replies.key(CALL, judge("m", "n")) == Replies.key(CALL, judge("n", "m"))
+
+
+def test_the_order_of_fields_does_not():
+    one = replace(CALL, schema={"a": 1, "b": 2}, messages=({"role": "user", "content": "x"},))
+    two = replace(CALL, schema={"b": 2, "a": 1}, messages=({"content": "x", "role": "user"},))
+    assert Replies.key(one, judge("m")) == Replies.key(two, judge("m"))
+
+
+def test_a_key_for_any_text():
+    assert Replies.key(replace(CALL, messages=({"role": "user", "content": "\ud800"},)), judge("m")) != BASE
+
+
+# ------------------------------------------------------------------------------------------------------- put and get
+
+
+def test_what_was_kept_comes_back_and_costs_nothing(store):
+    store.put(BASE, CALL, REPLY)
+    assert store.get(BASE) == replace(REPLY, usage=Usage(), latency=0.0, attempts=0, cached=True)
+    assert store.get(b"\0" * 16) is None
+    assert len(store) == 1
+
+
+def test_failures_are_kept_and_never_answered_from(store):
+    store.put(BASE, CALL, replace(REPLY, failure="refused: no"))
+    assert store.get(BASE) is None
+    ((call, reply, requests, final),) = store.rows()
+    assert (call.purpose, reply.failure, reply.usage, requests, final) == (
+        CALL.purpose, "refused: no", REPLY.usage, 1, True,
+    )  # fmt: skip
+    assert store._all("SELECT text FROM ledger") == [(b"yes",)]
+
+
+def test_the_first_reply_stays(store):
+    store.put(BASE, CALL, REPLY)
+    store.put(BASE, CALL, replace(REPLY, text="no"))
+    assert store.get(BASE).text == "yes"
+
+
+@pytest.mark.parametrize("text", ["", "\ud800 broken", "nul \0", "判决 🙂"])
+def test_any_text(store, text):
+    store.put(BASE, CALL, replace(REPLY, text=text))
+    assert store.get(BASE).text == text
+
+
+def test_any_name(store):
+    odd = replace(REPLY, model="\ud800", endpoint="\udfff", finish_reason="\ud800")
+    store.put(BASE, replace(CALL, purpose="\ud800"), odd)
+    store.count_hit(replace(CALL, purpose="\ud800"), odd)
+    assert store.get(BASE).model == "?"
+    assert store.hits() == [("?", "?", "?", 1)]
+
+
+def test_a_row_that_cannot_be_written_does_not_stop_the_writer(store):
+    with pytest.raises(InvalidInput, match="too large"):
+        store.put(BASE, CALL, replace(REPLY, usage=Usage(10**30)))
+    store.put(BASE, CALL, REPLY)
+    assert store.get(BASE).text == "yes"
+
+
+def test_log_probabilities(store):
+    logprobs = ({"token": "1", "logprob": -0.5, "top": {"1": -0.5, "0": float("-inf")}},)
+    store.put(BASE, CALL, replace(REPLY, logprobs=logprobs))
+    assert store.get(BASE).logprobs == logprobs
+
+
+def test_hits_are_counted(store):
+    for _ in range(3):
+        store.count_hit(CALL, REPLY)
+    assert store.hits() == [(CALL.purpose, "m", "http://a/v1", 3)]
+    store.count_hit(CALL, REPLY)
+    assert store.hits()[0][-1] == 4
+
+
+def test_it_is_there_the_next_time(tmp_path):
+    with Replies(tmp_path / "r.sqlite") as store:
+        store.put(BASE, CALL, REPLY)
+        store.count_hit(CALL, REPLY)
+    assert not list(tmp_path.glob("*-wal"))
+    with Replies(tmp_path / "r.sqlite") as store:
+        assert store.get(BASE).text == "yes"
+        assert len(store.hits()) == 1
+
+
+# ------------------------------------------------------------------------------------------------ many at the same time
+
+
+def key_of(i):
+    return i.to_bytes(16, "big")
+
+
+def test_what_is_kept_in_an_event_loop_is_on_disk(tmp_path):
+    path = tmp_path / "r.sqlite"
+
+    async def keep(store, other, i):
+        await store.keep(key_of(i), CALL, replace(REPLY, text=str(i)))
+        assert other.execute("SELECT text FROM ledger WHERE key = ?", (key_of(i),)).fetchone() == (str(i).encode(),)
+
+    async def main(store, other):
+        await asyncio.gather(*(keep(store, other, i) for i in range(700)))
+
+    other = sqlite3.connect(path, isolation_level=None)
+    with Replies(path) as store:
+        asyncio.run(main(store, other))
+    other.close()
+
+
+def test_who_is_cancelled_while_it_is_written_has_it_written(store):
+    async def main():
+        task = asyncio.create_task(store.keep(BASE, CALL, REPLY))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(main())
+    store._writer.flush()
+    assert store.get(BASE).text == "yes"
+
+
+def test_several_threads(store):
+    def work(thread):
+        for i in range(50):
+            store.put(key_of(100 * thread + i), CALL, REPLY)
+            assert store.get(key_of(100 * thread + i)) is not None
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store) == 200
+
+
+def _work(path, number):
+    with Replies(path) as store:
+        for i in range(100):
+            store.put(key_of(1000 * number + i), CALL, REPLY)
+            store.count_hit(CALL, REPLY)
+
+
+def test_several_processes(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_work, args=(tmp_path / "r.sqlite", i)) for i in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    with Replies(tmp_path / "r.sqlite") as store:
+        assert len(store) == 300
+        assert store.hits()[0][-1] == 300
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+def test_read_only_reads_where_nothing_can_be_written(tmp_path):
+    path = tmp_path / "folder" / "r.sqlite"
+    with Replies(path) as store:
+        store.put(BASE, CALL, REPLY)
+    path.chmod(stat.S_IRUSR)
+    path.parent.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        with Replies(path, read_only=True) as store:
+            assert store.get(BASE).text == "yes"
+            store.count_hit(CALL, REPLY)
+            with pytest.raises(InvalidInput, match="opened to read"):
+                store.put(BASE, CALL, REPLY)
+        assert [file.name for file in path.parent.iterdir()] == ["r.sqlite"]
+    finally:
+        path.parent.chmod(stat.S_IRWXU)
+
+
+def test_files_that_are_something_else(tmp_path):
+    text = tmp_path / "notes.txt"
+    text.write_text("not a database, and long enough to be looked at" * 30)
+    other = tmp_path / "other.sqlite"
+    with sqlite3.connect(other) as db:
+        db.execute("CREATE TABLE verdicts (x)")
+    db.close()
+    for path in (text, other, tmp_path):
+        with pytest.raises(InvalidInput, match="cache must be"):
+            Replies(path)
+    with pytest.raises(InvalidInput, match="cache must be"):
+        Replies(tmp_path / "absent.sqlite", read_only=True)
+    assert not (tmp_path / "absent.sqlite").exists()
+
+
+def test_a_write_that_fails_is_said(tmp_path):
+    with Replies(tmp_path / "r.sqlite") as store:
+        with sqlite3.connect(tmp_path / "r.sqlite") as db:
+            db.execute("DROP TABLE ledger")
+        db.close()
+        with pytest.raises(InvalidInput, match="no such table"):
+            store.put(BASE, CALL, REPLY)
+        with pytest.raises(InvalidInput, match="no such table"):
+            asyncio.run(store.keep(BASE, CALL, REPLY))

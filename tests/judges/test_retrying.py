@@ -1,0 +1,70 @@
+"""How long to wait, and whether to ask again."""
+
+import time
+from email.utils import formatdate
+
+import pytest
+
+from rubrank.judge import Retry
+from rubrank.judges.retrying import backoff, of_status, retry_after
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after-ms": "250", "retry-after": "3"}, 0.25),
+        ({"retry-after-ms": "x", "retry-after": "3"}, 3.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+    ],
+)
+def test_what_the_server_asks_for(headers, seconds):
+    assert retry_after(headers) == seconds
+
+
+def test_a_date():
+    assert 28.0 < retry_after({"retry-after": formatdate(time.time() + 30.0, usegmt=True)}) <= 30.0
+
+
+def test_waits_double_up_to_the_longest():
+    retry = Retry(first_wait=1.0, longest_wait=5.0)
+    for failed, longest in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 5.0), (500, 5.0)):
+        waits = [backoff(retry, failed, None) for _ in range(200)]
+        assert 0.5 * longest <= min(waits) < max(waits) <= longest
+
+
+def test_no_wait_ends_before_the_server_said():
+    waits = [backoff(Retry(first_wait=1.0), 1, 10.0) for _ in range(200)]
+    assert 10.0 <= min(waits) < max(waits) <= 11.0
+
+
+@pytest.mark.parametrize(
+    ("status", "next_", "healthy"),
+    [
+        (400, "elsewhere", True),
+        (401, "elsewhere", False),
+        (403, "elsewhere", False),
+        (404, "elsewhere", False),
+        (408, "again", False),
+        (413, "elsewhere", True),
+        (422, "elsewhere", True),
+        (429, "again", True),
+        (500, "again", False),
+        (529, "again", False),
+    ],
+)
+def test_what_a_status_means(status, next_, healthy):
+    outcome = of_status(status, "x", None, {}, Retry())
+    assert (outcome.next, outcome.healthy) == (next_, healthy)
+
+
+def test_too_much_patience_asked():
+    assert of_status(429, "", None, {"retry-after": "119"}, Retry()).next == "again"
+    assert of_status(429, "", None, {"retry-after": "121"}, Retry()).next == "elsewhere"
+    assert of_status(429, "", None, {"retry-after": "121"}, Retry(longest_wait=300.0)).next == "again"
