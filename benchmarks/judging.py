@@ -36,8 +36,8 @@ from rich.console import Console
 from side_by_side import Contender, Row, as_json, at_most, busy, faster, load, machine, show, side_by_side
 
 from rubrank.judge import Call, Endpoint, Judge, Sampling
-from rubrank.judges.client import Client
-from rubrank.judges.replies import Replies
+from rubrank.judges.calling.client import Client
+from rubrank.judges.calling.replies import Replies
 
 Ask = Callable[[Call], Awaitable[object]]
 

@@ -33,7 +33,7 @@ from rubrank.scores import JUDGED
 from rubrank.validation import shortened
 
 if TYPE_CHECKING:
-    from rubrank.judges.accounting import Account
+    from rubrank.judges.calling.accounting import Account
     from rubrank.judges.asking import AskerOf
     from rubrank.judges.running import Lot
 
@@ -226,7 +226,7 @@ class _Step:
 
     async def ask(self, judges: Judges, asker_of: AskerOf | None) -> Account:
         """Everything, all judges at the same time."""
-        from rubrank.judges.accounting import Account
+        from rubrank.judges.calling.accounting import Account
         from rubrank.judges.askers import open_askers
 
         if not self._asked:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from server import MODEL, Server
 
 from rubrank.judge import Call, Endpoint, Judge, Reply, Retry
-from rubrank.judges.client import Client
+from rubrank.judges.calling.client import Client
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from calling import ask_all, call_of, judge_of, run
 from server import Answer, Server
 
 from rubrank.judge import Call, Price, Reply, Usage
-from rubrank.judges.accounting import Account, Tally
-from rubrank.judges.replies import Replies
+from rubrank.judges.calling.accounting import Account, Tally
+from rubrank.judges.calling.replies import Replies
 
 
 def call(purpose="Quality"):

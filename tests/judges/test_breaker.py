@@ -2,7 +2,7 @@
 
 import math
 
-from rubrank.judges.breaker import Breaker
+from rubrank.judges.calling.breaker import Breaker
 
 
 class Clock:

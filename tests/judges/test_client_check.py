@@ -8,9 +8,9 @@ from calling import call_of, judge_of, run
 from server import Answer, Server
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.judges.accounting import Account
-from rubrank.judges.client import Client
-from rubrank.judges.replies import Replies
+from rubrank.judges.calling.accounting import Account
+from rubrank.judges.calling.client import Client
+from rubrank.judges.calling.replies import Replies
 
 
 def check(*servers, **judge):

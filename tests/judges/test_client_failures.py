@@ -9,9 +9,9 @@ from calling import ask, ask_all, call_of, judge_of, run
 from server import Answer, Server
 
 from rubrank.judge import Price, Usage
-from rubrank.judges.accounting import Account
-from rubrank.judges.client import Client
-from rubrank.judges.replies import Replies
+from rubrank.judges.calling.accounting import Account
+from rubrank.judges.calling.client import Client
+from rubrank.judges.calling.replies import Replies
 
 
 def error(status, message="no", **more):

@@ -7,7 +7,7 @@ from calling import SCHEMA, ask, ask_all, call_of, judge_of, run
 from server import Answer, Server, refusal_of
 
 from rubrank.judge import Sampling
-from rubrank.judges.client import Client
+from rubrank.judges.calling.client import Client
 
 
 def error(message, status=400):

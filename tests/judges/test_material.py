@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from prompted import JUDGED, calls, criterion, rollout, system, user
 
 from rubrank.errors import InvalidInput
-from rubrank.judges.fencing import fence, harmless, nonce
-from rubrank.judges.prompt_files import TONGUES, load_prompt, prompt_names
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
+from rubrank.judges.prompting.fencing import fence, harmless, nonce
+from rubrank.judges.prompting.files import TONGUES, load_prompt, prompt_names
 from rubrank.rubric import Criterion
 
 
@@ -136,7 +136,7 @@ def test_a_code_that_occurs_is_not_used(monkeypatch):
         def hexdigest(self) -> str:
             return next(codes)
 
-    monkeypatch.setattr("rubrank.judges.fencing.blake2b", Digest)
+    monkeypatch.setattr("rubrank.judges.prompting.fencing.blake2b", Digest)
     assert nonce("guessed: aaaaaaaaaaaa") == "bbbbbbbbbbbb"
 
 

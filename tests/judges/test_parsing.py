@@ -8,9 +8,9 @@ import pytest
 
 from rubrank.criteria import KNOWN
 from rubrank.judge import Reply
-from rubrank.judges.answer_form import agrees, levels
 from rubrank.judges.parsing import read_absolute, read_batched, read_expected, read_listwise, read_pairwise
-from rubrank.judges.prompt_files import TONGUES, load_prompt
+from rubrank.judges.prompting.answer_form import agrees, levels
+from rubrank.judges.prompting.files import TONGUES, load_prompt
 from rubrank.rubric import Criterion
 
 INTENT = Criterion(name="CoreIntentMatch")

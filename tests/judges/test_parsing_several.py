@@ -7,8 +7,8 @@ import json
 import pytest
 
 from rubrank.judge import Reply
-from rubrank.judges.answer_form import batch_keys
 from rubrank.judges.parsing import read_batched, read_listwise, read_pairwise
+from rubrank.judges.prompting.answer_form import batch_keys
 from rubrank.rubric import Criterion
 
 INTENT = Criterion(name="CoreIntentMatch")

@@ -9,8 +9,8 @@ from jsonschema import Draft202012Validator
 from prompted import JUDGED, calls, criterion, rollout, system, user
 
 from rubrank.errors import UnknownName
-from rubrank.judges.prompt_files import TONGUES
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
+from rubrank.judges.prompting.files import TONGUES
 from rubrank.rubric import Criterion
 
 

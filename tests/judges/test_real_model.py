@@ -25,9 +25,9 @@ import pytest
 from rubrank.errors import InvalidInput
 from rubrank.judge import Call, Endpoint, Judge, Judgment, Price, Question, Reply, Retry, Sampling
 from rubrank.judges import judged
-from rubrank.judges.accounting import Account
-from rubrank.judges.client import Client
-from rubrank.judges.replies import Replies
+from rubrank.judges.calling.accounting import Account
+from rubrank.judges.calling.client import Client
+from rubrank.judges.calling.replies import Replies
 from rubrank.rollout import Group, Message, Rollout
 from rubrank.rubric import Criterion
 

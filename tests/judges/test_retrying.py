@@ -6,7 +6,7 @@ from email.utils import formatdate
 import pytest
 
 from rubrank.judge import Retry
-from rubrank.judges.retrying import backoff, of_status, retry_after
+from rubrank.judges.calling.retrying import backoff, of_status, retry_after
 
 
 @pytest.mark.parametrize(

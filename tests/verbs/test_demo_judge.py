@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from rubrank.grading import grade
-from rubrank.judges.answer_form import finding_levels
-from rubrank.judges.replies import Replies
+from rubrank.judges.calling.replies import Replies
+from rubrank.judges.prompting.answer_form import finding_levels
 from rubrank.judging import judge_groups, stopped, wanted_cells
 from rubrank.rubric import Criterion, Rubric, parse_rubric
 from rubrank.rubrics.files import load_yaml

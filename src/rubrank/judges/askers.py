@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rubrank.judge import Asker, Call, Judge, Judges, Reply
-from rubrank.judges.accounting import Account, Tally
 from rubrank.judges.asking import AskerOf
-from rubrank.judges.client import TOO_LATE, Client, Deadline
-from rubrank.judges.replies import Replies
+from rubrank.judges.calling.accounting import Account, Tally
+from rubrank.judges.calling.client import TOO_LATE, Client, Deadline
+from rubrank.judges.calling.replies import Replies
 
 
 @dataclass

@@ -22,9 +22,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rubrank.judge import Call, Endpoint, Judge, Judges, Question, Reply
+from rubrank.judges.calling.replies import Keys, Replies
 from rubrank.judges.listwise import orders
 from rubrank.judges.prompting import absolute_call, listwise_call
-from rubrank.judges.replies import Keys, Replies
 from rubrank.rollout import Group
 from rubrank.rubric import Criterion
 from rubrank.rubrics.files import load_yaml

@@ -11,7 +11,7 @@ import typer
 from rubrank.verbs.printing import errors_in_words, print_json, table
 
 if TYPE_CHECKING:
-    from rubrank.judges.accounting import Account, Line
+    from rubrank.judges.calling.accounting import Account, Line
     from rubrank.judging import Judgments
 
 _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -48,8 +48,8 @@ def stats(
     """What the calls behind a cache took: calls, hits, failures, tokens, cost, waiting time."""
     with errors_in_words():
         from rubrank.errors import InvalidInput
-        from rubrank.judges.accounting import Account
-        from rubrank.judges.replies import Replies
+        from rubrank.judges.calling.accounting import Account
+        from rubrank.judges.calling.replies import Replies
 
         if not cache.is_file():
             raise InvalidInput("stats", "cache", "a file that exists", str(cache), "It is the `cache` of the judges.")

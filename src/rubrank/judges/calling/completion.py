@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rubrank.judge import Price, Reply, Usage
-from rubrank.judges.retrying import Outcome
+from rubrank.judges.calling.retrying import Outcome
 
 _LONGEST = 300  # characters of what a server says in a reason
 _MILLION = 1e6

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judge import Call, Judge, Reply
-from rubrank.judges.lane import Lane
-from rubrank.judges.retrying import Outcome
+from rubrank.judges.calling.lane import Lane
+from rubrank.judges.calling.retrying import Outcome
 
 _QUESTION = Call(({"role": "user", "content": "Say OK."},), purpose="check")
 

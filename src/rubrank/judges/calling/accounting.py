@@ -26,7 +26,7 @@ import numpy as np
 from rubrank.judge import Call, Reply
 
 if TYPE_CHECKING:
-    from rubrank.judges.replies import Replies
+    from rubrank.judges.calling.replies import Replies
 
 _PERCENTILES = (0.5, 0.9, 0.99)
 _SUMS = ("calls", "requests", "hits", "input_tokens", "output_tokens", "cached_tokens", "cost")

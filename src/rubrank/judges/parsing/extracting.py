@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 
 from rubrank.attributes.length import TAGS, split_reasoning
 from rubrank.judge import Call, Reply
-from rubrank.judges.fencing import UNSEEN
-from rubrank.judges.quoting import Span, Spans, code_fences, quotations
+from rubrank.judges.parsing.quoting import Span, Spans, code_fences, quotations
+from rubrank.judges.prompting.fencing import UNSEEN
 
 Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
 Object: TypeAlias = tuple[dict[str, Any], Span]

@@ -16,10 +16,10 @@ from reprlib import repr as brief
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.judges.answer_form import agrees, levels, nearest
-from rubrank.judges.fencing import encodable, fence
-from rubrank.judges.material import as_text
-from rubrank.judges.prompt_files import Prompt, fill, load_prompt
+from rubrank.judges.prompting.answer_form import agrees, levels, nearest
+from rubrank.judges.prompting.fencing import encodable, fence
+from rubrank.judges.prompting.files import Prompt, fill, load_prompt
+from rubrank.judges.prompting.material import as_text
 from rubrank.rubric import Criterion
 
 _KNOWN = ("prompt", "response", "reasoning", "verdict")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rubrank.judges.lane import Lane
+from rubrank.judges.calling.lane import Lane
 
 
 class Choice:

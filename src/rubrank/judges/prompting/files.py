@@ -41,7 +41,7 @@ from rubrank.rubric import Criterion
 Tongue: TypeAlias = Literal["en", "zh"]
 TONGUES: tuple[Tongue, ...] = ("en", "zh")
 
-FOLDER = Path(__file__).parent / "prompts"
+FOLDER = Path(__file__).parents[1] / "prompts"
 _HEADER = re.compile(r"^\[([a-z]+)\]\s*$", re.MULTILINE)
 _SLOT = re.compile(r"\{(\w+)\}")
 

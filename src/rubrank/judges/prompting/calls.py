@@ -22,7 +22,7 @@ from typing import Any
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judge import Call, Language
-from rubrank.judges.answer_form import (
+from rubrank.judges.prompting.answer_form import (
     batch_keys,
     cannot_word,
     entry_schema,
@@ -35,10 +35,10 @@ from rubrank.judges.answer_form import (
     strict,
     values_in_words,
 )
-from rubrank.judges.examples import examples_of_entry, examples_of_list, examples_of_pair
-from rubrank.judges.fencing import encodable
-from rubrank.judges.material import conversation, one_line, parameters, references, response, tongue
-from rubrank.judges.prompt_files import Prompt, Tongue, fill, load_prompt, prompt_names, prompt_of
+from rubrank.judges.prompting.examples import examples_of_entry, examples_of_list, examples_of_pair
+from rubrank.judges.prompting.fencing import encodable
+from rubrank.judges.prompting.files import Prompt, Tongue, fill, load_prompt, prompt_names, prompt_of
+from rubrank.judges.prompting.material import conversation, one_line, parameters, references, response, tongue
 from rubrank.rollout import Rollout
 from rubrank.rubric import Criterion, shortened
 from rubrank.verification import Domain

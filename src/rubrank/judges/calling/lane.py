@@ -17,12 +17,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from rubrank.judge import Call, Endpoint, Judge, Reply
-from rubrank.judges.breaker import Breaker
-from rubrank.judges.completion import read_completion, shorten
-from rubrank.judges.connections import Connections
-from rubrank.judges.dialect import Dialect
-from rubrank.judges.limits import Charge, Limits
-from rubrank.judges.retrying import Outcome, of_status
+from rubrank.judges.calling.breaker import Breaker
+from rubrank.judges.calling.completion import read_completion, shorten
+from rubrank.judges.calling.connections import Connections
+from rubrank.judges.calling.dialect import Dialect
+from rubrank.judges.calling.limits import Charge, Limits
+from rubrank.judges.calling.retrying import Outcome, of_status
 
 _BYTES_PER_TOKEN = 4.0
 _MOST_LESSONS = 8  # refusals of parameters in a row; there are not more to learn

@@ -26,12 +26,12 @@ from typing import Self
 
 from rubrank.errors import InvalidInput
 from rubrank.judge import Call, Judge, Reply, Usage
-from rubrank.judges.accounting import Tally
-from rubrank.judges.checking import check_lane
-from rubrank.judges.choosing import Choice
-from rubrank.judges.lane import Lane
-from rubrank.judges.replies import Keys, Replies
-from rubrank.judges.retrying import PATIENCE, Outcome, backoff
+from rubrank.judges.calling.accounting import Tally
+from rubrank.judges.calling.checking import check_lane
+from rubrank.judges.calling.choosing import Choice
+from rubrank.judges.calling.lane import Lane
+from rubrank.judges.calling.replies import Keys, Replies
+from rubrank.judges.calling.retrying import PATIENCE, Outcome, backoff
 
 TOO_LATE = "deadline of the step passed"
 NOT_CACHED = "not in the cache"

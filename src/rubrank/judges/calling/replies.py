@@ -30,7 +30,7 @@ from typing import Any, Self
 
 from rubrank.errors import InvalidInput
 from rubrank.judge import Call, Judge, Reply, Usage
-from rubrank.judges.writing import LEDGER, Writer, place_of, row_of
+from rubrank.judges.calling.writing import LEDGER, Writer, place_of, row_of
 
 _SIZE = 16
 _PATIENCE = 60.0  # seconds to wait for another process that writes

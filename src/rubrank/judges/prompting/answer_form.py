@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from rubrank.judges.prompt_files import TONGUES, Prompt, Tongue, load_prompt, prompt_of
+from rubrank.judges.prompting.files import TONGUES, Prompt, Tongue, load_prompt, prompt_of
 from rubrank.rubric import Criterion
 from rubrank.verification import Domain
 

@@ -21,7 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rubrank.judge import Call, Reply
-from rubrank.judges.answer_form import (
+from rubrank.judges.parsing.expected import expectation
+from rubrank.judges.parsing.extracting import Found, find
+from rubrank.judges.prompting.answer_form import (
     Level,
     agrees,
     bare,
@@ -31,9 +33,7 @@ from rubrank.judges.answer_form import (
     pairwise_levels,
     spelled,
 )
-from rubrank.judges.expected import expectation
-from rubrank.judges.extracting import Found, find
-from rubrank.judges.fencing import encodable
+from rubrank.judges.prompting.fencing import encodable
 from rubrank.rubric import Criterion, shortened
 from rubrank.verification import Domain, Verdict, missing
 

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rubrank.judges.answer_form import nearest, spelled
+from rubrank.judges.prompting.answer_form import nearest, spelled
 from rubrank.verification import Domain
 
 LEAST = 0.5

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rubrank.judge import Language
-from rubrank.judges.fencing import fence, harmless
-from rubrank.judges.prompt_files import Prompt, Tongue, fill
+from rubrank.judges.prompting.fencing import fence, harmless
+from rubrank.judges.prompting.files import Prompt, Tongue, fill
 from rubrank.rollout import Message, Rollout, ToolCall
 from rubrank.rubric import Criterion
 

@@ -1,0 +1,1 @@
+"""Calls over HTTP: endpoints, limits, retries; replies on disk, and what they took."""
