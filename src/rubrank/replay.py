@@ -11,9 +11,8 @@ it. Rules that look at a whole batch or remember (GDPO, AMRP …) see `step` gro
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,9 @@ import numpy as np
 from rubrank.aggregator import Rule, ScoreBatch
 from rubrank.aggregators import find_rule
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.replays.comparing import Ordered, matrix, mean, ordered, spearman_by_group
+from rubrank.replays.comparing import Ordered, by_size, matrix, mean, ordered, spearman_by_group
 from rubrank.replays.explaining import effective_weights, without
+from rubrank.replays.overhead import best_seconds
 from rubrank.replays.transforms import Transform, parse_transform
 from rubrank.scores import ScoreTable
 
@@ -30,7 +30,7 @@ STEP = 128
 """Groups in a step, where nothing else is said."""
 
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
-_ROUNDS = 5
+_ROUNDS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,17 +129,14 @@ def replay(
     attributes: (rollouts, D), to see how much each rule's reward follows them.
     step: groups that a rule sees at a time.
     """
-    if not rules or not len(table):
-        raise InvalidInput("replay", "rules and scores", "at least one of each", "none", "Such as rules=['rlvr2'].")
-    if step < 1:
-        raise InvalidInput("replay", "step", "at least 1 group", str(step), "128 is a usual training step.")
+    check_input("replay", rules, table, step)
     for transform in transforms:
         table = (parse_transform(transform) if isinstance(transform, str) else transform)(table)
     batch = table.batch(attributes=attributes, attribute_names=attribute_names)
     replays, orders = [], []
-    for number, rule in enumerate(rules):
+    for number, (rule, label) in enumerate(zip(rules, labels_of(rules), strict=True)):
         found, order = _replayed(rule, batch, step)
-        replays.append(found)
+        replays.append(replace(found, rule=label))
         orders.append(order)
         if progress is not None:
             progress(number + 1, len(rules))
@@ -147,6 +144,27 @@ def replay(
         tuple(replays), batch.names, _nominal(batch), tuple(attribute_names), tuple(map(str, batch.labels)), step,
         *(matrix(orders, measure) for measure in ("kendall", "spearman", "signs", "winner")),
     )  # fmt: skip
+
+
+def check_input(owner: str, rules: Sequence[str | Rule], table: ScoreTable, step: int) -> None:
+    """Raise unless there is something to do."""
+    if not rules or not len(table):
+        raise InvalidInput(owner, "rules and scores", "at least one of each", "none", "Such as rules=['rlvr2'].")
+    if step < 1:
+        raise InvalidInput(owner, "step", "at least 1 group", str(step), "128 is a usual training step.")
+
+
+def labels_of(rules: Sequence[str | Rule]) -> list[str]:
+    """A name for each rule: its own, or the expression it was asked for by, where several have the same."""
+    names = [find_rule(rule).name for rule in rules]
+    labels = [
+        str(rule).strip() if names.count(name) > 1 and isinstance(rule, str) else name
+        for rule, name in zip(rules, names, strict=True)
+    ]
+    return [
+        label if labels.count(label) == 1 else f"{label} ({labels[:i].count(label) + 1})"
+        for i, label in enumerate(labels)
+    ]
 
 
 def run_rule(rule: str | Rule, batch: ScoreBatch, step: int = STEP) -> tuple[np.ndarray, str]:
@@ -171,16 +189,15 @@ def _replayed(rule: str | Rule, batch: ScoreBatch, step: int) -> tuple[RuleRepla
     influence = [1.0 - _alike(order, run_rule(rule, without(batch, k), step)[0], batch) for k in range(batch.K)]
     measured = np.zeros((len(reward), 0)) if batch.attributes_MD is None else batch.attributes_MD
     follows = [_alike(order, column, batch) for column in measured.T]
-    top = np.maximum.reduceat(reward, batch.starts[:-1])
     found = RuleReplay(
         name,
         reward,
-        np.asarray(np.minimum.reduceat(reward, batch.starts[:-1]) == top),
-        _winners(reward, batch),
+        _no_signal(order, batch),
+        _winners(order, batch),
         effective_weights(reward, batch),
         np.array(influence),
         np.array(follows),
-        _seconds(rule, batch, step),
+        best_seconds(rule, next(steps(batch, step)), _ROUNDS),
     )
     return found, order
 
@@ -189,25 +206,18 @@ def _alike(order: Ordered, other_M: np.ndarray, batch: ScoreBatch) -> float:
     return mean(spearman_by_group(order, ordered(other_M, batch.starts)))
 
 
-def _winners(reward: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+def _winners(order: Ordered, batch: ScoreBatch) -> np.ndarray:
     winners = np.full(batch.N, -1)
-    for g in range(batch.N):
-        own = reward[batch.starts[g] : batch.starts[g + 1]]
-        best = np.flatnonzero(own == own.max())
-        winners[g] = best[0] if len(best) == 1 else -1
+    for rows, best in zip(by_size(batch.starts), order.best, strict=True):
+        winners[batch.group_of_row[rows[:, 0]]] = np.where(best.sum(1) == 1, best.argmax(1), -1)
     return winners
 
 
-def _seconds(rule: str | Rule, batch: ScoreBatch, step: int) -> float:
-    """The best of a few: what a step takes when nothing else is going on."""
-    first = next(steps(batch, step))
-    best = float("inf")
-    for _ in range(_ROUNDS):
-        fresh = find_rule(rule)
-        start = time.perf_counter()
-        fresh(first)
-        best = min(best, time.perf_counter() - start)
-    return best
+def _no_signal(order: Ordered, batch: ScoreBatch) -> np.ndarray:
+    flat = np.zeros(batch.N, bool)
+    for rows, best in zip(by_size(batch.starts), order.best, strict=True):
+        flat[batch.group_of_row[rows[:, 0]]] = best.all(1)
+    return flat
 
 
 def _nominal(batch: ScoreBatch) -> np.ndarray:

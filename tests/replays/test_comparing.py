@@ -54,6 +54,13 @@ def test_rounding_is_a_tie() -> None:
     assert dust.signs_M.tolist() == [-1, -1, 1]
 
 
+def test_a_group_of_rounding_is_one_tie() -> None:
+    dust = ordered(np.array([0.3, 0.1 + 0.2, 0.3]), np.array([0, 3]))
+    assert not dust.blocks[0].any()
+    assert dust.signs_M.tolist() == [0, 0, 0]
+    assert dust.best[0].all()
+
+
 def test_groups_without_signal_are_left_out() -> None:
     starts = np.array([0, 2, 4])
     flat, clear = ordered(np.array([1.0, 1.0, 0.0, 1.0]), starts), ordered(np.array([0.0, 1.0, 0.0, 1.0]), starts)

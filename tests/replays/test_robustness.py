@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rubrank.errors import UnknownName
+from rubrank.aggregators import find_rule
+from rubrank.errors import InvalidInput, UnknownName
 from rubrank.replays.robustness import MAPS, robustness, summary
 from rubrank.replays.transforms import parse_transform
 from rubrank.scores import CriterionData, GroupScores, ScoreTable
@@ -62,3 +63,27 @@ def test_groups_that_a_criterion_ties_are_not_counted() -> None:
     table.groups[0].scores[:, 0] = 1.0
     rows = robustness(table, rules=["rlvr2"], criteria=["Yes"])
     assert {row.groups for row in rows} == {3}
+
+
+def test_means_are_over_the_groups_of_all_criteria() -> None:
+    table = mixed(4)
+    for group in table.groups[:3]:
+        group.scores[:, 0] = 1.0  # one group is left in which "Yes" says something
+    rows = [row for row in robustness(table, rules=["weighted-mean"]) if row.map == "× 10"]
+    (found,) = [row for row in summary(rows) if row.map == "× 10"]
+    assert (found.criterion, found.groups) == ("all 3", 1 + 4 + 4)
+    assert found.signs == pytest.approx(sum(row.groups * row.signs for row in rows) / 9)
+    assert np.isnan(summary(robustness(mixed(2), rules=["all-or-nothing"], criteria=["Metric"]))[0].spearman)
+
+
+def test_nothing_to_do() -> None:
+    with pytest.raises(InvalidInput):
+        robustness(ScoreTable(()))
+    with pytest.raises(InvalidInput):
+        robustness(mixed(1), step=0)
+
+
+def test_rules_of_one_name_are_told_apart() -> None:
+    rules = [find_rule("focal"), find_rule("focal", gamma=0.0), "gdpo"]
+    rows = robustness(mixed(3), rules=rules, criteria=["Grade"], maps={"cubed": lambda x: x**3})
+    assert [row.rule for row in rows] == ["focal (1)", "focal (2)", "gdpo"]

@@ -5,7 +5,8 @@
     signs     above or below the group's mean: + − −  against  + − =  (0.4 is the mean)            2 of 3 agree
 
 Everything is about one group at a time, as a group-relative trainer is; means are over the groups in which both rules
-tell somebody apart. Differences below 1e-9 of a group's spread are rounding, and count as ties.
+tell somebody apart. Differences below 1e-9 of a group's spread are rounding, and count as ties; so is a spread below
+1e-9 itself.
 
 Letters: M rollouts, N groups, n rollouts of a group; R rules.
 """
@@ -43,7 +44,8 @@ def ordered(reward_M: np.ndarray, starts: np.ndarray) -> Ordered:
     signs_M, blocks, best = np.zeros(len(reward_M), np.int8), [], []
     for rows in by_size(starts):
         reward = reward_M[rows]
-        slack = _ROUNDING * np.ptp(reward, axis=1, keepdims=True)
+        spread = np.ptp(reward, axis=1, keepdims=True)
+        slack = np.where(spread < _ROUNDING, np.inf, _ROUNDING * spread)
         difference = reward[:, :, None] - reward[:, None, :]
         sign = np.sign(difference) * (np.abs(difference) > slack[:, :, None])
         around = reward - reward.mean(1, keepdims=True)

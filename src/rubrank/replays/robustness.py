@@ -17,7 +17,7 @@ import numpy as np
 
 from rubrank.aggregator import Rule, ScoreBatch
 from rubrank.errors import UnknownName
-from rubrank.replay import STEP, run_rule
+from rubrank.replay import STEP, check_input, labels_of, run_rule
 from rubrank.replays.comparing import mean, ordered, same_signs, spearman_by_group
 from rubrank.replays.transforms import Map, Transform
 from rubrank.scores import ScoreTable
@@ -71,29 +71,31 @@ def robustness(
     transforms: single ones instead, such as parse_transform("IFBench*10").
     Groups that a criterion ties say nothing about it, and are left out of its rows.
     """
+    check_input("robustness", rules, table, step)
     jobs = list(transforms) or _jobs(table, criteria, MAPS if maps is None else maps)
     before = table.batch()
-    first = [run_rule(rule, before, step) for rule in rules]
+    labels = labels_of(rules)
+    first = [run_rule(rule, before, step)[0] for rule in rules]
     rows: list[RobustnessRow] = []
     for number, job in enumerate(jobs):
         after = job(table).batch()
         keep = _told_apart(before, job.criterion)
-        for rule, (reward, name) in zip(rules, first, strict=True):
-            rows.append(_row(job, name, keep, before, reward, run_rule(rule, after, step)[0]))
+        for rule, label, reward in zip(rules, labels, first, strict=True):
+            rows.append(_row(job, label, keep, before, reward, run_rule(rule, after, step)[0]))
         if progress is not None:
             progress(number + 1, len(jobs))
     return tuple(rows)
 
 
 def summary(rows: Sequence[RobustnessRow]) -> tuple[RobustnessRow, ...]:
-    """The means over criteria, for every map and rule; the smallest number of groups."""
+    """The means for every map and rule over the groups of all criteria together."""
     found: dict[tuple[str, str], list[RobustnessRow]] = {}
     for row in rows:
         found.setdefault((row.map, row.rule), []).append(row)
     return tuple(
         RobustnessRow(
-            f"mean of {len(some)}", name, rule, min(row.groups for row in some),
-            _mean([row.signs for row in some]), _mean([row.spearman for row in some]),
+            f"all {len(some)}", name, rule, sum(row.groups for row in some),
+            _mean(some, [row.signs for row in some]), _mean(some, [row.spearman for row in some]),
         )
         for (name, rule), some in found.items()
     )  # fmt: skip
@@ -132,6 +134,8 @@ def _row(
     return RobustnessRow(job.criterion, job.text, rule, int(keep_N.sum()), same_signs(one, other), alike)
 
 
-def _mean(values: Sequence[float]) -> float:
-    known = [x for x in values if x == x]
-    return float(np.mean(known)) if known else float("nan")
+def _mean(rows: Sequence[RobustnessRow], values: Sequence[float]) -> float:
+    """Weighted by groups; criteria that tell nobody apart have no value."""
+    known = [(row.groups, x) for row, x in zip(rows, values, strict=True) if x == x]
+    total = sum(groups for groups, _ in known)
+    return sum(groups * x for groups, x in known) / total if total else float("nan")

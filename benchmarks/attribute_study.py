@@ -1,0 +1,216 @@
+"""How much do rewards follow length and Markdown, and what does adjusting change? On real data.
+
+    python benchmarks/attribute_study.py                                    the tables of docs/attribute_study.md
+    python benchmarks/attribute_study.py --json figures.json --draw docs/pictures/attribute_study.svg
+
+Every rule rewards the same groups of eight; its reward is correlated with words, headings, bold print and list items
+within each group (Spearman; the mean over groups in which both vary). RLVR² then takes attributes out: `remove`, or
+attenuate(λ, draw="fixed"), with a γ for each group or one for a step of 128 groups. What that costs is how far the
+ranking moves away from the unadjusted one: Kendall's τ-b within groups, which falls both where pairs are turned round
+and where ties get an order; and these two apart.
+
+As a control, RLVR² also adjusts for words that are shuffled within each group: an attribute that means nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from real_data import ATTRIBUTES, DATA, Study, longform_writing, m_ifeval, text_table
+
+from rubrank import attenuate
+from rubrank.aggregators import find_rule, rule_names
+from rubrank.replay import run_rule
+from rubrank.replays.comparing import Ordered, kendall_by_group, mean, ordered, spearman_by_group
+
+NAMES = tuple(ATTRIBUTES.values())
+LAMBDAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+SETS = {"words": 1, "all four": 4}
+"""What is adjusted for: so many of the columns."""
+POOLS = ("group", "batch")
+
+
+@dataclass(frozen=True)
+class Followed:
+    """One ranking: how it follows the attributes, and how near it is to the unadjusted one of RLVR²."""
+
+    data: str
+    rule: str
+    attributes: str = "none"
+    pool: str = ""
+    adjust: str = ""
+    follows: tuple[float, ...] = ()
+    """Mean Spearman with each of NAMES."""
+    tau: float = float("nan")
+    turned: float = float("nan")
+    """Share of the pairs in an order that are now in the other."""
+    untied: float = float("nan")
+    """Share of the ties that are now in an order."""
+
+
+class Measured:
+    """A study's groups, with their attributes put in order once."""
+
+    def __init__(self, study: Study) -> None:
+        self.name, self.values = study.name, study.attributes
+        self.batch = study.table.batch(attributes=study.attributes, attribute_names=NAMES)
+        self.columns = [ordered(column, self.batch.starts) for column in study.attributes.T]
+        self.plain = self.order("rlvr2", None)
+
+    def order(self, rule: str, values: np.ndarray | None, **options: Any) -> Ordered:
+        """Who is above whom under a rule; RLVR² adjusts for `values`."""
+        batch = self.batch
+        if values is not None:
+            batch = batch.part(0, batch.N)
+            batch.attributes_MD, batch.attribute_names = values, NAMES[: values.shape[1]]
+        return ordered(run_rule(find_rule(rule, **options), batch)[0], batch.starts)
+
+    def followed(
+        self, order: Ordered, rule: str, attributes: str = "none", pool: str = "", adjust: str = ""
+    ) -> Followed:
+        """The figures of a ranking."""
+        follows = tuple(mean(spearman_by_group(order, column)) for column in self.columns)
+        tau = mean(kendall_by_group(order, self.plain))
+        return Followed(self.name, rule, attributes, pool, adjust, follows, tau, *turned_and_untied(order, self.plain))
+
+    def varying(self) -> tuple[int, ...]:
+        """In how many groups each attribute varies."""
+        return tuple(sum(int(block.any((1, 2)).sum()) for block in column.blocks) for column in self.columns)
+
+    def shuffled(self, seed: int = 0) -> np.ndarray:
+        """Words, dealt anew within each group."""
+        rng, starts = np.random.default_rng(seed), self.batch.starts
+        return np.concatenate([rng.permutation(self.values[a:b, :1]) for a, b in itertools.pairwise(starts)])
+
+
+def turned_and_untied(order: Ordered, plain: Ordered) -> tuple[float, float]:
+    """Of the pairs that `plain` has in an order, those turned round; of its ties, those that have one now."""
+    turned = ranked = untied = tied = 0
+    for now, before in zip(order.blocks, plain.blocks, strict=True):
+        pairs = ~np.eye(before.shape[1], dtype=bool)
+        turned += int((now * before < 0).sum())
+        ranked += int((before != 0).sum())
+        untied += int(((before == 0) & (now != 0) & pairs).sum())
+        tied += int(((before == 0) & pairs).sum())
+    return turned / ranked, untied / tied if tied else float("nan")
+
+
+def every_rule(data: Measured) -> list[Followed]:
+    return [data.followed(data.order(rule, None), rule) for rule in rule_names()]
+
+
+def every_adjustment(data: Measured) -> list[Followed]:
+    found = [data.followed(data.plain, "rlvr2")]
+    for label, columns in SETS.items():
+        for pool in POOLS:
+            for adjust, name in [*((attenuate(x, draw="fixed"), f"λ = {x:g}") for x in LAMBDAS), ("remove", "remove")]:
+                order = data.order("rlvr2", data.values[:, :columns], adjust=adjust, pool=pool)
+                found.append(data.followed(order, "rlvr2", label, pool, name))
+    for pool in POOLS:
+        order = data.order("rlvr2", data.shuffled(), adjust="remove", pool=pool)
+        found.append(data.followed(order, "rlvr2", "shuffled words", pool, "remove"))
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------ printing
+
+
+def rules_table(data: Measured, found: Sequence[Followed]) -> str:
+    """Rule × attribute."""
+    groups = ("groups in which it varies", *map(str, data.varying()))
+    rows = [(row.rule, *map(_signed, row.follows)) for row in found]
+    return text_table([(data.name, *NAMES), groups, *rows])
+
+
+def adjustments_table(data: Measured, found: Sequence[Followed]) -> str:
+    """Adjustment × (attributes, agreement with no adjustment)."""
+    heading = (f"{data.name}: taken out", "γ per", "adjust", *NAMES, "τ", "turned", "untied")
+    rows = [
+        (row.attributes, row.pool, row.adjust, *map(_signed, row.follows), f"{row.tau:.3f}", f"{row.turned:.3f}",
+         "–" if row.untied != row.untied else f"{row.untied:.3f}")
+        for row in found
+    ]  # fmt: skip
+    return text_table([heading, *rows])
+
+
+def control_table(studies: Sequence[Measured]) -> str:
+    """Spearman of the reward with shuffled words, before and after these are taken out."""
+    rows: list[tuple[str, ...]] = [("ρ with shuffled words", "γ per", "no adjustment", "remove", "λ = 0.5", "λ = 1")]
+    for data in studies:
+        words = data.shuffled()
+        column = ordered(words[:, 0], data.batch.starts)
+        for pool in POOLS:
+            adjusted = [
+                data.order("rlvr2", words, adjust=adjust, pool=pool)
+                for adjust in ("remove", attenuate(0.5, draw="fixed"), attenuate(1.0, draw="fixed"))
+            ]
+            found = [mean(spearman_by_group(order, column)) for order in (data.plain, *adjusted)]
+            rows.append((data.name, pool, *map(_signed, found)))
+    return text_table(rows)
+
+
+def _signed(x: float) -> str:
+    return "–" if x != x else f"{x:+.3f}".replace("-0.000", "+0.000")
+
+
+def draw(found: Sequence[Sequence[Followed]], path: Path) -> None:
+    """Correlation with words, and agreement with the unadjusted ranking, along λ."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": "rubrank", "font.size": 9})
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(2, len(found), figsize=(8, 5), sharex=True, sharey="row", layout="constrained")
+    for column, rows in enumerate(found):
+        _draw_column(axes[:, column], rows)
+    axes[0, 0].set_ylabel("Spearman of reward and words")
+    axes[1, 0].set_ylabel("Kendall with no adjustment")
+    axes[1, 0].legend(frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def _draw_column(axes: Any, rows: Sequence[Followed]) -> None:
+    plain = rows[0]
+    axes[0].set_title(plain.data)
+    axes[0].axhline(0.0, color="0.8", linewidth=0.8)
+    axes[0].axhline(plain.follows[0], color="0.4", linestyle="--", linewidth=1)
+    axes[0].annotate("no adjustment", (1.0, plain.follows[0]), ha="right", va="bottom", color="0.4")
+    for pool, colour in zip(POOLS, ("#1b6ca8", "#c8553d"), strict=True):
+        line = [row for row in rows if row.attributes == "words" and row.pool == pool and row.adjust.startswith("λ")]
+        for axis, values in ((axes[0], [row.follows[0] for row in line]), (axes[1], [row.tau for row in line])):
+            axis.plot(LAMBDAS, values, marker="o", markersize=4, color=colour, label=f"words out, γ per {pool}")
+    axes[1].set_xlabel("λ: share of a positive γ that is taken out")
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--draw", type=Path)
+    options = parser.parse_args()
+    studies = [Measured(longform_writing(options.data)), Measured(m_ifeval(options.data))]
+    rules, adjusted = [every_rule(data) for data in studies], [every_adjustment(data) for data in studies]
+    tables = [rules_table(*pair) for pair in zip(studies, rules, strict=True)]
+    tables += [adjustments_table(*pair) for pair in zip(studies, adjusted, strict=True)]
+    print("\n\n".join([*tables, control_table(studies)]))
+    if options.json:
+        rows = [asdict(row) for some in (*rules, *adjusted) for row in some]
+        options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    if options.draw:
+        draw(adjusted, options.draw)
+
+
+if __name__ == "__main__":
+    main()

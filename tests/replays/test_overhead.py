@@ -1,0 +1,85 @@
+"""What fusion costs: every rule on the same step."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from rubrank.aggregator import RuleResult
+from rubrank.aggregators import find_rule, rule_names
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.replays.overhead import best_seconds, overhead, synthetic_step
+
+
+@dataclass(frozen=True)
+class Sleepy:
+    """Looks at the scores, and takes its time if nobody has before."""
+
+    name: ClassVar[str] = "sleepy"
+    bounded: ClassVar[bool] = True
+
+    def __call__(self, batch):
+        if "unit_MK" not in batch.__dict__:
+            time.sleep(0.005)
+        return RuleResult(batch.unit_MK.mean(1), self.name, batch.starts)
+
+
+def test_every_case_once() -> None:
+    rows = overhead(synthetic_step(groups=3).batch(), rounds=1)
+    cases = [row.case for row in rows]
+    assert cases[0] == "weighted-mean"
+    assert set(rule_names()) < set(cases)
+    assert [case for case in cases if "attribute" in case] == [
+        "rlvr2, 1 attribute, γ per group", "rlvr2, 1 attribute, γ per batch",
+        "rlvr2, 11 attributes, γ per group", "rlvr2, 11 attributes, γ per batch",
+    ]  # fmt: skip
+    assert len(cases) == len(set(cases))
+    assert all(row.ratio == pytest.approx(row.seconds / rows[0].seconds) for row in rows)
+
+
+def test_the_weighted_mean_is_always_there() -> None:
+    done: list[tuple[int, int]] = []
+    rows = overhead(rules=["gdpo+"], rounds=3, progress=lambda *at: done.append(at))
+    assert [row.case for row in rows] == ["weighted-mean", "gdpo+"]
+    assert done == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_every_call_gets_a_batch_on_which_nothing_was_computed() -> None:
+    """Else a rule would be as fast as its predecessors had left it: five milliseconds less."""
+    batch = synthetic_step(groups=2).batch()
+    assert batch.unit_MK is not None
+    assert best_seconds(Sleepy(), batch, rounds=2) >= 0.005
+
+
+def test_mistakes() -> None:
+    with pytest.raises(InvalidInput, match="rounds"):
+        overhead(rounds=0)
+    with pytest.raises(UnknownName):
+        overhead(rules=["nothing"])
+
+
+def test_the_synthetic_step() -> None:
+    table = synthetic_step()
+    assert (len(table.groups), len(table)) == (128, 1024)
+    batch = table.batch()
+    kinds = [np.unique(batch.scores_MK[:, k]) for k in range(12)]
+    assert [len(values) for values in kinds[:8]] == [2] * 4 + [3] * 4
+    assert all(len(values) > 1000 for values in kinds[8:])
+    assert batch.gates_MC is not None
+    assert batch.gates_MC.shape == (1024, 2)
+    assert (batch.unit_MK >= 0).all()
+    assert (batch.unit_MK <= 1).all()
+    again = synthetic_step().scores
+    np.testing.assert_array_equal(table.scores, again)
+    assert not np.array_equal(synthetic_step(seed=1).scores, again)
+
+
+@pytest.mark.parametrize("rule", ["gear", "rar-explicit", "healthbench", "lexicographic", "weighted-mean+"])
+def test_rules_have_their_work_in_it(rule: str) -> None:
+    """Prerequisites, categories, points, tiers and gates make a difference to who uses them."""
+    batch = synthetic_step(groups=8).batch()
+    assert not np.allclose(find_rule(rule)(batch).reward, find_rule("weighted-mean")(batch).reward)
