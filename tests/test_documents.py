@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from rubrank import utility
+from rubrank import aggregators, utility
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "rubrank"
@@ -154,9 +154,10 @@ def name(path: Path) -> str:
 
 @pytest.fixture
 def registry(monkeypatch):
-    """Models that an example registers are gone after it."""
+    """Models and rules that an example registers are gone after it."""
     utility.model_names()  # the built-in ones are registered by now
     monkeypatch.setattr(utility, "_MODELS", dict(utility._MODELS))
+    monkeypatch.setattr(aggregators, "RULES", dict(aggregators.RULES))
 
 
 # docs/cli.md works on the files that it shows, which tests/test_cli.py writes first.

@@ -17,6 +17,7 @@ from rubrank.rollout import Group
 from rubrank.scores import ScoreTable
 from rubrank.verbs.demo import fuse_table
 from rubrank.verbs.demo_groups import load_demo_groups
+from rubrank.verbs.demo_judge import demo_judges
 
 NAN = float("nan")
 
@@ -87,6 +88,14 @@ def test_comparisons_are_kept(tmp_path: Path, graded: tuple[list[Group], ScoreTa
     assert record.responses is None
     assert np.array_equal(table_of([record]).groups[0].outcomes[name], won, equal_nan=True)
     assert table_of([record]).fuse().reward.tolist() == table.fuse().reward.tolist()
+
+
+def test_what_judges_were_asked_is_kept(tmp_path: Path) -> None:
+    groups = list(load_demo_groups())
+    table = grade(groups, workers=0, judges=demo_judges(tmp_path / "replies.sqlite"))
+    kept = [record.metadata["judges"] for record in records_of(table.fuse(), table)]
+    assert kept[0] == {"asked": 1, "missing": 0}
+    assert sum(one["asked"] for one in kept) == 40  # 19 rankings, 21 verdicts
 
 
 def test_a_log_grows(tmp_path: Path, records: list[GroupRecord]) -> None:

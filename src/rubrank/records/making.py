@@ -33,7 +33,7 @@ def fused_records(
     for g, (scored, fused) in enumerate(zip(table.groups, result, strict=True)):
         asked = [place[criterion.name] for criterion in scored.criteria if criterion.layer == "quality"]
         yield GroupRecord(
-            rule=rule, step=step, metadata=metadata,
+            rule=rule, step=step, metadata={**_judged(table, g), **metadata},
             **_scores(scored),
             **_fitted(fused, asked),
             ranking=_row(fused.ranking), reward=_row(fused.reward), no_signal=fused.no_signal, flags=fused.flags,
@@ -60,7 +60,7 @@ def rule_records(
         reward = result.reward[rows]
         weights = dict(zip(batch.names, used[g if len(used) > 1 else 0].tolist(), strict=True))
         yield GroupRecord(
-            rule=result.rule, step=step, metadata=metadata,
+            rule=result.rule, step=step, metadata={**_judged(table, g), **metadata},
             **_scores(scored),
             weights=tuple(weights[c.name] for c in scored.criteria if c.layer == "quality"),
             attribute_names=batch.attribute_names,
@@ -83,6 +83,14 @@ def _check(table: ScoreTable, groups: Sequence[Group] | None, number: int) -> No
             "records_of", "table and groups", f"those that were fused: {number} groups, in order",
             f"{len(table.groups)} and {'none' if groups is None else len(groups)}", "Pass what was graded and fused.",
         )  # fmt: skip
+
+
+def _judged(table: ScoreTable, g: int) -> dict[str, Any]:
+    """How many answers the judges of a group were asked for, and how many are missing."""
+    if table.judging is None:
+        return {}
+    judgment = table.judging.groups[g]
+    return {"judges": {"asked": judgment.asked, "missing": judgment.lost}}
 
 
 def _starts(table: ScoreTable) -> np.ndarray:
