@@ -4,6 +4,7 @@
     rubrank judge check, stats, audit                verbs/judge.py        judges
     rubrank fuse, explain                            verbs/fusing.py       scores into rewards
     rubrank replay, robustness, bench                verbs/replay.py       other rules
+    rubrank report                                   verbs/report.py       a page to open in a browser
     rubrank demo                                     verbs/demo.py         all of it on bundled rollouts
 
 Errors are one line on standard error and exit code 2; Ctrl-C is 130. Nothing but typer is imported here, so that --help
@@ -18,7 +19,7 @@ from typing import Annotated
 import typer
 
 import rubrank
-from rubrank.verbs import criteria, fusing, judge, replay
+from rubrank.verbs import criteria, fusing, judge, replay, report
 from rubrank.verbs.printing import errors_in_words
 
 app = typer.Typer(
@@ -30,7 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verbs in (criteria, judge, fusing, replay):
+for verbs in (criteria, judge, fusing, replay, report):
     verbs.register(app)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 if TYPE_CHECKING:
     from rubrank.fused import FusedGroup
 
+_PLACES = 7  # beyond these, rounding decides who is ahead
 _SMALL = 0.005  # printed with two decimals, anything below would read as 0.00
 
 
@@ -29,7 +30,7 @@ def explain_rollout(group: FusedGroup, i: int) -> str:
 
 
 def _headline(group: FusedGroup, i: int) -> str:
-    reward, G = group.reward, len(group.reward)
+    reward, G = np.round(group.reward, _PLACES), len(group.reward)
     better, same = int((reward > reward[i]).sum()), int((reward == reward[i]).sum())
     if group.no_signal:
         why = "same as all others: nothing tells them apart" if G > 1 else "alone in its group: nobody to compare with"
@@ -40,7 +41,7 @@ def _headline(group: FusedGroup, i: int) -> str:
 
 def _criteria(group: FusedGroup, i: int) -> Iterator[str]:
     parts = group.weights * group.values
-    order = np.argsort(-np.abs(parts[i]), kind="stable")  # what mattered most comes first
+    order = np.argsort(-np.round(np.abs(parts[i]), _PLACES), kind="stable")  # what mattered most comes first
     for k in order:
         if group.missing[k] == len(group.reward):
             continue  # nobody was scored: another query's criterion

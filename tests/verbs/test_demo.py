@@ -11,14 +11,16 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from rubrank.grading import grade
+from rubrank.record import read_records
 from rubrank.verbs.demo import ATTRIBUTES, demo, fuse_table
 from rubrank.verbs.demo_groups import load_demo_groups
+from rubrank.verbs.demo_judge import NOTICE, demo_judges
 
 
 @pytest.fixture(scope="module")
-def graded():
+def graded(tmp_path_factory):
     groups = load_demo_groups()
-    table = grade(groups, workers=0)
+    table = grade(groups, workers=0, judges=demo_judges(tmp_path_factory.mktemp("demo") / "replies.sqlite"))
     return groups, table, fuse_table(table, groups)
 
 
@@ -49,6 +51,19 @@ def test_a_gate_is_visible_and_explained(shown):
     text, _, _ = shown
     assert " stop " in text
     assert "gate: stopped by" in text
+
+
+def test_it_says_that_no_model_was_asked(shown):
+    assert " ".join(NOTICE.split()) in " ".join(shown[0].split())
+
+
+def test_records_and_a_report_are_beside_the_rewards(shown, graded):
+    text, _, path = shown
+    records = list(read_records(path.with_name("demo_records.jsonl")))
+    assert [record.group for record in records] == [group.id for group in graded[0]]
+    assert set(records[0].others) == {"weighted-mean+", "gdpo+", "focal+", "borda+"}
+    assert path.with_name("demo_report.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+    assert "demo_report.html" in text
 
 
 def test_verifiers_say_why(shown, graded):

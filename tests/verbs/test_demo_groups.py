@@ -6,6 +6,7 @@ from importlib.resources import files
 import pytest
 
 import rubrank.verifiers
+from rubrank.criteria import PROMPTED
 from rubrank.rollout import Group, Rollout
 from rubrank.rubric import Rubric, parse_rubric
 from rubrank.verbs.demo_groups import load_demo_groups
@@ -44,10 +45,10 @@ each_group = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.id
 
 
 def verdicts(group: Group, rubric: Rubric, layer: str) -> dict[str, list[float | None]]:
-    """Criterion → the value of each response."""
+    """Criterion → the value of each response, of those that a program decides."""
     found = {}
     for criterion in rubric.criteria:
-        if criterion.value_layer == layer:
+        if criterion.value_layer == layer and not criterion.judged:
             verifier = criterion.decided_by
             params = verifier.check_parameters(dict(criterion.params))
             found[criterion.name] = [verifier.verify(rollout, params).value for rollout in group.rollouts]
@@ -84,12 +85,14 @@ def test_every_kind_of_rollout_is_there():
 
 
 @each_group
-def test_rubrics_hold_known_rule_criteria_and_the_gates(group):
+def test_rubrics_hold_known_criteria_and_the_gates(group):
     rubric = RUBRICS[group.id]
-    assert all((criterion.verifier or criterion.name) in VERIFIERS for criterion in rubric.criteria)
-    assert not any(criterion.judged for criterion in rubric.criteria)
+    by_program = [criterion for criterion in rubric.criteria if not criterion.judged]
+    assert all((criterion.verifier or criterion.name) in VERIFIERS for criterion in by_program)
+    assert {criterion.name for criterion in rubric.criteria if criterion.judged} <= PROMPTED
+    assert "GeneralQuality" in rubric.names
     assert set(rubric.names) >= GATES
-    assert 4 <= sum(criterion.value_layer == "quality" for criterion in rubric.criteria) <= 8
+    assert 4 <= sum(criterion.value_layer == "quality" for criterion in by_program) <= 8
     assert rubric.contradictions() == ()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -11,8 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
+from rubrank.verbs.judge import judging_dict, show_judging
+from rubrank.verbs.printing import errors_in_words, print_json
+
 if TYPE_CHECKING:
     from rubrank.conformance import Conformance
+    from rubrank.judge import Judges
     from rubrank.scores import ScoreTable
     from rubrank.verbs.listing import Listed
 
@@ -39,7 +42,7 @@ def check(
 
     problems = check_file(file)
     if as_json:
-        _print_json([vars(problem) for problem in problems])
+        print_json([vars(problem) for problem in problems])
     else:
         for problem in problems:
             print(problem)
@@ -58,10 +61,10 @@ def criteria(
     """List the criteria library, or show one criterion with its examples."""
     from rubrank.verbs.listing import describe, find_criteria
 
-    with _errors():
+    with errors_in_words():
         found = [describe(name)] if name is not None else find_criteria(family, search)
     if as_json:
-        _print_json(found[0].to_dict() if name is not None else [listed.to_dict() for listed in found])
+        print_json(found[0].to_dict() if name is not None else [listed.to_dict() for listed in found])
     elif name is not None:
         _show_one(found[0])
     else:
@@ -81,22 +84,32 @@ def grade(
     compat: Annotated[_Compat, typer.Option(help="What is asked, or what the public checkers say.")] = "fixed",
     mode: Annotated[_Mode, typer.Option(help="As it is, or the best of eight variants.")] = "strict",
     column: Annotated[list[str] | None, typer.Option(help="FIELD=COLUMN, such as response=model_output.")] = None,
+    timeout: Annotated[
+        str | None, typer.Option(help='Seconds that a verdict may take in a worker, by default 60. "none": any.')
+    ] = None,
+    judges: Annotated[Path | None, typer.Option(help="Who decides what no program can (docs/judges.md).")] = None,
+    cache_only: Annotated[
+        bool, typer.Option("--cache-only", help="Judges answer from the replies that are kept, and call nobody.")
+    ] = False,
     as_json: _AsJson = False,
 ) -> None:
     """Grade rollouts on all criteria and write a score table. A run that was killed goes on where it stopped."""
     from rubrank import grading
 
     keep = None if cache == "none" else cache or str(output) + ".cache"
-    with _errors():
+    with errors_in_words():
         columns = dict(_pair(text) for text in column or ())
         table = grading.grade(
-            rollouts, rubric, compat=compat, mode=mode, workers=workers, cache=keep, columns=columns, progress=True
-        )
+            rollouts, rubric, compat=compat, mode=mode, workers=workers, cache=keep, columns=columns, progress=True,
+            timeout=_seconds(timeout), judges=_judges(judges, output, cache_only),
+        )  # fmt: skip
         table.write(output)
     if as_json:
-        _print_json(_summary_dict(table, output))
+        print_json(_summary_dict(table, output))
     else:
         _show_summary(table)
+        if table.judging is not None:
+            show_judging(table.judging)
         print(f"{len(table)} rollouts, {len(table.groups)} groups: {output}", file=sys.stderr)
 
 
@@ -108,29 +121,15 @@ def conformance(
     """Measure how often our verdicts agree with published ones."""
     from rubrank.conformance import measure
 
-    with _errors():
+    with errors_in_words():
         result = measure(file, compat)
     if as_json:
-        _print_json(result.to_dict())
+        print_json(result.to_dict())
     else:
         _show_conformance(result)
 
 
 # ------------------------------------------------------------------------------------------------------------- helpers
-
-
-class _errors:  # noqa: N801 - used like a function
-    """Our own errors in one line, without a traceback."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
-        from rubrank.errors import RubrankError
-
-        if isinstance(error, RubrankError | OSError):
-            print(f"rubrank: {error}", file=sys.stderr)
-            raise typer.Exit(2)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -142,19 +141,29 @@ def _pair(text: str) -> tuple[str, str]:
     return field, column
 
 
-def _print_json(data: Any) -> None:
-    text = json.dumps(_plain(data), ensure_ascii=False, indent=2, default=str)
-    sys.stdout.buffer.write((text + "\n").encode("utf-8", "backslashreplace"))
-    sys.stdout.flush()
+def _judges(file: Path | None, output: Path, cache_only: bool) -> Judges | None:
+    """The judges of a file; their replies are kept beside the output, unless the file says where."""
+    from rubrank.errors import InvalidInput
+    from rubrank.judge import load_judges
 
-
-def _plain(data: Any) -> Any:
-    """NaN as null, which JSON knows."""
-    if isinstance(data, float) and math.isnan(data):
+    if file is None:
+        if cache_only:
+            raise InvalidInput("grade", "--cache-only", "used with --judges", "no judges", "Say --judges FILE.")
         return None
-    if isinstance(data, dict):
-        return {key: _plain(value) for key, value in data.items()}
-    return [_plain(item) for item in data] if isinstance(data, list | tuple) else data
+    judges = load_judges(file)
+    cache = judges.cache or f"{output}.replies"
+    return judges.model_copy(update={"cache": cache, "cache_only": cache_only or judges.cache_only})
+
+
+def _seconds(text: str | None) -> float | Literal["auto"] | None:
+    from rubrank.errors import InvalidInput
+
+    if text in (None, "none"):
+        return "auto" if text is None else None
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput("grade", "--timeout", 'seconds, or "none"', repr(text), "For example 5.") from None
 
 
 def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 0) -> None:
@@ -206,6 +215,7 @@ def _summary_dict(table: ScoreTable, output: Path) -> dict[str, Any]:
     return {
         "output": str(output), "rollouts": len(table), "groups": len(table.groups),
         "criteria": [vars(summary) for summary in table.summary()],
+        **({} if table.judging is None else {"judging": judging_dict(table.judging)}),
     }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
-"""The main job on bundled rollouts: grade with rule criteria, rank, adjust, gate, explain.
+"""The main job on bundled rollouts: grade by programs and judges, rank, adjust, gate, explain, report.
 
-Everything it shows comes from the public API; `rubrank demo` calls it. No server, no key, nothing to download.
+Everything it shows comes from the public API; `rubrank demo` calls it. No server, no key, nothing to download: what the
+judges say is replayed from bundled replies.
 """
 
 from __future__ import annotations
@@ -15,22 +16,26 @@ from rich.table import Table
 from rich.text import Text
 
 from rubrank.adjustment import attenuate
+from rubrank.aggregators import find_rule
 from rubrank.attributes.length import lengths
 from rubrank.attributes.markdown import MARKERS, markdown_density
 from rubrank.fused import FusedBatch, FusedGroup
 from rubrank.grading import grade
+from rubrank.record import records_of, write_records
+from rubrank.report import write_report
 from rubrank.rollout import Group
 from rubrank.scores import ScoreTable
 from rubrank.verbs.demo_groups import load_demo_groups
+from rubrank.verbs.demo_judge import NOTICE, demo_judges
 
 ATTRIBUTES = ("reasoning words", "headings", "bold")
 
 
 def demo(output: Path, console: Console | None = None) -> FusedBatch:
-    """Grade and fuse the bundled rollouts, show some, and write the rewards to `output` as JSON lines."""
+    """Grade and fuse the bundled rollouts, show some; rewards go to `output`, records and a report beside it."""
     console = console or Console()
     groups = load_demo_groups()
-    table = grade(groups, workers=0)
+    table = grade(groups, workers=0, judges=demo_judges(output.parent / "demo_replies.sqlite"))
     result = fuse_table(table, groups)
     console.rule("[bold]rubrank[/]: rubrics into rewards, by ranking")
     console.print(_introduction(groups, table))
@@ -42,8 +47,18 @@ def demo(output: Path, console: Console | None = None) -> FusedBatch:
         for line in _verdicts(table, str(label), rollout):
             console.print(Text(line), soft_wrap=True)
     write_rewards(groups, result, output)
-    console.print(f"\nRewards of all {result.reward.size} rollouts: [bold]{output}[/]", highlight=False, soft_wrap=True)
+    records, report = output.parent / "demo_records.jsonl", output.parent / "demo_report.html"
+    write_records(records, records_of(result, table, groups=groups, rule="rlvr2+", others=_others(table)))
+    write_report(records, report, title="rubrank demo")
+    for what, path in (("Rewards", output), ("Records", records), ("Report to open in a browser", report)):
+        console.print(f"{what}: [bold]{path}[/]", highlight=False, soft_wrap=True)
     return result
+
+
+def _others(table: ScoreTable) -> dict[str, np.ndarray]:
+    """The same rollouts under other rules, for the report."""
+    batch = table.batch()
+    return {name: find_rule(name)(batch).reward for name in ("weighted-mean+", "gdpo+", "focal+", "borda+")}
 
 
 def fuse_table(table: ScoreTable, groups: Sequence[Group]) -> FusedBatch:
@@ -72,9 +87,9 @@ def _introduction(groups: Sequence[Group], table: ScoreTable) -> str:
     rollouts = sum(len(group.rollouts) for group in groups)
     return (
         f"{len(groups)} queries in English and Chinese, {rollouts} responses, {len(table.criteria)} criteria in all, "
-        "each decided by a program: no scale is ever compared with another. Three quarters of what more reasoning "
+        "decided by programs and judges: no scale is ever compared with another. Three quarters of what more reasoning "
         "explains is taken out, and all that headings and bold print explain. Gates stop what is empty, cut off, "
-        "garbled or looping.\n"
+        f"garbled or looping.\n{NOTICE}\n"
     )
 
 
@@ -90,11 +105,18 @@ def _rewards(group: FusedGroup) -> Table:
     for heading in ("#", *(group.criteria[k] for k in asked), "R̃", "gate", "reward"):
         table.add_column(heading, justify="right", overflow="fold")
     for i in np.argsort(-group.reward, kind="stable"):
-        scores = ["–" if np.isnan(group.scores[i, k]) else f"{group.scores[i, k]:.3g}" for k in asked]
+        scores = [_score(group, int(i), k) for k in asked]
         table.add_row(
             str(i), *scores, f"{group.ranking[i]:.2f}", _gate(group, int(i)), f"[bold]{group.reward[i]:.2f}[/]"
         )
     return table
+
+
+def _score(group: FusedGroup, i: int, k: int) -> str:
+    """A score, or the share of the others that it was preferred to."""
+    if k in group.compared and group.known[i, k]:
+        return f"{np.nanmean(group.compared[k][i]):.0%}"
+    return "–" if np.isnan(group.scores[i, k]) else f"{group.scores[i, k]:.3g}"
 
 
 def _gate(group: FusedGroup, i: int) -> str:
@@ -130,6 +152,6 @@ def _worth_explaining(result: FusedBatch) -> list[tuple[object, int]]:
 
 
 def _verdicts(table: ScoreTable, label: str, rollout: int) -> list[str]:
-    """What the verifiers said about it."""
+    """What verifiers and judges said about it."""
     group = table[label]
     return [f"  · {name}: {group.reason(rollout, name)}" for name in group.names]

@@ -1,0 +1,62 @@
+// Theme, contents, and the parts one after the other.
+
+const THEMES = ["auto", "light", "dark"];
+
+function setUpTheme(button) {
+  const kept = () => { try { return localStorage.getItem("rubrank-theme"); } catch { return null; } };
+  const keep = (theme) => { try { localStorage.setItem("rubrank-theme", theme); } catch { /* pages from disk may not keep anything */ } };
+  const apply = (theme) => {
+    document.documentElement.dataset.theme = theme;
+    button.textContent = `Theme: ${theme}`;
+    button.setAttribute("aria-label", `Theme: ${theme}. Change it`);
+  };
+  let theme = THEMES.includes(kept()) ? kept() : "auto";
+  apply(theme);
+  button.addEventListener("click", () => {
+    theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
+    keep(theme);
+    apply(theme);
+  });
+}
+
+function drawContents(nav) {
+  const sections = [...document.querySelectorAll("main > section")].filter((section) => !section.hidden);
+  const links = new Map(sections.map((section) => [section, h("a", { href: `#${section.id}` }, section.dataset.nav || section.querySelector("h2").textContent)]));
+  replaceChildren(nav, [...links.values()]);
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.isIntersecting) links.forEach((link, section) => (section === entry.target ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
+    }
+  }, { rootMargin: "-30% 0px -65% 0px" });
+  sections.forEach((section) => seen.observe(section));
+}
+
+function fail(error) {
+  const problem = byId("problem");
+  problem.hidden = false;
+  problem.textContent = `This report cannot be shown: ${error.message}. It needs a browser of 2024 or later.`;
+  console.error(error);
+}
+
+async function start() {
+  setUpTheme(byId("theme"));
+  const [data, index] = await Promise.all([unpack(byId("data")), unpack(byId("index"))]);
+  const store = new Store(index);
+  let browser = null;
+  const showGroups = (filter) => browser.show(filter);
+  drawSummary(byId("summary"), data);
+  drawCriteria(byId("criteria"), data, showGroups);
+  drawConflicts(byId("conflicts"), data.conflicts);
+  drawAttributes(byId("attributes"), data.attributes);
+  drawGates(byId("gates"), data.gates, showGroups);
+  drawRules(byId("rules"), data.rules, showGroups);
+  byId("steps").hidden = !drawSteps(byId("steps"), data.curves);
+  drawContents(byId("nav"));
+  browser = new Browser(byId("groups"), store, data.criteria.rows.map((row) => row.name).sort());
+  const asked = /^#group=(\d+)$/.exec(location.hash);
+  await browser.choose(asked && Number(asked[1]) < store.length ? Number(asked[1]) : 0);
+  if (asked) byId("groups").scrollIntoView();
+  document.documentElement.dataset.ready = Math.round(performance.now());
+}
+
+start().catch(fail);

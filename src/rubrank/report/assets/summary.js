@@ -1,0 +1,50 @@
+// The run in a few numbers.
+
+function tile(label, value, note) {
+  return h("div", { class: "tile" }, h("dt", {}, label), h("dd", {}, value, note && h("small", {}, note)));
+}
+
+function drawSummary(section, data) {
+  const o = data.overview, sizes = Object.keys(o.sizes);
+  const size = sizes.length === 1 ? `${sizes[0]} each` : `${sizes[0]} to ${sizes[sizes.length - 1]} each`;
+  const rules = Object.keys(o.rules);
+  const tiles = [
+    tile("Groups", count(o.groups), o.steps ? `${plural(o.steps, "step")}${o.steps > 1 ? `, ${o.first_step} to ${o.last_step}` : ""}` : "no steps recorded"),
+    tile("Rollouts", count(o.rollouts), size),
+    tile("Criteria", count(o.criteria), `${count(data.criteria.rows.filter((row) => row.layer === "quality").length)} ranked by`),
+    tile(rules.length > 1 ? "Rules" : "Rule", rules.length > 1 ? count(rules.length) : rules[0], rules.length > 1 ? rules.join(", ") : others(data)),
+    tile("Without signal", percent(o.no_signal / o.groups, 1), `${plural(o.no_signal, "group")}: all rewards equal`),
+    tile("Stopped by a gate", o.with_gate ? percent(o.stopped / o.rollouts, 1) : "–", o.with_gate ? `${count(o.stopped)} of ${plural(o.rollouts, "rollout")}` : "no gate recorded"),
+    tile("Mean reward", isNumber(o.mean_reward) ? o.mean_reward.toFixed(3) : "–", "relative to the group"),
+    tile("Missing scores", percent(o.missing / Math.max(1, o.scores), 1), `${count(o.missing)} of ${count(o.scores)}`),
+  ];
+  section.querySelector("p")?.remove();
+  add(section, h("dl", { class: "tiles" }, tiles),
+    h("div", { class: "pair" },
+      h("div", { class: "card" }, h("h3", {}, "Rewards"), bars(o.rewards, "Distribution of rewards", true)),
+      h("div", { class: "card" }, h("h3", {}, "What the records say"), metadataOf(o), packingOf(data))));
+}
+
+function others(data) {
+  const n = data.rules.names.length - 1;
+  return n > 0 ? `compared with ${plural(n, "other")}` : "no other to compare with";
+}
+
+function metadataOf(o) {
+  if (!o.metadata.length) return h("p", { class: "muted" }, "No metadata. A judge's calls, cost and failures would stand here.");
+  const said = (row) => {
+    if (row.values === undefined) return `${number(row.mean)} on average, ${number(row.low)} to ${number(row.high)}`;
+    if (row.values.length === 1 && !row.more) return row.values[0][0];
+    return row.values.map(([value, n]) => `${value} (${count(n)})`).join(", ") + (row.more ? " …" : "");
+  };
+  return h("dl", { class: "facts" }, o.metadata.map((row) => h("div", {}, h("dt", {}, row.key),
+    h("dd", {}, said(row), row.in < row.groups && h("small", {}, ` in ${plural(row.in, "group")}`)))));
+}
+
+function packingOf(data) {
+  const { text_limit: limit, asked, cut_texts: cut } = data.packing;
+  if (!data.overview.with_texts) return h("p", { class: "muted" }, "The records hold no texts: groups show numbers and reasons.");
+  if (!cut) return h("p", { class: "muted" }, "All texts are whole.");
+  const why = limit < asked ? `, less than the ${count(asked)} asked for, to keep the file small` : "";
+  return h("p", { class: "muted" }, limit ? `${plural(cut, "text")} cut to ${count(limit)} characters${why}.` : "Texts were left out to keep the file small.");
+}

@@ -1,0 +1,178 @@
+// One rollout's reward in words: the grammar of rubrank/explain.py, line by line. A test holds the two to the same text.
+
+const SMALL = 0.005; // printed with two decimals, anything below would read as 0.00
+
+/** A packed group with names instead of short keys; see report/compact.py. null = missing. */
+function unfold(raw, id, noSignal, tables) {
+  const [K, ...at] = tables.sets[raw.c];
+  const criteria = at.map((c) => tables.criteria[c]);
+  const [passed, factor, lowQuality, stoppedBy, missing, hard] = raw.p || [];
+  const group = {
+    id, noSignal, K, criteria, G: raw.r.length,
+    scores: raw.s, reasons: raw.e, weights: raw.w, utilities: raw.u, values: raw.v,
+    ranking: raw.k || raw.r, reward: raw.r, effective: raw.x, observed: raw.o || {},
+    names: raw.n === undefined ? [] : tables.names[raw.n], attributes: raw.a, contrasts: raw.z, gamma: raw.g, kept: raw.q,
+    scale: raw.j, gate: raw.p ? { passed, factor, lowQuality, stoppedBy, missing, hard } : null,
+    others: Object.entries(raw.d || {}).map(([rule, rewards]) => [tables.rules[rule], rewards]),
+    prompt: (raw.m || []).map((text, i) => ({ role: raw.b[i], text })), responses: raw.t, thoughts: raw.h,
+  };
+  group.values = raw.v || valuesOf(group);
+  return group;
+}
+
+/** What is weighted and added up: utilities, and what is kept of the attributes' part. */
+function valuesOf(group) {
+  const { utilities, gamma, kept, contrasts, scale } = group;
+  if (!utilities || !gamma || !kept || !contrasts) return utilities;
+  const constant = group.weights.map((_, k) => isConstant(group, k));
+  return utilities.map((row, i) => row.map((u, k) => {
+    if (constant[k]) return 0;
+    const stays = isKnown(group, i, k) ? sum(contrasts[i].map((z, d) => z * gamma[k][d] * kept[k][d])) : 0;
+    return (scale ? scale[k] : 1) * (u + stays);
+  }));
+}
+
+/** G × G: 1 = row beats column, 0.5 = tie, 0 = loses, null = not compared. */
+function outcomesOf(group, k) {
+  const { name, margin, higher } = group.criteria[k];
+  if (group.observed[name]) return group.observed[name];
+  const scores = group.scores.map((row) => row[k]);
+  return scores.map((a) => scores.map((b) => {
+    if (a === null || b === null) return null;
+    const ahead = higher ? a - b : b - a;
+    return ahead > margin ? 1 : ahead < -margin ? 0 : 0.5;
+  }));
+}
+
+function isKnown(group, i, k) {
+  const observed = group.observed[group.criteria[k].name];
+  return observed ? observed[i].some((x, j) => j !== i && x !== null) : group.scores[i][k] !== null;
+}
+
+function isConstant(group, k) {
+  return group.utilities !== undefined && group.utilities.every((row) => row[k] === 0);
+}
+
+function explainRollout(group, i) {
+  const lines = [...criteriaLines(group, i), ...attributeLines(group, i), ...gateLines(group, i)];
+  return [headline(group, i), ...lines.map((line) => `  ${line}`)].join("\n");
+}
+
+function headline(group, i) {
+  const reward = group.reward, mine = reward[i];
+  const start = `rollout ${i} of group ${group.id}: reward ${fixed(mine)}, `;
+  if (group.noSignal) {
+    return start + (group.G > 1 ? "same as all others: nothing tells them apart" : "alone in its group: nobody to compare with");
+  }
+  const better = reward.filter((r) => r > mine).length, same = reward.filter((r) => r === mine).length;
+  const tied = same > 1 ? `, with ${same - 1} other${same > 2 ? "s" : ""}` : "";
+  return `${start}${ordinal(better + 1)} of ${group.G}${tied}`;
+}
+
+function criteriaLines(group, i) {
+  const share = (k) => (group.values && group.values[i][k] !== null ? group.weights[k] * group.values[i][k] : NaN);
+  const size = (k) => (Number.isNaN(share(k)) ? -1 : Math.round(1e6 * Math.abs(share(k)))); // rounding is no difference
+  const order = group.weights.map((_, k) => k).sort((a, b) => size(b) - size(a)); // what mattered most comes first
+  const lines = [];
+  for (const k of order) {
+    if (!group.reward.some((_, j) => isKnown(group, j, k))) continue; // nobody was scored: another query's criterion
+    const { name } = group.criteria[k], compared = name in group.observed;
+    const weight = group.weights[k] === 1 ? "" : ` (weight ${general(group.weights[k])})`;
+    if (!isKnown(group, i, k)) {
+      lines.push(`${name}${weight}: ${compared ? "" : "not scored, so "}compared with nobody`);
+      continue;
+    }
+    const added = Math.abs(share(k)) >= SMALL ? ` → ${fixedSigned(share(k))}` : "";
+    const score = compared ? "" : `${general(group.scores[i][k])}; `;
+    lines.push(`${name}${weight}: ${score}${against(outcomesOf(group, k)[i], i)}${added}`);
+  }
+  return lines;
+}
+
+function against(row, i) {
+  const others = row.map((_, j) => j).filter((j) => j !== i && row[j] !== null);
+  if (!others.length) return "nobody to compare with";
+  const found = [
+    ["beats", others.filter((j) => row[j] > 0.5)],
+    ["ties", others.filter((j) => row[j] === 0.5)],
+    ["loses to", others.filter((j) => row[j] < 0.5)],
+  ];
+  const all = found.find(([, who]) => who.length === row.length - 1);
+  if (all) return `${all[0]} all`;
+  return found.filter(([, who]) => who.length).map(([verb, who]) => `${verb} ${listed(who)}`).join("; ");
+}
+
+function listed(found) {
+  return found.slice(0, 12).join(", ") + (found.length > 12 ? ` and ${found.length - 12} more` : "");
+}
+
+function attributeLines(group, i) {
+  if (!group.gamma || !group.contrasts || !group.kept || !group.attributes) return [];
+  const scored = group.weights.map((_, k) => group.scores[i][k] !== null && !isConstant(group, k));
+  return group.names.map((name, d) => {
+    const contrast = group.contrasts[i][d], has = general(group.attributes[i][d]);
+    const parts = group.weights.map((w, k) => (scored[k] ? w * (group.scale ? group.scale[k] : 1) * group.gamma[k][d] * contrast : 0));
+    const explained = sum(parts), stays = sum(parts.map((part, k) => part * group.kept[k][d]));
+    if (Math.abs(explained) < SMALL) return `${name}: ${has}; explained nothing`;
+    const than = contrast > 0 ? "more" : "less";
+    return `${name}: ${has}, ${than} than the others; explained ${fixedSigned(explained)}, ${fate(explained, stays)}`;
+  });
+}
+
+function fate(explained, stays) {
+  if (Math.abs(stays) < SMALL) return "removed";
+  return Math.abs(stays - explained) < SMALL ? "kept" : `of which ${fixedSigned(stays)} is kept`;
+}
+
+function gateLines(group, i) {
+  const gate = group.gate;
+  if (!gate) return [];
+  if (!gate.passed[i]) {
+    const stopped = gate.hard.filter((_, at) => gate.stoppedBy[i].includes(at));
+    return [`gate: stopped by ${stopped.join(", ")}, so the reward is 0 instead of ${fixed(group.ranking[i])}`];
+  }
+  if (gate.factor[i] < 1) {
+    const low = gate.lowQuality[i] === null ? "nan" : fixed(gate.lowQuality[i]);
+    return [`gate: low quality ${low} (1 = clean), so ${fixed(group.ranking[i])} is multiplied by ${fixed(gate.factor[i])}`];
+  }
+  return [`gate: passed${gate.missing[i] ? ` (${gate.missing[i]} of its scores missing)` : ""}`];
+}
+
+const sum = (values) => values.reduce((total, x) => total + x, 0);
+
+function ordinal(n) {
+  const last = n % 100 >= 10 && n % 100 <= 20 ? 0 : n % 10;
+  return `${n}${{ 1: "st", 2: "nd", 3: "rd" }[last] || "th"}`;
+}
+
+/** Two decimals as Python prints them: exact halves, which are odd eighths, go to the even digit. */
+function fixed(x) {
+  if (!Number.isInteger(8 * x) || Number.isInteger(4 * x)) return x.toFixed(2);
+  const below = Math.floor(100 * x);
+  return ((below % 2 === 0 ? below : below + 1) / 100).toFixed(2);
+}
+
+const fixedSigned = (x) => (x < 0 ? fixed(x) : `+${fixed(x)}`);
+
+/** Six digits as Python's %g prints them. */
+function general(x) {
+  if (x === null) return "nan";
+  if (x === 0) return "0";
+  const [digits, exponent] = sixDigits(Math.abs(x)), sign = x < 0 ? "-" : "";
+  if (exponent < -4 || exponent >= 6) {
+    const power = `${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
+    return `${sign}${trimmed(`${digits[0]}.${digits.slice(1)}`)}e${power}`;
+  }
+  if (exponent < 0) return `${sign}${trimmed(`0.${"0".repeat(-exponent - 1)}${digits}`)}`;
+  return `${sign}${trimmed(`${digits.slice(0, exponent + 1)}.${digits.slice(exponent + 1)}`)}`;
+}
+
+/** The first six digits and the exponent; exact halves go to the even digit. */
+function sixDigits(x) {
+  const [whole, power] = x.toExponential(99).split("e"), all = whole.replace(".", "");
+  if (/^50*$/.test(all.slice(6)) && Number(all[5]) % 2 === 0) return [all.slice(0, 6), Number(power)];
+  const [nearest, exponent] = x.toExponential(5).split("e");
+  return [nearest.replace(".", ""), Number(exponent)];
+}
+
+const trimmed = (text) => text.replace(/0+$/, "").replace(/\.$/, "");

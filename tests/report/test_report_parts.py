@@ -1,0 +1,288 @@
+"""What the parts of a report count, on groups small enough to count by hand, and against other implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rubrank.record import GateRecord, GroupRecord
+from rubrank.report.distribution import distribution
+from rubrank.report.grouped import Grouped
+from rubrank.report.making import Parts, plain
+from rubrank.report.moments import Moments, student_95
+from rubrank.report.parts.attributes import Attributes
+from rubrank.report.parts.conflicts import Conflicts
+from rubrank.report.parts.correlation import Correlations
+from rubrank.report.parts.criteria import Criteria
+from rubrank.report.parts.curves import Curves
+from rubrank.report.parts.gates import Gates
+from rubrank.report.parts.overview import Overview
+from rubrank.report.parts.rules import Rules
+from rubrank.report.reasons import Reasons
+from rubrank.report.steps import Bins
+from rubrank.rollout import Group
+from rubrank.scores import CriterionData, ScoreTable
+
+Make = Callable[..., GroupRecord]
+
+
+def counted(part, *records: GroupRecord):
+    for record in records:
+        part.add(Grouped.of(record))
+    return part
+
+
+def rows_of(*records: GroupRecord) -> dict[str, dict]:
+    return {row["name"]: row for row in counted(Criteria(), *records).result()["rows"]}
+
+
+def test_a_criterion_by_hand(record_of: Make) -> None:
+    first = record_of({"A": [0.0, 1.0, 1.0, None], "B": [1.0, 1.0, 1.0, 1.0]}, [0.0, 1.0, 0.5, 0.5], weights=(3.0, 1.0))
+    rows = rows_of(first, record_of({"A": [0.0, 0.0]}, [0.5, 0.5]))
+    a, b = rows["A"], rows["B"]
+    assert (a["groups"], a["rollouts"], a["missing"]) == (2, 6, 1)
+    assert a["mean"] == pytest.approx(2 / 5)
+    assert a["ties"] == pytest.approx((1 + 1) / (3 + 1))  # pairs of 0, 1, 1 and of 0, 0
+    assert a["apart"] == pytest.approx(2 / (6 + 1))  # of all pairs, those with the missing one too
+    assert a["signal"] == 0.5
+    assert a["nominal"] == pytest.approx((0.75 + 1.0) / 2)
+    assert a["distribution"] == {"values": [0.0, 1.0], "counts": [3, 2]}
+    assert (b["ties"], b["apart"], b["signal"], b["with_reward"]) == (1.0, 0.0, 0.0, None)
+    assert a["with_reward"] == pytest.approx(stats.kendalltau([0, 1, 1], [0.0, 1.0, 0.5]).statistic)
+
+
+def test_criteria_agree_with_the_summary_of_a_table(
+    graded: tuple[list[Group], ScoreTable], demo_records: list[GroupRecord]
+) -> None:
+    rows = rows_of(*demo_records)
+    for summary in graded[1].summary():
+        row = rows[summary.name]
+        assert (row["rollouts"], row["groups"], row["missing"]) == (summary.rollouts, summary.groups, summary.missing)
+        if summary.missing == 0:
+            assert row["groups"] * (1 - row["signal"]) == pytest.approx(summary.all_tied)
+            assert row["ties"] == pytest.approx(summary.tie_rate)
+
+
+def test_direction_margin_and_comparisons(record_of: Make) -> None:
+    criteria = (CriterionData("Fast", direction="lower", margin=0.5), CriterionData("Said"))
+    won = ((None, 0.7, None), (0.3, None, 0.5), (None, 0.5, None))
+    group = Grouped.of(
+        record_of({"Fast": [1.0, 1.4, 3.0], "Said": [None] * 3}, [1, 0.5, 0], criteria=criteria, outcomes={"Said": won})
+    )
+    assert group.signs.tolist() == [[0, 1, 1], [1, 0, 0]]  # pairs 01, 02, 12
+    assert group.known.tolist() == [[True, True, True], [True, False, True]]
+    assert not group.missing.any()
+
+
+def test_effective_weights_are_means_over_groups_with_a_ranking(record_of: Make) -> None:
+    scores = {"A": [0.0, 1.0], "B": [1.0, 0.0]}
+    rows = rows_of(
+        record_of(scores, [0.0, 1.0], effective_weights=(1.5, -0.5)),
+        record_of(scores, [0.0, 1.0], effective_weights=(0.5, 0.5)),
+        record_of(scores, [0.5, 0.5], effective_weights=(0.0, 0.0)),
+    )
+    assert (rows["A"]["effective"], rows["B"]["effective"]) == (1.0, 0.0)
+
+
+def test_effective_weights_of_a_weighted_mean_are_shares_of_its_variance(record_of: Make) -> None:
+    random = np.random.default_rng(0)
+    records = []
+    for _ in range(400):
+        a, b = random.random((2, 8))
+        records.append(record_of({"A": a.tolist(), "B": b.tolist()}, (0.8 * a + 0.2 * b).tolist()))
+    rows = rows_of(*records)
+    assert rows["A"]["effective"] + rows["B"]["effective"] == pytest.approx(1.0)
+    assert rows["A"]["effective"] == pytest.approx(0.64 / 0.68, abs=0.02)
+
+
+def test_conflicts_are_kendalls_tau_within_groups(record_of: Make) -> None:
+    random = np.random.default_rng(1)
+    drawn = [random.integers(0, 4, (3, 7)).astype(float) for _ in range(6)]
+    records = [record_of(dict(zip("ABC", d.tolist(), strict=True)), [0.5] * 7) for d in drawn]
+    found = counted(Conflicts(), *records).result()
+    for i in range(3):
+        for j in range(3):
+            expected = np.mean([stats.kendalltau(d[i], d[j]).statistic for d in drawn])
+            assert found["tau"][i][j] == pytest.approx(expected)
+    assert found["groups"] == [[6] * 3] * 3
+
+
+def test_conflicts_leave_out_what_is_missing_and_whoever_is_silent(record_of: Make) -> None:
+    one = record_of({"A": [0.0, 1.0, 2.0, None], "B": [2.0, 1.0, None, 0.0], "C": [1.0] * 4}, [0.5] * 4)
+    found = counted(Conflicts(), one).result()
+    assert found["names"] == ["A", "B", "C"]
+    assert found["tau"][0][1] == pytest.approx(-1.0)  # only the first two rollouts have both
+    assert np.isnan(found["tau"][0][2])
+    assert found["groups"][0] == [1, 1, 0]
+
+
+def test_correlations_are_spearmans_within_groups(record_of: Make) -> None:
+    random = np.random.default_rng(2)
+    records, expected = [], []
+    for _ in range(6):
+        length, reward = random.integers(0, 5, 8).astype(float), random.random(8)
+        given = {"attribute_names": ("words",), "attributes": tuple((x,) for x in length)}
+        records.append(record_of({"A": [0.0] * 8}, reward.tolist(), others={"flat": (0.5,) * 8}, **given))
+        expected.append(stats.spearmanr(length, reward).statistic)
+    found = counted(Correlations(), *records).result()
+    assert found["rules"] == ["rlvr2", "flat"]
+    assert found["r"][0][0] == pytest.approx(np.mean(expected))
+    assert found["half"][0][0] == pytest.approx(stats.t.ppf(0.975, 5) * stats.sem(expected), rel=1e-3)
+    assert (found["r"][0][1], found["groups"][0]) == (None, [6, 0])
+
+
+def gamma_record(record_of: Make, gamma: list[float], step: int | None = 0) -> GroupRecord:
+    given = {
+        "attribute_names": ("words",), "attributes": ((1.0,), (2.0,)), "mean_contrasts": ((-1.0,), (1.0,)),
+        "gamma": tuple((g,) for g in gamma), "kept": ((0.25,), (0.75,)), "weights": (3.0, 1.0), "step": step,
+    }  # fmt: skip
+    return record_of({"A": [0.0, 1.0], "B": [1.0, 0.0]}, [0.0, 1.0], **given)
+
+
+def test_gamma_by_step_with_its_interval(record_of: Make) -> None:
+    drawn = np.random.default_rng(3).normal(0.2, 0.1, (12, 2))
+    part = counted(Attributes(), *(gamma_record(record_of, g.tolist(), step=n // 6) for n, g in enumerate(drawn)))
+    found = part.result(Bins([0, 1]))["gamma"]
+    assert (found["attributes"], found["criteria"]) == (["words"], ["", "A", "B"])
+    for step, some in enumerate((drawn[:6], drawn[6:])):
+        for k, values in enumerate((some @ [0.75, 0.25], some[:, 0], some[:, 1])):
+            at, mean, half, n = found["points"][f"0|{k}"][step]
+            assert (at, n) == (step, 6)
+            assert mean == pytest.approx(values.mean())
+            assert half == pytest.approx(stats.t.ppf(0.975, 5) * stats.sem(values), rel=1e-3)
+    assert found["kept"] == [0.5]
+
+
+def test_a_shared_gamma_has_no_interval(record_of: Make) -> None:
+    part = counted(Attributes(), *(gamma_record(record_of, [0.3, 0.1], step=None) for _ in range(9)))
+    assert part.result(Bins([]))["gamma"]["points"]["0|1"] == [[None, pytest.approx(0.3), None, 9]]
+
+
+def gated_record(record_of: Make, **more) -> GroupRecord:
+    criteria = (
+        CriterionData("A"), CriterionData("Ends", layer="global_quality"), CriterionData("Plain", layer="low_quality")
+    )  # fmt: skip
+    gate = GateRecord(
+        passed=(True, True, False), factor=(1.0, 0.5, 1.0), low_quality=(1.0, 0.0, None),
+        stopped_by=((), (), ("Ends",)), missing=(0, 0, 1),
+    )  # fmt: skip
+    return record_of(
+        {"A": [1.0, 0.5, 0.0], "Ends": [1.0, 1.0, 0.0], "Plain": [1.0, 0.0, None]}, [1.0, 0.25, 0.0],
+        criteria=criteria, gate=gate, ranking=(1.0, 0.5, 0.6), step=4,
+        reasons=(("", "", ""), ("", "", "12 stock phrases"), ("", "stops at 80 words", "nobody asked")), **more,
+    )  # fmt: skip
+
+
+def test_gates_by_hand(record_of: Make) -> None:
+    found = counted(Gates(), gated_record(record_of), record_of({"A": [1.0]}, [0.5])).result()
+    assert {key: found[key] for key in ("rollouts", "groups", "stopped", "softened", "touched")} == {
+        "rollouts": 3, "groups": 1, "stopped": 1, "softened": 1, "touched": 1
+    }  # fmt: skip
+    assert found["lost"] == pytest.approx((0.25 + 0.6) / 3)
+    hard, soft = found["criteria"]
+    assert (hard["name"], hard["hit"], hard["asked"], hard["reasons"]) == ("Ends", 1, 3, [("stops at # words", 1)])
+    assert (soft["name"], soft["hit"], soft["missing"], soft["reasons"]) == ("Plain", 1, 1, [("# stock phrases", 1)])
+
+
+def test_rules_beside_each_other_and_in_records_of_their_own(record_of: Make) -> None:
+    beside = record_of({"A": [0.0] * 3}, [0.0, 0.5, 1.0], others={"gdpo": (1.0, 0.5, 0.0)}, group="x")
+    first = record_of({"A": [0.0] * 3}, [0.0, 0.5, 1.0], group="y")
+    second = record_of({"A": [0.0] * 3}, [0.0, 0.5, 2.0], group="y", rule="gdpo")
+    alone = record_of({"A": [0.0] * 3}, [0.0, 0.5, 2.0], group="z")
+    found = counted(Rules(), beside, first, second, alone).result()
+    assert (found["names"], found["groups"], found["all_groups"]) == (["rlvr2", "gdpo"], 2, 3)
+    assert found["kendall"][0][1] == pytest.approx(0.0)  # −1 in one group, +1 in the other
+    assert found["winner"][0][1] == 0.5
+    assert found["no_signal"] == [0.0, 0.0]
+    assert counted(Rules(), first).result()["kendall"] == []
+
+
+def test_a_query_that_comes_again_is_another_group(record_of: Make) -> None:
+    both = [record_of({"A": [0.0] * 2}, r, others={"gdpo": (0.0, 1.0)}) for r in ([0.0, 1.0], [1.0, 0.0])]
+    found = counted(Rules(), *both).result()
+    assert (found["groups"], found["winner"][0][1]) == (2, 0.5)
+
+
+def test_thousands_of_criteria_are_not_all_shown(record_of: Make) -> None:
+    scores = {f"c{n}": [0.0, 1.0] for n in range(2100)}
+    records = [record_of(scores, [0.0, 1.0]), record_of({"c2099": [0.0, 1.0]}, [0.0, 1.0])]
+    found = counted(Criteria(), *records).result()
+    assert (len(found["rows"]), found["left_out"], found["rows"][0]["name"]) == (2000, 100, "c2099")
+
+
+def test_curves_over_steps(record_of: Make) -> None:
+    steps = [0, 0, 0, 0, 0, 10]
+    records = [record_of({"A": [x, x]}, [0.0, x], step=s) for x, s in zip([0, 1, 0, 1, 0.5, 1.0], steps, strict=True)]
+    found = counted(Curves(), *records, record_of({"A": [1.0]}, [1.0])).result(Bins({0, 10}))
+    curves = {curve["name"]: curve["points"] for curve in found["curves"]}
+    values = [0, 1, 0, 1, 0.5]
+    half = stats.t.ppf(0.975, 4) * stats.sem(values)
+    assert found["steps"] == [0, 10]
+    assert curves["A"] == [[0, 0.5, pytest.approx(half, rel=1e-3)], [10, 1.0, None]]
+    assert curves["groups without signal"][0][1] == pytest.approx(2 / 5)
+
+
+def test_many_steps_share_points() -> None:
+    bins = Bins(range(0, 5000, 5))
+    points = {bins.of(step) for step in range(0, 5000, 5)}
+    assert len(points) <= 240
+    assert (bins.width, bins.of(0), bins.of(20), bins.of(25), bins.of(None)) == (5, 0, 0, 25, None)
+
+
+def test_the_overview(record_of: Make) -> None:
+    judge = [{"judge": {"calls": n, "model": "m"}} for n in (3, 4)]
+    gated = [gated_record(record_of, metadata=m) for m in judge]
+    found = counted(Overview(), *gated, record_of({"A": [1.0, 1.0]}, [0.5, 0.5])).result()
+    assert (found["groups"], found["rollouts"], found["criteria"], found["steps"]) == (3, 8, 3, 1)
+    assert (found["no_signal"], found["stopped"], found["softened"]) == (1, 2, 2)
+    assert (found["scores"], found["missing"]) == (20, 2)
+    assert found["mean_reward"] == pytest.approx((2 * 1.25 + 1.0) / 8)
+    said = {row["key"]: row for row in found["metadata"]}
+    assert said["judge.calls"]["values"] == [("3", 1), ("4", 1)]
+    assert (said["judge.model"]["values"], said["judge.model"]["in"]) == ([("m", 2)], 2)
+
+
+def test_numbers_that_differ_in_every_group_are_summed_up(record_of: Make) -> None:
+    records = [record_of({"A": [1.0]}, [0.5], metadata={"cost": n / 10}) for n in range(20)]
+    (row,) = counted(Overview(), *records).result()["metadata"]
+    assert (row["mean"], row["low"], row["high"]) == (pytest.approx(0.95), 0.0, 1.9)
+
+
+def test_groups_of_nobody_and_of_one_break_nothing(record_of: Make) -> None:
+    parts = counted(Parts(), record_of({"A": []}, [], no_signal=True), record_of({"A": [1.0]}, [0.5]))
+    assert parts.result()["overview"]["rollouts"] == 1
+
+
+def test_intervals_need_five_and_are_students() -> None:
+    moments = Moments()
+    for x in (1.0, 2.0, 3.0, 4.0, None, float("nan")):
+        moments.add(x)
+    assert (moments.n, moments.mean, moments.half_width) == (4, 2.5, None)
+    for freedom in (4, 5, 8, 20, 200):
+        assert student_95(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=1e-3)
+
+
+def test_distributions() -> None:
+    assert distribution(np.array([1.0, 0.0, 1.0, np.nan])) == {"values": [0.0, 1.0], "counts": [1, 2]}
+    many = distribution(np.linspace(0.1, 0.9, 100), (0.0, 1.0))
+    assert (many["edges"][0], many["edges"][-1], sum(many["counts"])) == (0.0, 1.0, 100)
+    beyond = distribution(np.linspace(-1.0, 2.0, 100), (0.0, 1.0))
+    assert (beyond["edges"][0], beyond["edges"][-1]) == (-1.0, 2.0)
+
+
+def test_reasons_are_counted_by_kind() -> None:
+    reasons = Reasons()
+    for n in range(12):
+        reasons.add(f"{n} words, {n}.5 asked")
+        reasons.add("letters " + "abcdefghijkl"[n])
+    reasons.add("  ")
+    found = reasons.most_common()
+    assert found[0] == ("# words, # asked", 12)
+    assert found[-1] == ("others", 5)
+
+
+def test_plain_data_have_no_nan() -> None:
+    assert plain({1: (np.float64(0.5), float("nan"), np.int64(3), None, "x")}) == {"1": [0.5, None, 3, None, "x"]}
