@@ -1,0 +1,16 @@
+"""Rewards for trainers. `rubrank.trainer` has the core; here it meets the ways in which trainers ask.
+
+    one_group.py     (a) the trainer hands over one group, and takes a list of rewards
+    flat_batch.py    (b) a flat batch, grouped by keys or by position, on one process or cut over many
+    barrier.py       (c) one sample at a time; a group waits until it is complete
+
+    controls.py      attributes that are controlled from a step on
+    metrics.py       what is logged about a step
+    making.py        prompts and completions → rollouts
+    rewinding.py     records of a run that is resumed
+
+    trl.py           TRL's GRPOTrainer: shape (b), or (a) in AsyncGRPO; trl_callback.py ties it to checkpoints
+
+An adapter for another trainer is a few dozen lines over one of the three: docs/trainers.md. Nothing here imports torch;
+what a trainer needs of its own is imported when it is used.
+"""

@@ -1,0 +1,227 @@
+"""`rubrank.trainer`: groups of a step → rewards and metrics."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from judged import judges_at, server_module
+from scored import RUBRIC, group, groups
+
+from rubrank.adjustment import attenuate
+from rubrank.aggregators import find_rule
+from rubrank.attribute import Attribute
+from rubrank.errors import InvalidInput, JudgingFailed
+from rubrank.grading import grade
+from rubrank.judge import Endpoint, Judge
+from rubrank.rollout import Group, Rollout
+from rubrank.trainer import Control, RewardEngine
+from rubrank.trainers import metrics as metrics_module
+
+# -------------------------------------------------------------------------------------------------------------- rewards
+
+
+@pytest.mark.parametrize("rule", ["rlvr2+", "rlvr2", "gdpo+", "weighted-mean", "rlvr2*focal+", "amrp+", "pow3r"])
+def test_rewards_are_those_of_grading_and_the_rule(rule):
+    expected = find_rule(rule)(grade(groups(), RUBRIC).batch()).reward
+    step = RewardEngine(RUBRIC, rule).score(groups(), 0)
+    assert [len(rewards) for rewards in step.rewards] == [4, 3]
+    assert step.flat() == pytest.approx(expected.tolist(), abs=1e-12)
+
+
+def test_a_group_is_scored_alike_in_any_company():
+    engine = RewardEngine(RUBRIC)
+    together = engine.score(groups(), 0).rewards
+    assert together == tuple(engine.score([one], 0).rewards[0] for one in groups())
+
+
+def test_queries_bring_their_own_rubrics():
+    own = {"criteria": [{"name": "Short", "verifier": "WordCount", "params": {"high": 2}}]}
+    engine = RewardEngine(["EmptyAnswer"])
+    step = engine.score([group("a", "one two three", "one", rubric=own), group("b", "x", "", rubric=RUBRIC)], 0)
+    assert step.rewards[0] == (0.0, 1.0)
+    assert step.rewards[1][1] == 0.0
+    assert "rubrank/Short/mean" in step.metrics
+
+
+def test_nothing_to_score():
+    assert RewardEngine(RUBRIC).score([], 0).rewards == ()
+
+
+def test_a_single_rollout_and_equal_ones_have_no_signal():
+    step = RewardEngine(RUBRIC).score([group("one", "The moon is far away."), group("two", "same", "same")], 0)
+    assert step.rewards == ((0.5,), (0.5, 0.5))
+    assert step.metrics["rubrank/groups/no_signal"] == 1.0
+
+
+# ------------------------------------------------------------------------------------------------- missing, and judges
+
+
+def test_a_rollout_about_which_nothing_is_known_is_nan_but_a_stopped_one_is_zero():
+    rubric = ["EmptyAnswer", {"name": "Kind", "question": "Is it kind?"}]
+    engine = RewardEngine(rubric, judges=judges_at("http://127.0.0.1:9/v1"))  # nobody answers there
+    step = engine.score([group("a", "hello", "")], 0)
+    assert math.isnan(step.rewards[0][0])
+    assert step.rewards[0][1] == 0.0
+    assert step.metrics["rubrank/unknown"] == 0.5
+    assert step.metrics["rubrank/judge/missing"] == 1.0
+    assert step.metrics["rubrank/Kind/missing"] == 1.0
+    assert "rubrank/Kind/mean" not in step.metrics  # there is none, and NaN would spoil a trainer's averages
+
+
+def test_a_rollout_that_something_is_known_about_is_not_nan():
+    rubric = [{"name": "WordCount", "params": {"low": 2}}, {"name": "Kind", "question": "Is it kind?"}]
+    engine = RewardEngine(rubric, judges=judges_at("http://127.0.0.1:9/v1"))
+    assert engine.score([group("a", "hello", "hello you")], 0).rewards == ((0.0, 1.0),)
+
+
+def test_too_much_missing_fails_the_step():
+    judges = judges_at("http://127.0.0.1:9/v1", most_missing=0.5)
+    engine = RewardEngine([{"name": "Kind", "question": "Is it kind?"}], judges=judges)
+    with pytest.raises(JudgingFailed, match="2 of 2 answers are missing"):
+        engine.score([group("a", "hello", "you")], 0)
+
+
+def test_judges_decide_and_their_cost_is_logged():
+    module = server_module()
+
+    def script(asked):
+        return module.Answer(json.dumps({"reasoning": "…", "verdict": int("please" in asked.prompt)}))
+
+    with module.Server(script) as server:
+        engine = RewardEngine([{"name": "Kind", "question": "Is it kind?"}], judges=judges_at(server.url))
+        step = engine.score([group("a", "Go away.", "Stay, please.", "Go.")], 0)
+    assert step.rewards == ((0.0, 1.0, 0.0),)
+    assert step.metrics["rubrank/judge/calls"] == 3
+    assert step.metrics["rubrank/judge/cost"] == pytest.approx(3 * (100 * 1.0 + 20 * 2.0) / 1e6)
+    assert 0.0 < step.metrics["rubrank/judge/latency_p50"] <= step.metrics["rubrank/judge/latency_p90"]
+    assert step.metrics["rubrank/Kind/mean"] == pytest.approx(1 / 3)
+
+
+def test_a_judged_criterion_wants_a_judge():
+    with pytest.raises(InvalidInput, match="criterion 'Kind' must be decided by somebody"):
+        RewardEngine([{"name": "Kind", "question": "Is it kind?"}])
+    other = Judge(criteria=("Other",), endpoints=(Endpoint(base_url="http://x/v1", model="m"),))
+    with pytest.raises(InvalidInput, match="no judge for it"):
+        RewardEngine([{"name": "Kind", "question": "Is it kind?"}], judges=other)
+
+
+# -------------------------------------------------------------------------------------------------------------- metrics
+
+
+def test_metrics_of_a_step():
+    step = RewardEngine(RUBRIC).score(groups(), 0)
+    found = step.metrics
+    assert found["rubrank/WordCount/mean"] == pytest.approx(3 / 7)
+    assert found["rubrank/Keyword/ties"] == pytest.approx(3 / 9)  # 2 of 6 pairs, 1 of 3
+    assert found["rubrank/gate/stopped"] == found["rubrank/gate/EmptyAnswer"] == pytest.approx(1 / 7)
+    assert found["rubrank/gate/factor"] == 1.0
+    assert found["rubrank/WordCount/weight"] + found["rubrank/Keyword/weight"] == pytest.approx(1.0)
+    assert found["rubrank/answer/words"] == pytest.approx((5 + 1 + 5 + 0 + 2 + 7 + 1) / 7)
+    assert found["rubrank/seconds"] > 0.0
+    assert all(isinstance(value, float) and math.isfinite(value) for value in found.values())
+
+
+def test_weights_of_a_rule_that_sets_them_are_logged():
+    step = RewardEngine(RUBRIC, "weighted-mean").score(groups(), 0)
+    assert step.metrics["rubrank/Keyword/weight"] == pytest.approx(2 / 3)
+
+
+def test_thoughts_and_markdown_are_measured():
+    said = (Rollout(response="# Plan\n\n**do**", reasoning="two words"), Rollout(response="<think>a b c d</think>x"))
+    step = RewardEngine(RUBRIC).score([Group(id="a", rollouts=said)], 0)
+    assert step.metrics["rubrank/reasoning/words"] == 3.0
+    assert step.metrics["rubrank/markdown/heading"] == pytest.approx(0.25)  # half a line in one of two answers
+
+
+def test_share_of_the_step():
+    engine = RewardEngine(RUBRIC)
+    assert "rubrank/share_of_step" not in engine.score(groups(), 0).metrics
+    assert 0.0 < engine.score(groups(), 1).metrics["rubrank/share_of_step"] <= 1.0
+
+
+def test_there_is_an_end_of_names(monkeypatch):
+    monkeypatch.setattr(metrics_module, "MOST_NAMED", 2)
+    engine = RewardEngine()
+    for n in range(4):
+        own = [{"name": f"Own {n}", "verifier": "WordCount", "params": {"low": 2}}]
+        found = engine.score([group(str(n), "a b", "a", rubric=own)], n).metrics
+        assert (f"rubrank/Own {n}/mean" in found) == (n < 2)
+        assert ("rubrank/others/mean" in found) == (n >= 2)
+    assert engine.state_dict()["criteria"] == ["Own 0", "Own 1"]
+
+
+def test_columns_for_a_reader():
+    step = RewardEngine(RUBRIC).score(groups(), 0)
+    assert step.columns["rubrank/group"] == (("tides",) * 4, ("rain",) * 3)
+    assert step.columns["rubrank/scores"][0][1] == "EmptyAnswer 1, WordCount 0, Keyword 1"
+    assert step.columns["rubrank/stopped_by"] == (("", "", "", "EmptyAnswer"), ("", "", ""))
+
+
+# ----------------------------------------------------------------------------------------------------------- attributes
+
+
+def test_attributes_are_controlled_from_their_step_on():
+    plain, controlled = RewardEngine(RUBRIC), RewardEngine(RUBRIC, attributes=[Control("answer_length", start=3)])
+    assert controlled.score(groups(), 2).rewards == plain.score(groups(), 2).rewards
+    step = controlled.score(groups(), 3)
+    assert step.rewards != plain.score(groups(), 3).rewards
+    assert step.metrics["rubrank/gamma/answer_length"] > 0.0  # longer answers win here
+    assert step.metrics["rubrank/kept/answer_length"] == 0.0
+
+
+def test_controls_may_begin_one_after_the_other():
+    controls = ["markdown", Control("reasoning_length", attenuate(0.5, "fixed"), start=1)]
+    engine = RewardEngine(RUBRIC, attributes=controls)
+    assert "rubrank/gamma/heading" in engine.score(groups(), 0).metrics
+    later = engine.score(groups(), 1).metrics
+    assert {"rubrank/gamma/heading", "rubrank/gamma/reasoning_length"} <= set(later)
+
+
+def test_draws_depend_on_the_seed_and_on_the_step():
+    def shares(seed: int, label: str) -> list[float]:
+        many = [group(f"{label}/{g}", "The moon pulls the sea.", "Moon is far.", "Sea.") for g in range(24)]
+        engine = RewardEngine(RUBRIC, attributes=[Control("answer_length", attenuate(0.5))], seed=seed)
+        return engine.score(many, 0).flat()
+
+    assert shares(1, "0") == shares(1, "0")
+    assert shares(1, "0") != shares(2, "0")
+    assert shares(1, "0") != shares(1, "1")
+
+
+def test_own_reasoning_is_measured_apart_from_the_answer():
+    said = tuple(Rollout(response="the moon is far", reasoning="word " * n) for n in (1, 50, 3))
+    engine = RewardEngine(RUBRIC, attributes=["reasoning_length", "answer_length"], records=None)
+    assert engine.score([Group(id="a", rollouts=said)], 0).rewards == ((0.5, 0.5, 0.5),)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["answer_lenght"], "Did you mean 'answer_length'"),
+        (["markdown", "markdown"], "twice"),
+        ([Control("answer_length"), Attribute("x", ("answer_length",), len)], "answer_length"),
+    ],
+)
+def test_attributes_that_cannot_be(given, message):
+    with pytest.raises(InvalidInput, match=message):
+        RewardEngine(RUBRIC, attributes=given)
+
+
+def test_only_rlvr2_controls_attributes():
+    with pytest.raises(InvalidInput, match="'rlvr2', alone or composed"):
+        RewardEngine(RUBRIC, "gdpo+", attributes=["markdown"])
+    with pytest.raises(InvalidInput, match="start must be a step"):
+        Control("markdown", start=-1)
+    with pytest.raises(InvalidInput, match="adjust must be"):
+        Control("markdown", "drop")  # type: ignore[arg-type]
+
+
+def test_weights_that_learn_go_on_learning_when_a_control_begins():
+    engine = RewardEngine(RUBRIC, "rlvr2*amrp+", attributes=[Control("answer_length", start=1)])
+    plain = RewardEngine(RUBRIC, "rlvr2*amrp+")
+    for step in range(3):
+        engine.score(groups(), step)
+        plain.score(groups(), step)
+    assert engine.state_dict()["memory"] == plain.state_dict()["memory"]

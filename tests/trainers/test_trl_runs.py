@@ -1,0 +1,181 @@
+"""Real runs of TRL's GRPOTrainer with `RubricReward`: a tiny policy, one process and two, interrupted and resumed.
+
+Skipped unless TRL is installed: pip install "torch==2.13.0" "trl==1.16.0".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
+pytest.importorskip("trl", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # their warnings are not ours to mend
+
+import tiny_trl  # noqa: E402
+
+from rubrank.record import GroupRecord, read_records  # noqa: E402
+from rubrank.rollout import Rollout  # noqa: E402
+from rubrank.trainer import Control, RewardEngine  # noqa: E402
+from rubrank.trainers.flat_batch import Sample, by_position, score_flat  # noqa: E402
+from rubrank.trainers.trl import RubricReward  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+
+
+def records_of(path: Path, mode: str = "train") -> list[GroupRecord]:
+    return [record for record in read_records(path) if record.metadata["mode"] == mode]
+
+
+# ---------------------------------------------------------------------------------------------------------- one process
+
+
+def test_a_run_logs_records_and_evaluates_with_another_number(tmp_path):
+    reward = RubricReward(
+        tiny_trl.RUBRIC, records=tmp_path / "records.jsonl", attributes=[Control("answer_length", start=1)]
+    )
+    dataset = tiny_trl.rows(rubrics=True)
+    assert reward.check(dataset) == 8
+    trainer = tiny_trl.trainer_of(
+        reward, tmp_path, dataset=dataset, held_out=tiny_trl.rows(chat=False), max_steps=2, eval_strategy="steps",
+        eval_steps=2, num_generations_eval=2, per_device_eval_batch_size=4,
+    )  # fmt: skip
+    trainer.train()
+    train, evaluated = records_of(reward.engine.records), records_of(reward.engine.records, "eval")
+    assert [(r.step, r.size) for r in train] == [(0, 4), (0, 4), (1, 4), (1, 4)]
+    assert [(r.step, r.size) for r in evaluated] == [(2, 2)] * 8
+    assert [record.attribute_names for record in train] == [(), (), ("answer_length",), ("answer_length",)]
+    logged = trainer.state.log_history
+    for n in (0, 1):
+        mean = np.mean([reward for r in train if r.step == n for reward in r.reward])
+        assert logged[n]["rewards/rubric/mean"] == pytest.approx(mean, abs=1e-6)
+        assert logged[n]["rubrank/WordCount/mean"] == pytest.approx(
+            np.mean(
+                [row[[c.name for c in r.criteria].index("WordCount")] for r in train if r.step == n for row in r.scores]
+            )
+        )
+    assert ("rubrank/gamma/answer_length" in logged[0], "rubrank/gamma/answer_length" in logged[1]) == (False, True)
+    assert any("eval_rubrank/WordCount/mean" in line for line in logged)
+    # the third query brings no rubric; the others ask for words of their own
+    own = {record.prompt[0]["content"]: "Own" in [c.name for c in record.criteria] for record in train}
+    assert own == {text: not text.endswith("2.") for text in own}
+
+
+def test_several_batches_in_one_step_have_names_of_their_own(tmp_path):
+    reward = RubricReward(tiny_trl.RUBRIC, records=tmp_path / "records.jsonl")
+    tiny_trl.trainer_of(
+        reward, tmp_path, callback=False, max_steps=1, gradient_accumulation_steps=2, steps_per_generation=1,
+        per_device_train_batch_size=4,
+    ).train()  # fmt: skip
+    assert [record.group for record in records_of(reward.engine.records)] == ["0/0", "0.1/0"]
+
+
+# -------------------------------------------------------------------------------------------------------- two processes
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> list[dict[str, Any]]:
+    """Two gloo processes of six rows each, groups of four in training and of two in evaluation."""
+    out = tmp_path_factory.mktemp("two")
+    options = {
+        "rule": "amrp+", "per_device_train_batch_size": 6, "num_generations": 4, "max_steps": 2,
+        "eval_strategy": "steps", "eval_steps": 2, "num_generations_eval": 2, "per_device_eval_batch_size": 3,
+    }  # fmt: skip
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
+               str(ROOT / "tests/trainers/tiny_trl.py"), str(out), json.dumps(options)]  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = [json.loads((out / f"rank-{rank}.json").read_text()) for rank in range(2)]
+    return [{**one, "records": out / "records.jsonl"} for one in found]
+
+
+def test_a_process_holds_parts_of_groups(two):
+    assert [one["world"] for one in two] == [2, 2]
+    for first, second in zip(two[0]["calls"][:2], two[1]["calls"][:2], strict=True):
+        assert list(Counter(first["prompts"]).values()) == [4, 2]
+        assert list(Counter(second["prompts"]).values()) == [2, 4]
+        assert first["prompts"][-1] == second["prompts"][0]
+
+
+def test_rewards_are_those_of_the_whole_batch(two):
+    engine = RewardEngine(tiny_trl.RUBRIC, "amrp+")
+    for n, parts in enumerate(zip(two[0]["calls"], two[1]["calls"], strict=True)):
+        train = parts[0]["train"]
+        samples = [
+            Sample(Rollout(prompt=p, response=c))
+            for part in parts
+            for p, c in zip(part["prompts"], part["completions"], strict=True)
+        ]
+        step, size = (n, 4) if train else (2, 2)
+        expected = score_flat(engine, samples, step=step, train=train, group_of=by_position(size)).rewards
+        assert [reward for part in parts for reward in part["rewards"]] == expected
+    assert [one["state"] for one in two] == [engine.state_dict()] * 2
+
+
+def test_groups_are_recorded_once(two):
+    train, evaluated = records_of(two[0]["records"]), records_of(two[0]["records"], "eval")
+    assert [(r.group, r.size) for r in train] == [(f"{s}/{g}", 4) for s in range(2) for g in range(3)]
+    assert len({r.group for r in evaluated}) == len(evaluated) == 9
+    assert {r.size for r in evaluated} == {2}
+
+
+def test_metrics_are_those_of_all_processes(two):
+    means = [np.mean([x for r in records_of(two[0]["records"]) if r.step == s for x in r.reward]) for s in range(2)]
+    logged = [line["rewards/watched/mean"] for line in two[0]["log"] if "rewards/watched/mean" in line]
+    assert logged == pytest.approx(means, abs=1e-6)
+
+
+# --------------------------------------------------------------------------------------------------- stop, and go on
+
+
+def test_a_resumed_run_goes_on_as_if_nothing_had_happened(tmp_path):
+    def run(records: Path, resume: str | None = None, **given: Any) -> RubricReward:
+        reward = RubricReward(tiny_trl.RUBRIC, rule="amrp+", records=records)
+        trainer = tiny_trl.trainer_of(
+            reward, tmp_path / "out", max_steps=4, save_strategy="steps", save_steps=2, **given
+        )
+        trainer.train(resume_from_checkpoint=resume)
+        return reward
+
+    whole = run(tmp_path / "records.jsonl")
+    before = records_of(tmp_path / "records.jsonl")
+    saved = json.loads((tmp_path / "out/checkpoint-2/trainer_state.json").read_text())["stateful_callbacks"]
+    assert saved["rubrank/rubric"]["memory"] != whole.engine.state_dict()["memory"]
+    resumed = run(tmp_path / "records.jsonl", resume=str(tmp_path / "out/checkpoint-2"))
+    assert resumed.engine.state_dict() == whole.engine.state_dict()
+    assert records_of(tmp_path / "records.jsonl") == before  # steps 2 and 3 were made again, with the same rewards
+    with pytest.warns(RuntimeWarning, match="in no checkpoint"):
+        run(tmp_path / "others.jsonl", resume=str(tmp_path / "out/checkpoint-2"), callback=False)
+    assert [r.reward for r in records_of(tmp_path / "others.jsonl")] != [r.reward for r in before[4:]]
+
+
+def test_a_checkpoint_without_the_memory(tmp_path):
+    plain = RubricReward(tiny_trl.RUBRIC)
+    given: dict[str, Any] = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1}
+    tiny_trl.trainer_of(plain, tmp_path, callback=False, **given).train()
+    reward = RubricReward(tiny_trl.RUBRIC, rule="amrp+")
+    trainer = tiny_trl.trainer_of(reward, tmp_path, **given)
+    with pytest.warns(RuntimeWarning, match=r"does not hold what 'amrp\+' remembered"):
+        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+
+
+# ------------------------------------------------------------------------------------------------------------- example
+
+
+def test_the_example_runs(tmp_path):
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, str(ROOT / "examples/05_trl.py")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [line for line in done.stdout.splitlines() if line.startswith("step ")]
+    assert len(lines) == 6
+    assert (tmp_path / "records.jsonl").exists()
