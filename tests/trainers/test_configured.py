@@ -1,0 +1,171 @@
+"""Engines from files, and what trainers know about a query."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from math import nan
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rubrank.adjustment import attenuate
+from rubrank.errors import InvalidInput, RubrankError
+from rubrank.trainer import Control, RewardEngine
+from rubrank.trainers import configured as module
+from rubrank.trainers.configured import RewardConfig, configured, load_config, main, without_checkpoints, without_steps
+from rubrank.trainers.queries import messages, query_of, score_query, without_unknown
+
+LAKE = {"name": "Keyword", "params": {"keywords": ["lake"]}}
+
+
+def written(folder: Path, **data: object) -> Path:
+    path = folder / "reward.yaml"
+    path.write_text(yaml.safe_dump(data), encoding="utf-8")
+    return path
+
+
+def test_everything_that_a_file_can_say(tmp_path):
+    (tmp_path / "rubric.yaml").write_text("id: r\ncriteria: [{name: EmptyAnswer}]\n", encoding="utf-8")
+    judge = {"endpoints": [{"base_url": "http://localhost:1/v1", "model": "m"}]}
+    config, folder = load_config(
+        written(
+            tmp_path, rubric="rubric.yaml", rule="rlvr2+", judges=judge, records="out/records.jsonl", seed=3,
+            gate={"floor": 0.25}, attributes=["markdown", {"name": "reasoning_length", "attenuate": 0.5, "start": 7}],
+        )
+    )  # fmt: skip
+    engine = config.engine(folder, apart="host-1")
+    assert [criterion.name for criterion in engine.rubric.criteria] == ["EmptyAnswer"]
+    assert engine.controls == (Control("markdown"), Control("reasoning_length", attenuate(0.5), 7))
+    assert engine.records == tmp_path / "out" / "records-host-1.jsonl"
+    assert engine.rule.gate.floor == 0.25
+    assert engine.judges.judge_of("anything").endpoints[0].model == "m"
+
+
+def test_presets_and_criteria_need_no_file(tmp_path):
+    preset, _ = load_config(written(tmp_path, rubric="gates"))
+    assert preset.engine(tmp_path).rubric.criteria
+    config, folder = load_config(written(tmp_path, rubric=[LAKE]))
+    assert config.engine(folder).rubric.criteria[0].name == "Keyword"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"rubrik": 1}, "rubrik must be left out: nothing has that name; got 1. Did you mean 'rubric'?"),
+        ({"rule": "rlvr3"}, "rlvr3"),
+        ({"rubric": "nowhere.yaml"}, "nowhere.yaml"),
+        ({"rubric": [{"name": "Good", "description": "Is it good?"}]}, "no judge for it"),
+        ({"rubric": [LAKE], "attributes": ["mark"]}, "'mark'"),
+        ({"rubric": [LAKE], "attributes": [{"name": "markdown", "attenuate": 2}]}, "attenuate"),
+        ({"rubric": [LAKE], "gate": {"flor": 1}}, "flor"),
+        ({"rubric": [LAKE], "imports": ["no_such_module"]}, "no_such_module"),
+        ({"rubric": [LAKE], "records": "r.csv"}, "r.csv"),
+        ({"rubric": [LAKE], "workers": -1}, "workers"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path, data, message, capsys):
+    path = written(tmp_path, **data)
+    assert main([str(path)]) == 1
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_the_file_itself(tmp_path, monkeypatch):
+    monkeypatch.delenv(module.VARIABLE, raising=False)
+    with pytest.raises(InvalidInput, match="RUBRANK_CONFIG: value must be the path of a configuration; got none"):
+        load_config()
+    with pytest.raises(InvalidInput, match="a file that this process can read"):
+        load_config(tmp_path / "none.yaml")
+    (tmp_path / "list.yaml").write_text("[1]", encoding="utf-8")
+    with pytest.raises(InvalidInput, match="keys and values; got list"):
+        load_config(tmp_path / "list.yaml")
+    monkeypatch.setenv(module.VARIABLE, str(written(tmp_path, rubric=[LAKE], rubric_column="asks")))
+    engine, column = configured(None, "test")
+    assert column == "asks"
+    assert configured(None, "test")[0] is engine
+
+
+def test_the_file_on_our_page():
+    page = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
+    shown = yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0])
+    assert set(shown) == set(RewardConfig.model_fields)
+    config = RewardConfig.model_validate({**shown, "rubric": [LAKE], "judges": None, "imports": []})
+    assert config.engine().controls[1] == Control("reasoning_length", attenuate(0.5), 700)
+
+
+def test_a_file_is_checked_from_the_command_line(tmp_path):
+    run = [sys.executable, "-m", "rubrank.trainers.configured", str(written(tmp_path, rubric=[LAKE]))]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "right: rule 'rlvr2+', 1 criteria, 0 controlled attributes\n")
+
+
+def test_modules_of_ones_own_are_imported(tmp_path, monkeypatch):
+    (tmp_path / "my_checks_for_a_test.py").write_text("SEEN = True\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    config, folder = load_config(written(tmp_path, rubric=[LAKE], imports=["my_checks_for_a_test"]))
+    config.engine(folder)
+    assert sys.modules.pop("my_checks_for_a_test").SEEN
+
+
+def test_what_trainers_cannot_carry():
+    late = RewardEngine([LAKE], attributes=[Control("markdown", start=5)])
+    with pytest.raises(InvalidInput, match="controlled from step 0 on"):
+        without_steps(late, "slime")
+    with pytest.warns(RuntimeWarning, match="slime: what 'amrp' remembers is in no checkpoint"):
+        without_checkpoints(RewardEngine([LAKE], "amrp"), "slime")
+    plain = RewardEngine([LAKE])
+    assert without_checkpoints(without_steps(plain, "slime"), "slime") is plain
+
+
+# ------------------------------------------------------------------------------------------------------------- queries
+
+
+def test_labels_of_all_kinds():
+    query = query_of("<|user|>q", '{"prompt": "q", "rubric": ["EmptyAnswer"], "answer": "a", "none": null}')
+    assert (query.prompt, query.rubric, query.metadata) == ("q", ["EmptyAnswer"], {"answer": "a"})
+    assert query_of("q", "42").metadata == {"label": "42"}
+    assert query_of("q", None, "", {}).metadata == {}
+    merged = query_of("q", "42", {"asks": ["x"], "tools": [{"name": "t"}]}, rubric_column="asks")
+    assert (merged.metadata, merged.rubric, merged.tools) == ({"label": "42"}, ["x"], [{"name": "t"}])
+    ifeval = query_of("q", {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})
+    assert ifeval.rubric == {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
+
+
+def test_a_rubric_that_nobody_decides_is_refused_before_anything_is_spent():
+    judged = query_of("q", {"rubric": [{"name": "Good", "description": "Is it good?"}]})
+    with pytest.raises(InvalidInput, match="no judge for it"):
+        score_query(RewardEngine([LAKE]), judged, ["a", "b"], step=0, where="here")
+    with pytest.raises(RubrankError, match="rubric must be given; got none"):
+        score_query(RewardEngine(), query_of("q"), ["a", "b"], step=0, where="here")
+
+
+def test_who_is_not_known_gets_the_mean():
+    assert without_unknown([1.0, nan, 0.5]) == [1.0, 0.75, 0.5]
+    assert without_unknown([nan, nan]) == [0.0, 0.0]
+
+
+def test_messages_that_are_objects():
+    class Part:
+        def __init__(self, **data: object) -> None:
+            self.data = data
+
+        def model_dump(self, exclude_none: bool) -> dict[str, object]:
+            return {k: v for k, v in self.data.items() if v is not None or not exclude_none}
+
+    call = Part(id="c", function={"name": "find", "arguments": "{}"})
+    thought = {"type": "thinking", "thinking": "hm"}
+    said = Part(role="assistant", content=[thought, Part(type="text", text="yes")], tool_calls=[call], name=None)
+    assert messages([said, "text"]) == [
+        {
+            "role": "assistant",
+            "content": [thought, {"type": "text", "text": "yes"}],
+            "tool_calls": [{"id": "c", "function": {"name": "find", "arguments": "{}"}}],
+            "reasoning_content": "hm",
+        },
+        "text",
+    ]
+    assert messages("text") == "text"
+    assert messages(None) is None
