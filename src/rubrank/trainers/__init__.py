@@ -9,6 +9,10 @@
     making.py        prompts and completions → rollouts
     rewinding.py     records of a run that is resumed
 
+    configured.py    an engine from a file of settings, for trainers that only take the path of a function
+    queries.py       labels and rows → prompts with their rubrics
+
+    openrlhf.py, slime.py, tinker.py, verifiers.py: shape (a); docs/frameworks.md
     trl.py           TRL's GRPOTrainer: shape (b), or (a) in AsyncGRPO; trl_callback.py ties it to checkpoints
 
 An adapter for another trainer is a few dozen lines over one of the three: docs/trainers.md. Nothing here imports torch;
