@@ -116,6 +116,7 @@ def _lm_eval(rows: list[dict[str, Any]]) -> Contender:
 def step(texts: Sequence[str], rounds: int) -> Iterator[Row]:
     """Grading and measuring, from strings to a score table and attributes; then each part alone."""
     section = f"a step: {len(texts):,} responses of 4 kB"
+    gc.freeze()  # the collector would go through the responses that were read, in the time of whoever makes objects
     contenders = {
         "pyromark.html": call(lambda: [pyromark.html(text) for text in texts], 5),
         "10 rule criteria and 11 Markdown attributes": call(lambda: _step(texts, _rubric(CRITERIA), True), 1),

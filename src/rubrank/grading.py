@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from rubrank.engine.binding import Found, bound
 from rubrank.engine.cache import VerdictCache, check_digest, key, seen_digest
 from rubrank.engine.workers import Job, Workers
 from rubrank.errors import InvalidInput, UnknownName
@@ -33,7 +32,8 @@ from rubrank.rollouts.adapters import to_rubric
 from rubrank.rollouts.reading import read_groups
 from rubrank.rubric import Criterion, Rubric
 from rubrank.scores import JUDGED, CriterionData, GroupScores, ScoreTable
-from rubrank.verification import Compat, Domain, Mode, Verdict, Verifier
+from rubrank.verification import Compat, Domain, Found, Mode, Verdict, Verifier
+from rubrank.verifiers import scan
 
 if TYPE_CHECKING:
     from rubrank.judge import Judges
@@ -201,7 +201,7 @@ def _check(column: int, criterion: Criterion, compat: Compat, mode: Mode) -> _Ch
     verifier = criterion.decided_by
     params = verifier.check_parameters(dict(criterion.params))
     digest = check_digest(verifier, params, compat, mode)
-    decide = bound(verifier, params, compat, mode)
+    decide = verifier.bind(params, compat, mode)
     return _Check(column, verifier, dict(criterion.params), criterion.value_domain, digest, decide)
 
 
@@ -331,10 +331,16 @@ class _Run:
     def _decide(self, tasks: list[_Task], checks: tuple[_Check, ...]) -> None:
         """Make the same checks on some rollouts, check by check: a processor does the same thing again faster."""
         rollouts = [task.rollout for task in tasks]
-        found = [[check.decide(rollout) for rollout in rollouts] for check in checks]
-        for task, verdicts in zip(tasks, zip(*found, strict=True), strict=True):
-            self._record(task, range(len(checks)), verdicts)
-            task.rollout.__dict__.pop("text", None)  # its words and sentences are many times its size
+        if sum(check.verifier.scans for check in checks) >= scan.COSTS:
+            scan.scan_if_worth([rollout.text for rollout in rollouts])
+        found = [[*map(check.decide, rollouts)] for check in checks]
+        if self._cache is None and all(check.domain is check.verifier.domain for check in checks):
+            self._enter(tasks, checks, found)
+        else:
+            for task, verdicts in zip(tasks, zip(*found, strict=True), strict=True):
+                self._record(task, range(len(checks)), verdicts)
+        for rollout in rollouts:
+            rollout.__dict__.pop("text", None)  # its words and sentences are many times its size
 
     def _grade_elsewhere(self, tasks: list[_Task], number: int, results: queue.SimpleQueue[Any]) -> None:
         modules = {check.verifier.function.__module__ for task in tasks for check in task.checks}
@@ -389,6 +395,21 @@ class _Run:
             self._flush()
         if self._progress is not None:
             self._progress(self._done, self._total)
+
+    def _enter(self, tasks: list[_Task], checks: Sequence[_Check], found: Sequence[Sequence[Found]]) -> None:
+        """The same as `_record` where nothing is kept and every value is allowed, column by column."""
+        scores = [self._scores[task.group][task.number] for task in tasks]
+        reasons = [self._reasons[task.group][task.number] for task in tasks]
+        for check, verdicts in zip(checks, found, strict=True):
+            column = check.column
+            for own_scores, own_reasons, (value, reason) in zip(scores, reasons, verdicts, strict=True):
+                own_reasons[column] = reason
+                if value is not None:
+                    own_scores[column] = value
+        for _ in tasks:
+            self._done += len(checks)
+            if self._progress is not None:
+                self._progress(self._done, self._total)
 
     def _flush(self) -> None:
         if self._cache is not None and self._unwritten:

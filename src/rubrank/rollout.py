@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rubrank.attributes.length import split_reasoning
 from rubrank.text import Text
@@ -61,7 +61,7 @@ class Rollout(_Frozen):
     """Why sampling ended: "stop", "length", "tool_calls" …, where known."""
     token_counts: Mapping[str, int] | None = None
     """Tokens of the "reasoning" and the "answer", where known."""
-    metadata: Mapping[str, Any] = {}
+    metadata: Mapping[str, Any] = Field(default_factory=dict)
     """Whatever else the data holds: reference answers, final state, ids."""
 
     @field_validator("prompt", mode="before")

@@ -18,13 +18,14 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from rubrank.texts.breaks import breaks_plainly
 from rubrank.texts.kept import kept
 from rubrank.texts.plain import plain
+from rubrank.texts.scanned import Scan
 from rubrank.texts.sentences import split_sentences
 from rubrank.texts.structure import Structure, parse
 from rubrank.texts.words import count_words, split_words
 
-_ODD_BREAKS = "\x85\u2028\u2029"  # with those of ASCII: where else `str.splitlines` cuts
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 _INVISIBLE = re.compile(
@@ -34,6 +35,9 @@ _INVISIBLE = re.compile(
 
 class Text:
     """One text; `str(text)` is it."""
+
+    scan: Scan | None = None
+    """Counts that were made for many texts at once (`verifiers/scan.py`), if they were."""
 
     def __init__(self, text: str) -> None:
         self.raw = text
@@ -69,15 +73,12 @@ class Text:
     @kept
     def breaks_plainly(self) -> bool:
         """Is every line break a line feed? Then patterns can find lines without cutting the text."""
-        raw = self.raw
-        if "\r" in raw or "\x0b" in raw or "\x0c" in raw or "\x1c" in raw or "\x1d" in raw or "\x1e" in raw:
-            return False
-        return raw.isascii() or not any(char in raw for char in _ODD_BREAKS)
+        return breaks_plainly(self.raw)
 
     @kept
     def word_count(self) -> int:
         """As many as there are `words`, without making them."""
-        return count_words(self.raw)
+        return count_words(self.raw) if self.scan is None or self.scan.words < 0 else self.scan.words
 
     @kept
     def words(self) -> tuple[str, ...]:

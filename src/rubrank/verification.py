@@ -109,6 +109,8 @@ class Verifier:
     languages: tuple[str, ...] = ()
     """Languages it is made for; empty: any."""
     wants: type = field(default=Text)
+    scans: int = 0
+    """What it saves on texts that were scanned together (`Text.scan`), where a scan itself costs 3."""
 
     @cached_property
     def parameters(self) -> type[BaseModel]:
@@ -226,6 +228,7 @@ def verifier(
     how: Literal["rule", "both"] = "rule",
     cost: Literal["cheap", "process"] = "cheap",
     languages: Iterable[str] = (),
+    scans: int = 0,
 ) -> Callable[[_F], _F]:
     """Register a function as the verifier `name`; see the top of this file."""
 
@@ -235,7 +238,9 @@ def verifier(
             raise InvalidInput("verifier", "name", "new", f"{name!r}, which exists", "Choose another name.")
         first = next(iter(inspect.signature(function).parameters))
         wants = get_type_hints(function).get(first, Text)
-        VERIFIERS[name] = Verifier(name, function, family, domain, version, layer, how, cost, tuple(languages), wants)
+        VERIFIERS[name] = Verifier(
+            name, function, family, domain, version, layer, how, cost, tuple(languages), wants, scans
+        )  # fmt: skip
         return function
 
     return register

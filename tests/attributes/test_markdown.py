@@ -357,3 +357,27 @@ def test_a_megabyte(text):
 def test_surrogates_nul_and_directions_do_not_hide_markers():
     text = "# \ud800a\n\n**\0b**\n\n*\u200bשלום*\r\n\r\n`\udfff`\n\n- \ufeffc"
     assert markdown_counts([text])[0].tolist() == [1, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(st.sampled_from(["- a\n", "  1. b\n", "    * c\n", "> ", "# d\n", "`e` ", "\n", "<ol>"]))))
+def test_compiled_tags_are_those_of_numpy(pieces):
+    for html, ends in markdown._render("".join(some) for some in pieces):
+        one, other = markdown._count_kinds(html, ends), markdown._count_compiled(html, ends)
+        assert (one[:, : len(markdown.MARKERS)] == other[:, : len(markdown.MARKERS)]).all()
+
+
+def test_lists_deeper_than_the_room_for_them():
+    text = "".join("  " * depth + "- x\n" for depth in range(150))
+    ((html, ends),) = markdown._render([text])
+    assert markdown._count_compiled(html, ends)[0, markdown._UNORDERED] == markdown.markdown_counts([text])[0, 7]
+
+
+@given(st.text("a \t\n\r\x0b\x0c\x1c\x1f\x85\u2028\u00a0é", max_size=30))
+def test_lines_that_are_not_blank(text):
+    assert markdown._count_lines(text) == len([line for line in text.splitlines() if line.strip()])
+
+
+@given(st.text(alphabet="a \n\t\x1f\r#é\x0b", max_size=40))
+def test_lines_are_counted_as_defined(text: str) -> None:
+    assert markdown._count_lines(text) == sum(bool(line.strip()) for line in text.splitlines())

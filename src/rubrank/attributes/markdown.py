@@ -26,6 +26,7 @@ numpy then finds all `<` at once and tells the tags apart by the two characters 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from io import BytesIO
 from typing import Literal
@@ -36,6 +37,7 @@ from numpy.typing import NDArray
 
 from rubrank.attribute import Texts, flatten_texts
 from rubrank.errors import UnknownName
+from rubrank.texts.breaks import breaks_plainly
 from rubrank.texts.words import count_words
 
 MARKERS = (
@@ -81,6 +83,9 @@ for _tag, _kind in _TAGS.items():
 
 # HTML is rendered in buffers of about this many bytes, so that a batch of any size needs little memory.
 _BUFFER = 1 << 20
+_MANY = 64  # texts from which compiled code is faster
+
+_LINE_BREAK = re.compile(r"\n\s*+")  # with the blank lines that follow
 
 # Of closing tags only those of lists are looked at; the parser wants `</pre>` and `</script>` in small letters.
 _RAW_TAG = re.compile("<[a-z]|</[ou]")
@@ -113,6 +118,12 @@ def markdown_density(texts: Texts, per: Per = "line") -> NDArray[np.float64]:
 
 
 def _count_lines(text: str) -> int:
+    if breaks_plainly(text):
+        body = text.strip()
+        # Where no line ends in a space, blank lines are empty; with one at most between paragraphs, two counts will do.
+        if body.isascii() and not ("\n\n\n" in body or " \n" in body or "\t\n" in body or "\x1f" in body):
+            return body.count("\n") - body.count("\n\n") + bool(body)
+        return len(_LINE_BREAK.findall(body)) + bool(body)
     return len([*filter(str.strip, text.splitlines())])
 
 
@@ -129,10 +140,10 @@ def _render(texts: Iterable[str]) -> Iterator[tuple[NDArray[np.uint8], list[int]
         buffer.write(b"\n\n")  # two characters may be read after any `<`
         ends.append(buffer.tell())
         if ends[-1] >= _BUFFER:
-            yield np.frombuffer(buffer.getvalue(), dtype=np.uint8), ends
+            yield np.frombuffer(buffer.getbuffer(), dtype=np.uint8), ends
             buffer, ends = BytesIO(), []
     if ends:
-        yield np.frombuffer(buffer.getvalue(), dtype=np.uint8), ends
+        yield np.frombuffer(buffer.getbuffer(), dtype=np.uint8), ends
 
 
 def _write_html(text: str, buffer: BytesIO) -> None:
@@ -154,14 +165,27 @@ def _prepare(text: str) -> str:
 
 def _count_tags(html: NDArray[np.uint8], ends: list[int]) -> NDArray[np.int64]:
     """Markers (texts, 11) in the concatenated HTML of texts that end at `ends`."""
+    compiled = "numba" in sys.modules and len(ends) >= _MANY  # it is not loaded for this
+    counts = (_count_compiled if compiled else _count_kinds)(html, ends)[:, : len(MARKERS)]
+    counts[:, _CODE] -= counts[:, _BLOCK]  # a code block is <pre><code>
+    return counts
+
+
+def _count_compiled(html: NDArray[np.uint8], ends: list[int]) -> NDArray[np.int64]:
+    from rubrank.attributes.markdown_tags import count_tags
+
+    counts = np.zeros((len(ends), _OTHER + 1), dtype=np.int64)
+    count_tags(html, np.array(ends, dtype=np.int64), _KIND, counts, _OPEN_ORDERED, _ORDERED)
+    return counts
+
+
+def _count_kinds(html: NDArray[np.uint8], ends: list[int]) -> NDArray[np.int64]:
     at = np.flatnonzero(html == ord("<"))
     kind = _KIND[html[at + 1], html[at + 2]]
     _tell_items(kind)
     text = np.repeat(np.arange(len(ends)), np.diff(np.searchsorted(at, ends), prepend=0))
     counts = np.bincount(text * (_OTHER + 1) + kind, minlength=len(ends) * (_OTHER + 1))
-    counts = counts.reshape(len(ends), _OTHER + 1)[:, : len(MARKERS)]
-    counts[:, _CODE] -= counts[:, _BLOCK]  # a code block is <pre><code>
-    return counts
+    return counts.reshape(len(ends), _OTHER + 1)
 
 
 def _tell_items(kind: NDArray[np.uint8]) -> None:

@@ -17,9 +17,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import IO, Any
 
-from rubrank.engine.binding import Found, bound
 from rubrank.rollout import Rollout
-from rubrank.verification import Compat, Mode, find_verifier
+from rubrank.verification import Compat, Found, Mode, find_verifier
 
 _KEEP = 0.5  # seconds of a job after which its verdicts are sent as they come, lest they are lost with the worker
 
@@ -117,6 +116,6 @@ class _Ready:
         found = self._ready.get((name, id(params)))
         if found is None:
             verifier = find_verifier(name)
-            found = bound(verifier, verifier.check_parameters(params), self._compat, self._mode)
+            found = verifier.bind(verifier.check_parameters(params), self._compat, self._mode)
             self._ready[name, id(params)] = found
         return found

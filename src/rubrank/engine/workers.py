@@ -32,11 +32,10 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
-from rubrank.engine.binding import Found
 from rubrank.engine.serving import Counter, shared_file
 from rubrank.errors import InvalidInput
 from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS, Compat, Mode
+from rubrank.verification import VERIFIERS, Compat, Found, Mode
 
 _CHUNK = 32  # jobs sent at once: enough to hide the way there and back
 _LOOKS = 20  # how often within its time a worker is looked at

@@ -34,7 +34,7 @@ def plain(text: str) -> str | None:
 
 def is_glue(char: str) -> bool:
     """Would it make another word of what stands beside it?"""
-    return char.isalnum() and not UNSPACED.match(char)
+    return char.isalnum() and (char.isascii() or not UNSPACED.match(char))
 
 
 def _form(char: str) -> int:

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from rubrank.attributes.length import TAGS
 from rubrank.rollout import Rollout
+from rubrank.texts.scanned import ADDRESS, BRACKETS, FENCE, TALK, TICK
 from rubrank.verification import BINARY, Answer, verifier
 from rubrank.verifiers.prose import HAN, Share, bare, is_heading, is_item, is_rule, sentences, split_code, without_code
 from rubrank.verifiers.repeats import Repeat, asks_to_repeat, find_repeats
@@ -21,7 +22,7 @@ from rubrank.verifiers.repeats import Repeat, asks_to_repeat, find_repeats
 _INVISIBLE = ("Z", "C", "M", "P")
 _MARKUP = r"```\w*|<br\s*/?>|&nbsp;|[#*_~`|>=-]"
 _ONLY_MARKUP = re.compile(_MARKUP)
-_LEADING_MARKUP = re.compile(rf"(?:{_MARKUP}|\s)*+")
+_LEADING_MARKUP = re.compile(rf"(?:{_MARKUP}|[\s!\"%&'(),./:;?@\[\\\]{{}}‘’“”…–—])*+")
 
 
 @verifier("EmptyAnswer", family="gate", domain=BINARY, version=1, layer="global_quality")
@@ -41,6 +42,8 @@ def empty_answer(rollout: Rollout) -> Answer:
 
 
 def _shows_something(answer: str) -> bool:
+    if answer[:1].isalnum():
+        return True
     head = answer[:100_000]
     leading = _LEADING_MARKUP.match(head)
     first = head[leading.end() : leading.end() + 1] if leading else ""
@@ -254,7 +257,7 @@ _MONOLOGUE = re.compile(  # which letters it begins with is asked first: the res
 )
 
 
-@verifier("ThinkLeak", family="gate", domain=BINARY, version=1, layer="global_quality")
+@verifier("ThinkLeak", family="gate", domain=BINARY, version=1, layer="global_quality", scans=1)
 def think_leak(rollout: Rollout) -> Answer:
     """No thinking is left in the answer.
 
@@ -263,18 +266,21 @@ def think_leak(rollout: Rollout) -> Answer:
     user" (用户要求…), where the prompt itself is about users only if it talks to itself ("Okay, the user …"); four or
     more lines that start with "Wait", "Hmm", "等等". Not covered: reasoning steps meant for the reader.
     """
-    shown = without_code(rollout.answer)
+    answer, scan = rollout.answer, rollout.text.scan
+    signs = ~0 if scan is None else scan.signs  # anything may be there
+    shown = without_code(answer) if signs & (FENCE | TICK | ADDRESS) else answer
     asked = " ".join([message.content for message in rollout.prompt]).lower()
-    for tag in _tags(shown):
-        if tag.lower().strip("</>|◁▷[]") not in asked:
-            return False, f"{tag!r} in the answer"
-    if rollout.reasoning is not None and any(first in shown and first not in asked for first, _ in TAGS):
-        return False, "a thinking tag in the answer"
+    if signs & BRACKETS:
+        for tag in _tags(shown):
+            if tag.lower().strip("</>|◁▷[]") not in asked:
+                return False, f"{tag!r} in the answer"
+        if rollout.reasoning is not None and any(first in shown and first not in asked for first, _ in TAGS):
+            return False, "a thinking tag in the answer"
     start = bare(shown[:2000])
     match, spoken_of = _ABOUT_USER.match(start), "user" in asked or "用户" in asked
     if match and (not spoken_of or _TO_ITSELF.match(start)):
         return False, f"the answer speaks about the user: {match[0][:60]!r}"
-    turns = len(_MONOLOGUE.findall("\n" + shown))
+    turns = len(_MONOLOGUE.findall("\n" + shown)) if signs & TALK or shown is not answer else 0
     return turns < 4, f"{turns} lines of talking to itself" if turns else "no thinking left in the answer"
 
 

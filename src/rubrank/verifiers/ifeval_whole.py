@@ -21,7 +21,10 @@ def no_comma(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answ
     upstream: only the comma of the language of the instruction.
     """
     commas = _COMMAS[lang] if compat == "upstream" else _ALL_COMMAS
-    count = sum(text.raw.count(comma) for comma in commas if comma in text.raw)
+    if commas is _ALL_COMMAS and text.scan is not None and text.scan.commas >= 0:
+        count = text.scan.commas
+    else:
+        count = sum(text.raw.count(comma) for comma in commas if comma in text.raw)
     return counted(count, "comma", "exactly", 0)
 
 

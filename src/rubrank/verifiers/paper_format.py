@@ -39,7 +39,7 @@ _HIGHLIGHTS: dict[str, re.Pattern[str]] = {
 _UNDERSCORED = re.compile(r"(?<![\w_])_{1,2}(?=[^\s_])[^_\n]*(?<=[^\s_])_{1,2}(?![\w_])")
 
 
-@verifier("BulletCount", family="format", domain=BINARY, version=1)
+@verifier("BulletCount", family="format", domain=BINARY, version=1, scans=1)
 def bullet_count(
     text: Text,
     *,
@@ -94,7 +94,7 @@ def _unbulleted(line: str) -> str:
     return start[2:] if start[:2] in ("* ", "*\t") else "" if is_rule(line) else line
 
 
-@verifier("ParagraphCount", family="format", domain=BINARY, version=1)
+@verifier("ParagraphCount", family="format", domain=BINARY, version=1, scans=3)
 def paragraph_count(
     text: Text,
     *,
@@ -117,6 +117,8 @@ def paragraph_count(
 
 
 def _count_paragraphs(text: Text) -> int:
+    if text.scan is not None and text.scan.paragraphs >= 0:
+        return text.scan.paragraphs
     kinds = [kind for kind in map(_block_kind, _blocks(text)) if kind != "none"]
     return len(kinds) - sum(one == next_ == "list" for one, next_ in pairwise(kinds))
 

@@ -25,7 +25,7 @@ _UNDERLINE = re.compile(r"={3,}[ \t]*$")  # of a heading
 _SEPARATORS = re.compile(r"[,，、;；|]")
 
 
-@verifier("WordCount", family="length", domain=BINARY, version=1)
+@verifier("WordCount", family="length", domain=BINARY, version=1, scans=1)
 def word_count(
     text: Text,
     *,
@@ -49,7 +49,7 @@ def word_count(
     return in_range(n, "character", relation, count, low, high)
 
 
-@verifier("SentenceCount", family="length", domain=BINARY, version=2)
+@verifier("SentenceCount", family="length", domain=BINARY, version=2, scans=9)
 def sentence_count(
     text: Text,
     *,

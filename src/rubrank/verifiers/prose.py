@@ -105,6 +105,8 @@ def has_fence(text: str) -> bool:
 
 def count_bullets(text: Text) -> int:
     """As many as `list_items` gives bullets."""
+    if text.scan is not None and text.scan.bullets >= 0:
+        return text.scan.bullets
     if text.breaks_plainly and not has_fence(text.raw):
         return len(_BULLET_LINE.findall("\n" + text.raw))
     return sum(item.kind == "bullet" for item in list_items(text.raw))
@@ -157,6 +159,8 @@ def sentences(text: str) -> list[str]:
 
 def count_sentences(text: Text) -> int:
     """As many as there are `sentences`, without making them."""
+    if text.scan is not None and text.scan.sentences >= 0:
+        return text.scan.sentences
     return count_cut(_pieces(text))
 
 
@@ -175,12 +179,13 @@ def folded(phrase: str) -> str:
 
 def count_phrase(text: str, phrase: str, *, whole: bool = True) -> int:
     """How often the phrase stands in the text (both folded alike), as a whole word where words have spaces."""
-    if not phrase:
+    at = text.find(phrase) if phrase else -1
+    if at < 0:
         return 0
     first, last = whole and is_glue(phrase[0]), whole and is_glue(phrase[-1])
     if not (first or last):
         return text.count(phrase)
-    count, at = 0, text.find(phrase)
+    count = 0
     while at >= 0:
         end = at + len(phrase)
         alone = not (first and at and is_glue(text[at - 1])) and not (last and is_glue(text[end : end + 1]))
@@ -192,9 +197,16 @@ def count_phrase(text: str, phrase: str, *, whole: bool = True) -> int:
 _PLAIN_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*+")
 
 
+@lru_cache(maxsize=4096)
+def _is_plain_word(phrase: str) -> bool:
+    return _PLAIN_WORD.fullmatch(phrase) is not None
+
+
 def count_in(text: Text, phrase: str, *, whole: bool = True) -> int:
     """How often the folded phrase stands in the text, which is folded alike."""
-    place = text.plain if _PLAIN_WORD.fullmatch(phrase) else None
+    place = text.plain if _is_plain_word(phrase) else None
+    if place is not None and whole and text.scan is not None and "'" not in phrase and not text.scan.may_hold(phrase):
+        return 0
     return count_phrase(search_form(text) if place is None else place, phrase, whole=whole)
 
 

@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from rubrank.engine.binding import bound
 from rubrank.rollout import Rollout
 from rubrank.text import Text
 from rubrank.verbs.listing import _examples
@@ -48,7 +47,7 @@ def both(found, rollout, params, compat="fixed", mode="strict"):
         for variant in variants
     ]
     verdict = max(verdicts, key=lambda v: -math.inf if v.value is None else v.value)  # the first of the best
-    assert bound(found, checked, compat, mode)(rollout) == (verdict.value, verdict.reason)
+    assert found.bind(checked, compat, mode)(rollout) == (verdict.value, verdict.reason)
     assert found.verify(rollout, checked, compat=compat, mode=mode) == verdict
     return verdict
 
