@@ -12,6 +12,7 @@
     configured.py    an engine from a file of settings, for trainers that only take the path of a function
     queries.py       labels and rows → prompts with their rubrics
 
+    verl.py          verl's v1 trainer: shape (b); verl_reward_loop.py  its reward loop: shape (c)
     openrlhf.py, slime.py, tinker.py, verifiers.py: shape (a); docs/frameworks.md
     trl.py           TRL's GRPOTrainer: shape (b), or (a) in AsyncGRPO; trl_callback.py ties it to checkpoints
 

@@ -1,0 +1,164 @@
+"""Scores as text and back, and rollouts graded as they come: needs nothing of verl."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+
+import numpy as np
+import pytest
+from judged import judges_at, server_module
+
+from rubrank.errors import InvalidInput, JudgingFailed
+from rubrank.rollout import Group, Rollout
+from rubrank.trainer import RewardEngine
+from rubrank.trainers.verl_grading import GradedTogether
+from rubrank.trainers.verl_scores import packed, regrouped, with_means
+
+RUBRIC = [
+    "EmptyAnswer",
+    {"name": "WordCount", "params": {"low": 3}},
+    {"name": "Keyword", "params": {"keywords": ["moon"]}, "weight": 2},
+]
+OWN = [{"name": "Own", "verifier": "WordCount", "params": {"high": 1}}]
+SAID = [["the moon is far", "moon", "sea", ""], ["x", "a moon", "no moon"]]
+
+
+def groups(own=None):
+    return [
+        Group(id=f"1/{g}", rollouts=tuple(Rollout(prompt="p", response=text) for text in said), rubric=own)
+        for g, said in enumerate(SAID)
+    ]
+
+
+def texts_of(engine, some):
+    """Every rollout graded by itself, as in a reward worker."""
+    return [packed_one(engine, group) for group in some]
+
+
+def packed_one(engine, group):
+    alone = [Group(id=f"{i}", rollouts=(r,), rubric=group.rubric) for i, r in enumerate(group.rollouts)]
+    return packed(engine.grade(alone))
+
+
+@pytest.mark.parametrize("own", [None, OWN, json.dumps(OWN)])
+def test_scores_come_back_as_they_went(own):
+    engine = RewardEngine(RUBRIC)
+    found, direct = regrouped(groups(own), texts_of(engine, groups(own)), engine), engine.grade(groups(own))
+    for one, other in zip(found.groups, direct.groups, strict=True):
+        assert (one.id, one.criteria, one.reasons) == (other.id, other.criteria, other.reasons)
+        np.testing.assert_array_equal(one.scores, other.scores)
+    assert engine.fuse(groups(own), found, 1).rewards == engine.fuse(groups(own), direct, 1).rewards
+
+
+def test_missing_scores_stay_missing():
+    engine = RewardEngine(RUBRIC)
+    texts = texts_of(engine, groups())
+    data = json.loads(texts[0][1])
+    texts[0][1] = json.dumps({**data, "scores": [None] * 3})
+    found = regrouped(groups(), texts, engine)
+    assert np.isnan(found.groups[0].scores[1]).all()
+    assert math.isnan(engine.fuse(groups(), found, 1).rewards[0][1])
+
+
+def test_workers_with_another_rubric_are_told():
+    engine = RewardEngine(RUBRIC)
+    with pytest.raises(InvalidInput, match="the same files and the same rubrank"):
+        regrouped(groups(), texts_of(RewardEngine(RUBRIC[1:]), groups()), engine)
+    with pytest.raises(InvalidInput, match="rubric must be given"):
+        regrouped(groups(), texts_of(engine, groups()), RewardEngine())
+
+
+def test_what_judges_took_is_added_up():
+    server = server_module()
+    asked = [*RUBRIC, {"name": "Polite", "question": "Is it polite?"}]
+    with server.Server([server.Answer(json.dumps({"reasoning": "yes", "verdict": 1}))] * 20) as at:
+        engine = RewardEngine(asked, judges=judges_at(at.url))
+        found = regrouped(groups(), texts_of(engine, groups()), engine)
+    assert found.judging.account.calls == len(found.judging.account.latencies) == 6  # the empty one is stopped
+    assert [one.asked for one in found.judging.groups] == [3, 3]
+    assert found.judging.missing == 0.0
+    assert found.judging.account.cost > 0
+    metrics = engine.fuse(groups(), found, 1).metrics
+    assert metrics["rubrank/judge/calls"] == 6
+    assert metrics["rubrank/judge/latency_p50"] > 0
+
+
+def test_too_many_missing_answers_fail_the_step():
+    server = server_module()
+    asked = [*RUBRIC, {"name": "Polite", "question": "Is it polite?"}]
+    with server.Server([server.Answer("no JSON at all")] * 40) as at:
+        lenient = RewardEngine(asked, judges=judges_at(at.url))
+        texts = texts_of(lenient, groups())
+        regrouped(groups(), texts, lenient)
+        strict = RewardEngine(asked, judges=judges_at(at.url, most_missing=0.5))
+        with pytest.raises(JudgingFailed, match=r"6 of 6 answers are missing .*Mend the judges"):
+            regrouped(groups(), texts, strict)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "expected"),
+    [([1.0, math.nan, 0.0], [1.0, 0.5, 0.0]), ([math.nan] * 2, [0.0, 0.0]), ([0.25], [0.25])],
+)
+def test_the_unknown_get_the_mean_of_the_known(rewards, expected):
+    assert with_means(rewards) == expected
+
+
+# ------------------------------------------------------------------------------------------------- graded as they come
+
+
+def run(main):
+    return asyncio.run(asyncio.wait_for(main, 30))
+
+
+class Counting(RewardEngine):
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        self.sizes = []
+
+    def grade(self, some):
+        self.sizes.append(len(some))
+        return super().grade(some)
+
+
+def alone(text, rubric=None):
+    return Group(id="alone", rollouts=(Rollout(prompt="p", response=text),), rubric=rubric)
+
+
+def test_those_who_come_together_are_graded_together():
+    async def main():
+        engine = Counting(RUBRIC, "weighted-mean+")
+        grading = GradedTogether(engine)
+        found = await asyncio.gather(*(grading.grade(alone(text)) for text in SAID[0]))
+        assert [one.reward for one in found] == pytest.approx([1.0, 2 / 3, 0.0, 0.0])
+        assert found[1].scores == {"EmptyAnswer": 1.0, "WordCount": 0.0, "Keyword": 1.0}
+        assert json.loads(found[1].text)["scores"] == [1.0, 0.0, 1.0]
+        assert engine.sizes == [4]
+        assert (await grading.grade(alone("moon"))).reward == pytest.approx(2 / 3)  # and it goes on
+        assert engine.sizes == [4, 1]
+
+    run(main())
+
+
+def test_one_that_cannot_be_graded_does_not_take_the_others_along():
+    async def main():
+        grading = GradedTogether(RewardEngine(RUBRIC, "weighted-mean+"))
+        bad = alone("moon", rubric=[{"name": "X", "verifier": "Nobody"}])
+        found = await asyncio.gather(grading.grade(alone("moon")), grading.grade(bad), return_exceptions=True)
+        assert found[0].reward == pytest.approx(2 / 3)
+        assert isinstance(found[1], InvalidInput)
+
+    run(main())
+
+
+def test_who_gives_up_waiting_harms_nobody():
+    async def main():
+        grading = GradedTogether(RewardEngine(RUBRIC, "weighted-mean+"))
+        first = asyncio.create_task(grading.grade(alone("x")))
+        other = asyncio.create_task(grading.grade(alone("moon")))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert (await other).reward == pytest.approx(2 / 3)
+
+    run(main())
