@@ -33,8 +33,8 @@ from rubrank.scores import JUDGED
 from rubrank.validation import shortened
 
 if TYPE_CHECKING:
-    from rubrank.judges.calling.accounting import Account
     from rubrank.judges.asking import AskerOf
+    from rubrank.judges.calling.accounting import Account
     from rubrank.judges.running import Lot
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -226,8 +226,8 @@ class _Step:
 
     async def ask(self, judges: Judges, asker_of: AskerOf | None) -> Account:
         """Everything, all judges at the same time."""
-        from rubrank.judges.calling.accounting import Account
         from rubrank.judges.askers import open_askers
+        from rubrank.judges.calling.accounting import Account
 
         if not self._asked:
             return Account()
