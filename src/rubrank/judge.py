@@ -20,9 +20,9 @@ The way of a question, one named type for each arrow:
     cells → Call → Reply → Verdict, or outcomes of comparisons
 
 A *kind* (`judges/absolute.py`, `batched.py`, `pairwise.py`, `listwise.py`, `panel.py`) turns the cells of a group that
-want a judge into `Call`s, hands them to an `Asker`, and reads its `Reply`s. The asker (`judges/calling/client.py`) knows
-about endpoints, limits, retries, cost and the cache, and nothing about criteria. Whatever fails is *missing with a
-reason*, never a number; what was spent on it is kept.
+want a judge into `Call`s, hands them to an `Asker`, and reads its `Reply`s. The asker (`judges/calling/`) knows about
+endpoints, limits, retries, cost and the cache, and nothing about criteria. Whatever fails is *missing with a reason*,
+never a number; what was spent on it is kept.
 """
 
 from __future__ import annotations
