@@ -4,7 +4,7 @@ PY := .venv/bin/python
 BASE := .venv/.base
 READY := .venv/.ready
 
-.PHONY: demo test bench check fix clean
+.PHONY: demo train-demo test bench check fix clean
 
 # The demo needs the package alone; tests and benchmarks need everything.
 $(BASE): pyproject.toml
@@ -23,6 +23,12 @@ $(READY): $(BASE)
 
 demo: $(BASE)  ## fuse a bundled table: ranking, utilities, one explanation
 	$(PY) -m rubrank demo
+
+train-demo: $(READY)  ## train a tiny policy made on the spot, and a report of its records with curves
+	rm -rf out/train-demo
+	$(PY) recipes/tiny_policy/make.py out/train-demo
+	OMP_NUM_THREADS=1 $(PY) -m rubrank train out/train-demo/config.yaml
+	$(PY) -m rubrank report out/train-demo/run/records.jsonl -o out/train-demo/report.html
 
 test: check  ## everything CI runs
 	$(PY) -m pytest

@@ -5,6 +5,7 @@
     rubrank fuse, explain                            verbs/fusing.py       scores into rewards
     rubrank replay, robustness, bench                verbs/replay.py       other rules
     rubrank report                                   verbs/report.py       a page to open in a browser
+    rubrank train                                    verbs/train.py        a whole training run from one file
     rubrank demo                                     verbs/demo.py         all of it on bundled rollouts
 
 Errors are one line on standard error and exit code 2; Ctrl-C is 130. Nothing but typer is imported here, so that --help
@@ -19,7 +20,7 @@ from typing import Annotated
 import typer
 
 import rubrank
-from rubrank.verbs import criteria, fusing, judge, replay, report
+from rubrank.verbs import criteria, fusing, judge, replay, report, train
 from rubrank.verbs.printing import errors_in_words
 
 app = typer.Typer(
@@ -31,7 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verbs in (criteria, judge, fusing, replay, report):
+for verbs in (criteria, judge, fusing, replay, report, train):
     verbs.register(app)
 
 

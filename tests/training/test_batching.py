@@ -1,0 +1,48 @@
+"""How a batch is cut over devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from rubrank.errors import InvalidInput
+from rubrank.train import HeldOut, Source, Training
+from rubrank.training.batching import cut
+
+
+def test_by_default_one_group_at_a_time():
+    found = cut(Training(prompts_per_batch=16), None, 1, "x")
+    assert (found.rollouts, found.per_device, found.accumulation, found.steps_per_generation) == (128, 8, 16, 16)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("updates", [1, 2, 4])
+@pytest.mark.parametrize("per_device", [None, 1, 2])
+def test_every_rollout_is_used_once_in_each_batch(world, updates, per_device):
+    training = Training(prompts_per_batch=24, updates_per_batch=updates, per_device_train_batch_size=per_device)
+    found = cut(training, None, world, "x")
+    assert found.per_device * world * found.accumulation * updates == found.rollouts == 192
+    assert found.per_device * world * found.steps_per_generation == found.rollouts
+    assert (found.evaluated * world) % 8 == 0  # TRL wants whole groups there
+
+
+def test_evaluations_have_groups_of_their_own():
+    held_out = HeldOut(sources=(Source(path="x"),), rollouts=6)
+    assert (cut(Training(), held_out, 4, "x").evaluated * 4) % 6 == 0
+    assert cut(Training(per_device_train_batch_size=64), held_out, 1, "x").evaluated == 60
+
+
+@pytest.mark.parametrize(
+    ("training", "world", "said"),
+    [
+        (Training(prompts_per_batch=4, per_device_train_batch_size=5), 1,
+         "per_device_train_batch_size must be a divisor of 32; got 5 for 4 prompts × 8 rollouts = 32 in 1 part."),
+        (Training(prompts_per_batch=4, per_device_train_batch_size=16), 4, "a divisor of 8; got 16 for 4 prompts"),
+        (Training(prompts_per_batch=1, num_generations=8), 3,
+         "prompts_per_batch must be such that a batch is a multiple of 3 rollouts; got 1 prompts × 8 rollouts = 8"),
+        (Training(prompts_per_batch=1, updates_per_batch=5), 1, "a multiple of 5 rollouts"),
+    ],
+)  # fmt: skip
+def test_numbers_that_do_not_fit(training, world, said):
+    with pytest.raises(InvalidInput) as raised:
+        cut(training, None, world, "job.yaml")
+    assert said in str(raised.value)

@@ -1,0 +1,251 @@
+"""Plans: everything that is wrong is said before the model loads. The policy here has no weights to load."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
+pytest.importorskip("trl", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # importing TRL takes seconds, and warns
+
+from judges.server import MODEL, Server  # noqa: E402
+from training import tiny  # noqa: E402
+
+from rubrank.errors import InvalidInput  # noqa: E402
+from rubrank.training.plan import make_plan  # noqa: E402
+
+JUDGED = [{"name": "Polite", "question": "Is it polite?"}]
+TWO = [
+    {"name": "chat", "steps": 6,
+     "sources": [{"path": "prompts.jsonl", "share": 0.75}, {"path": "own.jsonl", "share": 0.25}]},
+    {"name": "agentic", "steps": 4, "sources": [{"path": "own.jsonl"}]},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    return tiny.make(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def folder(made, tmp_path) -> Path:
+    folder = tiny.copy_without_weights(made, tmp_path / "job")
+    own = [{"prompt": f"Count to {n}.", "rubric": [{"name": "Own", "verifier": "WordCount", "params": {"low": n}}]}
+           for n in range(2, 7)]  # fmt: skip
+    (folder / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own))
+    return folder
+
+
+def judge(url: str) -> dict[str, Any]:
+    return {"judges": [{"name": "main", "endpoints": [{"base_url": url, "model": MODEL}], "retry": {"attempts": 1}}]}
+
+
+# ------------------------------------------------------------------------------------------------------------- the plan
+
+
+def test_stages_with_shares(folder):
+    plan = make_plan(tiny.job(folder, stages=TWO, attributes=[{"name": "answer_length", "start": "70%"}]))
+    chat, agentic = plan.stages
+    assert (chat.first, chat.last, agentic.first, agentic.last) == (0, 5, 6, 9)
+    assert [(s.path, s.rows, s.share, s.prompts) for s in chat.sources] == [
+        ("prompts.jsonl", 12, 0.75, 36), ("own.jsonl", 5, 0.25, 12),
+    ]  # fmt: skip
+    assert [(s.path, s.prompts) for s in agentic.sources] == [("own.jsonl", 32)]
+    assert [(c.name, c.adjust, c.start) for c in plan.controls] == [("answer_length", "remove", 7)]
+    assert len(plan.order) == 80
+    assert np.all(plan.order[48:] >= 12)
+    assert plan.checkpoint is None
+    assert not plan.job.output.exists()  # a plan writes nothing
+
+
+def test_shares_by_rows_if_none_is_given(folder):
+    stage = {"steps": 17, "sources": [{"path": "prompts.jsonl"}, {"path": "own.jsonl"}]}
+    plan = make_plan(tiny.job(folder, stages=[stage]))
+    assert [source.prompts for source in plan.stages[0].sources] == [96, 40]
+
+
+def test_a_plan_in_words_and_for_machines(folder):
+    plan = make_plan(tiny.job(folder, stages=TWO, attributes=[{"name": "markdown", "attenuate": 0.5, "start": 3}]))
+    said = plan.describe()
+    for part in (
+        "10 steps, 8 prompts × 8 rollouts a batch, seed 0",
+        "steps 0–5: prompts.jsonl 75% (36 prompts from 12 rows, 3.0 passes); own.jsonl 25%",
+        "4 prompts × 16 every 15 steps",
+        "rlvr2+; 3 criteria for all, 5 of 17 rows bring their own; no judge",
+        "markdown: attenuate(0.5, bernoulli) from step 3 on",
+        "GSPO, adamw_torch at 0.005 (constant), clip 0.0003 / 0.0004, β = 0",
+        "prompts as texts",
+    ):
+        assert part in said
+    data = json.loads(json.dumps(plan.as_dict()))
+    assert data["steps"] == 10
+    assert data["stages"][0]["sources"][1] == {"path": "own.jsonl", "rows": 5, "share": 0.25, "prompts": 12}
+    assert data["resume"] is None
+
+
+def test_processes_share_a_batch(folder, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    plan = make_plan(tiny.job(folder, training__per_device_train_batch_size=None))
+    assert (plan.processes, plan.cut.per_device, plan.cut.accumulation) == (4, 8, 2)
+
+
+# ------------------------------------------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model": {"path": "none/of/these"}}, "model.path must be a folder that exists, or a name on the hub"),
+        ({"model": {"path": "./none"}}, "model.path must be a folder that exists, or a name on the hub; got './none'"),
+        ({"model": {"path": "../job"}}, "model.path must be a folder with a config.json"),
+        ({"model": {"path": "policy", "chat": True}}, "true only for a tokenizer with a chat template"),
+        ({"rubric": None}, "prompts.jsonl: row 1: rubric must be given; got none"),
+        ({"rubric": []}, "rubric: criteria must be right (Tuple should have at least 1 item"),
+        ({"rubric": "none.yaml"}, "a file that can be read"),
+        ({"rubric": ["EmptyAnswer"]}, "prompts.jsonl: row 1: criteria must be some in the layer \"quality\""),
+        ({"rubric": JUDGED}, "criterion 'Polite' must be decided by somebody"),
+        ({"rubric": [{"name": "WordCuont"}]}, "WordCuont"),
+        ({"rule": "rlvr3"}, "'rlvr3'"),
+        ({"rule": "gdpo+", "attributes": [{"name": "markdown"}]}, "rule must be 'rlvr2', alone or composed"),
+        ({"attributes": [{"name": "markdwon"}]}, "Did you mean 'markdown'?"),
+        ({"attributes": [{"name": "markdown", "start": 45}]}, "before the end of the run, at step 45; got 45"),
+        ({"held_out": {"sources": [{"path": "prompts.jsonl"}]}}, "row 1 of prompts.jsonl, which is in prompts.jsonl"),
+        ({"training__per_device_train_batch_size": 7}, "per_device_train_batch_size must be a divisor of 64; got 7"),
+        ({"training__updates_per_batch": 2, "training__per_device_train_batch_size": 8},
+         "steps of stage 'all' must be a multiple of training.updates_per_batch (2)"),
+        ({"training__optim": "adamw_toch"}, "training.optim must be one of"),
+        ({"training__lr_scheduler_type": "kosine"}, "training.lr_scheduler_type must be one of"),
+        ({"trl__learning_rate": 1}, "trl.learning_rate must be left out; got 1. It has a key of its own."),
+        ({"trl__max_steps": 1}, "trl.max_steps must be left out; got 1. It follows from other keys."),
+        ({"trl__use_vlm": True}, "Did you mean 'use_vllm'?"),
+        ({"output": "config.yaml"}, "output must be a folder; got the file"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_before_the_model_loads(folder, changes, said):
+    with pytest.raises(InvalidInput) as raised:
+        make_plan(tiny.job(folder, **changes))
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_messages_for_a_model_without_a_template(folder):
+    (folder / "prompts.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "Hello"}]}) + "\n")
+    with pytest.raises(InvalidInput, match=r"model\.path must be a model that takes messages, as the data has"):
+        make_plan(tiny.job(folder))
+
+
+def test_a_row_whose_rubric_is_wrong_is_named(folder):
+    with (folder / "own.jsonl").open("a") as file:
+        file.write(
+            json.dumps({"prompt": "x", "rubric": [{"name": "Own", "verifier": "WordCount", "params": {"lo": 1}}]})
+        )
+    with pytest.raises(InvalidInput, match=r"own\.jsonl: row 6: .*lo"):
+        make_plan(tiny.job(folder, stages=TWO))
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+def test_loggers_that_are_not_installed(folder, name, monkeypatch):
+    from rubrank.training import policy
+
+    monkeypatch.setattr(policy, "find_spec", lambda wanted: None if wanted == name else wanted)
+    with pytest.raises(InvalidInput, match=f"got no {name}. pip install {name}, or change report_to"):
+        make_plan(tiny.job(folder, report_to=["tensorboard", name]))
+
+
+def test_a_judge_that_is_away(folder):
+    with pytest.raises(InvalidInput, match="judge 'main'"):
+        make_plan(tiny.job(folder, rubric=JUDGED, judges=judge("http://127.0.0.1:9/v1")))
+
+
+def test_a_judge_that_is_there(folder):
+    with Server() as server:
+        plan = make_plan(tiny.job(folder, rubric=JUDGED, judges=judge(server.url)))
+    assert plan.as_dict()["judges"] == ["main"]
+    assert "judges main" in plan.describe()
+    assert plan.reward.engine.judges.cache == str(folder / "run" / "replies.sqlite")
+
+
+def test_a_model_that_the_hub_does_not_have(folder, monkeypatch):
+    import transformers
+
+    def away(name: str) -> Any:
+        raise OSError(f"We couldn't connect to 'https://huggingface.co' to load\n{name}")
+
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", away)
+    with pytest.raises(InvalidInput, match=r"a name on the hub that answers; got 'owner/none' \(We couldn't connect"):
+        make_plan(tiny.job(folder, model={"path": "owner/none"}))
+
+
+# --------------------------------------------------------------------------------------------------- folders of runs
+
+
+def begun(folder: Path, **changes: Any) -> Any:
+    """A run that got to a checkpoint, as far as its folder tells."""
+    from rubrank.training.folder import write_config
+
+    plan = make_plan(tiny.job(folder, **changes))
+    write_config(plan.job, plan.sizes)
+    for step, whole in ((9, True), (10, True), (11, False)):
+        checkpoint = plan.job.output / f"checkpoint-{step}"
+        checkpoint.mkdir()
+        if whole:
+            (checkpoint / "trainer_state.json").write_text("{}")
+    return plan
+
+
+def test_a_run_is_not_overwritten(folder):
+    plan = begun(folder)
+    with pytest.raises(InvalidInput, match=r"a folder without a run; .*Say --resume, or choose another one"):
+        make_plan(plan.job)
+
+
+def test_other_processes_leave_the_folder_to_the_first(folder, monkeypatch):
+    plan = begun(folder)
+    monkeypatch.setenv("RANK", "1")
+    assert make_plan(plan.job).checkpoint is None  # the first one has begun to write, maybe
+    assert make_plan(plan.job, resume=True).checkpoint == plan.job.output / "checkpoint-10"
+
+
+def test_the_last_whole_checkpoint_is_resumed(folder):
+    plan = begun(folder)
+    found = make_plan(plan.job, resume=True)
+    assert found.checkpoint == plan.job.output / "checkpoint-10"
+    assert "goes on     from" in found.describe()
+
+
+def test_without_a_checkpoint_a_resumed_run_begins(folder):
+    assert make_plan(tiny.job(folder), resume=True).checkpoint is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"seed": 1}, "seed must be 0, as when the run began; got 1"),
+        ({"training__learning_rate": 1e-4}, "training.learning_rate must be 0.005, as when the run began; got 0.0001"),
+        ({"rule": "rlvr2"}, "rule must be 'rlvr2+'"),
+        ({"stages": [{"steps": 46, "sources": [{"path": "prompts.jsonl"}]}]}, "stages.0.steps must be 45"),
+    ],
+)
+def test_a_resumed_run_must_be_the_same(folder, changes, said):
+    begun(folder)
+    with pytest.raises(InvalidInput) as raised:
+        make_plan(tiny.job(folder, **changes), resume=True)
+    assert said in str(raised.value)
+
+
+def test_data_that_has_changed(folder):
+    begun(folder)
+    with (folder / "prompts.jsonl").open("a") as file:
+        file.write('{"prompt": "One more."}\n')
+    with pytest.raises(InvalidInput, match=r"rows\.prompts\.jsonl must be 12, as when the run began; got 13"):
+        make_plan(tiny.job(folder), resume=True)
+
+
+def test_what_is_logged_and_kept_may_change(folder):
+    begun(folder)
+    assert make_plan(tiny.job(folder, training__save_steps=3, report_to=["tensorboard"]), resume=True).checkpoint
