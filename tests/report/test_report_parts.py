@@ -225,6 +225,13 @@ def test_curves_over_steps(record_of: Make) -> None:
     assert curves["groups without signal"][0][1] == pytest.approx(2 / 5)
 
 
+def test_evaluations_are_no_part_of_the_curves(record_of: Make) -> None:
+    train, evaluation = (record_of({"A": [x, x]}, [0.0, x], step=0) for x in (0.0, 1.0))
+    evaluation = evaluation.model_copy(update={"metadata": {"mode": "eval"}})
+    found = counted(Curves(), train, evaluation).result(Bins({0}))
+    assert {curve["name"]: curve["points"][0][1] for curve in found["curves"]}["A"] == 0.0
+
+
 def test_many_steps_share_points() -> None:
     bins = Bins(range(0, 5000, 5))
     points = {bins.of(step) for step in range(0, 5000, 5)}

@@ -26,9 +26,9 @@ class Curves:
         self.used: Counter[tuple[str, str]] = Counter()
 
     def add(self, group: Grouped) -> None:
-        """Count a group in; one without a step belongs to no curve."""
+        """Count a group in; one without a step, or of an evaluation, belongs to no curve of the training."""
         record = group.record
-        if record.step is None or not record.size:
+        if record.step is None or not record.size or record.metadata.get("mode") == "eval":
             return
         self._add(record.step, "run", "mean reward", group.reward.mean())
         self._add(record.step, "run", "groups without signal", float(record.no_signal))
