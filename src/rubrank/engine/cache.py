@@ -22,6 +22,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel
 
+from rubrank.engine.database import connect
 from rubrank.errors import InvalidInput
 from rubrank.rollout import Rollout
 from rubrank.text import Text
@@ -29,7 +30,6 @@ from rubrank.verification import Compat, Mode, Verdict, Verifier
 
 _SIZE = 16
 _AT_ONCE = 500  # keys in one query; SQLite allows 999 in old versions
-_PATIENCE = 60.0  # seconds to wait for another process that writes
 
 
 def check_digest(verifier: Verifier, params: BaseModel, compat: Compat, mode: Mode) -> bytes:
@@ -65,9 +65,7 @@ class VerdictCache:
         self.path = Path(path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db = connect(self.path)
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS verdicts (key BLOB PRIMARY KEY, value REAL NOT NULL, reason BLOB NOT NULL)"
                 " WITHOUT ROWID"

@@ -28,12 +28,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from rubrank.engine.database import connect
 from rubrank.errors import InvalidInput
 from rubrank.judge import Call, Judge, Reply, Usage
 from rubrank.judges.calling.writing import LEDGER, Writer, place_of, row_of
 
 _SIZE = 16
-_PATIENCE = 60.0  # seconds to wait for another process that writes
 _VERSION = 1
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS ledger (id INTEGER PRIMARY KEY, {LEDGER});
@@ -83,7 +83,7 @@ class Replies:
                 "Choose another file.",
             ) from None  # fmt: skip
         self._lock = threading.Lock()
-        self._writer = None if read_only else Writer(lambda: _connect(self.path))
+        self._writer = None if read_only else Writer(lambda: connect(self.path))
 
     def __enter__(self) -> Self:
         return self
@@ -164,18 +164,14 @@ def _decoded(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "surrogatepass")
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = NORMAL")
-    return db
-
-
 def _open(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
-    db = _connect(path)
+    db = connect(path)
+    db.execute("BEGIN IMMEDIATE")  # a file that another process is making at this moment is whole, or not there yet
     _check_version(db, (0, _VERSION))
-    db.executescript(_SCHEMA)
+    for statement in filter(str.strip, _SCHEMA.split(";")):
+        db.execute(statement)
+    db.execute("COMMIT")
     return db
 
 
