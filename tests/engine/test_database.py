@@ -17,8 +17,8 @@ def _open(path: Path, kind: Any, together: Any) -> None:
 
 
 def test_made_by_several_at_once(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("fork")
-    for number in range(12):
+    context = multiprocessing.get_context("spawn")
+    for number in range(3):
         for kind in (Replies, VerdictCache):
             together = context.Barrier(5)
             path = tmp_path / f"{kind.__name__}{number}.sqlite"
