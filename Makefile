@@ -40,7 +40,6 @@ check: $(READY)  ## linter, formatter, type checker
 
 bench: $(READY)  ## side-by-side timings, printed as ratios
 	$(PY) benchmarks/fusion.py
-	$(PY) benchmarks/grading.py
 	$(PY) benchmarks/judging.py
 
 fix: $(READY)
