@@ -32,12 +32,12 @@ from io import BytesIO
 from typing import Literal
 
 import numpy as np
-import pyromark
 from numpy.typing import NDArray
 
 from rubrank.attribute import Texts, flatten_texts
 from rubrank.errors import UnknownName
 from rubrank.texts.breaks import breaks_plainly
+from rubrank.texts.commonmark import PARSER, bounded
 from rubrank.texts.words import count_words
 
 MARKERS = (
@@ -56,7 +56,6 @@ MARKERS = (
 
 Per = Literal["line", "100 words"]
 
-_PARSER = pyromark.Markdown(options=pyromark.Options.ENABLE_TABLES)
 
 # What the parser writes for each marker, by the two characters after `<`. Lists only say which kind their items are.
 _HEADING, _BOLD, _ITALIC, _ROW, _BLOCK, _CODE, _ORDERED, _UNORDERED, _QUOTE, _RULE, _LINK = range(len(MARKERS))
@@ -89,12 +88,6 @@ _LINE_BREAK = re.compile(r"\n\s*+")  # with the blank lines that follow
 
 # Of closing tags only those of lists are looked at; the parser wants `</pre>` and `</script>` in small letters.
 _RAW_TAG = re.compile("<[a-z]|</[ou]")
-
-# Lines that continue thousands of containers opened on one line take the parser quadratic time. Beyond this depth the
-# markers of the line are dropped; below this length no text can be slow.
-_DEEPEST, _SAFE_LENGTH = 1000, 20_000
-_CONTAINER = r"(?:[ \t]*+(?:>|(?:[-+*]|\d{1,9}[.)])[ \t]))"
-_TOO_DEEP = re.compile(rf"((?:^|\r){_CONTAINER}{{{_DEEPEST}}}){_CONTAINER}++", re.MULTILINE)
 
 
 def markdown_counts(texts: Texts) -> NDArray[np.int64]:
@@ -149,9 +142,9 @@ def _render(texts: Iterable[str]) -> Iterator[tuple[NDArray[np.uint8], list[int]
 def _write_html(text: str, buffer: BytesIO) -> None:
     source = _prepare(text)
     try:
-        _PARSER.write_html(source, buffer)
+        PARSER.write_html(source, buffer)
     except UnicodeEncodeError:  # lone surrogates; raised before anything is written
-        _PARSER.write_html(source.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), buffer)
+        PARSER.write_html(source.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), buffer)
 
 
 def _prepare(text: str) -> str:
@@ -160,7 +153,7 @@ def _prepare(text: str) -> str:
     # renderer writes none: so every `<` followed by a small letter in the output is a tag that Markdown made.
     if "<" in text:
         text = _RAW_TAG.sub(lambda tag: tag[0].upper(), text)
-    return _TOO_DEEP.sub(r"\1", text) if len(text) > _SAFE_LENGTH else text
+    return bounded(text)
 
 
 def _count_tags(html: NDArray[np.uint8], ends: list[int]) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rubrank.attributes.markdown import _PARSER, _SAFE_LENGTH, _TOO_DEEP
+from rubrank.texts.commonmark import PARSER, bounded
 
 _DEEPEST = 20
 
@@ -82,7 +82,7 @@ def parse(text: str) -> Structure:
     if not _may_hold_markdown(text):
         return Structure()
     reader = _Reader()
-    for event in _PARSER.events(_parsable(text)):
+    for event in PARSER.events(_parsable(text)):
         reader.read(event)
     return reader.structure()
 
@@ -93,8 +93,7 @@ def _may_hold_markdown(text: str) -> bool:
 
 
 def _parsable(text: str) -> str:
-    if len(text) > _SAFE_LENGTH:
-        text = _TOO_DEEP.sub(r"\1", text)  # the parser takes quadratic time for thousands of containers in one line
+    text = bounded(text)
     try:
         text.encode()
     except UnicodeEncodeError:  # lone surrogates, which the parser does not take
