@@ -34,9 +34,10 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from rubrank.adjustment import Draw
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.gate import Missing, Shape
+from rubrank.trainers.configured import Controlling
+from rubrank.trainers.controls import Control
 from rubrank.validation import in_our_words
 
 PAGE = "docs/train.md"
@@ -153,14 +154,10 @@ class HeldOut(_Strict):
         return self
 
 
-class Attribute(_Strict):
+class Attribute(Controlling):
     """What is taken out of the reward, from when on."""
 
-    name: str
-    attenuate: Number | None = Field(default=None, ge=0.0, le=1.0)
-    """Weaken a positive influence by so much; left out: all influence is removed."""
-    draw: Draw = "bernoulli"
-    start: int | str = 0
+    start: int | str = 0  # type: ignore[assignment]
     """A step counted from 0, or a share of the run, such as 70%."""
 
     @field_validator("start", mode="before")
@@ -171,6 +168,10 @@ class Attribute(_Strict):
         if not is_step and (found is None or float(found[1]) > 100.0):
             raise InvalidInput("attribute", "start", "a step ≥ 0, or a share of the run", repr(value), "Such as 70%.")
         return value
+
+    def control_in(self, steps: int) -> Control:
+        """The same as engines take it, in a run of so many steps."""
+        return Controlling.model_validate({**self.model_dump(), "start": self.start_step(steps)}).control()
 
     def start_step(self, steps: int) -> int:
         """The step, in a run of so many."""

@@ -46,6 +46,7 @@ class Controlling(_Strict):
 
     name: str
     attenuate: float | None = Field(default=None, ge=0.0, le=1.0)
+    """Weaken a positive influence by so much; left out: all influence is removed."""
     draw: Draw = "bernoulli"
     start: int = Field(default=0, ge=0)
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput
 from rubrank.judge import Judges, load_judges
-from rubrank.train import Attribute, Job, Stage
+from rubrank.train import Job, Stage
 from rubrank.trainer import Control
 from rubrank.training.arguments import check_arguments
 from rubrank.training.batching import Cut, cut, processes
@@ -105,7 +105,7 @@ def make_plan(job: Job, *, resume: bool = False) -> Plan:
     check_installed(job)
     batch = cut(config.training, config.held_out, world, job.where)
     _check_steps(job)
-    controls = tuple(_control(attribute, config.steps) for attribute in config.attributes)
+    controls = tuple(attribute.control_in(config.steps) for attribute in config.attributes)
     reward = _reward(job, controls)
     data = _data(job)
     _check_rubrics(reward, [*data.trained.values(), *data.held_out])
@@ -139,13 +139,6 @@ def _check_steps(job: Job) -> None:
     if late:
         allowed = f"before the end of the run, at step {job.config.steps}"
         raise InvalidInput(job.where, f"start of {late[0].name!r}", allowed, repr(late[0].start), "Such as 70%.")
-
-
-def _control(attribute: Attribute, steps: int) -> Control:
-    from rubrank.adjustment import attenuate
-
-    adjust: Any = "remove" if attribute.attenuate is None else attenuate(attribute.attenuate, attribute.draw)
-    return Control(attribute.name, adjust, attribute.start_step(steps))
 
 
 def _reward(job: Job, controls: Sequence[Control]) -> Any:
