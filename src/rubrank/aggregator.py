@@ -164,11 +164,6 @@ class ScoreBatch:
         )
 
     @cached_property
-    def weights_MK(self) -> np.ndarray:
-        """The weights, row by row."""
-        return self.weights_NK.take(self.group_of_row, axis=0) if len(self.weights_NK) > 1 else self.weights_NK
-
-    @cached_property
     def informative_NK(self) -> np.ndarray:
         """Does a criterion tell the rollouts of a group apart?"""
         unit, at = self.unit_MK, self.starts[:-1]

@@ -34,8 +34,7 @@ def test_weights_and_margins():
     assert score_batch(scores, criteria=criteria).weights_NK.tolist() == [[2.0, 1.0]]
     assert score_batch(scores, criteria=criteria).margins_NK.tolist() == [[0.1, 0.0]]
     assert score_batch(scores, criteria=criteria, weights={"b": 3}).weights_NK.tolist() == [[1.0, 3.0]]
-    each = score_batch(scores, weights=[[1, 2], [3, 4]])
-    assert each.weights_MK.tolist() == [[1, 2]] * 3 + [[3, 4]] * 3
+    assert score_batch(scores, weights=[[1, 2], [3, 4]]).weights_NK.tolist() == [[1, 2], [3, 4]]
 
 
 def test_unit_scores():
