@@ -4,6 +4,7 @@
     rubrank judge check, stats, audit                verbs/judge.py        judges
     rubrank fuse, explain                            verbs/fusing.py       scores into rewards
     rubrank replay, robustness, bench                verbs/replay.py       other rules
+    rubrank record                                   verbs/record.py       everything about each group, kept
     rubrank report                                   verbs/report.py       a page to open in a browser
     rubrank train                                    verbs/train.py        a whole training run from one file
     rubrank demo                                     verbs/demo.py         all of it on bundled rollouts
@@ -20,7 +21,7 @@ from typing import Annotated
 import typer
 
 import rubrank
-from rubrank.verbs import criteria, fusing, judge, replay, report, train
+from rubrank.verbs import criteria, fusing, judge, record, replay, report, train
 from rubrank.verbs.printing import errors_in_words
 
 app = typer.Typer(
@@ -32,7 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verbs in (criteria, judge, fusing, replay, report, train):
+for verbs in (criteria, judge, fusing, record, replay, report, train):
     verbs.register(app)
 
 

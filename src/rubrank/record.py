@@ -140,6 +140,26 @@ def records_of_rule(
     return rule_records(result, batch, table, groups, step, others or {}, metadata or {})
 
 
+def record_table(
+    table: ScoreTable,
+    rule: str,
+    *,
+    groups: Sequence[Group] | None = None,
+    others: Sequence[str] = (),
+    step: int | None = None,
+) -> Iterator[GroupRecord]:
+    """The records of a table under a rule such as "rlvr2+", with the rewards of other rules beside."""
+    from rubrank.aggregators import find_rule
+    from rubrank.aggregators.ordinal import OrdinalResult
+
+    batch = table.batch()
+    result = find_rule(rule)(batch)
+    rewards = {name: find_rule(name)(batch).reward for name in others}
+    if isinstance(result, OrdinalResult):
+        return records_of(result.fused, table, groups=groups, step=step, rule=result.rule, others=rewards)
+    return records_of_rule(result, batch, table, groups=groups, step=step, others=rewards)
+
+
 def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: bool = False) -> int:
     """Write .jsonl, .jsonl.gz or .parquet; returns how many. `append` adds to a JSONL file, as a training log does."""
     from rubrank.records.files import write

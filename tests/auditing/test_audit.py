@@ -399,7 +399,7 @@ def test_errors_say_what_is_wrong(tmp_path):
         audit_files([])
     table(scores).write(tmp_path / "a.parquet")
     (tmp_path / "few.jsonl").write_text('{"id": "q0", "prompt": "x", "response": "y"}')
-    with pytest.raises(InvalidInput, match="8 rollouts of group 'q0' that were graded; got 1"):
+    with pytest.raises(InvalidInput, match="group 'q0' must be there, with 8 rollouts; got 1 rollouts"):
         audit_files([tmp_path / "a.parquet"], rollouts=tmp_path / "few.jsonl")
 
 

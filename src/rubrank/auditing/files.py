@@ -51,7 +51,7 @@ def audit_files(
         tables,
         humans=None if humans is None else _humans(humans),
         criteria=criteria,
-        texts=None if rollouts is None else answers_of(first, rollouts, columns),
+        texts=None if rollouts is None else _answers(first, rollouts, columns),
         positions=None if positions is None else _positions(Path(positions)),
         bootstrap=bootstrap,
         seed=seed,
@@ -71,20 +71,10 @@ def _humans(given: str | Path | Sequence[str | Path]) -> list[ScoreTable]:
     return [read_scores(path) for path in ([given] if isinstance(given, str | Path) else given)]
 
 
-def answers_of(table: ScoreTable, rollouts: str | Path, columns: Mapping[str, str] | None = None) -> list[str]:
-    """What was answered in every row of the table, without the reasoning."""
-    from rubrank.rollouts.reading import read_groups
+def _answers(table: ScoreTable, rollouts: str | Path, columns: Mapping[str, str] | None) -> list[str]:
+    from rubrank.tables.matching import groups_of
 
-    by_id = {group.id: group for group in read_groups(rollouts, columns)}
-    answers: list[str] = []
-    for group in table:
-        found = by_id.get(group.id)
-        if found is None or len(found.rollouts) != len(group.scores):
-            got = "none" if found is None else f"{len(found.rollouts)}"
-            allowed = f"the {len(group.scores)} rollouts of group {group.id!r} that were graded"
-            raise InvalidInput(_OWNER, "rollouts", allowed, got, "Pass the file that was graded.")
-        answers += [rollout.answer for rollout in found.rollouts]
-    return answers
+    return [rollout.answer for group in groups_of(table, rollouts, columns) for rollout in group.rollouts]
 
 
 def _positions(path: Path) -> Any:

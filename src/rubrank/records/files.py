@@ -115,7 +115,7 @@ def _parsed(path: Path, number: int, line: str) -> GroupRecord:
         place = ".".join(map(str, first["loc"])) or "line"
         raise BadTable(
             f"{path}:{number}", place, f"that of a record ({first['msg']})", repr(first.get("input"))[:80],
-            "Records are written by write_records, `rubrank fuse --records` or a trainer.",
+            "Records are written by write_records, `rubrank record` or a trainer.",
         ) from None  # fmt: skip
     if record.version > VERSION:
         raise BadTable(

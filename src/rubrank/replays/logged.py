@@ -17,9 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rubrank.errors import BadTable, InvalidInput
+from rubrank.errors import BadTable
 from rubrank.record import GroupRecord, read_records, table_of
-from rubrank.rollout import Group
 from rubrank.scores import ScoreTable, read_scores
 
 _LENGTHS = ("reasoning_length", "answer_length")
@@ -93,20 +92,9 @@ def _parts(record: GroupRecord) -> list[tuple[str, str]]:
 
 
 def _answers(table: ScoreTable, rollouts: str | Path) -> list[tuple[str, str]]:
-    from rubrank.rollouts.reading import read_groups
+    from rubrank.tables.matching import groups_of
 
-    found = {group.id: group for group in read_groups(rollouts)}
-    pairs: list[tuple[str, str]] = []
-    for scored in table.groups:
-        group: Group | None = found.get(scored.id)
-        if group is None or len(group.rollouts) != len(scored.scores):
-            got = "no such group" if group is None else f"{len(group.rollouts)} rollouts"
-            raise InvalidInput(
-                str(rollouts), f"group {scored.id!r}", f"there, with {len(scored.scores)} rollouts", got,
-                "Give the file that was graded.",
-            )  # fmt: skip
-        pairs += [(rollout.thoughts, rollout.answer) for rollout in group.rollouts]
-    return pairs
+    return [(r.thoughts, r.answer) for group in groups_of(table, rollouts) for r in group.rollouts]
 
 
 def _measured(table: ScoreTable, parts: Sequence[tuple[str, str]]) -> Logged:

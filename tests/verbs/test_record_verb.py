@@ -1,0 +1,54 @@
+"""The verb record, and the report that it is for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rubrank.cli import app
+from rubrank.record import read_records
+from rubrank.scores import read_scores
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.fixture
+def graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rows = [("q", "a b c"), ("q", "a"), ("q", ""), ("r", "a b"), ("r", "a b c d")]
+    lines = [json.dumps({"prompt": "Say.", "group": group, "response": text}) for group, text in rows]
+    Path("rollouts.jsonl").write_text("\n".join(lines) + "\n")
+    Path("rubric.yaml").write_text("criteria: [{name: WordCount, params: {low: 2}}, EmptyAnswer]\n")
+    assert run("grade", "rollouts.jsonl", "--rubric", "rubric.yaml", "-o", "s.parquet").exit_code == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize("rule", ["rlvr2+", "gdpo+", "rlvr2*focal"])
+def test_records_hold_the_rewards_of_the_rule(graded: Path, rule: str) -> None:
+    options = ("--rule", rule, "--others", "weighted-mean,borda", "--rollouts", "rollouts.jsonl")
+    result = run("record", "s.parquet", "-o", "r.jsonl", *options)
+    assert result.exit_code == 0, result.output
+    first, second = read_records("r.jsonl")
+    assert (first.rule, second.responses) == (rule, ("a b", "a b c d"))
+    assert set(first.others) == {"weighted-mean", "borda"}
+    if rule == "rlvr2+":
+        assert [*first.reward, *second.reward] == read_scores("s.parquet").fuse().reward.tolist()
+    assert run("report", "r.jsonl", "-o", "r.html").exit_code == 0
+
+
+def test_without_texts(graded: Path) -> None:
+    run("record", "s.parquet", "-o", "r.parquet")
+    assert [record.responses for record in read_records("r.parquet")] == [None, None]
+
+
+def test_other_rollouts_are_refused(graded: Path) -> None:
+    Path("few.jsonl").write_text(Path("rollouts.jsonl").read_text().splitlines()[0] + "\n")
+    result = run("record", "s.parquet", "-o", "r.jsonl", "--rollouts", "few.jsonl")
+    assert result.exit_code == 2
+    assert "Give the file that was graded" in result.stderr
+    assert not Path("r.jsonl").exists()
