@@ -166,6 +166,10 @@ class _Plan:
     criteria: tuple[CriterionData, ...]
     checks: tuple[_Check, ...]
 
+    def is_whole(self, checks: tuple[_Check, ...]) -> bool:
+        """Do these checks decide everything that is asked, and may every verdict be entered as it is?"""
+        return len(checks) == len(self.criteria) and all(check.domain is check.verifier.domain for check in checks)
+
 
 def _plans(groups: Sequence[Group], rubric: Any, compat: Compat, mode: Mode) -> list[_Plan]:
     shared = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
@@ -251,8 +255,8 @@ class _Run:
         self.groups, self.plans, self.compat, self.mode = groups, plans, compat, mode
         self._cache, self._progress = cache, progress
         shapes = [(len(group.rollouts), len(plan.criteria)) for group, plan in zip(groups, plans, strict=True)]
-        self._scores = [[[math.nan] * K for _ in range(G)] for G, K in shapes]
-        self._reasons = [[[JUDGED] * K for _ in range(G)] for G, K in shapes]
+        self._scores: list[list[Any]] = [[[math.nan] * K for _ in range(G)] for G, K in shapes]
+        self._reasons: list[list[Any]] = [[[JUDGED] * K for _ in range(G)] for G, K in shapes]
         self._total = sum(G * len(plan.checks) for (G, _), plan in zip(shapes, plans, strict=True))
         self._done = 0
         self._unwritten: dict[bytes, Found] = {}
@@ -334,8 +338,8 @@ class _Run:
         if sum(check.verifier.scans for check in checks) >= scan.COSTS:
             scan.scan_if_worth([rollout.text for rollout in rollouts])
         found = [[*map(check.decide, rollouts)] for check in checks]
-        if self._cache is None and all(check.domain is check.verifier.domain for check in checks):
-            self._enter(tasks, checks, found)
+        if self._cache is None and self.plans[tasks[0].group].is_whole(checks):
+            self._enter(tasks, found)
         else:
             for task, verdicts in zip(tasks, zip(*found, strict=True), strict=True):
                 self._record(task, range(len(checks)), verdicts)
@@ -396,20 +400,16 @@ class _Run:
         if self._progress is not None:
             self._progress(self._done, self._total)
 
-    def _enter(self, tasks: list[_Task], checks: Sequence[_Check], found: Sequence[Sequence[Found]]) -> None:
-        """The same as `_record` where nothing is kept and every value is allowed, column by column."""
-        scores = [self._scores[task.group][task.number] for task in tasks]
-        reasons = [self._reasons[task.group][task.number] for task in tasks]
-        for check, verdicts in zip(checks, found, strict=True):
-            column = check.column
-            for own_scores, own_reasons, (value, reason) in zip(scores, reasons, verdicts, strict=True):
-                own_reasons[column] = reason
-                if value is not None:
-                    own_scores[column] = value
-        for _ in tasks:
-            self._done += len(checks)
-            if self._progress is not None:
-                self._progress(self._done, self._total)
+    def _enter(self, tasks: list[_Task], found: Sequence[Sequence[Found]]) -> None:
+        """The same as `_record` where nothing is kept, every criterion is decided and every value is allowed."""
+        values = zip(*([value for value, _ in verdicts] for verdicts in found), strict=True)
+        reasons = zip(*([reason for _, reason in verdicts] for verdicts in found), strict=True)
+        for task, row, why in zip(tasks, values, reasons, strict=True):
+            self._scores[task.group][task.number] = row
+            self._reasons[task.group][task.number] = why
+        self._done += len(found) * len(tasks)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
 
     def _flush(self) -> None:
         if self._cache is not None and self._unwritten:
@@ -418,7 +418,7 @@ class _Run:
             self._written = time.monotonic()
 
 
-def _matrix(scores: list[list[float]], plan: _Plan) -> np.ndarray:
+def _matrix(scores: list[Any], plan: _Plan) -> np.ndarray:
     return np.array(scores, dtype=float).reshape(len(scores), len(plan.criteria))
 
 

@@ -154,7 +154,10 @@ class Verifier:
 
     def bind(self, params: BaseModel, compat: Compat = "fixed", mode: Mode = "strict") -> Callable[[Rollout], Found]:
         """The verifier made ready for these parameters: asked many times, it does once what no rollout changes."""
-        arguments: dict[str, Any] = {name: getattr(params, name) for name in type(params).model_fields}
+        given = {name: getattr(params, name) for name in type(params).model_fields}
+        # What the function takes anyway is not handed over each time.
+        usual = self.function.__kwdefaults__ or {}
+        arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not usual.get(name, ...)}
         if self.knows_compat:
             arguments["compat"] = compat
         run = self._ready(arguments)
@@ -191,7 +194,8 @@ class Verifier:
                 if isinstance(answer, Verdict):
                     value, reason = answer.value, answer.reason
                 else:
-                    value, reason = float(answer[0]), answer[1]
+                    value, reason = answer
+                    value = float(value)
                 if len(reason) > LONGEST_REASON:  # it quotes the answer
                     reason = reason[:LONGEST_REASON] + " …"
             except Exception as error:

@@ -121,7 +121,7 @@ def test_a_word_that_is_there_is_never_denied():
 
 def test_more_kinds_of_characters_than_bytes(monkeypatch):
     monkeypatch.setattr(scan_flags, "_BYTES", dict.fromkeys(range(-200, 0), 0))
-    monkeypatch.setattr(scan_flags, "_SHAPES", scan_flags.ClassTable(scan_flags._byte))
+    monkeypatch.setattr(scan_flags, "SHAPES", scan_flags.ClassTable(scan_flags._byte))
     text = Text("Élan vital. Ça va, non?")
     scan.scan([text])
     assert text.scan is not None

@@ -27,8 +27,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from io import BytesIO
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -83,8 +84,7 @@ for _tag, _kind in _TAGS.items():
 # HTML is rendered in buffers of about this many bytes, so that a batch of any size needs little memory.
 _BUFFER = 1 << 20
 _MANY = 64  # texts from which compiled code is faster
-
-_LINE_BREAK = re.compile(r"\n\s*+")  # with the blank lines that follow
+_LAID = 256  # texts laid out one after another at a time
 
 # Of closing tags only those of lists are looked at; the parser wants `</pre>` and `</script>` in small letters.
 _RAW_TAG = re.compile("<[a-z]|</[ou]")
@@ -100,9 +100,9 @@ def markdown_density(texts: Texts, per: Per = "line") -> NDArray[np.float64]:
     """Markers per line that is not blank, or per 100 words (those of `count_words`); 0 for an empty text."""
     flat, shape = flatten_texts("markdown_density", texts)
     if per == "line":
-        size = [float(_count_lines(text)) for text in flat]
+        size = _count_lines(flat).astype(float)
     elif per == "100 words":
-        size = [count_words(text) / 100 for text in flat]
+        size = np.array([count_words(text) / 100 for text in flat])
     else:
         raise UnknownName.of("markdown_density", "per", per, ("line", "100 words"))
     # A text of markers alone has no words: a floor of one line, or one word, keeps its density finite.
@@ -110,14 +110,33 @@ def markdown_density(texts: Texts, per: Per = "line") -> NDArray[np.float64]:
     return (_counts(flat) / np.maximum(size, floor)[:, None]).reshape(*shape, len(MARKERS))
 
 
-def _count_lines(text: str) -> int:
-    if breaks_plainly(text):
-        body = text.strip()
-        # Where no line ends in a space, blank lines are empty; with one at most between paragraphs, two counts will do.
-        if body.isascii() and not ("\n\n\n" in body or " \n" in body or "\t\n" in body or "\x1f" in body):
-            return body.count("\n") - body.count("\n\n") + bool(body)
-        return len(_LINE_BREAK.findall(body)) + bool(body)
+def _count_lines(texts: list[str]) -> NDArray[np.int64]:
+    if not _is_compiled(texts):
+        return np.array([*map(_lines_of, texts)], dtype=np.int64)
+    return np.concatenate([_count_lines_compiled(texts[i : i + _LAID]) for i in range(0, len(texts), _LAID)])
+
+
+def _lines_of(text: str) -> int:
     return len([*filter(str.strip, text.splitlines())])
+
+
+def _count_lines_compiled(texts: list[str]) -> NDArray[np.int64]:
+    from rubrank.attributes.markdown_lines import ASK, WIDTH, count_lines
+
+    parts = [text.encode("utf-8", "surrogatepass") for text in texts]
+    ends = np.array([*accumulate(len(part) + 1 for part in parts)], dtype=np.int64)
+    counts = np.empty(len(texts), dtype=np.int64)
+    data = b"\n".join([*parts, b" " * (-ends[-1] % WIDTH)])
+    count_lines(np.frombuffer(data, dtype=np.uint8), ends, counts)
+    for i, text in enumerate(texts):
+        if counts[i] == ASK or not breaks_plainly(text):
+            counts[i] = _lines_of(text)
+    return counts
+
+
+def _is_compiled(texts: Sized) -> bool:
+    """Are there enough for compiled code? Numba is not loaded for this."""
+    return "numba" in sys.modules and len(texts) >= _MANY
 
 
 def _counts(texts: list[str]) -> NDArray[np.int64]:
@@ -158,8 +177,7 @@ def _prepare(text: str) -> str:
 
 def _count_tags(html: NDArray[np.uint8], ends: list[int]) -> NDArray[np.int64]:
     """Markers (texts, 11) in the concatenated HTML of texts that end at `ends`."""
-    compiled = "numba" in sys.modules and len(ends) >= _MANY  # it is not loaded for this
-    counts = (_count_compiled if compiled else _count_kinds)(html, ends)[:, : len(MARKERS)]
+    counts = (_count_compiled if _is_compiled(ends) else _count_kinds)(html, ends)[:, : len(MARKERS)]
     counts[:, _CODE] -= counts[:, _BLOCK]  # a code block is <pre><code>
     return counts
 

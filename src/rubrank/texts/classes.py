@@ -30,13 +30,17 @@ class ClassTable:
         """The class of every character, a byte each."""
         if text.isascii():
             return text.encode().translate(self._ascii, self._ascii_without)
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        found = self.look_up(code_points(text))
+        return found.translate(None, self._without) if self._without else found
+
+    def look_up(self, codes: NDArray[np.intp]) -> bytes:
+        """The class of every character by its number; none is left out."""
         found = self._known.take(codes).tobytes()
         if b"\0" in found:  # characters that were not met before
             for code in np.unique(codes).tolist():
                 self._known[code] = self._class_of(chr(code))
             found = self._known.take(codes).tobytes()
-        return found.translate(None, self._without) if self._without else found
+        return found
 
     @cached_property
     def _ascii(self) -> bytes:
@@ -49,3 +53,8 @@ class ClassTable:
     @cached_property
     def _known(self) -> NDArray[Any]:
         return np.zeros(_CODES, dtype=np.uint8)  # the system hands out only the pages that are touched
+
+
+def code_points(text: str) -> NDArray[np.intp]:
+    """The number of every character."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.intp)

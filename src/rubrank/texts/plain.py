@@ -28,8 +28,12 @@ def plain(text: str) -> str | None:
     """The form described above."""
     if text.isascii():
         return text.lower()
-    form = _FORMS.classes(text).decode("latin-1")
-    return None if "\x01" in form else form
+    return plain_of(FORMS.classes(text))
+
+
+def plain_of(form: bytes) -> str | None:
+    """The same from the classes that `FORMS` gives the characters."""
+    return None if _HARMFUL in form else form.decode("latin-1")
 
 
 def is_glue(char: str) -> bool:
@@ -50,4 +54,4 @@ def _form(char: str) -> int:
     return _HARMFUL if len(sides) > 1 else _LETTER if sides.pop() else _SPACE
 
 
-_FORMS = ClassTable(_form)
+FORMS = ClassTable(_form)

@@ -7,7 +7,6 @@ Each count is the one that the definition in Python gives (`verifiers/scan.py`);
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 # Bits of `signs`: what the text may hold. Where a bit is not set, it certainly does not.
@@ -29,11 +28,11 @@ class Scan(NamedTuple):
 
     def may_hold(self, word: str) -> bool:
         """May this word of small letters and digits of ASCII occur, in any case, with no such character beside it?"""
-        return self.held[_slot(word)] != 0
+        return self.held[slot(word)] != 0
 
 
-@lru_cache(maxsize=4096)
-def _slot(word: str) -> int:
+def slot(word: str) -> int:
+    """Where in `held` such a word has its place."""
     key = 0
     for code in word.encode():
         key = 9 * key + (code | 32)

@@ -269,19 +269,27 @@ def think_leak(rollout: Rollout) -> Answer:
     answer, scan = rollout.answer, rollout.text.scan
     signs = ~0 if scan is None else scan.signs  # anything may be there
     shown = without_code(answer) if signs & (FENCE | TICK | ADDRESS) else answer
-    asked = " ".join([message.content for message in rollout.prompt]).lower()
     if signs & BRACKETS:
+        asked = _asked(rollout)
         for tag in _tags(shown):
             if tag.lower().strip("</>|◁▷[]") not in asked:
                 return False, f"{tag!r} in the answer"
         if rollout.reasoning is not None and any(first in shown and first not in asked for first, _ in TAGS):
             return False, "a thinking tag in the answer"
     start = bare(shown[:2000])
-    match, spoken_of = _ABOUT_USER.match(start), "user" in asked or "用户" in asked
-    if match and (not spoken_of or _TO_ITSELF.match(start)):
+    match = _ABOUT_USER.match(start)
+    if match and (not _speaks_of_users(_asked(rollout)) or _TO_ITSELF.match(start)):
         return False, f"the answer speaks about the user: {match[0][:60]!r}"
     turns = len(_MONOLOGUE.findall("\n" + shown)) if signs & TALK or shown is not answer else 0
     return turns < 4, f"{turns} lines of talking to itself" if turns else "no thinking left in the answer"
+
+
+def _asked(rollout: Rollout) -> str:
+    return " ".join([message.content for message in rollout.prompt]).lower()
+
+
+def _speaks_of_users(asked: str) -> bool:
+    return "user" in asked or "用户" in asked
 
 
 def _tags(text: str) -> list[str]:

@@ -83,7 +83,9 @@ def keyword(
     inflected forms, synonyms, Simplified for Traditional.
     """
     if where == "anywhere" and not case_sensitive:
-        met = [holds(count_in(text, folded(word), whole=whole_words), relation, count) for word in keywords]
+        enough = count if relation == "at least" else None
+        counts = [count_in(text, folded(word), whole=whole_words, enough=enough) for word in keywords]
+        met = [holds(n, relation, count) for n in counts]
     else:
         form = (lambda s: " ".join(s.split())) if case_sensitive else folded
         places = _places(text, where, case_sensitive)
@@ -93,8 +95,9 @@ def keyword(
             met.append(bool(counts) and all(holds(n, relation, count) for n in counts))
     wanted = need if isinstance(need, int) else len(keywords) if need == "all" else 1
     failed = [word for word, ok in zip(keywords, met, strict=True) if not ok]
-    what = f"{sum(met)} of {len(keywords)} keywords occur {relation} {count} times ({where}), {need} asked"
-    return sum(met) >= wanted, what + (f"; not so: {', '.join(map(repr, failed[:5]))}" if failed else "")
+    found = len(keywords) - len(failed)
+    what = f"{found} of {len(keywords)} keywords occur {relation} {count} times ({where}), {need} asked"
+    return found >= wanted, f"{what}; not so: {', '.join(map(repr, failed[:5]))}" if failed else what
 
 
 def _places(text: Text, where: Where, case_sensitive: bool) -> list[str]:
@@ -152,7 +155,7 @@ def _forbidden_words(text: Text, words: tuple[str, ...], whole: bool, case_sensi
     if not words:
         return []
     if not case_sensitive:
-        return [repr(word) for word in words if count_in(text, folded(word), whole=whole)]
+        return [repr(word) for word in words if count_in(text, folded(word), whole=whole, enough=1)]
     place = " ".join(text.raw.split())
     return [repr(word) for word in words if count_phrase(place, " ".join(word.split()), whole=whole)]
 

@@ -16,6 +16,8 @@ from itertools import accumulate
 import numpy as np
 
 from rubrank.text import Text
+from rubrank.texts.classes import code_points
+from rubrank.texts.plain import FORMS, plain_of
 from rubrank.texts.scanned import SLOTS, Scan
 
 COSTS = 3
@@ -41,10 +43,10 @@ def scan_if_worth(texts: Sequence[Text]) -> None:
 
 def scan(texts: Sequence[Text]) -> None:
     """Give each text its `scan`."""
-    from rubrank.verifiers.scan_flags import TABLE, as_bytes
+    from rubrank.verifiers.scan_flags import TABLE
     from rubrank.verifiers.scan_texts import scan as compiled
 
-    parts = [as_bytes(text.raw) for text in texts]
+    parts = _as_bytes(texts)
     ends = np.array([*accumulate(map(len, parts))], dtype=np.int64)
     rows = np.empty((len(texts), len(Scan._fields) - 1), dtype=np.int64)
     held = np.empty((len(texts), SLOTS), dtype=np.uint8)
@@ -54,6 +56,24 @@ def scan(texts: Sequence[Text]) -> None:
     _ask(texts, ends, rows, asked[:number].tolist())
     for text, row, some in zip(texts, rows.tolist(), held, strict=True):
         text.scan = Scan._make((*row, some.tobytes()))
+
+
+def _as_bytes(texts: Sequence[Text]) -> list[bytes]:
+    """A byte for every character. What is looked up by the same numbers, `Text.plain`, is put down on the way."""
+    from rubrank.verifiers.scan_flags import SHAPES
+
+    others = [text for text in texts if not text.raw.isascii()]
+    codes = code_points("".join([text.raw for text in others]))
+    shapes, forms = SHAPES.look_up(codes), FORMS.look_up(codes)
+    parts, end = [], 0
+    for text in texts:
+        if text.raw.isascii():
+            parts.append(text.raw.encode())
+            continue
+        start, end = end, end + len(text)
+        parts.append(shapes[start:end])
+        text.__dict__["plain"] = plain_of(forms[start:end])
+    return parts
 
 
 def _ask(texts: Sequence[Text], ends: np.ndarray, rows: np.ndarray, asked: list[list[int]]) -> None:

@@ -52,7 +52,7 @@ _IN = {
     COMMA: _ALL_COMMAS,
     BREAK: "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029",
     TALKER: "WHOANBwhoanb等不嗯",
-    SPECIAL: ".`~/<[◁\n",  # the scan looks closer at these
+    SPECIAL: "`~/<[◁\n",  # the scan looks closer at these
 }
 _IN_WORDS = {_APART: 0, _ALONE: ALONE, _IN_WORD: IN_WORD, _MARK: JOINS, _JOINER: JOINS}
 _PATTERNS = {bit: re.compile(pattern) for bit, pattern in _IS.items()}
@@ -141,9 +141,5 @@ def _fill() -> None:
 
 
 _fill()
-_SHAPES = ClassTable(_byte)
-
-
-def as_bytes(text: str) -> bytes:
-    """A byte for every character."""
-    return text.encode() if text.isascii() else _SHAPES.classes(text)
+SHAPES = ClassTable(_byte)
+"""A byte for every character that is not ASCII."""

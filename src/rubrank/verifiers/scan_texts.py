@@ -57,25 +57,25 @@ def _scan_characters(d: Any, a: int, z: int, flags: Any, row: Any, held: Any, fe
             if f & STOP:
                 stops[marks] = i
                 marks += 1
-            if char == _FEED:
+            elif char == _FEED:
                 feeds[lines] = i
                 lines += 1
-            if f & SPECIAL:
-                signs |= _sign(d, a, i, z, flags)
+            elif f & SPECIAL:
+                signs |= _sign(d, a, i, z)
     held[key & (SLOTS - 1)] = 1
     feeds[lines] = stops[marks] = z
+    for line in range(lines):
+        signs |= _talk(d, feeds[line] + 1, z, flags)
+    for mark in range(marks):
+        signs |= _short_address(d, a, stops[mark])
     row[WORDS], row[COMMAS], row[SIGNS] = words, commas, signs
     return seen
 
 
 @jit
-def _sign(d: Any, a: int, i: int, z: int, flags: Any) -> int:
+def _sign(d: Any, a: int, i: int, z: int) -> int:
     """What the special character at i may begin or end."""
     char = d[i]
-    if char == _FEED:
-        return _talk(d, i + 1, z, flags)
-    if char == _FULL_STOP:
-        return ADDRESS if i - a >= 3 and d[i - 1] == _W and d[i - 2] == _W and d[i - 3] == _W else 0
     if char == _SLASH:
         return ADDRESS if i - a >= 2 and d[i - 1] == _SLASH and d[i - 2] == _COLON else 0
     if char == _TICK or char == _TILDE:
@@ -83,6 +83,12 @@ def _sign(d: Any, a: int, i: int, z: int, flags: Any) -> int:
         return (TICK if char == _TICK else 0) | (FENCE if triple else 0)
     # [THINK] or [/think]; many other words stand in brackets
     return 0 if char == _SQUARE and i + 1 < z and d[i + 1] | 32 != _T and d[i + 1] != _SLASH else BRACKETS
+
+
+@jit
+def _short_address(d: Any, a: int, i: int) -> int:
+    """Does the mark at i end "www."?"""
+    return ADDRESS if i - a >= 3 and d[i - 1] == _W and d[i - 2] == _W and d[i - 3] == _W and d[i] == _FULL_STOP else 0
 
 
 @jit
