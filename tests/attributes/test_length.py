@@ -68,9 +68,9 @@ def test_plain_words(words):
     "text", ["a" * 10**6, "a " * 500_000, "字" * 300_000, "’" * 10**6, " " * 10**6, "é—" * 300_000]
 )
 def test_counting_takes_linear_time(text):
-    begin = time.perf_counter()
+    begin = time.thread_time()
     count_words(text)
-    assert time.perf_counter() - begin < 3
+    assert time.thread_time() - begin < 3
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,9 @@ def test_untagged_text_is_all_answer(text):
     "piece", ["<think>", "</think>", "<think></think>", "</think><think>", "<think><reasoning>", "<"]
 )
 def test_splitting_takes_linear_time(piece):
-    begin = time.perf_counter()
+    begin = time.thread_time()
     split_reasoning(piece * (10**6 // len(piece)))
-    assert time.perf_counter() - begin < 5
+    assert time.thread_time() - begin < 5
 
 
 def test_lengths_in_words():

@@ -73,6 +73,6 @@ def test_expectations_never_raise_and_never_leave_the_domain(steps):
 )
 def test_long_replies_take_little_time(piece):
     text = piece * (190_000 // len(piece))
-    start = time.perf_counter()
+    start = time.thread_time()
     assert read_absolute(said(text), INTENT).value is None
-    assert time.perf_counter() - start < 3
+    assert time.thread_time() - start < 3

@@ -76,26 +76,26 @@ def _deep(n: int) -> dict:
     ],
 )
 def test_unusable_schemas_are_missing_and_quick(schema, why):
-    start = time.monotonic()
+    start = time.thread_time()
     found = valid(schema, {"a": "x", "n": 1})
     assert found.value is None
     assert re.search(why, found.reason)
-    assert time.monotonic() - start < 3
+    assert time.thread_time() - start < 3
 
 
 def test_patterns_are_linear():
     schema = {"patternProperties": {"^(a|a)*$": {"type": "string", "pattern": "^(a+)+$"}}}
-    start = time.monotonic()
+    start = time.thread_time()
     assert valid(schema, {"a" * 5000: "a" * 100_000 + "!"}).value == 0
-    assert time.monotonic() - start < 3
+    assert time.thread_time() - start < 3
 
 
 def test_unique_items_of_a_large_list_are_quick():
     items = [{"i": i} for i in range(20_000)]
-    start = time.monotonic()
+    start = time.thread_time()
     assert valid({"properties": {"l": {"uniqueItems": True}}}, {"l": items}).value == 1
     assert valid({"properties": {"l": {"uniqueItems": True}}}, {"l": [*items, {"i": 5}]}).value == 0
-    assert time.monotonic() - start < 4
+    assert time.thread_time() - start < 4
 
 
 @pytest.mark.parametrize("arguments", ["[" * 10_000, '{"a":' * 10_000, "[1]", "1", "nul", '{"a": NaN}', "{'a': 1}"])
@@ -160,10 +160,10 @@ def test_a_state_equals_itself_after_json(state):
 def test_a_runaway_trajectory_is_matched_quickly():
     calls = tuple({"name": "a", "arguments": {"i": i}} for i in range(5000))
     expected = [{"name": "a", "arguments": {"i": i}} for i in range(60)]
-    start = time.monotonic()
+    start = time.thread_time()
     assert verdict("ToolCallMatch", params={"expected": expected, "mode": "subset"}, tool_calls=calls).value == 1
     assert verdict("ToolArgsMatch", params={"expected": expected}, tool_calls=calls).value == 1
-    assert time.monotonic() - start < 5
+    assert time.thread_time() - start < 5
 
 
 def test_the_reason_names_the_place():
@@ -216,11 +216,11 @@ def test_blocks():
      "diff --git a/x b/x\n" * 50_000, "--- a/a\n+++ b/a\n" + "@@ -9 +9 @@\n-x\n+y\n" * 50_000, "x" * 1_000_000],
 )  # fmt: skip
 def test_hostile_answers_are_refused_quickly(text):
-    start = time.monotonic()
+    start = time.thread_time()
     found = verdict("PatchApplies", text, {"files": {"a": "x\n" * 50_000}})
     assert found.value == 0
     assert find_code(text) is None or isinstance(find_code(text), str)
-    assert time.monotonic() - start < 5
+    assert time.thread_time() - start < 5
 
 
 @pytest.mark.parametrize(

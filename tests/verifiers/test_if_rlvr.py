@@ -62,9 +62,9 @@ def test_worked_cases(name: str) -> None:
 )
 def test_hostile_texts_are_decided_quickly(name: str, text: str) -> None:
     for compat in ("fixed", "upstream"):
-        start = time.perf_counter()
+        start = time.thread_time()
         verdict = check(name, text, CASES[name][0].get("params"), compat=compat)
-        assert time.perf_counter() - start < 2
+        assert time.thread_time() - start < 2
         assert verdict.value in (0, 1), verdict.reason
 
 

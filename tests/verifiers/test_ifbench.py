@@ -110,9 +110,9 @@ def test_hostile_texts_are_decided_quickly(kind: str) -> None:
     cases = {name: case.get("params") for name, case in worked_cases()}
     for name, params in cases.items():
         for compat in ("fixed", "upstream"):
-            start = time.perf_counter()
+            start = time.thread_time()
             verdict = check(name, HOSTILE[kind], params, compat=compat)
-            assert time.perf_counter() - start < 2, (name, compat)
+            assert time.thread_time() - start < 2, (name, compat)
             if name != "IFBench":
                 assert verdict.value is not None, (name, verdict.reason)
 

