@@ -56,6 +56,12 @@ def test_attributes_begin_at_a_step_or_a_share_of_the_run(start, step):
     assert Attribute(name="markdown", start=start).start_step(1000) == step
 
 
+def test_the_name_of_an_attribute_will_do():
+    config = parse_config(with_("attributes", ["markdown", {"name": "answer_length", "attenuate": 0.5}]))
+    assert [one.control_in(10).start for one in config.attributes] == [0, 0]
+    assert [one.name for one in config.attributes] == ["markdown", "answer_length"]
+
+
 def test_seventy_percent_of_ten_steps_is_the_eighth():
     assert (
         Attribute(name="markdown", start="70%").start_step(10) == 7
@@ -128,7 +134,7 @@ def test_the_config_in_the_docs_is_one():
     text = (ROOT / "docs" / "train.md").read_text(encoding="utf-8")
     shown = yaml.safe_load(text.split("```yaml\n")[1].split("```")[0])
     config = parse_config(shown, "docs/train.md")
-    assert (config.steps, [one.start_step(config.steps) for one in config.attributes]) == (1000, [700, 700])
+    assert (config.steps, [one.start_step(config.steps) for one in config.attributes]) == (1000, [0, 700, 700])
 
 
 def test_the_table_of_settings_has_every_setting_and_its_default():

@@ -237,6 +237,15 @@ def test_alone_without_torch_distributed():
     assert (current_processes().rank, current_processes().world) == (0, 1)
 
 
+def test_processes_that_accelerate_does_not_know_of(monkeypatch):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("accelerate")
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    with pytest.raises(InvalidInput, match=r"must be 2, as in torch.*got 1 in accelerate.*use_cpu"):
+        current_processes()
+
+
 def test_torch_is_not_imported():
     code = "import sys, rubrank.trainers.trl, rubrank.trainers.barrier; print({'torch', 'numba'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -25,7 +25,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from rubrank.adjustment import Draw, attenuate
 from rubrank.errors import InvalidInput, RubrankError
@@ -50,6 +50,12 @@ class Controlling(_Strict):
     draw: Draw = "bernoulli"
     start: int = Field(default=0, ge=0)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        """A name alone will do."""
+        return {"name": value} if isinstance(value, str) else value
+
     def control(self) -> Control:
         """The same as engines take it."""
         adjust = "remove" if self.attenuate is None else attenuate(self.attenuate, self.draw)
@@ -63,7 +69,7 @@ class RewardConfig(_Strict):
     rule: str = "rlvr2+"
     gate: Mapping[str, Any] | None = None
     judges: Any = None
-    attributes: tuple[str | Controlling, ...] = ()
+    attributes: tuple[Controlling, ...] = ()
     workers: int = Field(default=0, ge=0)
     cache: str | None = None
     records: str | None = None
@@ -84,7 +90,7 @@ class RewardConfig(_Strict):
             self.rule,
             gate=None if self.gate is None else _gate(self.gate),
             judges=_beside(folder, self.judges),
-            attributes=[one if isinstance(one, str) else one.control() for one in self.attributes],
+            attributes=[one.control() for one in self.attributes],
             workers=self.workers,
             cache=None if self.cache is None else folder / self.cache,
             records=records,

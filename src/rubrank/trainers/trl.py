@@ -231,8 +231,13 @@ def current_processes() -> Processes:
     world = torch.distributed.get_world_size()
     if world == 1:
         return Processes()
+    from accelerate import PartialState  # type: ignore[import-untyped, import-not-found, unused-ignore]
     from accelerate.utils import gather_object  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
+    known = PartialState().num_processes
+    if known != world:  # it would gather from so many only, and rewards would be fused without the other rollouts
+        remedy = "On CPUs, GRPOConfig wants use_cpu=True before anything else asks accelerate."
+        raise InvalidInput(_OWNER, "processes", f"{world}, as in torch.distributed", f"{known} in accelerate", remedy)
     return Processes(gather_object, torch.distributed.get_rank(), world)
 
 
