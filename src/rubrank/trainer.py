@@ -27,6 +27,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ from rubrank.rollouts.adapters import to_rubric
 from rubrank.rubric import Rubric
 from rubrank.scores import GroupScores, ScoreTable
 from rubrank.trainers.controls import Control, Controlled, changed, controls_of, is_ordinal, measured, remembers
+from rubrank.verification import VERIFIERS
 
 if TYPE_CHECKING:
     from rubrank.gate import Gate
@@ -264,9 +266,10 @@ class RewardEngine:
     def _check_decided(self, rubric: Rubric, where: str) -> None:
         for criterion in rubric.criteria:
             if criterion.judged and (self.judges is None or self.judges.judge_of(criterion.name) is None):
+                near = get_close_matches(criterion.name, VERIFIERS, n=1)
                 raise InvalidInput(
                     where, f"criterion {criterion.name!r}", "decided by somebody", "a judged one, and no judge for it",
-                    "Pass judges=…, or name a verifier.",
+                    f"Did you mean {near[0]!r}?" if near else "Pass judges=…, or name a verifier.",
                 )  # fmt: skip
 
 

@@ -29,7 +29,24 @@ def _in_our_words(complaint: Any, where: str, model: type[BaseModel], page: str)
     if complaint["type"] == "extra_forbidden":
         remedy = _known(model, complaint["loc"])
         return InvalidInput(where, place, "left out: nothing has that name", got, remedy)
-    return InvalidInput(where, place or model.__name__.lower(), f"right ({complaint['msg']})", got, f"See {page}.")
+    return InvalidInput(where, place or model.__name__.lower(), _allowed(complaint), got, f"See {page}.")
+
+
+_LISTS = ("tuple_type", "list_type", "set_type", "frozen_set_type", "iterable_type")
+_MAPPINGS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
+
+
+def _allowed(complaint: Any) -> str:
+    """What would have been right; kinds of containers have the names that files have for them."""
+    if complaint["type"] in _LISTS:
+        return "a list"
+    if complaint["type"] in _MAPPINGS:
+        return "keys and values"
+    if complaint["type"] == "too_short":
+        return f"a list of at least {complaint['ctx']['min_length']}"
+    if complaint["type"] == "missing":
+        return "given"
+    return f"right ({complaint['msg']})"
 
 
 def _known(model: type[BaseModel], place: Sequence[int | str]) -> str:
