@@ -142,10 +142,12 @@ def forbidden_content(
     if not (words or patterns or characters or kinds):
         return missing("nothing is forbidden: give words, patterns, characters or kinds")
     found = _forbidden_words(text, words, whole_words, case_sensitive)
-    found += [repr(c) for c in dict.fromkeys(characters) if c in text.raw]
-    found += [kind for kind in kinds if _has(kind, text)]
+    if characters:
+        found += [repr(c) for c in dict.fromkeys(characters) if c in text.raw]
+    if kinds:
+        found += [kind for kind in kinds if _has(kind, text)]
     try:
-        found += [f"pattern {p!r}" for p in patterns if _pattern(p).search(clean(text.raw))]
+        found += [f"pattern {p!r}" for p in patterns if _pattern(p).search(clean(text.raw))] if patterns else ()
     except re2.error as error:
         return missing(f"a pattern that RE2 cannot read: {error}")
     return not found, f"forbidden: {', '.join(found[:5])}" if found else "nothing forbidden found"
