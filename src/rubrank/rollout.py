@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from rubrank.attributes.length import split_reasoning
 from rubrank.text import Text
 from rubrank.texts.kept import kept
+from rubrank.texts.reasoning import split_reasoning
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rubrank.attributes.length import TAGS, split_reasoning
 from rubrank.rollout import Rollout
 from rubrank.text import Text
 from rubrank.texts.plain import UNSPACED
+from rubrank.texts.reasoning import TAGS, split_reasoning
 from rubrank.texts.sentences import cut
 from rubrank.texts.words import count_runs
 from rubrank.verifiers import gates, paper_format, prose

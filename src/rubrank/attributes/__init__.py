@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rubrank.attribute import Attribute, Measured, Texts, flatten_texts
-from rubrank.attributes.length import lengths, split_reasoning
+from rubrank.attributes.length import lengths
 from rubrank.attributes.markdown import MARKERS, markdown_density
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.texts.reasoning import split_reasoning
 
 __all__ = ["ATTRIBUTES", "measure"]
 

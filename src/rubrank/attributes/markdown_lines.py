@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.models.jit import jit
+from rubrank.jit import jit
 
 _FEED, _SPACE = ord("\n"), ord(" ")
 ASK = -1

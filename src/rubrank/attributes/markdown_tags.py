@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rubrank.models.jit import jit
+from rubrank.jit import jit
 
 _LESS = ord("<")
 

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.models.jit import jit
-from rubrank.models.jit import unsigned as _index
+from rubrank.jit import jit
+from rubrank.jit import unsigned as _index
 from rubrank.models.lanes import (
     LANES,
     any_positive,

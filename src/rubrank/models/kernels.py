@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.models.jit import jit
-from rubrank.models.jit import unsigned as _index
+from rubrank.jit import jit
+from rubrank.jit import unsigned as _index
 
 INDEXED = 12  # up to here all 2^(n-1) shapes of n rollouts are in a table that is indexed, not searched
 SMALL = 32  # up to here comparing everybody with everybody takes less time than sorting

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import SolverError
-from rubrank.models.jit import jit
+from rubrank.jit import jit
 
 _WIDTH = 2.0  # of a panel; the poles of σ at ±iπ make the terms of its series shrink like 6.4^-k
 _TERMS, _REACH = 20, 19  # of the gradient, the reach in panels: 6.4^-20 and e^-38 are below rounding error

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.models.jit import jit
+from rubrank.jit import jit
 from rubrank.models.newton import maximise
 
 _SQRT_HALF = math.sqrt(0.5)

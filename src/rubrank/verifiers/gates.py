@@ -12,8 +12,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rubrank.attributes.length import TAGS
 from rubrank.rollout import Rollout
+from rubrank.texts.reasoning import TAGS
 from rubrank.texts.scanned import ADDRESS, BRACKETS, FENCE, TALK, TICK
 from rubrank.verification import BINARY, Answer, verifier
 from rubrank.verifiers.prose import HAN, Share, bare, is_heading, is_item, is_rule, sentences, split_code, without_code

@@ -15,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from rubrank.models.jit import jit as kept_jit
+from rubrank.jit import jit as kept_jit
 from rubrank.texts.scanned import ADDRESS, BRACKETS, FENCE, SLOTS, TALK, TICK
 from rubrank.verifiers import scan_flags, scan_lines, scan_sentences
 from rubrank.verifiers.scan_flags import ALONE, BREAK, COMMA, IN_WORD, SPACE, SPECIAL, STOP, TALKER, UNKNOWN

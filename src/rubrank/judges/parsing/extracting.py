@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rubrank.attributes.length import TAGS, split_reasoning
 from rubrank.judge import Call, Reply
 from rubrank.judges.parsing.quoting import Span, Spans, code_fences, quotations
 from rubrank.judges.prompting.fencing import UNSEEN
+from rubrank.texts.reasoning import TAGS, split_reasoning
 
 Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
 Object: TypeAlias = tuple[dict[str, Any], Span]
