@@ -100,6 +100,17 @@ def test_missing_scores_fail_when_asked():
     np.testing.assert_array_equal(gated.low_quality, [1, 0.5, 0])
 
 
+def test_what_was_never_asked_for_does_not_fail():
+    gate = Gate(["NotEmpty", "Language"], ["NoTemplate", "NoRepeats"], missing="fail")
+    scores = [[NAN, 1, NAN, 1], [NAN, 1, NAN, 0], [NAN, 0, NAN, NAN]]
+    asked = np.array([[False, True, False, True]] * 2 + [[True] * 4])
+    gated = gate([0.8] * 3, scores, NAMES, asked)
+    np.testing.assert_allclose(gated.reward, [0.8, 0.4, 0])
+    np.testing.assert_array_equal(gated.missing, [0, 0, 3])
+    np.testing.assert_array_equal(gated.stopped_by, [[False, False], [False, False], [True, True]])
+    np.testing.assert_array_equal(gated.low_quality, [1, 0, 0])
+
+
 @pytest.mark.parametrize(
     ("maximum", "passed"),
     [(1.0, [True, True]), (5, [False, False]), ({"Grade": 5}, [True, False]), ({"NotEmpty": 2}, [False, False])],

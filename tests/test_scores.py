@@ -12,7 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rubrank
+from rubrank.aggregators import find_rule
+from rubrank.aggregators.gated import GatedRule
 from rubrank.errors import BadTable, InvalidInput, UnknownName
+from rubrank.gate import Gate
 from rubrank.scores import CriterionData, GroupScores, ScoreTable, read_scores
 from rubrank.verification import TERNARY, UNIT, Domain, discrete
 
@@ -199,6 +202,26 @@ def test_gates_of_any_scale_and_direction():
     )
     table = ScoreTable((group("x", [FACTS, bad], [[1, 3], [0.5, 0], [0, 0]]),))
     assert table.fuse().reward.tolist() == [0.0, 0.5, 0.0]
+
+
+def test_a_gate_that_another_query_asks_for_fails_nobody(tmp_path):
+    quality, gate = CriterionData("Q", domain=UNIT), CriterionData("NotEmpty", layer="global_quality")
+    table = ScoreTable(
+        (
+            group("asks", [quality, gate], [[0.1, 1], [0.9, math.nan], [0.5, 1]]),
+            group("does not", [quality], [[0.1], [0.9], [0.5]]),
+        )
+    )
+    options = table.gate(missing="fail")
+    rewards = [[0.0, 0.0, 0.5], [0.0, 1.0, 0.5]]  # the best of the first group has no score on the gate
+    fused = table.fuse(gate=options, span="unit")
+    assert fused.reward.reshape(2, 3) == pytest.approx(np.array(rewards))
+    assert fused.gated.missing.tolist() == [0, 1, 0, 0, 0, 0]
+    rule = GatedRule(find_rule("rlvr2:span=unit"), Gate(missing="fail"))
+    assert rule(table.batch()).reward.reshape(2, 3) == pytest.approx(np.array(rewards))
+    table.write(tmp_path / "scores.jsonl")
+    read = read_scores(tmp_path / "scores.jsonl")
+    assert read.fuse(gate=options, span="unit").reward.tolist() == fused.reward.tolist()
 
 
 def test_options_of_the_rule_come_through(table):

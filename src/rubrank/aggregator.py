@@ -124,6 +124,15 @@ class ScoreBatch:
             return np.ones((self.N, self.K), bool)
         return np.logical_or.reduceat(~self.missing_MK, self.starts[:-1], axis=0)
 
+    @cached_property
+    def gates_asked_MC(self) -> np.ndarray | None:
+        """Which gates the query of each rollout asks for; None: all of them."""
+        if self.own is None:
+            return None
+        names = [{criterion.name for criterion in own} for own in self.own]
+        asked_NC = np.array([[gate.name in own for gate in self.gate_criteria] for own in names], dtype=bool)
+        return asked_NC.reshape(self.N, len(self.gate_criteria))[self.group_of_row]
+
     def per_group(self, read: Callable[[CriterionData], Any]) -> np.ndarray:
         """(N, K), or (1, K) if all groups have the same criteria: something about each criterion."""
         common = [read(criterion) for criterion in self.criteria]

@@ -53,7 +53,8 @@ class Gate:
     threshold: mean of the low-quality scores from which nothing is taken away. 1: any defect counts.
     floor: the factor at a mean of 0.
     shape: "linear" or "smoothstep", between 0 and the threshold.
-    missing: "pass": a score that is missing does not gate; "fail": it counts as the worst.
+    missing: "pass": a score that is missing does not gate; "fail": it counts as the worst. A criterion that a query
+        does not ask for never gates there.
     maximum: the score that a global-quality criterion must reach; one number, or by name.
     """
 
@@ -81,18 +82,29 @@ class Gate:
         if self.missing not in get_args(Missing):
             raise UnknownName.of("Gate", "missing", self.missing, get_args(Missing))
 
-    def __call__(self, rewards: ArrayLike, scores: ArrayLike, criteria: Sequence[str] | None = None) -> Gated:
-        """Gate rewards (…) by scores (…, K) whose columns are `criteria` (not needed if the gate uses numbers)."""
+    def __call__(
+        self,
+        rewards: ArrayLike,
+        scores: ArrayLike,
+        criteria: Sequence[str] | None = None,
+        asked: np.ndarray | None = None,
+    ) -> Gated:
+        """Gate rewards (…) by scores (…, K) whose columns are `criteria` (not needed if the gate uses numbers).
+
+        asked: (…, K), False where a score is not missing but was never asked for; None: all were.
+        """
         reward, score = np.asarray(rewards, dtype=float), np.asarray(scores, dtype=float)
         self._check_rewards(reward, score)
-        hard = score[..., self.columns(self.global_quality, score.shape[-1], criteria)]
-        soft = score[..., self.columns(self.low_quality, score.shape[-1], criteria)]
+        lost = np.isnan(score) if asked is None else np.isnan(score) & asked
+        hard_columns = self.columns(self.global_quality, score.shape[-1], criteria)
+        soft_columns = self.columns(self.low_quality, score.shape[-1], criteria)
+        hard, soft = score[..., hard_columns], score[..., soft_columns]
         self._check_low_quality(soft, criteria)
-        stopped_by = self._stopped(hard)
-        low = self._low_mean(soft)
+        stopped_by = self._stopped(hard, lost[..., hard_columns])
+        low = self._low_mean(soft, lost[..., soft_columns])
         factor = self._factor(low)
         passed = np.asarray(~stopped_by.any(-1))
-        missing = np.isnan(hard).sum(-1) + np.isnan(soft).sum(-1)
+        missing = lost[..., hard_columns].sum(-1) + lost[..., soft_columns].sum(-1)
         return Gated(np.where(passed, factor * reward, 0.0), passed, factor, low, stopped_by, missing)
 
     def named(self, names: Sequence[str]) -> Gate:
@@ -122,15 +134,15 @@ class Gate:
             found.append(k)
         return found
 
-    def _stopped(self, hard: np.ndarray) -> np.ndarray:
+    def _stopped(self, hard: np.ndarray, lost: np.ndarray) -> np.ndarray:
         given = self.maximum
         limit = [given.get(name, 1.0) for name in self.global_quality] if isinstance(given, Mapping) else given
         below = hard < np.asarray(limit)
-        return below | np.isnan(hard) if self.missing == "fail" else below
+        return below | lost if self.missing == "fail" else below
 
-    def _low_mean(self, soft: np.ndarray) -> np.ndarray:
+    def _low_mean(self, soft: np.ndarray, lost: np.ndarray) -> np.ndarray:
         if self.missing == "fail":
-            soft = np.nan_to_num(soft, nan=0.0)
+            soft = np.where(lost, 0.0, soft)
         seen = (~np.isnan(soft)).sum(-1)
         return np.where(seen > 0, np.nan_to_num(soft, nan=0.0).sum(-1) / np.maximum(seen, 1), np.nan)
 

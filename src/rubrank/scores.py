@@ -13,7 +13,7 @@ columns are all names in the order in which they first appear, and what a query 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -241,7 +241,15 @@ class ScoreTable:
         options: those of `rubrank.RLVR2`, such as adjust, span, model; `gate` to replace the one that the layers make.
         """
         rule, scores = self._rule(options), self._with_gates()
-        return rule(scores, groups=self.group_ids, attributes=attributes, outcomes=self._outcomes())
+        fused = rule(scores, groups=self.group_ids, attributes=attributes, outcomes=self._outcomes())
+        if rule.gate is None or rule.gate.missing == "pass":
+            return fused
+        gated = rule.gate(fused.fusion.ranking_M, fused.all_scores_MC, fused.names, self._asked())
+        return replace(fused, gated=gated)  # a query that does not ask for a gate does not fail it
+
+    def _asked(self) -> np.ndarray:
+        """(rollouts, criteria): does the query ask for it?"""
+        return ~np.isnan(self._matrix(lambda group: np.zeros((len(group.scores), len(group.names)))))
 
     def _rule(self, options: dict[str, Any]) -> RLVR2:
         from rubrank.aggregators.rlvr2 import RLVR2

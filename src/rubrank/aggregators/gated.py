@@ -10,7 +10,7 @@ A factor below 1 would *raise* a negative number. The values of a rule that is n
 counts) are therefore stretched to [0, 1] within each group first: the worst has 0, the best 1, all 0.5 where they are
 equal. The result's `value_M` is still the rule's own number; `details["stretched"]` is what was gated. A batch without
 gate criteria gets the same treatment, with nothing to stop anybody.
-Missing: a gate without a score does not gate; `Gate(missing="fail")` makes it.
+Missing: a gate without a score does not gate; `Gate(missing="fail")` makes it, where the query asks for it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class GatedRule:
             details = {**details, "stretched": values_M}
         gate = self._gate_of(batch)
         gates_MC = np.zeros((len(values_M), 0)) if batch.gates_MC is None else batch.gates_MC
-        gated = gate(values_M, gates_MC, [c.name for c in batch.gate_criteria])
+        asked_MC = batch.gates_asked_MC if gate.missing == "fail" else None
+        gated = gate(values_M, gates_MC, [c.name for c in batch.gate_criteria], asked_MC)
         return replace(result, rule=self.name, details=details, gate=gate, gated=gated)
 
     def _gate_of(self, batch: ScoreBatch) -> Gate:
