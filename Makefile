@@ -3,8 +3,9 @@ PYTHON ?= python3
 PY := .venv/bin/python
 BASE := .venv/.base
 READY := .venv/.ready
+VERL := .venv-verl
 
-.PHONY: demo train-demo test bench check fix clean
+.PHONY: demo train-demo test test-verl bench check fix clean
 
 # The demo needs the package alone; tests and benchmarks need everything.
 $(BASE): pyproject.toml
@@ -33,6 +34,18 @@ train-demo: $(READY)  ## train a tiny policy made on the spot, and a report of i
 test: check  ## everything CI runs
 	$(PY) -m pytest
 
+# verl's pins do not go with TRL's. torch is held, or verl's dependencies would change it.
+$(VERL)/.ready: pyproject.toml
+	test -x $(VERL)/bin/python || $(PYTHON) -m venv $(VERL)
+	echo 'torch==2.13.0' > $(VERL)/held.txt
+	$(VERL)/bin/python -m pip install --quiet --upgrade pip
+	$(VERL)/bin/python -m pip install --quiet -r $(VERL)/held.txt
+	$(VERL)/bin/python -m pip install --quiet -c $(VERL)/held.txt --editable '.[verl,judge]' pytest hypothesis
+	touch $(VERL)/.ready
+
+test-verl: $(VERL)/.ready  ## verl's plug-ins against verl itself, on CPU, in an environment of its own
+	$(VERL)/bin/python -m pytest tests/contracts/test_verl_keys.py tests/trainers/test_verl*.py
+
 check: $(READY)  ## linter, formatter, type checker
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -41,10 +54,11 @@ check: $(READY)  ## linter, formatter, type checker
 bench: $(READY)  ## side-by-side timings, printed as ratios
 	$(PY) benchmarks/fusion.py
 	$(PY) benchmarks/judging.py
+	$(PY) benchmarks/training.py
 
 fix: $(READY)
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
 clean:
-	rm -rf .venv build dist out .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv $(VERL) build dist out .pytest_cache .ruff_cache .hypothesis

