@@ -67,7 +67,7 @@ def test_we_understand_the_documented_command():
     assert settings.reward.rule == "rlvr2+"
     assert settings.reward.records == "/shared/run-1/records.jsonl"
     markdown, length = settings.reward.attributes
-    assert (markdown, length.control().start) == ("markdown", 700)
+    assert (markdown.name, length.control().start) == ("markdown", 700)
     assert isinstance(length.control(), Control)
 
 
