@@ -396,7 +396,10 @@ def test_many_lines_are_counted_by_compiled_code(monkeypatch):
     calls = []
     compiled = markdown._count_lines_compiled
     monkeypatch.setattr(markdown, "_count_lines_compiled", lambda texts: calls.append(len(texts)) or compiled(texts))
-    texts = [f"{n}\n\n{'x ' * n}\n" for n in range(600)]
-    density = markdown.markdown_density([f"# {text}" for text in texts])
-    assert calls == [256, 256, 88]
-    assert density[:, 0] == pytest.approx([1.0] + [0.5] * 599)
+    monkeypatch.setattr(markdown, "_BUFFER", 5000)
+    texts = [f"# {n}\n\n{'x ' * (n % 100)}\n" for n in range(600)] + ["# y\n" * 5000]
+    density = markdown.markdown_density(texts)
+    assert sum(calls) == 601
+    assert len(calls) > 10
+    assert calls[-1] == 1  # larger than a buffer
+    assert density[:, 0] == pytest.approx([0.5 if n % 100 else 1.0 for n in range(600)] + [1.0])

@@ -81,10 +81,9 @@ _KIND = np.full((256, 256), _OTHER, dtype=np.uint8)
 for _tag, _kind in _TAGS.items():
     _KIND[ord(_tag[0]), ord(_tag[1])] = _kind
 
-# HTML is rendered in buffers of about this many bytes, so that a batch of any size needs little memory.
+# HTML is rendered, and texts are laid out, in buffers of about so many bytes: a batch of any size needs little memory.
 _BUFFER = 1 << 20
 _MANY = 64  # texts from which compiled code is faster
-_LAID = 256  # texts laid out one after another at a time
 
 # Of closing tags only those of lists are looked at; the parser wants `</pre>` and `</script>` in small letters.
 _RAW_TAG = re.compile("<[a-z]|</[ou]")
@@ -113,7 +112,20 @@ def markdown_density(texts: Texts, per: Per = "line") -> NDArray[np.float64]:
 def _count_lines(texts: list[str]) -> NDArray[np.int64]:
     if not _is_compiled(texts):
         return np.array([*map(_lines_of, texts)], dtype=np.int64)
-    return np.concatenate([_count_lines_compiled(texts[i : i + _LAID]) for i in range(0, len(texts), _LAID)])
+    return np.concatenate([*map(_count_lines_compiled, _portions(texts))])
+
+
+def _portions(texts: list[str]) -> Iterator[list[str]]:
+    """The texts in order, some at a time: no more characters than a buffer holds, but for texts that are larger."""
+    some: list[str] = []
+    size = 0
+    for text in texts:
+        if some and size + len(text) > _BUFFER:
+            yield some
+            some, size = [], 0
+        some.append(text)
+        size += len(text)
+    yield some
 
 
 def _lines_of(text: str) -> int:
