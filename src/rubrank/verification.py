@@ -194,8 +194,7 @@ class Verifier:
                 if isinstance(answer, Verdict):
                     value, reason = answer.value, answer.reason
                 else:
-                    value, reason = answer
-                    value = float(value)
+                    value, reason = float(answer[0]), answer[1]
                 if len(reason) > LONGEST_REASON:  # it quotes the answer
                     reason = reason[:LONGEST_REASON] + " …"
             except Exception as error:
