@@ -156,7 +156,7 @@ class Verifier:
         """The verifier made ready for these parameters: asked many times, it does once what no rollout changes."""
         given = {name: getattr(params, name) for name in type(params).model_fields}
         # What the function takes anyway is not handed over each time.
-        usual = self.function.__kwdefaults__ or {}
+        usual = getattr(self.function, "__kwdefaults__", None) or {}
         arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not usual.get(name, ...)}
         if self.knows_compat:
             arguments["compat"] = compat
