@@ -251,17 +251,31 @@ class RewardEngine:
 
     def check_rubric(self, own: Any, where: str = "rubric") -> None:
         """Can all of a query be decided, by its own rubric (None: it has none) and the shared one? Raises if not."""
-        whole = self.rubric
-        if own is not None:
-            found = to_rubric(own, where)
-            whole = found if self.rubric is None else self.rubric.extended(found)
-        if whole is None:
-            raise InvalidInput(where, "rubric", "given", "none", "Pass rubric=…, or fill the query's column.")
+        whole = self.whole_rubric(own, where)
         self._check_decided(whole, where)
         if all(criterion.value_layer != "quality" for criterion in whole.criteria):
             raise InvalidInput(
                 where, "criteria", 'some in the layer "quality"', "gates only", "Add something to rank by."
             )
+
+    def check_rubrics(self, named: Iterable[tuple[Any, str]]) -> int:
+        """The same for many queries, of each its own rubric and where it stands; returns how many there are."""
+        number, seen = 0, set()
+        for own, where in named:
+            number += 1
+            if repr(own) not in seen:  # queries share rubrics: each is tried once
+                self.check_rubric(own, where)
+                seen.add(repr(own))
+        return number
+
+    def whole_rubric(self, own: Any, where: str) -> Rubric:
+        """All that a query is asked: the shared rubric, and its own, which replaces what has the same name."""
+        if own is not None:
+            found = to_rubric(own, where)
+            return found if self.rubric is None else self.rubric.extended(found)
+        if self.rubric is None:
+            raise InvalidInput(where, "rubric", "given", "none", "Pass rubric=…, or fill the query's column.")
+        return self.rubric
 
     def _check_decided(self, rubric: Rubric, where: str) -> None:
         for criterion in rubric.criteria:

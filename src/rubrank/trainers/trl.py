@@ -213,14 +213,10 @@ class RubricReward:
 
     def check(self, dataset: Iterable[Mapping[str, Any]]) -> int:
         """Try the rubric of every row of a dataset, before a model is loaded; returns how many rows there are."""
-        number, seen = 0, set()
-        for number, row in enumerate(dataset, start=1):
-            columns = {name: [value] for name, value in row.items()}
-            own = self._rubrics(columns, 1)[0]
-            if repr(own) not in seen:
-                self.engine.check_rubric(own, f"row {number}")
-                seen.add(repr(own))
-        return number
+        return self.engine.check_rubrics(
+            (self._rubrics({name: [value] for name, value in row.items()}, 1)[0], f"row {number}")
+            for number, row in enumerate(dataset, start=1)
+        )
 
 
 def current_processes() -> Processes:

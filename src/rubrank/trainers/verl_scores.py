@@ -18,7 +18,6 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.rollout import Group
-from rubrank.rollouts.adapters import to_rubric
 from rubrank.scores import CriterionData, GroupScores
 from rubrank.trainer import Graded, RewardEngine
 
@@ -56,21 +55,12 @@ def regrouped(groups: Sequence[Group], texts: Sequence[Sequence[str]], engine: R
     for group, rows in zip(groups, texts, strict=True):
         key = repr(group.rubric)
         if key not in columns:
-            columns[key] = _criteria(engine, group)
+            whole = engine.whole_rubric(group.rubric, f"group {group.id!r}")
+            columns[key] = tuple(CriterionData.of(criterion) for criterion in whole.criteria)
         read = [json.loads(row) for row in rows]
         scored.append(_together(group, columns[key], read))
         told.append(read)
     return Graded(tuple(scored), _judgments(told, engine))
-
-
-def _criteria(engine: RewardEngine, group: Group) -> tuple[CriterionData, ...]:
-    whole = engine.rubric
-    if group.rubric is not None:
-        own = to_rubric(group.rubric, f"group {group.id!r}")
-        whole = own if whole is None else whole.extended(own)
-    if whole is None:
-        raise InvalidInput(f"group {group.id!r}", "rubric", "given", "none", "Set rubrank.rubric, or fill the row's.")
-    return tuple(CriterionData.of(criterion) for criterion in whole.criteria)
 
 
 def _together(group: Group, criteria: tuple[CriterionData, ...], read: Sequence[dict[str, Any]]) -> GroupScores:

@@ -96,13 +96,9 @@ class Settings:
 
     def check(self, engine: RewardEngine, rows: Iterable[Mapping[str, Any]], where: str) -> int:
         """Try the rubric of every row before anything is loaded; returns how many rows there are."""
-        number, seen = 0, set()
-        for number, row in enumerate(rows, start=1):
-            own = self.own_rubric(plain(row))
-            if repr(own) not in seen:
-                engine.check_rubric(own, f"{where}, row {number}")
-                seen.add(repr(own))
-        return number
+        return engine.check_rubrics(
+            (self.own_rubric(plain(row)), f"{where}, row {number}") for number, row in enumerate(rows, start=1)
+        )
 
     def rollout(self, row: Mapping[str, Any], text: str, where: str = "rollout") -> Rollout:
         """The rollout of a row whose response is this text."""

@@ -108,7 +108,11 @@ def make_plan(job: Job, *, resume: bool = False) -> Plan:
     controls = tuple(attribute.control_in(config.steps) for attribute in config.attributes)
     reward = _reward(job, controls)
     data = _data(job)
-    _check_rubrics(reward, [*data.trained.values(), *data.held_out])
+    reward.engine.check_rubrics(
+        (row["rubric"], f"{one.source.path}: row {number}")
+        for one in [*data.trained.values(), *data.held_out]
+        for number, row in enumerate(one.rows, start=1)
+    )
     check_arguments(job)
     chat = check_model(job, any(is_chat(row) for row in (*data.rows, *data.held_out_rows)))
     parts = [_part(stage, config.training.updates_per_batch, data) for stage in config.stages]
@@ -223,16 +227,6 @@ def _check_held_out(job: Job, data: _Data) -> None:
             if repr(row["prompt"]) in seen:
                 got = f"row {number} of {one.source.path}, which is in {seen[repr(row['prompt'])]} too"
                 raise InvalidInput(job.where, "held_out", "prompts that are not trained on", got, "Take it out of one.")
-
-
-def _check_rubrics(reward: Any, read: Sequence[Read]) -> None:
-    """Every row's rubric, with the shared one: can it all be decided, and is there something to rank by?"""
-    seen: set[str] = set()
-    for one in read:
-        for number, row in enumerate(one.rows, start=1):
-            if (own := repr(row["rubric"])) not in seen:
-                reward.engine.check_rubric(row["rubric"], f"{one.source.path}: row {number}")
-                seen.add(own)
 
 
 # --------------------------------------------------------------------------------------------------------------- stages
