@@ -44,10 +44,9 @@ def cells_of(records: Iterable[GroupRecord], prompts: Mapping[str, int]) -> Cell
     for record in records:
         at = prompts[str(record.prompt)]
         names = [criterion.name for criterion in record.criteria]
+        constraints = [c.name for c in record.criteria if c.layer == "quality" and c.name not in EVERYWHERE]
         for row in record.scores:
             met = {name: score == 1.0 for name, score in zip(names, row, strict=True)}
-            quality = {c.name for c in record.criteria if c.layer == "quality"}
-            constraints = [name for name in quality if name not in EVERYWHERE]
             for name in constraints:
                 counts["constraints"][:, at] += met[name], 1
             counts["both constraints"][:, at] += all(met[name] for name in constraints), 1

