@@ -26,6 +26,8 @@ def _in_our_words(complaint: Any, where: str, model: type[BaseModel], page: str)
     if isinstance(inner, InvalidInput):
         return type(inner)(f"{where}: {inner.owner}", inner.parameter, inner.allowed, inner.got, inner.remedy)
     got = shortened(repr(complaint.get("input")))
+    if complaint["type"] == "missing":  # pydantic shows what is around it
+        got = f"none in {got}"
     if complaint["type"] == "extra_forbidden":
         remedy = _known(model, complaint["loc"])
         return InvalidInput(where, place, "left out: nothing has that name", got, remedy)

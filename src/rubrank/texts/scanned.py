@@ -25,14 +25,14 @@ class Scan(NamedTuple):
     commas: int
     signs: int
     held: bytes
-
-    def may_hold(self, word: str) -> bool:
-        """May this word of small letters and digits of ASCII occur, in any case, with no such character beside it?"""
-        return self.held[slot(word)] != 0
+    """0 at the `slot` of a word: it certainly does not occur."""
 
 
 def slot(word: str) -> int:
-    """Where in `held` such a word has its place."""
+    """Where in `held` it says if a word may occur, in any case, with no letter or digit of ASCII beside it.
+
+    The word is of small letters and digits of ASCII.
+    """
     key = 0
     for code in word.encode():
         key = 9 * key + (code | 32)
