@@ -16,13 +16,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-_WHY = "verl is not installed: pip install verl==0.9.1 TransferQueue (see docs/verl.md)"
-pytest.importorskip("verl", reason=_WHY, exc_type=ImportError)
-pytest.importorskip("transfer_queue", reason=_WHY, exc_type=ImportError)
-
-import tiny_verl  # noqa: E402
-from tiny_verl import (  # noqa: E402
+import tiny_verl
+from tiny_verl import (
     RUBRIC,
     SAID,
     advantage,
@@ -39,8 +34,8 @@ from tiny_verl import (  # noqa: E402
     with_manager,
 )
 
-from rubrank.errors import InvalidInput, RubrankError  # noqa: E402
-from rubrank.record import read_records  # noqa: E402
+from rubrank.errors import InvalidInput, RubrankError
+from rubrank.record import read_records
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # theirs are not ours to mend
 ROOT = Path(__file__).parents[2]

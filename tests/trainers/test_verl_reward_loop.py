@@ -11,14 +11,8 @@ import math
 from typing import Any
 
 import pytest
-
-_WHY = "verl is not installed: pip install verl==0.9.1 TransferQueue (see docs/verl.md)"
-pytest.importorskip("verl", reason=_WHY, exc_type=ImportError)
-pytest.importorskip("transfer_queue", reason=_WHY, exc_type=ImportError)
-
-import ray  # noqa: E402
-import tiny_verl  # noqa: E402
-from tiny_verl import (  # noqa: E402
+import tiny_verl
+from tiny_verl import (
     RUBRIC,
     SAID,
     config_of,
@@ -32,9 +26,9 @@ from tiny_verl import (  # noqa: E402
     with_manager,
 )
 
-from rubrank.errors import InvalidInput  # noqa: E402
-from rubrank.rollout import Rollout  # noqa: E402
-from rubrank.trainer import RewardEngine, StepRewards  # noqa: E402
+from rubrank.errors import InvalidInput
+from rubrank.rollout import Rollout
+from rubrank.trainer import RewardEngine, StepRewards
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # theirs are not ours to mend
 
@@ -61,6 +55,8 @@ def barrier_run(cluster, policy):
 
 
 def counts() -> dict[str, int]:
+    import ray
+
     return dict(ray.get(ray.get_actor("rubrank_barrier").counts.remote()))
 
 

@@ -2,6 +2,7 @@
 
 Everything but the policy is verl's own: its configuration, its TransferQueue, its agent-loop workers, its reward loop,
 its replay buffer, its trainer's methods. The policy is a script: the k-th rollout of a prompt says the k-th text.
+Whoever imports this is skipped where verl is not installed.
 """
 
 from __future__ import annotations
@@ -17,8 +18,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rubrank.rollout import Group, Rollout
 from rubrank.trainer import RewardEngine
+
+_WHY = "verl is not installed: pip install verl==0.9.1 TransferQueue (see docs/verl.md)"
+pytest.importorskip("verl", reason=_WHY, exc_type=ImportError)
+pytest.importorskip("transfer_queue", reason=_WHY, exc_type=ImportError)
 
 SAID = {
     0: ["the moon is far from here", "moon", "the sea is wide", ""],
