@@ -26,9 +26,9 @@ import numpy as np
 from real_data import ATTRIBUTES, DATA, Study, longform_writing, m_ifeval, text_table
 
 from rubrank import attenuate
-from rubrank.aggregators import find_rule, rule_names
-from rubrank.replay import run_rule
-from rubrank.replays.comparing import Ordered, kendall_by_group, mean, ordered, spearman_by_group
+from rubrank.fusion.rules import find_rule, rule_names
+from rubrank.records.comparing import Ordered, kendall_by_group, mean, ordered, spearman_by_group
+from rubrank.studies.replay.replay import run_rule
 
 NAMES = tuple(ATTRIBUTES.values())
 LAMBDAS = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -350,7 +350,7 @@ scores, attributes = rng.random(shape), rng.random((*shape[:2], D)) if D else No
 start = time.process_time()
 fuse(scores, attributes=attributes, pool=pool)
 seconds = time.process_time() - start
-modules = [module for name, module in sys.modules.items() if name.startswith("rubrank.models")]
+modules = [module for name, module in sys.modules.items() if name.startswith("rubrank.fusion.models")]
 kernels = {id(f): f for module in modules for f in vars(module).values() if hasattr(f, "stats")}
 compiled = sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels.values())
 print(json.dumps({"seconds": seconds, "compiled": compiled}))

@@ -28,13 +28,13 @@ import pyromark
 from rich.console import Console
 from side_by_side import Contender, Row, as_json, at_most, call, faster, in_parts, machine, show, side_by_side
 
-from rubrank.attributes import measure
-from rubrank.grading import grade
-from rubrank.rollout import Group, Rollout
-from rubrank.rollouts.adapters import ifeval_criteria
+from rubrank.fusion.attributes import measure
+from rubrank.grading.grade import grade
 from rubrank.rollouts.reading import read_groups
-from rubrank.rubric import Rubric, parse_rubric
-from rubrank.verifiers.language import detect_language
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rubrics.public import ifeval_criteria
+from rubrank.rubrics.rubric import Rubric, parse_rubric
+from rubrank.verifiers.shared.language import detect_language
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "m_ifeval" / "en_groups.jsonl.gz"
 PACKAGES = ("pyromark", "lm-eval", "nltk", "langdetect", "pydantic", "numpy")

@@ -24,10 +24,18 @@ from typing import Any
 import numpy as np
 from hanna_rules import ALL, CRITERIA, DATA, JUDGES, RIVALS, Hanna, load, mean, rules
 
-from rubrank.auditing.audit import Audit, audit
-from rubrank.auditing.tables import tell
-from rubrank.statistics.correlation import kendall_each, spearman, tau_b, weighted_mean
-from rubrank.statistics.resampling import Estimate, Measure, Measured, Resampling, interval, mean_measured, resampling
+from rubrank.studies.audit.audit import Audit, audit
+from rubrank.studies.audit.tables import tell
+from rubrank.studies.statistics.correlation import kendall_each, spearman, tau_b, weighted_mean
+from rubrank.studies.statistics.resampling import (
+    Estimate,
+    Measure,
+    Measured,
+    Resampling,
+    interval,
+    mean_measured,
+    resampling,
+)
 
 NAMES = ("tau", "tau_fused", "rho", "system_tau", "system_rho")
 
@@ -248,7 +256,7 @@ def main() -> None:
     if options.json:
         options.json.write_text(json.dumps(as_json(found, judged), indent=1), encoding="utf-8")
     if options.draw:
-        from rubrank.auditing.drawing import draw
+        from rubrank.studies.audit.drawing import draw
 
         draw(judged, options.draw, title="HANNA: five judges of stories", dpi=100)
 

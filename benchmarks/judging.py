@@ -35,9 +35,9 @@ from openai import AsyncOpenAI
 from rich.console import Console
 from side_by_side import Contender, Row, as_json, at_most, busy, faster, load, machine, show, side_by_side
 
-from rubrank.judge import Call, Endpoint, Judge, Sampling
-from rubrank.judges.calling.client import Client
-from rubrank.judges.calling.replies import Replies
+from rubrank.judges.client.client import Client
+from rubrank.judges.client.replies import Replies
+from rubrank.judges.judge import Call, Endpoint, Judge, Sampling
 
 Ask = Callable[[Call], Awaitable[object]]
 

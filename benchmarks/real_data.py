@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.scores import CriterionData, GroupScores, ScoreTable
-from rubrank.verification import discrete
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.verifiers.verifier import discrete
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 ATTRIBUTES = {"n_words": "words", "n_headers": "headings", "n_bold": "bold", "n_list": "list items"}
@@ -65,7 +66,7 @@ def m_ifeval(folder: Path = DATA, languages: Sequence[str] = ("en", "fr"), least
     least: prompts with fewer instructions are left out; with one, there is nothing to put together. Groups in which two
     models said the same are left out, too (37 of 776).
     """
-    from rubrank.grading import grade
+    from rubrank.grading.grade import grade
 
     groups: list[GroupScores] = []
     answers: list[list[Row]] = []

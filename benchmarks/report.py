@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 
 from rubrank import attenuate
-from rubrank.record import GroupRecord, records_of, write_records
-from rubrank.report import BUDGET_MB, write_report
-from rubrank.rollout import Group, Message, Rollout
-from rubrank.scores import CriterionData, GroupScores, ScoreTable
+from rubrank.records.record import GroupRecord, records_of, write_records
+from rubrank.records.report import BUDGET_MB, write_report
+from rubrank.rollouts.rollout import Group, Message, Rollout
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable
 
 CRITERIA = (
     *(CriterionData(f"Rule{k}", weight=1.0 + (k % 3), verifier="WordCount") for k in range(5)),

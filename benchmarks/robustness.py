@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 from real_data import DATA, Study, longform_writing, m_ifeval, text_table
 
-from rubrank.aggregator import ScoreBatch
-from rubrank.aggregators import rule_names
-from rubrank.replay import run_rule
-from rubrank.replays.robustness import MAPS, RULES, RobustnessRow, robustness, summary
-from rubrank.replays.transforms import parse_transform
+from rubrank.fusion.rules import rule_names
+from rubrank.scores.batch import ScoreBatch
+from rubrank.studies.replay.replay import run_rule
+from rubrank.studies.replay.robustness import MAPS, RULES, RobustnessRow, robustness, summary
+from rubrank.studies.replay.transforms import parse_transform
 
 TIMES, LEVELS, SQUARED = MAPS
 NAMES = {"weighted-mean": "cardinal", "z-score": "normalised cardinal", "rlvr2": "RLVR²"}

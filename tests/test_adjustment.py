@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rubrank import InvalidInput, UnknownName, attenuate, fuse, utilities
-from rubrank.adjustment import kept_shares, rules_for, uniform_numbers
-from rubrank.batch import make_batch
-from rubrank.fusion import Options, run
+from rubrank.fusion.adjust import kept_shares, rules_for, uniform_numbers
+from rubrank.fusion.fusing import Options, run
+from rubrank.scores.arrays import make_batch
 
 LAMBDAS = pytest.mark.parametrize("lam", [0.0, 0.2, 0.5, 0.9, 1.0])
 
@@ -179,9 +179,8 @@ def test_the_number_one_and_the_string_one_are_different_groups():
 
 
 def test_another_process_draws_the_same():
-    code = (
-        "from rubrank.adjustment import uniform_numbers as u; print(u(7, ['a', 1], ['x'], ['tokens', 'bold']).tolist())"
-    )
+    draw = "uniform_numbers(7, ['a', 1], ['x'], ['tokens', 'bold']).tolist()"
+    code = f"import rubrank.fusion.adjust as adjust; print(adjust.{draw})"
     here = uniform_numbers(7, ["a", 1], ["x"], ["tokens", "bold"]).tolist()
     for hash_seed in ("0", "1"):
         there = subprocess.run(

@@ -6,11 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-from rubrank.attribute import Attribute, flatten_texts
-from rubrank.attributes import ATTRIBUTES, measure
-from rubrank.attributes.length import lengths
-from rubrank.attributes.markdown import MARKERS, markdown_density
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.fusion.attribute import Attribute, flatten_texts
+from rubrank.fusion.attributes import ATTRIBUTES, measure
+from rubrank.fusion.attributes.length import lengths
+from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
 
 TEXTS = [["<think>one two</think># Three", "**four**"], ["", "five\n\n- six"]]
 
@@ -114,7 +114,7 @@ def test_names_are_checked():
 
 
 def test_the_contract_is_light():
-    code = "import sys, rubrank.attribute; sys.exit(any(name in sys.modules for name in ('numba', 'torch', 'polars')))"
+    code = "import sys, rubrank.fusion.attribute; sys.exit(any(n in sys.modules for n in ('numba', 'torch', 'polars')))"
     assert (
         subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, check=False).returncode
         == 0

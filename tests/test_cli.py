@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rubrank
-from rubrank.cli import app
+from rubrank.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 DOC = ROOT / "docs" / "cli.md"
@@ -102,7 +102,7 @@ def test_version_and_help() -> None:
 
 
 def test_help_loads_nothing_heavy() -> None:
-    code = "import sys, rubrank.cli; print([m for m in ('polars', 'numba', 'numpy', 'rich') if m in sys.modules])"
+    code = "import sys, rubrank.cli.app; print([m for m in ('polars', 'numba', 'numpy', 'rich') if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True) == "[]\n"
 

@@ -20,7 +20,7 @@ import pytest
 
 import rubrank
 from rubrank import fuse
-from rubrank.models import shapes
+from rubrank.fusion.models import shapes
 
 PACKAGE = Path(rubrank.__file__).parent
 LIMIT = 300  # seconds; a run takes a few, a machine without a cache of compiled code some dozens
@@ -146,7 +146,7 @@ def child(connection):
 
 thread = threading.Thread(target=rubrank.fuse, args=(SMALL,))
 thread.start()
-while "rubrank.models.kernels" not in sys.modules:
+while "rubrank.fusion.models.kernels" not in sys.modules:
     time.sleep(0.01)
 time.sleep(0.5)
 here, there = context.Pipe()
@@ -237,7 +237,7 @@ for folder in (package, package + "/rubrank/models", *also):
         pass
 sys.path.insert(0, package)
 import rubrank
-from rubrank.models import kernels
+from rubrank.fusion.models import kernels
 assert rubrank.__file__.startswith(package), rubrank.__file__
 print(rubrank.fuse([[1.0], [3.0], [2.0]]).tolist(), type(kernels.rank_small._cache).__name__)
 """

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rubrank.conformance import measure
 from rubrank.errors import InvalidInput
+from rubrank.studies.conformance import measure
 from rubrank.verifiers import (
     ifeval_format,  # noqa: F401 - importing registers
     ifeval_length,  # noqa: F401

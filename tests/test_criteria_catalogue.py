@@ -2,8 +2,8 @@ import importlib
 
 import pytest
 
-from rubrank.criteria import KNOWN, judged
-from rubrank.verification import VERIFIERS
+from rubrank.rubrics.catalogue import KNOWN, judged
+from rubrank.verifiers.verifier import VERIFIERS
 
 MODULES = (
     "paper_format", "paper_whole", "paper_structure", "paper_writing", "paper_length", "paper_language",

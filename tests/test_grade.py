@@ -16,17 +16,27 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import rubrank.verifiers.gates
-import rubrank.verifiers.gates_text
-import rubrank.verifiers.paper_length  # noqa: F401 - all register verifiers
-from rubrank.cli import app
-from rubrank.engine.cache import VerdictCache, check_digest, key, seen_digest
+import rubrank.verifiers.gates.language
+import rubrank.verifiers.gates.response
+import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
+from rubrank.cli.app import app
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.grading import grade
-from rubrank.rollout import Group, Rollout
-from rubrank.rubric import load_rubric, parse_rubric
-from rubrank.text import Text
-from rubrank.verification import TERNARY, UNIT, VERIFIERS, Answer, Compat, Verdict, find_verifier, missing, verifier
+from rubrank.grading.cache import VerdictCache, check_digest, key, seen_digest
+from rubrank.grading.grade import grade
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rubrics.rubric import load_rubric, parse_rubric
+from rubrank.texts.text import Text
+from rubrank.verifiers.verifier import (
+    TERNARY,
+    UNIT,
+    VERIFIERS,
+    Answer,
+    Compat,
+    Verdict,
+    find_verifier,
+    missing,
+    verifier,
+)
 
 CALLS: list[str] = []
 SEEN: list[Text] = []
@@ -249,8 +259,8 @@ def test_a_file_that_is_no_cache(tmp_path):
 def test_several_processes_share_a_cache(tmp_path):
     code = """
         import sys
-        from rubrank.engine.cache import VerdictCache
-        from rubrank.verification import Verdict
+        from rubrank.grading.cache import VerdictCache
+        from rubrank.verifiers.verifier import Verdict
         with VerdictCache(sys.argv[1]) as cache:
             for i in range(60):
                 cache.put({bytes([int(sys.argv[2]), i, j]): Verdict(1.0, "r") for j in range(20)})
@@ -270,8 +280,8 @@ def test_several_processes_share_a_cache(tmp_path):
 MODULE = """
     import os, re, subprocess, sys, time
     from pathlib import Path
-    from rubrank.text import Text
-    from rubrank.verification import verifier
+    from rubrank.texts.text import Text
+    from rubrank.verifiers.verifier import verifier
 
     LOG = os.environ.get("GRADE_TEST_LOG")
 
@@ -458,7 +468,7 @@ def test_a_limit_that_is_asked_for_holds_without_a_number_of_workers(module):
 
 
 def test_there_is_a_limit_in_workers_unless_there_is_none(module, monkeypatch):
-    monkeypatch.setattr("rubrank.grading.TIMEOUT", 0.3)
+    monkeypatch.setattr("rubrank.grading.grade.TIMEOUT", 0.3)
     rubric = ["grade-test takes its time"]
     assert math.isnan(grade(groups(["a"]), rubric, workers=1)["g0"].scores[0, 0])
     assert grade(groups(["a"]), rubric, workers=1, timeout=None)["g0"].scores[0, 0] == 1
@@ -497,7 +507,7 @@ def test_the_limit_on_the_command_line(tmp_path, options, found):
 def test_a_script_needs_no_guard(module):
     script = module / "script.py"
     script.write_text(
-        "import grade_test_module\nfrom rubrank.grading import grade\nfrom rubrank.rollout import Rollout\n"
+        "import grade_test_module\nfrom rubrank import Rollout, grade\n"
         "table = grade([Rollout(response='a')] * 3, ['grade-test elsewhere'], workers=2)\n"
         "print(table['0'].scores[:, 0].tolist())\n"
     )
@@ -509,7 +519,7 @@ def test_a_script_needs_no_guard(module):
 def test_a_killed_run_goes_on_where_it_was(module, workers):
     script = module / "script.py"
     script.write_text(
-        "import sys, grade_test_module\nfrom rubrank.grading import grade\nfrom rubrank.rollout import Rollout\n"
+        "import sys, grade_test_module\nfrom rubrank import Rollout, grade\n"
         "rollouts = [Rollout(prompt='p', response=f'text {i}') for i in range(200)]\n"
         f"table = grade(rollouts, ['grade-test logged'], workers={workers}, cache=sys.argv[1])\n"
         "print(table['0'].scores.sum())\n"

@@ -11,10 +11,10 @@ import pytest
 from judges.scripted import CRITERION, LOST, Scripted, Slow, group, judge, names, said
 
 from rubrank.errors import InvalidInput, JudgingFailed
-from rubrank.judge import Call, Judge, Judges, Reply
-from rubrank.judging import Judgments, judge_groups, stopped, wanted_cells
-from rubrank.rollout import Group, Rollout
-from rubrank.rubric import Criterion
+from rubrank.judges.judge import Call, Judge, Judges, Reply
+from rubrank.judges.judging import Judgments, judge_groups, stopped, wanted_cells
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rubrics.rubric import Criterion
 
 KIND = Criterion(name="Kind", question="Is it kind?")
 GATE = Criterion(name="Truncated")

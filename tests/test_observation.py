@@ -168,7 +168,8 @@ def test_a_gate_cannot_read_comparisons() -> None:
 
 
 def test_a_score_table_carries_them() -> None:
-    from rubrank.scores import CriterionData, GroupScores, ScoreTable
+    from rubrank.scores.criterion import CriterionData
+    from rubrank.scores.table import GroupScores, ScoreTable
 
     said = np.array([[NAN, 1, 1], [0, NAN, 0], [0, 1, NAN]])
     criteria = (CriterionData("Facts"), CriterionData("Taste", weight=3.0))

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rubrank.cli.demo.demo import fuse_table
+from rubrank.cli.demo.groups import load_demo_groups
+from rubrank.cli.demo.judge import demo_judges
 from rubrank.errors import BadTable, InvalidInput
-from rubrank.grading import grade
-from rubrank.record import GroupRecord, read_records, records_of, table_of, write_records
-from rubrank.rollout import Group
-from rubrank.scores import ScoreTable
-from rubrank.verbs.demo import fuse_table
-from rubrank.verbs.demo_groups import load_demo_groups
-from rubrank.verbs.demo_judge import demo_judges
+from rubrank.grading.grade import grade
+from rubrank.records.record import GroupRecord, read_records, records_of, table_of, write_records
+from rubrank.rollouts.rollout import Group
+from rubrank.scores.table import ScoreTable
 
 NAN = float("nan")
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.replay import replay, run_rule
-from rubrank.scores import CriterionData, GroupScores, ScoreTable
-from rubrank.verification import UNIT
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.studies.replay.replay import replay, run_rule
+from rubrank.verifiers.verifier import UNIT
 
 RULES = ["rlvr2", "rlvr2+", "weighted-mean", "gdpo", "amrp"]
 

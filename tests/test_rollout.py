@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from rubrank.rollout import Group, Message, Rollout, ToolCall
+from rubrank.rollouts.rollout import Group, Message, Rollout, ToolCall
 
 FLAT = {"name": "search", "arguments": {"q": "lake"}, "id": "a"}
 NESTED = {"id": "a", "type": "function", "function": {"name": "search", "arguments": {"q": "lake"}}}

@@ -8,13 +8,13 @@ import jsonschema
 import pytest
 import yaml
 
-import rubrank.verifiers.gates
-import rubrank.verifiers.gates_text
-import rubrank.verifiers.paper_format
-import rubrank.verifiers.paper_length  # noqa: F401 - registers WordCount and others
+import rubrank.verifiers.gates.language
+import rubrank.verifiers.gates.response
+import rubrank.verifiers.paper.format
+import rubrank.verifiers.paper.length  # noqa: F401 - registers WordCount and others
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.rubric import Criterion, Rubric, dump_rubric, json_schema, load_rubric, parse_rubric
 from rubrank.rubrics.files import load_yaml, presets
+from rubrank.rubrics.rubric import Criterion, Rubric, dump_rubric, json_schema, load_rubric, parse_rubric
 
 ESSAY = """
 id: essay

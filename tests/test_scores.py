@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rubrank
-from rubrank.aggregators import find_rule
-from rubrank.aggregators.gated import GatedRule
 from rubrank.errors import BadTable, InvalidInput, UnknownName
-from rubrank.gate import Gate
-from rubrank.scores import CriterionData, GroupScores, ScoreTable, read_scores
-from rubrank.verification import TERNARY, UNIT, Domain, discrete
+from rubrank.fusion.gate import Gate
+from rubrank.fusion.gated import GatedRule
+from rubrank.fusion.rules import find_rule
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable, read_scores
+from rubrank.verifiers.verifier import TERNARY, UNIT, Domain, discrete
 
 NAN = math.nan
 FACTS = CriterionData("Facts", weight=2.0, domain=TERNARY, verifier="Facts", version=3, depends=(("Style", "weak"),))
@@ -241,7 +242,7 @@ def test_what_cannot_be_fused():
 
 
 def test_a_matrix_that_would_be_too_large(monkeypatch, table):
-    monkeypatch.setattr("rubrank.scores._MOST_CELLS", 20)
+    monkeypatch.setattr("rubrank.scores.table._MOST_CELLS", 20)
     with pytest.raises(InvalidInput, match="Take parts"):
         table.fuse()
     parts = [table.part([one]).fuse().reward for one in table]

@@ -16,9 +16,10 @@ import polars as pl
 import pytest
 
 import rubrank
-from rubrank import RLVR2, BadTable, Gate, InvalidInput, UnknownName, attenuate, table
-from rubrank.table import Columns, explain_file, fuse_file
-from rubrank.tables import plan, readers, survey
+from rubrank import RLVR2, BadTable, Gate, InvalidInput, UnknownName, attenuate
+from rubrank.fusion.stream import files as table
+from rubrank.fusion.stream import plan, readers, survey
+from rubrank.fusion.stream.files import Columns, explain_file, fuse_file
 
 LONGFORM = Path(__file__).parents[2] / "shared" / "data" / "longform_writing" / "scores.jsonl.gz"
 NAMES = ["Facts", "Style", "Clean"]

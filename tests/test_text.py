@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rubrank.attributes.length import count_words
-from rubrank.attributes.markdown import MARKERS, markdown_counts
-from rubrank.text import Text
+from rubrank.fusion.attributes.length import count_words
+from rubrank.fusion.attributes.markdown import MARKERS, markdown_counts
 from rubrank.texts.classes import ClassTable
 from rubrank.texts.kept import kept
 from rubrank.texts.structure import Code, Heading, Item, Link
+from rubrank.texts.text import Text
 
 ODD = "aZ1é中かกি́ -'’.,_!?。！？…\"“”‘’「」()[]*_`~#>|+\n\r\t\u200b\u200d\u00ad\x00\ud800😀١"
 

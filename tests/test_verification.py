@@ -6,9 +6,9 @@ import pytest
 from pydantic import Field
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.rollout import Rollout
-from rubrank.text import Text
-from rubrank.verification import (
+from rubrank.rollouts.rollout import Rollout
+from rubrank.texts.text import Text
+from rubrank.verifiers.verifier import (
     BINARY,
     TERNARY,
     UNIT,
@@ -30,11 +30,11 @@ from rubrank.verification import (
 def _own_registry(monkeypatch):
     """What a test registers is gone after it."""
     is_verifier("")  # all families are imported, so that none is registered into the copy only
-    monkeypatch.setattr("rubrank.verification.VERIFIERS", dict(VERIFIERS))
+    monkeypatch.setattr("rubrank.verifiers.verifier.VERIFIERS", dict(VERIFIERS))
 
 
 def registry():
-    return sys.modules["rubrank.verification"].VERIFIERS
+    return sys.modules["rubrank.verifiers.verifier"].VERIFIERS
 
 
 def registered(function, name="Mine", **options):

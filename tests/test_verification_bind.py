@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from rubrank.rollout import Rollout
-from rubrank.text import Text
-from rubrank.verbs.listing import _examples
-from rubrank.verification import (
+from rubrank.cli.listing import _examples
+from rubrank.rollouts.rollout import Rollout
+from rubrank.texts.text import Text
+from rubrank.verifiers.verifier import (
     LONGEST_REASON,
     TERNARY,
     UNIT,

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.record import GroupRecord, read_records
-from rubrank.statistics.resampling import Measure, Resampling, ratio_measure
+from rubrank.records.record import GroupRecord, read_records
+from rubrank.studies.statistics.resampling import Measure, Resampling, ratio_measure
 
 DRAWS = 10_000
 SHOWN = 12

@@ -22,92 +22,92 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rubrank.adjustment import attenuate as attenuate
-    from rubrank.aggregators import find_rule as find_rule
-    from rubrank.aggregators import register_rule as register_rule
-    from rubrank.aggregators import rule_names as rule_names
-    from rubrank.aggregators import score_batch as score_batch
-    from rubrank.aggregators.rlvr2 import RLVR2 as RLVR2
-    from rubrank.attributes.length import Lengths as Lengths
-    from rubrank.attributes.length import lengths as lengths
-    from rubrank.attributes.markdown import MARKERS as MARKERS
-    from rubrank.attributes.markdown import markdown_counts as markdown_counts
-    from rubrank.attributes.markdown import markdown_density as markdown_density
-    from rubrank.comparison import outcomes as outcomes
     from rubrank.errors import BadTable as BadTable
     from rubrank.errors import InvalidInput as InvalidInput
     from rubrank.errors import JudgingFailed as JudgingFailed
     from rubrank.errors import RubrankError as RubrankError
     from rubrank.errors import SolverError as SolverError
     from rubrank.errors import UnknownName as UnknownName
-    from rubrank.fused import FusedBatch as FusedBatch
-    from rubrank.fused import FusedGroup as FusedGroup
-    from rubrank.fusion import fuse as fuse
-    from rubrank.fusion import utilities as utilities
-    from rubrank.gate import Gate as Gate
-    from rubrank.gate import Gated as Gated
-    from rubrank.grading import grade as grade
-    from rubrank.judge import Judge as Judge
-    from rubrank.judge import Judges as Judges
-    from rubrank.judge import load_judges as load_judges
-    from rubrank.record import GroupRecord as GroupRecord
-    from rubrank.record import read_records as read_records
-    from rubrank.record import records_of as records_of
-    from rubrank.record import write_records as write_records
-    from rubrank.rollout import Group as Group
-    from rubrank.rollout import Rollout as Rollout
-    from rubrank.rubric import Criterion as Criterion
-    from rubrank.rubric import Rubric as Rubric
-    from rubrank.rubric import load_rubric as load_rubric
-    from rubrank.scores import ScoreTable as ScoreTable
-    from rubrank.scores import read_scores as read_scores
-    from rubrank.utility import register_model as register_model
-    from rubrank.verification import Verdict as Verdict
-    from rubrank.verification import find_verifier as find_verifier
-    from rubrank.verification import missing as missing
-    from rubrank.verification import verifier as verifier
+    from rubrank.fusion.adjust import attenuate as attenuate
+    from rubrank.fusion.attributes.length import Lengths as Lengths
+    from rubrank.fusion.attributes.length import lengths as lengths
+    from rubrank.fusion.attributes.markdown import MARKERS as MARKERS
+    from rubrank.fusion.attributes.markdown import markdown_counts as markdown_counts
+    from rubrank.fusion.attributes.markdown import markdown_density as markdown_density
+    from rubrank.fusion.fusing import fuse as fuse
+    from rubrank.fusion.fusing import utilities as utilities
+    from rubrank.fusion.gate import Gate as Gate
+    from rubrank.fusion.gate import Gated as Gated
+    from rubrank.fusion.model import register_model as register_model
+    from rubrank.fusion.result import FusedBatch as FusedBatch
+    from rubrank.fusion.result import FusedGroup as FusedGroup
+    from rubrank.fusion.rlvr2 import RLVR2 as RLVR2
+    from rubrank.fusion.rules import find_rule as find_rule
+    from rubrank.fusion.rules import register_rule as register_rule
+    from rubrank.fusion.rules import rule_names as rule_names
+    from rubrank.fusion.rules import score_batch as score_batch
+    from rubrank.grading.grade import grade as grade
+    from rubrank.judges.judge import Judge as Judge
+    from rubrank.judges.judge import Judges as Judges
+    from rubrank.judges.judge import load_judges as load_judges
+    from rubrank.records.record import GroupRecord as GroupRecord
+    from rubrank.records.record import read_records as read_records
+    from rubrank.records.record import records_of as records_of
+    from rubrank.records.record import write_records as write_records
+    from rubrank.rollouts.rollout import Group as Group
+    from rubrank.rollouts.rollout import Rollout as Rollout
+    from rubrank.rubrics.rubric import Criterion as Criterion
+    from rubrank.rubrics.rubric import Rubric as Rubric
+    from rubrank.rubrics.rubric import load_rubric as load_rubric
+    from rubrank.scores.outcomes import outcomes as outcomes
+    from rubrank.scores.table import ScoreTable as ScoreTable
+    from rubrank.scores.table import read_scores as read_scores
+    from rubrank.verifiers.verifier import Verdict as Verdict
+    from rubrank.verifiers.verifier import find_verifier as find_verifier
+    from rubrank.verifiers.verifier import missing as missing
+    from rubrank.verifiers.verifier import verifier as verifier
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Rubric": "rubric",
-    "Criterion": "rubric",
-    "load_rubric": "rubric",
-    "Rollout": "rollout",
-    "Group": "rollout",
-    "verifier": "verification",
-    "Verdict": "verification",
-    "missing": "verification",
-    "find_verifier": "verification",
-    "Judge": "judge",
-    "Judges": "judge",
-    "load_judges": "judge",
-    "grade": "grading",
-    "ScoreTable": "scores",
-    "read_scores": "scores",
-    "fuse": "fusion",
-    "utilities": "fusion",
-    "RLVR2": "aggregators.rlvr2",
-    "find_rule": "aggregators",
-    "rule_names": "aggregators",
-    "register_rule": "aggregators",
-    "score_batch": "aggregators",
-    "GroupRecord": "record",
-    "records_of": "record",
-    "read_records": "record",
-    "write_records": "record",
-    "FusedBatch": "fused",
-    "FusedGroup": "fused",
-    "Gate": "gate",
-    "Gated": "gate",
-    "attenuate": "adjustment",
-    "outcomes": "comparison",
-    "lengths": "attributes.length",
-    "Lengths": "attributes.length",
-    "markdown_counts": "attributes.markdown",
-    "markdown_density": "attributes.markdown",
-    "MARKERS": "attributes.markdown",
-    "register_model": "utility",
+    "Rubric": "rubrics.rubric",
+    "Criterion": "rubrics.rubric",
+    "load_rubric": "rubrics.rubric",
+    "Rollout": "rollouts.rollout",
+    "Group": "rollouts.rollout",
+    "verifier": "verifiers.verifier",
+    "Verdict": "verifiers.verifier",
+    "missing": "verifiers.verifier",
+    "find_verifier": "verifiers.verifier",
+    "Judge": "judges.judge",
+    "Judges": "judges.judge",
+    "load_judges": "judges.judge",
+    "grade": "grading.grade",
+    "ScoreTable": "scores.table",
+    "read_scores": "scores.table",
+    "fuse": "fusion.fusing",
+    "utilities": "fusion.fusing",
+    "RLVR2": "fusion.rlvr2",
+    "find_rule": "fusion.rules",
+    "rule_names": "fusion.rules",
+    "register_rule": "fusion.rules",
+    "score_batch": "fusion.rules",
+    "GroupRecord": "records.record",
+    "records_of": "records.record",
+    "read_records": "records.record",
+    "write_records": "records.record",
+    "FusedBatch": "fusion.result",
+    "FusedGroup": "fusion.result",
+    "Gate": "fusion.gate",
+    "Gated": "fusion.gate",
+    "attenuate": "fusion.adjust",
+    "outcomes": "scores.outcomes",
+    "lengths": "fusion.attributes.length",
+    "Lengths": "fusion.attributes.length",
+    "markdown_counts": "fusion.attributes.markdown",
+    "markdown_density": "fusion.attributes.markdown",
+    "MARKERS": "fusion.attributes.markdown",
+    "register_model": "fusion.model",
     "RubrankError": "errors",
     "InvalidInput": "errors",
     "UnknownName": "errors",

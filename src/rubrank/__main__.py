@@ -1,5 +1,5 @@
 """`python -m rubrank` is `rubrank`."""
 
-from rubrank.cli import app
+from rubrank.cli.app import app
 
 app(prog_name="rubrank")

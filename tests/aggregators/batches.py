@@ -12,10 +12,10 @@ import numpy as np
 from hypothesis import strategies as st
 from plain_rules import PlainGroup
 
-from rubrank.aggregator import ScoreBatch
-from rubrank.aggregators import score_batch
-from rubrank.scores import CriterionData
-from rubrank.verification import BINARY, TERNARY, UNIT, Domain
+from rubrank.fusion.rules import score_batch
+from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.criterion import CriterionData
+from rubrank.verifiers.verifier import BINARY, TERNARY, UNIT, Domain
 
 DOMAINS = (BINARY, TERNARY, UNIT, Domain("continuous", (), -2.0, 3.0), Domain("discrete", (1.0, 2.0, 5.0), 1.0, 5.0))
 CATEGORIES = (None, "Essential", "Important", "Optional", "Pitfall", "Other")

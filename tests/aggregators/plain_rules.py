@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rubrank.scores import CriterionData
+from rubrank.scores.criterion import CriterionData
 
 
 @dataclass(frozen=True)

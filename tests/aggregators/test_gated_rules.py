@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from rubrank import RLVR2, Gate, attenuate, fuse, outcomes
-from rubrank.aggregators import find_rule, rule_names, score_batch
-from rubrank.aggregators.ordinal import OrdinalResult, usable
-from rubrank.scores import CriterionData
-from rubrank.verification import UNIT, Domain
+from rubrank.fusion.rules import find_rule, rule_names, score_batch
+from rubrank.fusion.rules.ordinal import OrdinalResult, usable
+from rubrank.scores.criterion import CriterionData
+from rubrank.verifiers.verifier import UNIT, Domain
 
 NAN = np.nan
 GATES = [CriterionData("NotEmpty", layer="global_quality"), CriterionData("Template", layer="low_quality", domain=UNIT)]

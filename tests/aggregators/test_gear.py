@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rubrank.aggregators import find_rule, score_batch
-from rubrank.aggregators.graph import graph_of
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.scores import CriterionData
-from rubrank.verification import UNIT
+from rubrank.fusion.rules import find_rule, score_batch
+from rubrank.fusion.rules.graph import graph_of
+from rubrank.scores.criterion import CriterionData
+from rubrank.verifiers.verifier import UNIT
 
 NAN = np.nan
 LEAK = {"weak": 0.6, "strong": 0.2, "trigger": 0.0}

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from rubrank.aggregators import find_rule, score_batch
-from rubrank.scores import CriterionData
-from rubrank.verification import UNIT
+from rubrank.fusion.rules import find_rule, score_batch
+from rubrank.scores.criterion import CriterionData
+from rubrank.verifiers.verifier import UNIT
 
 RNG = np.random.default_rng(3)
 SCORES = RNG.random((4, 6, 5)).round(2)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from rubrank import aggregators
-from rubrank.aggregator import Reweighting, Rule, RuleResult, Stateful
-from rubrank.aggregators import ALIASES, find_rule, register_rule, rule_class, rule_names, score_batch
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.gate import Gate
+from rubrank.fusion.gate import Gate
+from rubrank.fusion.rule import Reweighting, Rule, RuleResult, Stateful
+from rubrank.fusion.rules import ALIASES, find_rule, register_rule, rule_class, rule_names, score_batch
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "rules.md"
 
@@ -191,5 +191,5 @@ def test_importing_the_registry_is_light():
     import subprocess
     import sys
 
-    code = "import sys, rubrank.aggregators; print([m for m in ('numba', 'torch', 'polars') if m in sys.modules])"
+    code = "import sys, rubrank.fusion.rules; print([m for m in ('numba', 'torch', 'polars') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

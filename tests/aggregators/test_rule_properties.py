@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_rules import PLAIN, weighted_mean
 
-from rubrank.aggregators import find_rule, rule_names
+from rubrank.fusion.rules import find_rule, rule_names
 
 drawn = settings(deadline=None, derandomize=True, max_examples=40, print_blob=True)
 
@@ -67,7 +67,7 @@ def test_groups_are_independent(name, batch):
 @pytest.mark.parametrize("name", sorted(WHOLE_BATCH - {"rlvr2*sa-mrpo", "rlvr2*amrp"}))
 def test_the_others_look_at_the_whole_batch(name):
     """The list above is not longer than it has to be."""
-    from rubrank.aggregators import score_batch
+    from rubrank.fusion.rules import score_batch
 
     batch = score_batch([[[1, 0.2], [0, 0.6]], [[1, 0.9], [1, 0.1]]])
     apart = np.concatenate([find_rule(name)(only(batch, g)).value_M for g in range(2)])
@@ -80,7 +80,7 @@ def test_the_others_look_at_the_whole_batch(name):
 def test_a_criterion_that_nobody_is_scored_on_changes_nothing(name, batch):
     from dataclasses import replace
 
-    from rubrank.scores import CriterionData
+    from rubrank.scores.criterion import CriterionData
 
     M, extra = len(batch.scores_MK), CriterionData("nobody", weight=7.0, tier=0, points=9.0, category="Essential")
     wider = replace(
@@ -97,7 +97,7 @@ def test_the_plain_version_can_disagree():
     """It is not the library under another name: a changed number is seen."""
     from plain_rules import PlainGroup
 
-    from rubrank.aggregators import score_batch
+    from rubrank.fusion.rules import score_batch
 
     batch = score_batch([[1.0, 0.5], [0.0, 1.0]])
     other = weighted_mean(PlainGroup([[1.0, 0.4], [0.0, 1.0]], [1.0, 1.0], list(batch.criteria)))

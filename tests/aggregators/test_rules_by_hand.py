@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from rubrank.aggregators import find_rule, score_batch
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.scores import CriterionData
-from rubrank.verification import UNIT, Domain
+from rubrank.fusion.rules import find_rule, score_batch
+from rubrank.scores.criterion import CriterionData
+from rubrank.verifiers.verifier import UNIT, Domain
 
 NAN = np.nan
 

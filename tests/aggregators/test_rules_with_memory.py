@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from rubrank.aggregator import Stateful
-from rubrank.aggregators import find_rule, score_batch
 from rubrank.errors import InvalidInput
-from rubrank.scores import CriterionData
-from rubrank.verification import UNIT
+from rubrank.fusion.rule import Stateful
+from rubrank.fusion.rules import find_rule, score_batch
+from rubrank.scores.criterion import CriterionData
+from rubrank.verifiers.verifier import UNIT
 
 NAN = np.nan
 STATEFUL = ("amrp", "pow3r", "pow3r:memory_of=criterion", "chebyshev")

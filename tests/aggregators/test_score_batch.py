@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rubrank.aggregator import ScoreBatch, win_rates
-from rubrank.aggregators import score_batch
 from rubrank.errors import InvalidInput
-from rubrank.scores import CriterionData
-from rubrank.verification import TERNARY, UNIT, Domain
+from rubrank.fusion.rules import score_batch
+from rubrank.scores.batch import ScoreBatch, win_rates
+from rubrank.scores.criterion import CriterionData
+from rubrank.verifiers.verifier import TERNARY, UNIT, Domain
 
 NAN = np.nan
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rubrank.aggregators import find_rule, rule_names, score_batch
-from rubrank.scores import CriterionData
-from rubrank.verification import UNIT
+from rubrank.fusion.rules import find_rule, rule_names, score_batch
+from rubrank.scores.criterion import CriterionData
+from rubrank.verifiers.verifier import UNIT
 
 NAN = np.nan
 COMPOSED = ("rlvr2*focal", "rlvr2*sa-mrpo", "rlvr2*dvao", "rlvr2*amrp", "rlvr2*pow3r")

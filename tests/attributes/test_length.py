@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.attributes import length
-from rubrank.attributes.length import Lengths, count_words, lengths
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.fusion.attributes import length
+from rubrank.fusion.attributes.length import Lengths, count_words, lengths
 
 
 def test_docstrings_run():

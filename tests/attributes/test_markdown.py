@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rubrank.attributes import markdown
-from rubrank.attributes.markdown import MARKERS, markdown_counts, markdown_density
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.fusion.attributes import markdown
+from rubrank.fusion.attributes.markdown import MARKERS, markdown_counts, markdown_density
 
 CASES: dict[str, list[tuple[str, int]]] = {
     "heading": [

@@ -14,12 +14,13 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from rubrank.auditing.audit import audit
-from rubrank.auditing.files import audit_files
-from rubrank.auditing.tables import not_measured, show
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.scores import CriterionData, GroupScores, ScoreTable
-from rubrank.verification import discrete
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.studies.audit.audit import audit
+from rubrank.studies.audit.files import audit_files
+from rubrank.studies.audit.tables import not_measured, show
+from rubrank.verifiers.verifier import discrete
 
 N, G, K = 80, 8, 2
 NAMES = ("Clarity", "Depth")

@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="needs rubrank[plots]")
 
-from rubrank.auditing.audit import audit
-from rubrank.auditing.drawing import _columns, draw
 from rubrank.errors import InvalidInput
+from rubrank.studies.audit.audit import audit
+from rubrank.studies.audit.drawing import _columns, draw
 
 N, G = 12, 5
 
@@ -68,7 +68,7 @@ def test_only_what_was_measured_is_drawn(tmp_path):
 def test_points_stand_where_the_estimates_are(everything):
     from matplotlib.figure import Figure
 
-    from rubrank.auditing.drawing import _bias
+    from rubrank.studies.audit.drawing import _bias
 
     _, panel = _bias(everything, "length")
     ax = Figure().add_subplot()

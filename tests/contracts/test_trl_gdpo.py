@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rubrank.aggregators import find_rule, score_batch
+from rubrank.fusion.rules import find_rule, score_batch
 
 torch = pytest.importorskip("torch", reason="TRL's trainer is not installed: pip install torch trl")
 pytest.importorskip("trl", reason="TRL's trainer is not installed: pip install torch trl")

@@ -6,8 +6,8 @@ import multiprocessing
 from pathlib import Path
 from typing import Any
 
-from rubrank.engine.cache import VerdictCache
-from rubrank.judges.calling.replies import Replies
+from rubrank.grading.cache import VerdictCache
+from rubrank.judges.client.replies import Replies
 
 
 def _open(path: Path, kind: Any, together: Any) -> None:

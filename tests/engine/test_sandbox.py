@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rubrank.engine import sandbox
-from rubrank.engine.sandbox import Limits, NoIsolation, SandboxFailed, run
 from rubrank.errors import InvalidInput
+from rubrank.verifiers.shared import sandbox
+from rubrank.verifiers.shared.sandbox import Limits, NoIsolation, SandboxFailed, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox's walls are those of Linux")
 

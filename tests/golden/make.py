@@ -20,7 +20,7 @@ import numpy as np
 
 import rubrank
 from rubrank import attenuate
-from rubrank.models import BradleyTerry, Thurstone
+from rubrank.fusion.models import BradleyTerry, Thurstone
 
 NAN = np.nan
 PATH = Path(__file__).with_name("rewards.json")

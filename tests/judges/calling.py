@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from server import MODEL, Server
 
-from rubrank.judge import Call, Endpoint, Judge, Reply, Retry
-from rubrank.judges.calling.client import Client
+from rubrank.judges.client.client import Client
+from rubrank.judges.judge import Call, Endpoint, Judge, Reply, Retry
 
 T = TypeVar("T")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rubrank.criteria import KNOWN
-from rubrank.judge import Call
+from rubrank.judges.judge import Call
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
-from rubrank.rollout import Rollout
-from rubrank.rubric import Criterion
+from rubrank.rollouts.rollout import Rollout
+from rubrank.rubrics.catalogue import KNOWN
+from rubrank.rubrics.rubric import Criterion
 
 JUDGED = sorted({name for name, known in KNOWN.items() if known.how != "rule"} | {"SummaryRecall"})
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.judge import Call, Endpoint, Judge, Question, Reply, Usage
-from rubrank.rollout import Group, Rollout
-from rubrank.rubric import Criterion
+from rubrank.judges.judge import Call, Endpoint, Judge, Question, Reply, Usage
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rubrics.rubric import Criterion
 
 _MARK = re.compile(r"zq-(\w+)-qz")
 

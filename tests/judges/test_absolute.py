@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from scripted import CRITERION, LOST, Scripted, group, judge, question, said
 
-from rubrank.judge import Judgment, Question, Reply
-from rubrank.judges.absolute import Absolute
-from rubrank.rubric import Criterion
-from rubrank.verification import Verdict
+from rubrank.judges.judge import Judgment, Question, Reply
+from rubrank.judges.kinds.absolute import Absolute
+from rubrank.rubrics.rubric import Criterion
+from rubrank.verifiers.verifier import Verdict
 
 
 def ask(about: Question, asker: Scripted, **given: object) -> Judgment:

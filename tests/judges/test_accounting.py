@@ -7,9 +7,9 @@ import pytest
 from calling import ask_all, call_of, judge_of, run
 from server import Answer, Server
 
-from rubrank.judge import Call, Price, Reply, Usage
-from rubrank.judges.calling.accounting import Account, Tally
-from rubrank.judges.calling.replies import Replies
+from rubrank.judges.client.accounting import Account, Tally
+from rubrank.judges.client.replies import Replies
+from rubrank.judges.judge import Call, Price, Reply, Usage
 
 
 def call(purpose="Quality"):

@@ -16,10 +16,10 @@ from scripted import CRITERION, group, names, said, shown_in
 from server import MODEL, Answer, Asked, Server
 
 from rubrank.errors import InvalidInput, JudgingFailed
-from rubrank.judge import Call, Endpoint, Judge, Judges, Retry
-from rubrank.judging import Judgments, judge_groups
-from rubrank.rollout import Group, Rollout
-from rubrank.rubric import Criterion
+from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Retry
+from rubrank.judges.judging import Judgments, judge_groups
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rubrics.rubric import Criterion
 
 KIND = Criterion(name="Kind", question="Is it kind?")
 ONCE = Retry(attempts=1)

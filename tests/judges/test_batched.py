@@ -3,9 +3,9 @@ import asyncio
 import numpy as np
 from scripted import CRITERION, LOST, Scripted, group, judge, question, said
 
-from rubrank.judge import Judgment, Question
-from rubrank.judges.batched import Batched
-from rubrank.rubric import Criterion
+from rubrank.judges.judge import Judgment, Question
+from rubrank.judges.kinds.batched import Batched
+from rubrank.rubrics.rubric import Criterion
 
 KIND = Criterion(name="Kind", question="Is it kind?", domain="ternary")
 BOTH = (CRITERION, KIND)

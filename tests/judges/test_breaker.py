@@ -2,7 +2,7 @@
 
 import math
 
-from rubrank.judges.calling.breaker import Breaker
+from rubrank.judges.client.breaker import Breaker
 
 
 class Clock:

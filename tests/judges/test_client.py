@@ -12,9 +12,9 @@ from calling import SCHEMA, ask, ask_all, call_of, judge_of, run
 from server import MODEL, Answer, Server
 
 from rubrank.errors import InvalidInput
-from rubrank.judge import Call, Endpoint, Judge, Price, Sampling, Usage
-from rubrank.judges.calling.client import Client, Deadline
-from rubrank.judges.calling.replies import Replies
+from rubrank.judges.client.client import Client, Deadline
+from rubrank.judges.client.replies import Replies
+from rubrank.judges.judge import Call, Endpoint, Judge, Price, Sampling, Usage
 
 
 def test_a_reply_says_what_came_and_what_it_took():
@@ -136,11 +136,11 @@ WITHOUT_PACKAGES = """
 import sys
 for name in ("openai", "httpx2", "aiolimiter"):
     sys.modules[name] = None
-import rubrank.judges.calling.client as client
+import rubrank.judges.client.client as client
 client.find_spec = lambda name: None
 from calling import ask, judge_of
 from rubrank.errors import InvalidInput
-from rubrank.judges.calling.replies import Replies
+from rubrank.judges.client.replies import Replies
 judge = judge_of("http://localhost:1/v1")
 with Replies(sys.argv[1]) as store:
     assert ask(judge, store=store, cache_only=True).failure == "not in the cache"

@@ -8,9 +8,9 @@ from calling import call_of, judge_of, run
 from server import Answer, Server
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.judges.calling.accounting import Account
-from rubrank.judges.calling.client import Client
-from rubrank.judges.calling.replies import Replies
+from rubrank.judges.client.accounting import Account
+from rubrank.judges.client.client import Client
+from rubrank.judges.client.replies import Replies
 
 
 def check(*servers, **judge):

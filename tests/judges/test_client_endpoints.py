@@ -8,8 +8,8 @@ from collections import Counter
 from calling import QUICK, ask, ask_all, call_of, judge_of, run
 from server import MODEL, Answer, Server, refusal_of
 
-from rubrank.judge import Endpoint, Judge, Retry
-from rubrank.judges.calling.client import Client, Deadline
+from rubrank.judges.client.client import Client, Deadline
+from rubrank.judges.judge import Endpoint, Judge, Retry
 
 DOWN = Answer(status=500, body="{}")
 DENIED = Answer(status=401, body="{}")

@@ -8,10 +8,10 @@ import pytest
 from calling import ask, ask_all, call_of, judge_of, run
 from server import Answer, Server
 
-from rubrank.judge import Price, Usage
-from rubrank.judges.calling.accounting import Account
-from rubrank.judges.calling.client import Client
-from rubrank.judges.calling.replies import Replies
+from rubrank.judges.client.accounting import Account
+from rubrank.judges.client.client import Client
+from rubrank.judges.client.replies import Replies
+from rubrank.judges.judge import Price, Usage
 
 
 def error(status, message="no", **more):

@@ -13,16 +13,16 @@ import pytest
 from calling import ask_all, call_of, judge_of, run
 from server import Answer, Server
 
-from rubrank.judges.calling.accounting import Account
-from rubrank.judges.calling.replies import Replies
+from rubrank.judges.client.accounting import Account
+from rubrank.judges.client.replies import Replies
 
 HERE = Path(__file__).parent
 CALLS = 300
 STEP = """
 import asyncio, sys
 from calling import call_of, judge_of
-from rubrank.judges.calling.client import Client
-from rubrank.judges.calling.replies import Replies
+from rubrank.judges.client.client import Client
+from rubrank.judges.client.replies import Replies
 
 async def main(url, file, calls):
     with Replies(file) as store:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.judge import Price, Usage
-from rubrank.judges.calling.completion import read_completion, read_usage, shorten
+from rubrank.judges.client.completion import read_completion, read_usage, shorten
+from rubrank.judges.judge import Price, Usage
 
 FREE = Price()
 

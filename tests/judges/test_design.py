@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rubrank.judges.design import alike, draws, pairs, shuffled
-from rubrank.rollout import Rollout
+from rubrank.rollouts.rollout import Rollout
 
 
 def distances(graph: list[tuple[int, int]], start: int) -> dict[int, int]:

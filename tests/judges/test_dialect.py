@@ -6,8 +6,8 @@ import pytest
 from calling import SCHEMA, ask, ask_all, call_of, judge_of, run
 from server import Answer, Server, refusal_of
 
-from rubrank.judge import Sampling
-from rubrank.judges.calling.client import Client
+from rubrank.judges.client.client import Client
+from rubrank.judges.judge import Sampling
 
 
 def error(message, status=400):

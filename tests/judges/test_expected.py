@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from rubrank.judge import Reply
+from rubrank.judges.judge import Reply
 from rubrank.judges.parsing import read_expected
-from rubrank.rubric import Criterion
+from rubrank.rubrics.rubric import Criterion
 
 INTENT = Criterion(name="CoreIntentMatch")
 FACTS = Criterion(name="CoreFactAccuracy")

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from rubrank.judge import Call, Reply
+from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing import read_absolute, read_batched, read_listwise, read_pairwise
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
 from rubrank.judges.prompting.fencing import harmless, nonce
-from rubrank.rollout import Rollout
-from rubrank.rubric import Criterion
+from rubrank.rollouts.rollout import Rollout
+from rubrank.rubrics.rubric import Criterion
 
 INTENT, FACTS = Criterion(name="CoreIntentMatch"), Criterion(name="CoreFactAccuracy")
 

@@ -6,8 +6,8 @@ import pytest
 from scripted import judge, question
 
 from rubrank.errors import UnknownName
-from rubrank.judge import Kind
 from rubrank.judges import COMPARES, KINDS, count_calls, find_kind
+from rubrank.judges.judge import Kind
 
 
 def test_every_kind_of_the_contract_is_there() -> None:
@@ -28,8 +28,8 @@ def test_calls_are_known_before_they_are_made() -> None:
 
 
 def test_importing_is_light() -> None:
-    ours = "'rubrank.judges.prompting', 'rubrank.judges.calling.client'"
+    ours = "'rubrank.judges.prompting', 'rubrank.judges.client.client'"
     heavy = f"{{'openai', 'httpx2', 'numba', 'torch', 'polars', {ours}}}"
-    code = f"import sys, rubrank.judging; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, rubrank.judges.judging; print(sorted({heavy} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

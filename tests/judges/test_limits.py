@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 import pytest
 
-from rubrank.judges.calling.limits import Limits
+from rubrank.judges.client.limits import Limits
 
 
 class _Selector(selectors.SelectSelector):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scripted import CRITERION, LOST, Scripted, group, judge, names, question, said
 
-from rubrank.judge import Judgment, Question, Reply
-from rubrank.judges.listwise import Listwise
-from rubrank.rubric import Criterion
+from rubrank.judges.judge import Judgment, Question, Reply
+from rubrank.judges.kinds.listwise import Listwise
+from rubrank.rubrics.rubric import Criterion
 
 NAN = np.nan
 

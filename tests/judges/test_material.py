@@ -14,7 +14,7 @@ from rubrank.errors import InvalidInput
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
 from rubrank.judges.prompting.fencing import fence, harmless, nonce
 from rubrank.judges.prompting.files import TONGUES, load_prompt, prompt_names
-from rubrank.rubric import Criterion
+from rubrank.rubrics.rubric import Criterion
 
 
 @pytest.mark.parametrize("where", ["reference", "params", "metadata"])

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scripted import CRITERION, LOST, Scripted, group, judge, question, said
 
-from rubrank.judge import Asker, Judge, Judgment, Question
 from rubrank.judges import count_calls, judged
-from rubrank.judges.panel import combined, completed
-from rubrank.rubric import Criterion
-from rubrank.verification import Verdict, missing
+from rubrank.judges.judge import Asker, Judge, Judgment, Question
+from rubrank.judges.kinds.panel import combined, completed
+from rubrank.rubrics.rubric import Criterion
+from rubrank.verifiers.verifier import Verdict, missing
 
 QUARTERS = Criterion(name="Clear", question="How clear?", domain=(0, 0.25, 0.5, 0.75, 1))
 DEFECT = Criterion(name="Clear", question="Is it broken?", direction="lower")

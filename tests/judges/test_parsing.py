@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from rubrank.criteria import KNOWN
-from rubrank.judge import Reply
+from rubrank.judges.judge import Reply
 from rubrank.judges.parsing import read_absolute, read_batched, read_expected, read_listwise, read_pairwise
 from rubrank.judges.prompting.answer_form import agrees, levels
 from rubrank.judges.prompting.files import TONGUES, load_prompt
-from rubrank.rubric import Criterion
+from rubrank.rubrics.catalogue import KNOWN
+from rubrank.rubrics.rubric import Criterion
 
 INTENT = Criterion(name="CoreIntentMatch")
 FACTS = Criterion(name="CoreFactAccuracy")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rubrank.judge import Reply
+from rubrank.judges.judge import Reply
 from rubrank.judges.parsing import read_absolute, read_batched, read_expected, read_listwise, read_pairwise
-from rubrank.rubric import Criterion
+from rubrank.rubrics.rubric import Criterion
 
 INTENT = Criterion(name="CoreIntentMatch")
 FACTS = Criterion(name="CoreFactAccuracy")

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from rubrank.judge import Reply
+from rubrank.judges.judge import Reply
 from rubrank.judges.parsing import read_batched, read_listwise, read_pairwise
 from rubrank.judges.prompting.answer_form import batch_keys
-from rubrank.rubric import Criterion
+from rubrank.rubrics.rubric import Criterion
 
 INTENT = Criterion(name="CoreIntentMatch")
 FACTS = Criterion(name="CoreFactAccuracy")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from prompted import JUDGED, criterion, rollout, system
 
-from rubrank.criteria import KNOWN
 from rubrank.judges.prompting import absolute_call, has_prompt
 from rubrank.judges.prompting.answer_form import agrees, levels
 from rubrank.judges.prompting.files import FOLDER, TONGUES, load_prompt
+from rubrank.rubrics.catalogue import KNOWN
 
 FRAMES = ("_common", "_question", "_absolute", "_batched", "_pairwise", "_listwise")
 VERSIONS = Path(__file__).parent / "prompt_versions.json"

@@ -11,7 +11,7 @@ from prompted import JUDGED, calls, criterion, rollout, system, user
 from rubrank.errors import UnknownName
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
 from rubrank.judges.prompting.files import TONGUES
-from rubrank.rubric import Criterion
+from rubrank.rubrics.rubric import Criterion
 
 
 @pytest.mark.parametrize("tongue", TONGUES)

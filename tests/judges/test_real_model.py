@@ -24,13 +24,13 @@ import numpy as np
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.judge import Call, Endpoint, Judge, Judgment, Price, Question, Reply, Retry, Sampling
 from rubrank.judges import judged
-from rubrank.judges.calling.accounting import Account
-from rubrank.judges.calling.client import Client
-from rubrank.judges.calling.replies import Replies
-from rubrank.rollout import Group, Message, Rollout
-from rubrank.rubric import Criterion
+from rubrank.judges.client.accounting import Account
+from rubrank.judges.client.client import Client
+from rubrank.judges.client.replies import Replies
+from rubrank.judges.judge import Call, Endpoint, Judge, Judgment, Price, Question, Reply, Retry, Sampling
+from rubrank.rollouts.rollout import Group, Message, Rollout
+from rubrank.rubrics.rubric import Criterion
 
 MODEL = "SmolLM2-135M-Instruct"
 RECIPE = Path(__file__).parents[2] / "recipes" / "smollm2_ifeval"

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.judge import Call, Endpoint, Judge, Reply, Sampling, Usage
-from rubrank.judges.calling.replies import Replies
+from rubrank.judges.client.replies import Replies
+from rubrank.judges.judge import Call, Endpoint, Judge, Reply, Sampling, Usage
 
 CALL = Call(({"role": "user", "content": "Is it good?"},), schema={"type": "object"}, purpose="Quality (absolute)")
 REPLY = Reply("yes", usage=Usage(10, 2, 1, 0.5), latency=1.5, model="m", endpoint="http://a/v1", finish_reason="stop")

@@ -5,8 +5,8 @@ from email.utils import formatdate
 
 import pytest
 
-from rubrank.judge import Retry
-from rubrank.judges.calling.retrying import backoff, of_status, retry_after
+from rubrank.judges.client.retrying import backoff, of_status, retry_after
+from rubrank.judges.judge import Retry
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scripted import CRITERION, LOST, Scripted, Slow, group, judge, names, said
 
-import rubrank.judging
+import rubrank.judges.judging
 from rubrank.errors import JudgingFailed
-from rubrank.judge import Call, Endpoint, Judge, Judges, Reply
-from rubrank.judging import Judgments, judge_groups
-from rubrank.rollout import Group
-from rubrank.rubric import Criterion
+from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Reply
+from rubrank.judges.judging import Judgments, judge_groups
+from rubrank.rollouts.rollout import Group
+from rubrank.rubrics.rubric import Criterion
 
 KIND = Criterion(name="Kind", question="Is it kind?")
 MAIN = Judges(judges=(judge(),))
@@ -36,7 +36,7 @@ def test_questions_are_started_as_others_end() -> None:
 
 @pytest.mark.parametrize("factor", [0, 100])
 def test_a_kind_that_counts_wrongly_only_starts_more_or_less_ahead(monkeypatch: Any, factor: int) -> None:
-    monkeypatch.setattr(rubrank.judging, "count_calls", lambda question, judge: factor)
+    monkeypatch.setattr(rubrank.judges.judging, "count_calls", lambda question, judge: factor)
     asker = Slow(0.0)
     assert run([group("a", "b", id=f"q{i}") for i in range(200)], asker).lost == 0
     assert asker.asked == 400

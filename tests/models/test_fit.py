@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rubrank import utilities
-from rubrank.models import BradleyTerry, fit
-from rubrank.models.adjusted import Observed
+from rubrank.fusion.models import BradleyTerry, fit
+from rubrank.fusion.models.adjusted import Observed
 
 POOLS = pytest.mark.parametrize("pool", ["group", "batch"])
 
@@ -160,7 +160,7 @@ def test_newton_takes_over_in_a_pooled_batch(monkeypatch, fails):
 
 
 def count_solves(monkeypatch):
-    from rubrank.models.newton import Problem
+    from rubrank.fusion.models.newton import Problem
 
     solved, solve = [], Problem.solve
 

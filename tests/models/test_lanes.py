@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from rubrank.models.lanes import (
+from rubrank.fusion.models.lanes import (
     LANES,
     any_positive,
     exponential,

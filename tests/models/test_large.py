@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from rubrank.errors import SolverError
-from rubrank.models import kernels, large
-from rubrank.models.bradley_terry import BradleyTerry
-from rubrank.models.large import Ordering, Panels, solve_large
+from rubrank.fusion.models import kernels, large
+from rubrank.fusion.models.bradley_terry import BradleyTerry
+from rubrank.fusion.models.large import Ordering, Panels, solve_large
 
 PRIORS = [0.01, 1.0, 100.0]
 Shape = tuple[np.ndarray, np.ndarray, int]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rubrank.errors import RubrankError, SolverError
-from rubrank.models import BradleyTerry, Thurstone, newton
-from rubrank.models.newton import Problem, maximise
+from rubrank.fusion.models import BradleyTerry, Thurstone, newton
+from rubrank.fusion.models.newton import Problem, maximise
 
 LINKS = pytest.mark.parametrize("link", [BradleyTerry().link, Thurstone().link], ids=["logistic", "probit"])
 POOLED = pytest.mark.parametrize("pooled", [False, True])

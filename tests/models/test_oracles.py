@@ -231,7 +231,7 @@ def test_thurstone_with_attributes(pool):
 
 def test_probit_far_out():
     """The link's three parts against scipy, where Φ itself is long 0."""
-    from rubrank.models import Thurstone
+    from rubrank.fusion.models import Thurstone
 
     x = np.concatenate([-np.logspace(-3, 5, 200), np.linspace(-6, 9, 301)])
     value, slope, _ = Thurstone().link(x)

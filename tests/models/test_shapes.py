@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import rankdata
 
 from rubrank import InvalidInput, fuse, register_model, utilities
-from rubrank.models import BradleyTerry, shapes
-from rubrank.models.shapes import ShapeTable
-from rubrank.utility import _MODELS, UtilityModel, find_model, model_names
+from rubrank.fusion.model import _MODELS, UtilityModel, find_model, model_names
+from rubrank.fusion.models import BradleyTerry, shapes
+from rubrank.fusion.models.shapes import ShapeTable
 
 
 def borda(scores):

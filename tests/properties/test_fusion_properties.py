@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from strategies import MODELS, PATHS, batch_of, column, increasing_map, measured, scores_of, seeds, weight
 
 from rubrank import InvalidInput, attenuate, fuse, utilities
-from rubrank.batch import make_batch
-from rubrank.fusion import Options, run
+from rubrank.fusion.fusing import Options, run
+from rubrank.scores.arrays import make_batch
 
 paths = pytest.mark.parametrize("path", PATHS)
 models = st.sampled_from(MODELS)

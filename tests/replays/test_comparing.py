@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau, spearmanr
 
-from rubrank.replays.comparing import (
+from rubrank.records.comparing import (
     kendall_by_group,
     matrix,
     mean,

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from rubrank.errors import BadTable, InvalidInput
-from rubrank.record import records_of, write_records
-from rubrank.replays.logged import read_logged
+from rubrank.records.record import records_of, write_records
 from rubrank.rollouts.reading import groups_of_rows
-from rubrank.scores import CriterionData, GroupScores, ScoreTable
-from rubrank.verification import UNIT
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.studies.replay.logged import read_logged
+from rubrank.verifiers.verifier import UNIT
 
 ROWS = [
     {"id": "a", "prompt": "p", "responses": ["<think>one two</think>three", "# four\n\nfive"]},

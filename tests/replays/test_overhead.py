@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from rubrank.aggregator import RuleResult
-from rubrank.aggregators import find_rule, rule_names
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.replays.overhead import best_seconds, overhead, synthetic_step
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules import find_rule, rule_names
+from rubrank.studies.replay.overhead import best_seconds, overhead, synthetic_step
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rubrank.aggregators import find_rule
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.replays.robustness import MAPS, robustness, summary
-from rubrank.replays.transforms import parse_transform
-from rubrank.scores import CriterionData, GroupScores, ScoreTable
-from rubrank.verification import BINARY, UNIT, discrete
+from rubrank.fusion.rules import find_rule
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.studies.replay.robustness import MAPS, robustness, summary
+from rubrank.studies.replay.transforms import parse_transform
+from rubrank.verifiers.verifier import BINARY, UNIT, discrete
 
 
 def mixed(groups: int = 40, seed: int = 0) -> ScoreTable:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.replays.transforms import Transform, parse_transform
-from rubrank.scores import CriterionData, GroupScores, ScoreTable
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.studies.replay.transforms import Transform, parse_transform
 
 NAN = float("nan")
 

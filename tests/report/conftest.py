@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rubrank.aggregators import find_rule
-from rubrank.grading import grade
-from rubrank.record import GroupRecord, records_of, records_of_rule
-from rubrank.rollout import Group
-from rubrank.scores import CriterionData, GroupScores, ScoreTable
-from rubrank.verbs.demo import fuse_table
-from rubrank.verbs.demo_groups import load_demo_groups
+from rubrank.cli.demo.demo import fuse_table
+from rubrank.cli.demo.groups import load_demo_groups
+from rubrank.fusion.rules import find_rule
+from rubrank.grading.grade import grade
+from rubrank.records.record import GroupRecord, records_of, records_of_rule
+from rubrank.rollouts.rollout import Group
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable
 
 ROOT = Path(__file__).parents[2]
 NAN = float("nan")

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from rubrank.record import GroupRecord
+from rubrank.records.record import GroupRecord
+from rubrank.records.report import write_report
 from rubrank.records.unfolding import explain
-from rubrank.report import write_report
 
 MISSING = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
 MISSING += [] if importlib.util.find_spec("selenium") else ["selenium"]

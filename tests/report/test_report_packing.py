@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rubrank.record import GroupRecord
-from rubrank.report.compact import COLUMNS, DISPUTED, MISSING, NO_SIGNAL, SOFTENED, STOPPED, UNSURE
-from rubrank.report.grouped import Grouped
-from rubrank.report.packing import CHUNK, Packed, Packer, _limit_for, pack, unpack
-from rubrank.report.page import asset
+from rubrank.records.record import GroupRecord
+from rubrank.records.report.compact import COLUMNS, DISPUTED, MISSING, NO_SIGNAL, SOFTENED, STOPPED, UNSURE
+from rubrank.records.report.grouped import Grouped
+from rubrank.records.report.packing import CHUNK, Packed, Packer, _limit_for, pack, unpack
+from rubrank.records.report.page import asset
 
 Make = Callable[..., GroupRecord]
 

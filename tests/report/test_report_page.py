@@ -15,11 +15,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from rubrank.cli.verbs.report import register
 from rubrank.errors import InvalidInput
-from rubrank.record import GroupRecord, write_records
-from rubrank.report import write_report
-from rubrank.report.page import SCRIPTS, STYLES, _fill, asset
-from rubrank.verbs.report import register
+from rubrank.records.record import GroupRecord, write_records
+from rubrank.records.report import write_report
+from rubrank.records.report.page import SCRIPTS, STYLES, _fill, asset
 
 Make = Callable[..., GroupRecord]
 EVIL = ("<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>", "\u2028<!-- {{data}} -->", "'\"><b>")

@@ -8,23 +8,24 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rubrank.record import GateRecord, GroupRecord
-from rubrank.report.distribution import distribution
-from rubrank.report.grouped import Grouped
-from rubrank.report.making import Parts, plain
-from rubrank.report.moments import Moments, student_95
-from rubrank.report.parts.attributes import Attributes
-from rubrank.report.parts.conflicts import Conflicts
-from rubrank.report.parts.correlation import Correlations
-from rubrank.report.parts.criteria import Criteria
-from rubrank.report.parts.curves import Curves
-from rubrank.report.parts.gates import Gates
-from rubrank.report.parts.overview import Overview
-from rubrank.report.parts.rules import Rules
-from rubrank.report.reasons import Reasons
-from rubrank.report.steps import Bins
-from rubrank.rollout import Group
-from rubrank.scores import CriterionData, ScoreTable
+from rubrank.records.record import GateRecord, GroupRecord
+from rubrank.records.report.distribution import distribution
+from rubrank.records.report.grouped import Grouped
+from rubrank.records.report.making import Parts, plain
+from rubrank.records.report.moments import Moments, student_95
+from rubrank.records.report.parts.attributes import Attributes
+from rubrank.records.report.parts.conflicts import Conflicts
+from rubrank.records.report.parts.correlation import Correlations
+from rubrank.records.report.parts.criteria import Criteria
+from rubrank.records.report.parts.curves import Curves
+from rubrank.records.report.parts.gates import Gates
+from rubrank.records.report.parts.overview import Overview
+from rubrank.records.report.parts.rules import Rules
+from rubrank.records.report.reasons import Reasons
+from rubrank.records.report.steps import Bins
+from rubrank.rollouts.rollout import Group
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import ScoreTable
 
 Make = Callable[..., GroupRecord]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rubrank.cli.demo.demo import fuse_table
 from rubrank.errors import InvalidInput
-from rubrank.record import GroupRecord, records_of
+from rubrank.records.record import GroupRecord, records_of
 from rubrank.records.unfolding import explain, fused_group
-from rubrank.rollout import Group
-from rubrank.scores import ScoreTable
-from rubrank.verbs.demo import fuse_table
+from rubrank.rollouts.rollout import Group
+from rubrank.scores.table import ScoreTable
 
 
 def in_order(words: str) -> list[str]:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from rubrank.record import GroupRecord
+from rubrank.records.record import GroupRecord
+from rubrank.records.report.grouped import Grouped
+from rubrank.records.report.packing import Packer, unpack
+from rubrank.records.report.page import asset
 from rubrank.records.unfolding import explain
-from rubrank.report.grouped import Grouped
-from rubrank.report.packing import Packer, unpack
-from rubrank.report.page import asset
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node; test_browser.py looks at a page")
 

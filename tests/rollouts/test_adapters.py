@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-import rubrank.verifiers.ifeval_format
-import rubrank.verifiers.ifeval_length
-import rubrank.verifiers.ifeval_whole
-import rubrank.verifiers.ifeval_words
-import rubrank.verifiers.paper_length  # noqa: F401 - all register verifiers
+import rubrank.verifiers.ifeval.format
+import rubrank.verifiers.ifeval.length
+import rubrank.verifiers.ifeval.whole
+import rubrank.verifiers.ifeval.words
+import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.adapters import CATEGORY_WEIGHTS, from_trl, to_rubric
-from rubrank.rubric import dump_rubric, parse_rubric
+from rubrank.rubrics.public import CATEGORY_WEIGHTS, from_trl, to_rubric
+from rubrank.rubrics.rubric import dump_rubric, parse_rubric
 
 
 def test_ifeval_rows():

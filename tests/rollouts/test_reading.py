@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.grading import grade
-from rubrank.rollout import Group, Rollout
+from rubrank.grading.grade import grade
 from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.rollout import Group, Rollout
 
 PER_ROLLOUT = [
     {"group": "a", "prompt": "Say hi.", "response": "Hi!", "temperature": 0.5},

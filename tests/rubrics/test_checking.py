@@ -9,15 +9,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import rubrank.verifiers.gates
-import rubrank.verifiers.gates_text
-import rubrank.verifiers.ifeval_format
-import rubrank.verifiers.ifeval_length
-import rubrank.verifiers.ifeval_whole
-import rubrank.verifiers.ifeval_words
-import rubrank.verifiers.paper_length  # noqa: F401 - all register verifiers
+import rubrank.verifiers.gates.language
+import rubrank.verifiers.gates.response
+import rubrank.verifiers.ifeval.format
+import rubrank.verifiers.ifeval.length
+import rubrank.verifiers.ifeval.whole
+import rubrank.verifiers.ifeval.words
+import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.rubrics.checking import Problem, check_file
-from rubrank.verification import VERIFIERS, verifier
+from rubrank.verifiers.verifier import VERIFIERS, verifier
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

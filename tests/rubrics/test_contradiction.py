@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-import rubrank.verifiers.benchmark_items
-import rubrank.verifiers.if_rlvr
-import rubrank.verifiers.ifbench_count
-import rubrank.verifiers.ifeval_format
-import rubrank.verifiers.ifeval_length
-import rubrank.verifiers.ifeval_whole
-import rubrank.verifiers.ifeval_words
-import rubrank.verifiers.paper_format
-import rubrank.verifiers.paper_language
-import rubrank.verifiers.paper_length
-import rubrank.verifiers.paper_presence  # noqa: F401 - all register verifiers
-from rubrank.rubric import Criterion
+import rubrank.verifiers.if_rlvr.constraints
+import rubrank.verifiers.ifbench.count
+import rubrank.verifiers.ifeval.format
+import rubrank.verifiers.ifeval.length
+import rubrank.verifiers.ifeval.whole
+import rubrank.verifiers.ifeval.words
+import rubrank.verifiers.items.benchmark_items
+import rubrank.verifiers.paper.format
+import rubrank.verifiers.paper.language
+import rubrank.verifiers.paper.length
+import rubrank.verifiers.paper.presence  # noqa: F401 - all register verifiers
 from rubrank.rubrics.contradiction import CLAIMS, Choice, Contains, Interval, Lacks, between, claims, contradictions
 from rubrank.rubrics.contradiction_table import bounds
-from rubrank.verification import VERIFIERS, verifier
+from rubrank.rubrics.rubric import Criterion
+from rubrank.verifiers.verifier import VERIFIERS, verifier
 
 
 def criteria(*pairs):

@@ -12,9 +12,9 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.statistics.agreement import alpha, kappa
-from rubrank.statistics.correlation import _repeated, _weighed, kendall, kendall_within, spearman, tau_b
-from rubrank.statistics.resampling import Measure, resampling, wilson
+from rubrank.studies.statistics.agreement import alpha, kappa
+from rubrank.studies.statistics.correlation import _repeated, _weighed, kendall, kendall_within, spearman, tau_b
+from rubrank.studies.statistics.resampling import Measure, resampling, wilson
 
 _ = None
 # Four observers, twelve units, ratings 1 to 5: Krippendorff, "Computing Krippendorff's alpha-reliability" (2011).
@@ -212,7 +212,7 @@ def test_both_ways_of_drawing_kendall_are_the_same():
 def test_draws_do_not_depend_on_how_many_fit_into_memory(monkeypatch):
     a, b = two_raters(40, 0)
     before = kappa(a, b, bootstrap=100, seed=3)
-    monkeypatch.setattr("rubrank.statistics.resampling._MOST_CELLS", 300)
+    monkeypatch.setattr("rubrank.studies.statistics.resampling._MOST_CELLS", 300)
     assert kappa(a, b, bootstrap=100, seed=3) == before
     assert kappa(a, b, bootstrap=100, seed=4) != before
 

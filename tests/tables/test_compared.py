@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rubrank.scores import CriterionData, GroupScores, ScoreTable, read_scores
-from rubrank.table import Columns, explain_file, fuse_file
-from rubrank.verification import UNIT
+from rubrank.fusion.stream.files import Columns, explain_file, fuse_file
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable, read_scores
+from rubrank.verifiers.verifier import UNIT
 
 NAN = float("nan")
 

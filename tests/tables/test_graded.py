@@ -16,11 +16,13 @@ from typer.testing import CliRunner
 
 import rubrank
 from rubrank import RLVR2, BadTable, Gate, InvalidInput, UnknownName
-from rubrank.cli import app
-from rubrank.scores import CriterionData, GroupScores, ScoreTable, read_scores
-from rubrank.table import Columns, explain_file, fuse_file, has_rubric
-from rubrank.tables import graded, plan, readers, score_files, survey
-from rubrank.verification import TERNARY, UNIT, Domain
+from rubrank.cli.app import app
+from rubrank.fusion.stream import graded, plan, readers, survey
+from rubrank.fusion.stream.files import Columns, explain_file, fuse_file, has_rubric
+from rubrank.scores import files as score_files
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable, read_scores
+from rubrank.verifiers.verifier import TERNARY, UNIT, Domain
 
 FACTS = CriterionData("Facts", weight=2.0, domain=TERNARY)
 STYLE = CriterionData("Style", margin=1.0, domain=Domain("continuous", (), 0.0, 10.0))

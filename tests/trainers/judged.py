@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rubrank.judge import Endpoint, Judge, Judges, Price, Retry
+from rubrank.judges.judge import Endpoint, Judge, Judges, Price, Retry
 
 
 def server_module() -> Any:

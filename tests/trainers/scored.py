@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rubrank.rollout import Group, Rollout
+from rubrank.rollouts.rollout import Group, Rollout
 
 RUBRIC = [
     "EmptyAnswer",

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.record import read_records
-from rubrank.rollout import Group, Rollout
-from rubrank.trainer import RewardEngine, StepRewards
-from rubrank.trainers.barrier import Barrier
+from rubrank.records.record import read_records
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.training.engine import RewardEngine, StepRewards
+from rubrank.training.shapes.barrier import Barrier
 
 RUBRIC = [{"name": "WordCount", "params": {"low": 3}}, {"name": "Keyword", "params": {"keywords": ["moon"]}}]
 SAID = ["the moon is far", "moon", "the sea is wide", "x"]

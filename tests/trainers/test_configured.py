@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rubrank.adjustment import attenuate
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.trainer import Control, RewardEngine
-from rubrank.trainers import configured as module
-from rubrank.trainers.configured import RewardConfig, configured, load_config, main, without_checkpoints, without_steps
-from rubrank.trainers.queries import messages, query_of, score_query, without_unknown
+from rubrank.fusion.adjust import attenuate
+from rubrank.training import configured as module
+from rubrank.training.configured import RewardConfig, configured, load_config, main, without_checkpoints, without_steps
+from rubrank.training.engine import Control, RewardEngine
+from rubrank.training.queries import messages, query_of, score_query, without_unknown
 
 LAKE = {"name": "Keyword", "params": {"keywords": ["lake"]}}
 
@@ -97,7 +97,7 @@ def test_the_file_on_our_page():
 
 
 def test_a_file_is_checked_from_the_command_line(tmp_path):
-    run = [sys.executable, "-m", "rubrank.trainers.configured", str(written(tmp_path, rubric=[LAKE]))]
+    run = [sys.executable, "-m", "rubrank.training.configured", str(written(tmp_path, rubric=[LAKE]))]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "right: rule 'rlvr2+', 1 criteria, 0 controlled attributes\n")
 

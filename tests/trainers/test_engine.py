@@ -1,4 +1,4 @@
-"""`rubrank.trainer`: groups of a step → rewards and metrics."""
+"""`rubrank.training.engine`: groups of a step → rewards and metrics."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from judged import judges_at, server_module
 from scored import RUBRIC, group, groups
 
-from rubrank.adjustment import attenuate
-from rubrank.aggregators import find_rule
-from rubrank.attribute import Attribute
 from rubrank.errors import InvalidInput, JudgingFailed
-from rubrank.grading import grade
-from rubrank.judge import Endpoint, Judge
-from rubrank.rollout import Group, Rollout
-from rubrank.trainer import Control, RewardEngine
-from rubrank.trainers import metrics as metrics_module
+from rubrank.fusion.adjust import attenuate
+from rubrank.fusion.attribute import Attribute
+from rubrank.fusion.rules import find_rule
+from rubrank.grading.grade import grade
+from rubrank.judges.judge import Endpoint, Judge
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.training import metrics as metrics_module
+from rubrank.training.engine import Control, RewardEngine
 
 # -------------------------------------------------------------------------------------------------------------- rewards
 

@@ -11,8 +11,8 @@ import pytest
 from scored import ANSWERS, RUBRIC, group, groups
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.record import read_records
-from rubrank.trainer import RewardEngine
+from rubrank.records.record import read_records
+from rubrank.training.engine import RewardEngine
 
 # -------------------------------------------------------------------------------------------------------------- records
 

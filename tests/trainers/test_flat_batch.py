@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from judged import judges_at, server_module
 
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.record import read_records
-from rubrank.rollout import Rollout
-from rubrank.trainer import RewardEngine
-from rubrank.trainers.flat_batch import FlatRewards, Processes, Sample, by_position, score_flat
+from rubrank.records.record import read_records
+from rubrank.rollouts.rollout import Rollout
+from rubrank.training.engine import RewardEngine
+from rubrank.training.shapes.flat_batch import FlatRewards, Processes, Sample, by_position, score_flat
 
 RUBRIC = [
     "EmptyAnswer",

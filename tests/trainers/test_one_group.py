@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.record import read_records
-from rubrank.trainer import RewardEngine
-from rubrank.trainers.making import rollout_of
-from rubrank.trainers.one_group import score_group
+from rubrank.records.record import read_records
+from rubrank.training.engine import RewardEngine
+from rubrank.training.making import rollout_of
+from rubrank.training.shapes.one_group import score_group
 
 RUBRIC = ["EmptyAnswer", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
 

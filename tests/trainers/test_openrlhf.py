@@ -25,8 +25,8 @@ from openrlhf_stand_in import (
 )
 
 from rubrank.errors import InvalidInput
-from rubrank.record import read_records
-from rubrank.trainer import RewardEngine, StepRewards
+from rubrank.records.record import read_records
+from rubrank.training.engine import RewardEngine, StepRewards
 
 
 @pytest.fixture(params=["stand-in", "installed"])
@@ -147,7 +147,7 @@ def test_without_openrlhf(monkeypatch):
 
 
 def test_the_engine_scores_as_it_does_elsewhere(agent, configure):
-    from rubrank.trainers.one_group import score_group
+    from rubrank.training.shapes.one_group import score_group
 
     said = ["A lake.", "No.", "The lake of Como.", ""]
     expected = score_group(RewardEngine(RUBRIC), "p", said, step=0).flat()

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from openrlhf_stand_in import AGENT, Characters, Engine, agent_file, configuration, installed, params, rewards, run
 
-from rubrank.record import read_records
+from rubrank.records.record import read_records
 
 pytestmark = pytest.mark.skipif(not installed(), reason="OpenRLHF is not installed")
 
@@ -149,7 +149,7 @@ def test_an_agent_of_several_turns(configure):
     import torch
     from openrlhf.utils.agent import AgentInstanceBase, MultiTurnAgentExecutor
 
-    from rubrank.trainers.openrlhf import RubricAgent
+    from rubrank.training.openrlhf import RubricAgent
 
     class Twice(AgentInstanceBase):
         def __init__(self) -> None:

@@ -19,10 +19,10 @@ import yaml
 from judged import server_module
 
 from rubrank.errors import InvalidInput
-from rubrank.record import read_records
-from rubrank.trainer import RewardEngine, StepRewards
+from rubrank.records.record import read_records
+from rubrank.training.engine import RewardEngine, StepRewards
 
-PATH = "rubrank.trainers.slime.reward"
+PATH = "rubrank.training.slime.reward"
 RUBRIC = ["EmptyAnswer", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
 
 
@@ -149,6 +149,6 @@ def test_what_is_no_group(tmp_path, samples, message):
 
 
 def test_the_documented_signature():
-    function = importlib.import_module("rubrank.trainers.slime").reward
+    function = importlib.import_module("rubrank.training.slime").reward
     assert inspect.iscoroutinefunction(function)
     assert list(inspect.signature(function).parameters)[:2] == ["args", "samples"]

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.record import read_records
-from rubrank.trainer import Control, RewardEngine, StepRewards
-from rubrank.trainers.tinker import RubricGroupBuilder
+from rubrank.records.record import read_records
+from rubrank.training.engine import Control, RewardEngine, StepRewards
+from rubrank.training.tinker import RubricGroupBuilder
 
 RUBRIC = ["EmptyAnswer", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
 
@@ -198,8 +198,8 @@ def test_wrapping_has_all_that_a_builder_has(cookbook):
 def test_messages_of_the_cookbook(cookbook):
     from tinker_cookbook.renderers.base import ToolCall
 
-    from rubrank.trainers.making import rollout_of
-    from rubrank.trainers.queries import messages
+    from rubrank.training.making import rollout_of
+    from rubrank.training.queries import messages
 
     call = ToolCall(function=ToolCall.FunctionBody(name="find", arguments='{"what": "lake"}'), id="c1")
     said = [

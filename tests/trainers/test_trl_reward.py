@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.record import read_records
-from rubrank.rollout import Rollout
-from rubrank.trainer import Control
-from rubrank.trainers.trl import RubricReward, current_processes
-from rubrank.verification import VERIFIERS, Verdict, is_verifier, verifier
+from rubrank.records.record import read_records
+from rubrank.rollouts.rollout import Rollout
+from rubrank.training.engine import Control
+from rubrank.training.trl.reward import RubricReward, current_processes
+from rubrank.verifiers.verifier import VERIFIERS, Verdict, is_verifier, verifier
 
 RUBRIC = [
     "EmptyAnswer",
@@ -182,7 +182,7 @@ def test_a_column_that_was_named_must_be_there():
 
 def test_columns_reach_verifiers_as_metadata(monkeypatch):
     is_verifier("")  # all families are imported, so that none is registered into the copy only
-    monkeypatch.setattr("rubrank.verification.VERIFIERS", dict(VERIFIERS))
+    monkeypatch.setattr("rubrank.verifiers.verifier.VERIFIERS", dict(VERIFIERS))
 
     @verifier(name="SaysTheReference")
     def says(rollout: Rollout) -> Verdict:
@@ -247,6 +247,7 @@ def test_processes_that_accelerate_does_not_know_of(monkeypatch):
 
 
 def test_torch_is_not_imported():
-    code = "import sys, rubrank.trainers.trl, rubrank.trainers.barrier; print({'torch', 'numba'} & set(sys.modules))"
+    modules = "rubrank.training.trl.reward, rubrank.training.shapes.barrier"
+    code = f"import sys, {modules}; print({{'torch', 'numba'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -22,11 +22,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # their 
 
 import tiny_trl  # noqa: E402
 
-from rubrank.record import GroupRecord, read_records  # noqa: E402
-from rubrank.rollout import Rollout  # noqa: E402
-from rubrank.trainer import Control, RewardEngine  # noqa: E402
-from rubrank.trainers.flat_batch import Sample, by_position, score_flat  # noqa: E402
-from rubrank.trainers.trl import RubricReward  # noqa: E402
+from rubrank.records.record import GroupRecord, read_records  # noqa: E402
+from rubrank.rollouts.rollout import Rollout  # noqa: E402
+from rubrank.training.engine import Control, RewardEngine  # noqa: E402
+from rubrank.training.shapes.flat_batch import Sample, by_position, score_flat  # noqa: E402
+from rubrank.training.trl.reward import RubricReward  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 

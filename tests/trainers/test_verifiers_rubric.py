@@ -19,8 +19,8 @@ import pytest
 import yaml
 
 from rubrank.errors import InvalidInput
-from rubrank.trainer import Control, RewardEngine, StepRewards
-from rubrank.trainers.verifiers import group_reward, rubric_of
+from rubrank.training.engine import Control, RewardEngine, StepRewards
+from rubrank.training.verifiers import group_reward, rubric_of
 
 RUBRIC = ["EmptyAnswer", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
 PLURAL = {"states", "prompts", "completions", "answers", "tasks", "infos"}
@@ -108,7 +108,7 @@ def test_who_is_not_known_gets_the_mean(rubric_class, monkeypatch):
 
 
 def test_the_steps_of_a_run_are_counted(tmp_path):
-    from rubrank.record import read_records
+    from rubrank.records.record import read_records
 
     engine = RewardEngine(RUBRIC, records=tmp_path / "records.jsonl")
     function = group_reward(engine)

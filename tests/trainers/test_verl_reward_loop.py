@@ -27,8 +27,8 @@ from tiny_verl import (
 )
 
 from rubrank.errors import InvalidInput
-from rubrank.rollout import Rollout
-from rubrank.trainer import RewardEngine, StepRewards
+from rubrank.rollouts.rollout import Rollout
+from rubrank.training.engine import RewardEngine, StepRewards
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # theirs are not ours to mend
 
@@ -109,7 +109,7 @@ def test_rollouts_that_verl_sends_twice_are_counted_once(barrier_run):
 
 
 def test_the_unknown_get_the_mean_of_their_group():
-    from rubrank.trainers.verl_reward_loop import BarrierActor
+    from rubrank.training.verl.reward_loop import BarrierActor
 
     class Unsure(RewardEngine):
         def score(self, groups: Any, *given: Any, **named: Any) -> StepRewards:
@@ -142,7 +142,7 @@ def test_the_unknown_get_the_mean_of_their_group():
     ],
 )
 def test_what_a_barrier_refuses(policy, overrides, section, message):
-    from rubrank.trainers.verl_reward_loop import RubricBarrier
+    from rubrank.training.verl.reward_loop import RubricBarrier
 
     with pytest.raises(InvalidInput, match=message):
         RubricBarrier(config_of(policy, *overrides, rubric=RUBRIC, **section), None)
@@ -150,8 +150,8 @@ def test_what_a_barrier_refuses(policy, overrides, section, message):
 
 def test_judges_who_compare_are_left_to_the_trainer(policy):
     """They need the whole group: here only programs are asked, and no scores are sent."""
-    from rubrank.trainers.verl_reward_loop import Alone
-    from rubrank.trainers.verl_settings import Settings
+    from rubrank.training.verl.reward_loop import Alone
+    from rubrank.training.verl.settings import Settings
 
     judge = {"kind": "pairwise", "endpoints": [{"base_url": "http://127.0.0.1:9", "model": "nobody"}]}
     asked = [*RUBRIC, {"name": "Better", "question": "Which is better?"}]

@@ -11,10 +11,10 @@ import pytest
 from judged import judges_at, server_module
 
 from rubrank.errors import InvalidInput, JudgingFailed
-from rubrank.rollout import Group, Rollout
-from rubrank.trainer import RewardEngine
-from rubrank.trainers.verl_grading import GradedTogether
-from rubrank.trainers.verl_scores import packed, regrouped, with_means
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.training.engine import RewardEngine
+from rubrank.training.verl.grading import GradedTogether
+from rubrank.training.verl.scores import packed, regrouped, with_means
 
 RUBRIC = [
     "EmptyAnswer",

@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from rubrank.adjustment import attenuate
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.trainer import Control
-from rubrank.trainers.verl_settings import Settings, plain, rollout_of_row
+from rubrank.fusion.adjust import attenuate
+from rubrank.training.engine import Control
+from rubrank.training.verl.settings import Settings, plain, rollout_of_row
 
 RUBRIC = [{"name": "WordCount", "params": {"low": 3}}]
 OWN = [{"name": "Keyword", "params": {"keywords": ["moon"]}}]
@@ -114,8 +114,8 @@ def test_arrays_become_lists():
 
 @pytest.mark.parametrize("module", ["verl", "verl_reward_loop"])
 def test_without_verl_one_line_says_what_to_install(module):
-    code = f"import sys; sys.modules['verl'] = None; import rubrank.trainers.{module}"
+    code = f"import sys; sys.modules['verl'] = None; import rubrank.training.{module}"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     last = found.stderr.strip().splitlines()[-1]
-    assert last.startswith(f"ImportError: rubrank.trainers.{module} needs verl 0.9.1")
+    assert last.startswith(f"ImportError: rubrank.training.{module} needs verl 0.9.1")
     assert "pip install verl==0.9.1" in last

@@ -1,4 +1,4 @@
-"""A policy made on the spot, trained by TRL for a few steps: what the tests of `rubrank.trainers.trl` run.
+"""A policy made on the spot, trained by TRL for a few steps: what the tests of `rubrank.training.trl.reward` run.
 
     torchrun --nproc_per_node 2 tests/trainers/tiny_trl.py OUT '{"num_generations": 4, …}'
 
@@ -106,7 +106,7 @@ def main(out: Path, options: dict[str, Any]) -> None:
     import torch
     from transformers import set_seed
 
-    from rubrank.trainers.trl import RubricReward, current_processes
+    from rubrank.training.trl.reward import RubricReward, current_processes
 
     torch.set_num_threads(1)
     rule = options.pop("rule", "rlvr2+")

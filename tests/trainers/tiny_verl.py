@@ -1,4 +1,4 @@
-"""verl on a CPU, without a model: what the tests of `rubrank.trainers.verl` run.
+"""verl on a CPU, without a model: what the tests of `rubrank.training.verl.trainer` run.
 
 Everything but the policy is verl's own: its configuration, its TransferQueue, its agent-loop workers, its reward loop,
 its replay buffer, its trainer's methods. The policy is a script: the k-th rollout of a prompt says the k-th text.
@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from rubrank.rollout import Group, Rollout
-from rubrank.trainer import RewardEngine
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.training.engine import RewardEngine
 
 _WHY = "verl is not installed: pip install verl==0.9.1 TransferQueue (see docs/verl.md)"
 pytest.importorskip("verl", reason=_WHY, exc_type=ImportError)
@@ -37,7 +37,7 @@ RUBRIC = [
     {"name": "Keyword", "params": {"keywords": ["moon"]}, "weight": 2},
 ]
 MANAGER = "reward.reward_manager.source=importlib"
-MODULE = "reward.reward_manager.module.path=pkg://rubrank.trainers.verl_reward_loop"
+MODULE = "reward.reward_manager.module.path=pkg://rubrank.training.verl.reward_loop"
 
 
 TEMPLATE = (
@@ -238,7 +238,7 @@ def trainer_of(config: Any, policy: Path) -> Any:
     from transformers import AutoTokenizer
     from verl.trainer.ppo.v1 import get_trainer_cls
 
-    import rubrank.trainers.verl  # noqa: F401 - registers
+    import rubrank.training.verl.trainer  # noqa: F401 - registers
 
     trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
     trainer.tokenizer, trainer.processor, trainer.global_steps = AutoTokenizer.from_pretrained(policy), None, 1

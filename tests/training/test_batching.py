@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.train import HeldOut, Source, Training
-from rubrank.training.batching import cut
+from rubrank.training.job.batching import cut
+from rubrank.training.job.job import HeldOut, Source, Training
 
 
 def test_by_default_one_group_at_a_time():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rubrank.training.mixing import Part, lay_out
+from rubrank.training.job.mixing import Part, lay_out
 
 
 def counts(order: np.ndarray, sizes: list[int]) -> list[int]:

@@ -17,7 +17,7 @@ from judges.server import MODEL, Server  # noqa: E402
 from training import tiny  # noqa: E402
 
 from rubrank.errors import InvalidInput  # noqa: E402
-from rubrank.training.plan import make_plan  # noqa: E402
+from rubrank.training.job.plan import make_plan  # noqa: E402
 
 JUDGED = [{"name": "Polite", "question": "Is it polite?"}]
 TWO = [
@@ -151,7 +151,7 @@ def test_a_row_whose_rubric_is_wrong_is_named(folder):
 
 @pytest.mark.parametrize("name", ["wandb", "trackio"])
 def test_loggers_that_are_not_installed(folder, name, monkeypatch):
-    from rubrank.training import policy
+    from rubrank.training.job import policy
 
     monkeypatch.setattr(policy, "find_spec", lambda wanted: None if wanted == name else wanted)
     with pytest.raises(InvalidInput, match=f"got no {name}. pip install {name}, or change report_to"):
@@ -187,7 +187,7 @@ def test_a_model_that_the_hub_does_not_have(folder, monkeypatch):
 
 def begun(folder: Path, **changes: Any) -> Any:
     """A run that got to a checkpoint, as far as its folder tells."""
-    from rubrank.training.folder import write_config
+    from rubrank.training.job.folder import write_config
 
     plan = make_plan(tiny.job(folder, **changes))
     write_config(plan.job, plan.sizes)

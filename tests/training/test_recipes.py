@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rubrank.rollouts.adapters import to_rubric
+from rubrank.rubrics.public import to_rubric
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "smollm2_ifeval"
 
@@ -64,8 +64,8 @@ def test_constraints_are_asked_and_can_be_met_together(rows):
      ("shoes", "Shoes.", 1), ("the moon", "Moon", 1), ("tea", "Teach them.", 0), ("chess", "A game.", 0)],
 )  # fmt: skip
 def test_the_subject_is_named(subject, answer, good):
-    from rubrank.grading import grade
-    from rubrank.rollout import Group, Rollout
+    from rubrank.grading.grade import grade
+    from rubrank.rollouts.rollout import Group, Rollout
 
     group = Group(id="a", rubric=[module("make").named(subject)], rollouts=(Rollout(response=answer),))
     assert grade([group]).groups[0].scores.tolist() == [[good]]
@@ -74,8 +74,8 @@ def test_the_subject_is_named(subject, answer, good):
 @pytest.fixture
 def run_folder(tmp_path) -> Path:
     """Two held-out prompts before and after, and a log of six steps."""
-    from rubrank.rollout import Group, Rollout
-    from rubrank.trainer import RewardEngine
+    from rubrank.rollouts.rollout import Group, Rollout
+    from rubrank.training.engine import RewardEngine
 
     engine = RewardEngine(["EmptyAnswer", {"name": "count:unique_word_count", "params": {"N": 1}}],
                           records=tmp_path / "records.jsonl")  # fmt: skip

@@ -18,11 +18,11 @@ from training import tiny  # noqa: E402
 from transformers import TrainerCallback  # noqa: E402
 
 from rubrank.errors import InvalidInput  # noqa: E402
-from rubrank.grading import grade  # noqa: E402
-from rubrank.record import GroupRecord, read_records  # noqa: E402
-from rubrank.rollout import Group, Rollout  # noqa: E402
-from rubrank.training.plan import make_plan  # noqa: E402
-from rubrank.training.running import Done, run  # noqa: E402
+from rubrank.grading.grade import grade  # noqa: E402
+from rubrank.records.record import GroupRecord, read_records  # noqa: E402
+from rubrank.rollouts.rollout import Group, Rollout  # noqa: E402
+from rubrank.training.job.plan import make_plan  # noqa: E402
+from rubrank.training.job.running import Done, run  # noqa: E402
 
 NO_DIGITS = [{"name": "NoDigits", "verifier": "fr:detectable_content:no_digits"}]
 CLOCK = ("runtime", "per_second", "seconds", "share_of_step", "step_time", "total_flos")

@@ -21,11 +21,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # their 
 
 from training import tiny  # noqa: E402
 
-from rubrank.record import read_records  # noqa: E402
-from rubrank.verbs import train  # noqa: E402
+from rubrank.cli.verbs import train  # noqa: E402
+from rubrank.records.record import read_records  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = "import typer; from rubrank.verbs import train; app = typer.Typer(); train.register(app); app()"
+PROGRAM = "import typer; from rubrank.cli.verbs import train; app = typer.Typer(); train.register(app); app()"
 
 
 @pytest.fixture(scope="module")

@@ -10,16 +10,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import rubrank.verifiers.gates
-import rubrank.verifiers.gates_text
-import rubrank.verifiers.if_rlvr
-import rubrank.verifiers.ifeval_whole
-import rubrank.verifiers.paper_length  # noqa: F401 - all register verifiers
-from rubrank.criteria import KNOWN
-from rubrank.grading import grade
-from rubrank.scores import read_scores
-from rubrank.verbs.criteria import register
-from rubrank.verification import VERIFIERS
+import rubrank.verifiers.gates.language
+import rubrank.verifiers.gates.response
+import rubrank.verifiers.if_rlvr.constraints
+import rubrank.verifiers.ifeval.whole
+import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
+from rubrank.cli.verbs.criteria import register
+from rubrank.grading.grade import grade
+from rubrank.rubrics.catalogue import KNOWN
+from rubrank.scores.table import read_scores
+from rubrank.verifiers.verifier import VERIFIERS
 
 APP = typer.Typer()
 register(APP)

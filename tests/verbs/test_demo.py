@@ -10,11 +10,11 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from rubrank.grading import grade
-from rubrank.record import read_records
-from rubrank.verbs.demo import ATTRIBUTES, demo, fuse_table
-from rubrank.verbs.demo_groups import load_demo_groups
-from rubrank.verbs.demo_judge import NOTICE, demo_judges
+from rubrank.cli.demo.demo import ATTRIBUTES, demo, fuse_table
+from rubrank.cli.demo.groups import load_demo_groups
+from rubrank.cli.demo.judge import NOTICE, demo_judges
+from rubrank.grading.grade import grade
+from rubrank.records.record import read_records
 
 
 @pytest.fixture(scope="module")

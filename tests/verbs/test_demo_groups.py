@@ -6,11 +6,11 @@ from importlib.resources import files
 import pytest
 
 import rubrank.verifiers
-from rubrank.criteria import PROMPTED
-from rubrank.rollout import Group, Rollout
-from rubrank.rubric import Rubric, parse_rubric
-from rubrank.verbs.demo_groups import load_demo_groups
-from rubrank.verification import VERIFIERS
+from rubrank.cli.demo.groups import load_demo_groups
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rubrics.catalogue import PROMPTED
+from rubrank.rubrics.rubric import Rubric, parse_rubric
+from rubrank.verifiers.verifier import VERIFIERS
 
 for module in pkgutil.iter_modules(rubrank.verifiers.__path__):  # importing registers
     importlib.import_module(f"rubrank.verifiers.{module.name}")

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rubrank.grading import grade
-from rubrank.judges.calling.replies import Replies
+from rubrank.cli.demo import judge as demo_judge
+from rubrank.cli.demo.groups import load_demo_groups
+from rubrank.cli.demo.judge import MODEL, NOTICE, demo_judges
+from rubrank.grading.grade import grade
+from rubrank.judges.client.replies import Replies
+from rubrank.judges.judging import judge_groups, stopped, wanted_cells
 from rubrank.judges.prompting.answer_form import finding_levels
-from rubrank.judging import judge_groups, stopped, wanted_cells
-from rubrank.rubric import Criterion, Rubric, parse_rubric
 from rubrank.rubrics.files import load_yaml
-from rubrank.verbs import demo_judge
-from rubrank.verbs.demo_groups import load_demo_groups
-from rubrank.verbs.demo_judge import MODEL, NOTICE, demo_judges
+from rubrank.rubrics.rubric import Criterion, Rubric, parse_rubric
 
 TEXT = (files("rubrank") / "data" / "demo_judge.yaml").read_text(encoding="utf-8")
 SAID = load_yaml(TEXT)
@@ -39,10 +39,10 @@ from pathlib import Path
 sys.modules[sys.argv[2]] = None  # importing it is an error
 socket.socket.connect = socket.getaddrinfo = None  # and so is calling anybody
 
-from rubrank.judging import judge_groups
-from rubrank.rubric import Criterion
-from rubrank.verbs.demo_groups import load_demo_groups
-from rubrank.verbs.demo_judge import demo_judges
+from rubrank.judges.judging import judge_groups
+from rubrank.rubrics.rubric import Criterion
+from rubrank.cli.demo.groups import load_demo_groups
+from rubrank.cli.demo.judge import demo_judges
 import numpy as np
 
 group = next(group for group in load_demo_groups() if group.id == "book-a-table")  # no gate stops any of these

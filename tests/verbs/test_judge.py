@@ -12,9 +12,10 @@ import pytest
 from judges.server import MODEL, Answer, Server
 from typer.testing import CliRunner, Result
 
-from rubrank.cli import app
-from rubrank.judge import load_judges
-from rubrank.scores import CriterionData, GroupScores, ScoreTable, read_scores
+from rubrank.cli.app import app
+from rubrank.judges.judge import load_judges
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable, read_scores
 
 DOC = Path(__file__).parents[2] / "docs" / "judges.md"
 REPLY = '{"reasoning": "It names one.", "finding": "in my words", "verdict": 1}'

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rubrank.cli import app
-from rubrank.record import read_records
-from rubrank.scores import read_scores
+from rubrank.cli.app import app
+from rubrank.records.record import read_records
+from rubrank.scores.table import read_scores
 
 
 def run(*arguments: str):

@@ -9,16 +9,17 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rubrank.aggregators import rule_names
-from rubrank.grading import grade
-from rubrank.record import records_of, write_records
-from rubrank.replay import replay
-from rubrank.replays.overhead import synthetic_step
+from rubrank.cli.printing import histogram, number
+from rubrank.cli.verbs.replay import register, split_rules
+from rubrank.fusion.rules import rule_names
+from rubrank.grading.grade import grade
+from rubrank.records.record import records_of, write_records
 from rubrank.rollouts.reading import read_groups
-from rubrank.scores import CriterionData, GroupScores, ScoreTable
-from rubrank.verbs.printing import histogram, number
-from rubrank.verbs.replay import register, split_rules
-from rubrank.verification import UNIT
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.studies.replay.overhead import synthetic_step
+from rubrank.studies.replay.replay import replay
+from rubrank.verifiers.verifier import UNIT
 
 APP = typer.Typer()
 register(APP)

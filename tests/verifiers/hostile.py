@@ -10,8 +10,8 @@ import time
 
 from library import load_all, load_examples
 
-from rubrank.rollout import Rollout
-from rubrank.verification import Verdict
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.verifier import Verdict
 
 MB = 1_000_000
 PROSE = 'The quick brown fox, 42 years old, said: "Jump!" (over the lazy dog). Is it **true**?\n- item one\n1. two\n\n'

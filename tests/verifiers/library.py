@@ -7,8 +7,8 @@ from pathlib import Path
 import yaml
 
 import rubrank.verifiers
-from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.verifier import VERIFIERS
 
 EXAMPLES = Path(rubrank.verifiers.__file__).parent / "examples"
 

@@ -15,15 +15,15 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import rubrank.verifiers.agentic_state
-import rubrank.verifiers.agentic_tools  # noqa: F401 - importing registers
-from rubrank.engine import sandbox
-from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS, Verdict
-from rubrank.verifiers import agentic_code
-from rubrank.verifiers.agentic_code import fenced_blocks, find_code, find_patch, same_output
-from rubrank.verifiers.agentic_values import best_pairs, equal, matches
-from rubrank.verifiers.patching import PatchError, apply, parse
+import rubrank.verifiers.agentic.state
+import rubrank.verifiers.agentic.tools  # noqa: F401 - importing registers
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.agentic import code as agentic_code
+from rubrank.verifiers.agentic.code import fenced_blocks, find_code, find_patch, same_output
+from rubrank.verifiers.agentic.patching import PatchError, apply, parse
+from rubrank.verifiers.agentic.values import best_pairs, equal, matches
+from rubrank.verifiers.shared import sandbox
+from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
 EXAMPLES = yaml.safe_load((Path(agentic_code.__file__).parent / "examples" / "agentic.yaml").read_text("utf-8"))
 

@@ -5,12 +5,11 @@ import pickle
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.rollout import Rollout
-from rubrank.text import Text
-from rubrank.verification import VERIFIERS
-from rubrank.verifiers import collie  # noqa: F401 - importing registers
-from rubrank.verifiers import combining as c
-from rubrank.verifiers import primitives as p
+from rubrank.rollouts.rollout import Rollout
+from rubrank.texts.text import Text
+from rubrank.verifiers.shared import combining as c
+from rubrank.verifiers.shared import primitives as p
+from rubrank.verifiers.verifier import VERIFIERS
 
 COLLIE = VERIFIERS["Collie"]
 TWO = {"level": "sentence", "transform": "count", "relation": "exactly", "value": 2}

@@ -3,10 +3,9 @@
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS
-from rubrank.verifiers import complex_bench, live_bench  # noqa: F401 - importing registers
-from rubrank.verifiers.complex_bench_rules import check_rule, parse_rule
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.items.complex_bench_rules import check_rule, parse_rule
+from rubrank.verifiers.verifier import VERIFIERS
 
 
 def check(name, text, compat="fixed", **params):

@@ -2,9 +2,10 @@ import random
 
 import pytest
 
-from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS
-from rubrank.verifiers import gates, gates_text
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.gates import language as gates_text
+from rubrank.verifiers.gates import response as gates
+from rubrank.verifiers.verifier import VERIFIERS
 
 assert gates.__name__ < gates_text.__name__  # importing registers
 NAMES = ("EmptyAnswer", "Truncated", "RepeatSegment", "GarbledText", "ThinkLeak", "WrongLanguage")

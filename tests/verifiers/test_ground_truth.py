@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS
-from rubrank.verifiers import ground_truth, worker
-from rubrank.verifiers.answers import chosen_letters, final_answer
-from rubrank.verifiers.numbers import read_numbers
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.shared import worker
+from rubrank.verifiers.shared.answers import chosen_letters, final_answer
+from rubrank.verifiers.shared.numbers import read_numbers
+from rubrank.verifiers.truth import ground_truth
+from rubrank.verifiers.verifier import VERIFIERS
 
 
 def verdict(response, truth=None, mode="normalised", metadata=None, **params):

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from rubrank.errors import InvalidInput
-from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS, Verdict
-from rubrank.verifiers import if_rlvr
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.if_rlvr import constraints as if_rlvr
+from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
-import_module("rubrank.verifiers.if_rlvr_copy")
+import_module("rubrank.verifiers.if_rlvr.copying")
 EXAMPLES = Path(if_rlvr.__file__).parent / "examples"
 CASES: dict[str, list[dict[str, Any]]] = {
     name: cases

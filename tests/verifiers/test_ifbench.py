@@ -15,12 +15,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS, Verdict
-from rubrank.verifiers import ifbench_format, ifbench_tokens, lexicon
-from rubrank.verifiers.benchmark_items import public_parameters
-from rubrank.verifiers.ifbench_tokens import count_whole, public_sentences, public_tokens
-from rubrank.verifiers.lexicon import could_be_verb, is_emoji, syllables
+from rubrank.rollouts.rollout import Rollout
+from rubrank.texts import lexicon
+from rubrank.texts.lexicon import could_be_verb, is_emoji, syllables
+from rubrank.verifiers.ifbench import format as ifbench_format
+from rubrank.verifiers.ifbench import tokens as ifbench_tokens
+from rubrank.verifiers.ifbench.tokens import count_whole, public_sentences, public_tokens
+from rubrank.verifiers.items.benchmark_items import public_parameters
+from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
 PARTS = ("count", "ratio", "words", "sentence", "format", "nesting", "custom", "csv")
 for module in ("benchmark_items", *(f"ifbench_{part}" for part in PARTS)):

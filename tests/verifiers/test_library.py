@@ -6,7 +6,7 @@ import sys
 import pytest
 from library import load_all
 
-from rubrank.criteria import KNOWN
+from rubrank.rubrics.catalogue import KNOWN
 
 LIBRARY = load_all()
 
@@ -118,6 +118,6 @@ def test_more_than_180_criteria():
 
 
 def test_looking_one_up_finds_them_all():
-    code = "from rubrank.verification import *; is_verifier('x'); print(len(VERIFIERS))"
+    code = "from rubrank.verifiers.verifier import *; is_verifier('x'); print(len(VERIFIERS))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(found.stdout) == len(LIBRARY), "a module is not in FAMILIES"

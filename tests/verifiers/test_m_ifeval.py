@@ -3,8 +3,7 @@
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS, find_verifier
+from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers import (
     ifeval_format,  # noqa: F401 - importing registers
     ifeval_whole,  # noqa: F401
@@ -13,7 +12,8 @@ from rubrank.verifiers import (
     m_ifeval_ja,  # noqa: F401
     multi_if,  # noqa: F401
 )
-from rubrank.verifiers.ifeval_ids import public_params
+from rubrank.verifiers.ifeval.ids import public_params
+from rubrank.verifiers.verifier import VERIFIERS, find_verifier
 
 
 def check(name, text, compat="fixed", **kwargs):

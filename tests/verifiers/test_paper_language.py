@@ -1,8 +1,10 @@
 import pytest
 
-from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS
-from rubrank.verifiers import gates_text, language_names, paper_language
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.gates import language as gates_text
+from rubrank.verifiers.paper import language as paper_language
+from rubrank.verifiers.shared import language_names
+from rubrank.verifiers.verifier import VERIFIERS
 
 assert gates_text.__doc__  # importing registers
 TEXTS = {

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS
-from rubrank.verifiers import paper_length
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.paper import length as paper_length
+from rubrank.verifiers.verifier import VERIFIERS
 
 assert paper_length.__doc__  # importing registers
 

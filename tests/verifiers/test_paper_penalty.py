@@ -1,8 +1,8 @@
 import pytest
 
-from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS
-from rubrank.verifiers import paper_penalty
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.paper import penalty as paper_penalty
+from rubrank.verifiers.verifier import VERIFIERS
 
 assert paper_penalty.__doc__  # importing registers
 NAMES = ("GeneralLowQuality", "RoboticTemplate", "Verbosity", "ImproperWording", "SecurityRisk")

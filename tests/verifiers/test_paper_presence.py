@@ -2,9 +2,9 @@ import time
 
 import pytest
 
-from rubrank.rollout import Rollout
-from rubrank.verification import VERIFIERS
-from rubrank.verifiers import paper_presence
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.paper import presence as paper_presence
+from rubrank.verifiers.verifier import VERIFIERS
 
 assert paper_presence.__doc__  # importing registers
 

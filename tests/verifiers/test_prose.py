@@ -15,15 +15,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rubrank.rollout import Rollout
-from rubrank.text import Text
+from rubrank.rollouts.rollout import Rollout
+from rubrank.texts import prose
 from rubrank.texts.plain import UNSPACED
 from rubrank.texts.reasoning import TAGS, split_reasoning
 from rubrank.texts.sentences import cut
+from rubrank.texts.text import Text
 from rubrank.texts.words import count_runs
-from rubrank.verifiers import gates, paper_format, prose
-from rubrank.verifiers.ifeval_whole import no_comma
-from rubrank.verifiers.paper_length import letter_frequency
+from rubrank.verifiers.gates import response as gates
+from rubrank.verifiers.ifeval.whole import no_comma
+from rubrank.verifiers.paper import format as paper_format
+from rubrank.verifiers.paper.length import letter_frequency
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

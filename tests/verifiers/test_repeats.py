@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rubrank.verifiers.repeats import K, Repeat, asks_to_repeat, find_repeats
+from rubrank.verifiers.shared.repeats import K, Repeat, asks_to_repeat, find_repeats
 
 
 @pytest.mark.parametrize("period", [1, 2, 3, 5, 11, 12, 13, 40, 333, 5000])

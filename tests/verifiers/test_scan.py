@@ -9,11 +9,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from verifiers.test_prose import DATA, PIECES, as_word, mixed, real_texts
 
-from rubrank.grading import grade
-from rubrank.rollout import Rollout
-from rubrank.text import Text
-from rubrank.texts import scanned, sentences
-from rubrank.verifiers import gates, paper_format, prose, scan, scan_flags
+from rubrank.grading.grade import grade
+from rubrank.rollouts.rollout import Rollout
+from rubrank.texts import prose, scanned, sentences
+from rubrank.texts.scan import flags as scan_flags
+from rubrank.texts.scan import scanning as scan
+from rubrank.texts.text import Text
+from rubrank.verifiers.gates import response as gates
+from rubrank.verifiers.paper import format as paper_format
 
 KEYWORDS = ("word", "example", "because", "k", "fine", "s", "3", "x", "i", "中文", "he's", "a word")
 

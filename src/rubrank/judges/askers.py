@@ -17,11 +17,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rubrank.judge import Asker, Call, Judge, Judges, Reply
 from rubrank.judges.asking import AskerOf
-from rubrank.judges.calling.accounting import Account, Tally
-from rubrank.judges.calling.client import TOO_LATE, Client, Deadline
-from rubrank.judges.calling.replies import Replies
+from rubrank.judges.client.accounting import Account, Tally
+from rubrank.judges.client.client import TOO_LATE, Client, Deadline
+from rubrank.judges.client.replies import Replies
+from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply
 
 
 @dataclass

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from rubrank.judge import Asker, Call, Judge, JudgeKind, Question, Reply
+from rubrank.judges.judge import Asker, Call, Judge, JudgeKind, Question, Reply
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from hashlib import blake2b
 from random import Random
 from typing import TypeAlias
 
-from rubrank.rollout import Rollout
+from rubrank.rollouts.rollout import Rollout
 
 Pair: TypeAlias = tuple[int, int]
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rubrank.judge import Question
 from rubrank.judges.design import alike
+from rubrank.judges.judge import Question
 
 
 def contestants(question: Question, column: int) -> list[int]:

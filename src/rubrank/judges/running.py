@@ -18,7 +18,7 @@ from contextlib import suppress
 from threading import Event, Thread
 from typing import Any, Generic, TypeVar
 
-from rubrank.judge import Asker, Call, Reply
+from rubrank.judges.judge import Asker, Call, Reply
 
 T = TypeVar("T")
 

@@ -1,1 +1,1 @@
-"""Making, reading and writing the records of `rubrank.record`."""
+"""Making, reading and writing the records of `rubrank.records.record`."""

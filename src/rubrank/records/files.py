@@ -16,7 +16,7 @@ from typing import IO, Any
 from pydantic import ValidationError
 
 from rubrank.errors import BadTable, InvalidInput
-from rubrank.record import VERSION, GroupRecord
+from rubrank.records.record import VERSION, GroupRecord
 
 _ROWS_AT_ONCE = 1000
 

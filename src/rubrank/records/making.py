@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rubrank.errors import InvalidInput
-from rubrank.record import GateRecord, GroupRecord
-from rubrank.rollout import Group
-from rubrank.scores import GroupScores, ScoreTable
+from rubrank.records.record import GateRecord, GroupRecord
+from rubrank.rollouts.rollout import Group
+from rubrank.scores.table import GroupScores, ScoreTable
 
 if TYPE_CHECKING:
-    from rubrank.aggregator import RuleResult, ScoreBatch
-    from rubrank.fused import FusedBatch, FusedGroup
-    from rubrank.gate import Gate, Gated
+    from rubrank.fusion.gate import Gate, Gated
+    from rubrank.fusion.result import FusedBatch, FusedGroup
+    from rubrank.fusion.rule import RuleResult
+    from rubrank.scores.batch import ScoreBatch
 
 
 def fused_records(

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.fused import FusedGroup
-from rubrank.gate import Gate, Gated
-from rubrank.observation import was_compared
-from rubrank.record import GateRecord, GroupRecord, Table
+from rubrank.fusion.gate import Gate, Gated
+from rubrank.fusion.result import FusedGroup
+from rubrank.records.record import GateRecord, GroupRecord, Table
+from rubrank.scores.observed import was_compared
 
 
 def fused_group(record: GroupRecord) -> FusedGroup:

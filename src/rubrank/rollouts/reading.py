@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.rollout import Group, Rollout
-from rubrank.rollouts.adapters import to_rollout
 from rubrank.rollouts.messages import are_messages, decoded, prompt_message, said_message, tool_calls_of
+from rubrank.rollouts.rollout import Group, Rollout, to_rollout
 from rubrank.rollouts.rows import Row, Source, is_table, read_rows
 
 COLUMNS: dict[str, tuple[str, ...]] = {

@@ -20,12 +20,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from rubrank._plain import in_our_words
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.rollouts.adapters import rubric_data
 from rubrank.rollouts.reading import COLUMNS, groups_of_rows
 from rubrank.rollouts.rows import Row, read_rows
-from rubrank.rubric import Criterion, Rubric, merge_extended, read_data
-from rubrank.validation import in_our_words
+from rubrank.rubrics.public import rubric_data
+from rubrank.rubrics.rubric import Criterion, Rubric, merge_extended, read_data
 
 
 @dataclass(frozen=True)

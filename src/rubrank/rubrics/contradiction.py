@@ -24,7 +24,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from rubrank.rubric import Criterion
+    from rubrank.rubrics.rubric import Criterion
 
 # ------------------------------------------------------------------------------------------------------------- claims
 

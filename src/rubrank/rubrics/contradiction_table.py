@@ -14,7 +14,7 @@ from rubrank.rubrics.contradiction import Choice, Claim, Contains, Interval, Lac
 
 Params = Mapping[str, Any]
 
-_AROUND = 0.1  # as `rubrank.verifiers.relation` reads "around"
+_AROUND = 0.1  # as `rubrank.verifiers.shared.relation` reads "around"
 
 
 def bounds(quantity: str, relation: str | None, count: float | None) -> Iterator[Interval]:
@@ -364,7 +364,7 @@ def _(p: Params) -> Iterator[Claim]:
 
 def _language_code(language: str) -> str:
     """The two letters of a code or a name: "zh-CN", "English", "法语"."""
-    from rubrank.verifiers.paper_language import language_code
+    from rubrank.verifiers.paper.language import language_code
 
     return language_code(language).partition("-")[0]
 
@@ -374,7 +374,7 @@ def _language_code(language: str) -> str:
 
 @claims("IFBench")
 def _(p: Params) -> Iterator[Claim]:
-    from rubrank.rollouts.adapters import ifeval_criteria
+    from rubrank.rubrics.public import ifeval_criteria
 
     for criterion in ifeval_criteria(p["instruction_id_list"], p.get("kwargs")):
         yield from claims_of(criterion.decided_by.name, all_params(criterion))

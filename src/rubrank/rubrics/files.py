@@ -57,7 +57,7 @@ _LOADERS: dict[str, Callable[[str], Any]] = {
 
 
 def _preset_folder() -> Any:
-    return files("rubrank") / "data" / "presets"
+    return files("rubrank") / "rubrics" / "presets"
 
 
 def read_data(source: str | Path) -> Any:

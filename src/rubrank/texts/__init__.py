@@ -1,1 +1,1 @@
-"""Cutting text into words, sentences and Markdown blocks: what `rubrank.text` is made of."""
+"""Cutting text into words, sentences and Markdown blocks: what `rubrank.texts.text` is made of."""

@@ -4,7 +4,7 @@
     >>> parts.headings, [item.text for item in parts.bullets], parts.bold, parts.code_blocks
     ((Heading(level=1, text='Plan'),), ['fast', 'cheap'], ('fast',), (Code(language='py', code='x = 1\\n'),))
 
-CommonMark with tables, as in `rubrank.attributes.markdown`, which counts; here are the texts, without the markers. The
+CommonMark with tables, as in `fusion.attributes.markdown`, which counts; here are the texts, without the markers. The
 text of an item is its own: not that of lists inside it. Not covered: raw HTML, footnotes, mathematics, task boxes;
 emphasis inside more than 20 emphases; lines of a block quote deeper than 1,000.
 """

@@ -1,12 +1,21 @@
-"""From a config (`rubrank.train`) to a run of TRL's GRPOTrainer: `run(make_plan(load_job("config.yaml")))`.
+"""Rewards for trainers. `rubrank.training.engine` has the core; here it meets the ways in which trainers ask.
 
-sources.py      rows of files and hub datasets → prompts with rubrics
-mixing.py       in which order a run takes the prompts: proportions, stages, one seed
-batching.py     how a batch is cut over devices
-policy.py       is the model there, and is everything installed
-arguments.py    a plan as TRL's GRPOConfig
-folder.py       the folder of a run: what it holds, and whether a run may go on from there
-plan.py         all of it checked and put together, before a model is loaded
-describing.py   a plan in words
-running.py      the trainer, and its run
+    one_group.py     (a) the trainer hands over one group, and takes a list of rewards
+    flat_batch.py    (b) a flat batch, grouped by keys or by position, on one process or cut over many
+    barrier.py       (c) one sample at a time; a group waits until it is complete
+
+    controls.py      attributes that are controlled from a step on
+    metrics.py       what is logged about a step
+    making.py        prompts and completions → rollouts
+    rewinding.py     records of a run that is resumed
+
+    configured.py    an engine from a file of settings, for trainers that only take the path of a function
+    queries.py       labels and rows → prompts with their rubrics
+
+    verl.py          verl's v1 trainer: shape (b); verl_reward_loop.py  its reward loop: shape (c)
+    openrlhf.py, slime.py, tinker.py, verifiers.py: shape (a); docs/frameworks.md
+    trl.py           TRL's GRPOTrainer: shape (b), or (a) in AsyncGRPO; trl_callback.py ties it to checkpoints
+
+An adapter for another trainer is a few dozen lines over one of the three: docs/trainers.md. Nothing here imports torch;
+what a trainer needs of its own is imported when it is used.
 """

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rubrank.judges.prompting.answer_form import nearest, spelled
-from rubrank.verification import Domain
+from rubrank.verifiers.verifier import Domain
 
 LEAST = 0.5
 _PLACE = re.compile(

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rubrank.judge import Call, Reply
+from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing.quoting import Span, Spans, code_fences, quotations
 from rubrank.judges.prompting.fencing import UNSEEN
 from rubrank.texts.reasoning import TAGS, split_reasoning

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rubrank.judge import Call, Reply
+from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing.expected import expectation
 from rubrank.judges.parsing.extracting import Found, find
 from rubrank.judges.prompting.answer_form import (
@@ -34,8 +34,8 @@ from rubrank.judges.prompting.answer_form import (
     spelled,
 )
 from rubrank.judges.prompting.fencing import encodable
-from rubrank.rubric import Criterion, shortened
-from rubrank.verification import Domain, Verdict, missing
+from rubrank.rubrics.rubric import Criterion, shortened
+from rubrank.verifiers.verifier import Domain, Verdict, missing
 
 _LONGEST_REASON = 400
 _NUMBER = re.compile(r"[-+]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})")

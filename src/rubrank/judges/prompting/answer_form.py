@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from rubrank.judges.prompting.files import TONGUES, Prompt, Tongue, load_prompt, prompt_of
-from rubrank.rubric import Criterion
-from rubrank.verification import Domain
+from rubrank.rubrics.rubric import Criterion
+from rubrank.verifiers.verifier import Domain
 
 Level: TypeAlias = Literal["high", "between", "low", "cannot"]
 _NEAR = 5e-5  # values are written with four decimals

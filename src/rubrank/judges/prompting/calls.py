@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.judge import Call, Language
+from rubrank.judges.judge import Call, Language
 from rubrank.judges.prompting.answer_form import (
     batch_keys,
     cannot_word,
@@ -39,9 +39,9 @@ from rubrank.judges.prompting.examples import examples_of_entry, examples_of_lis
 from rubrank.judges.prompting.fencing import encodable
 from rubrank.judges.prompting.files import Prompt, Tongue, fill, load_prompt, prompt_names, prompt_of
 from rubrank.judges.prompting.material import conversation, one_line, parameters, references, response, tongue
-from rubrank.rollout import Rollout
-from rubrank.rubric import Criterion, shortened
-from rubrank.verification import Domain
+from rubrank.rollouts.rollout import Rollout
+from rubrank.rubrics.rubric import Criterion, shortened
+from rubrank.verifiers.verifier import Domain
 
 Example = Mapping[str, Any]
 

@@ -20,7 +20,7 @@ from rubrank.judges.prompting.answer_form import agrees, levels, nearest
 from rubrank.judges.prompting.fencing import encodable, fence
 from rubrank.judges.prompting.files import Prompt, fill, load_prompt
 from rubrank.judges.prompting.material import as_text
-from rubrank.rubric import Criterion
+from rubrank.rubrics.rubric import Criterion
 
 _KNOWN = ("prompt", "response", "reasoning", "verdict")
 _PAIR = {"A": "high", "tie": "between", "B": "low"}

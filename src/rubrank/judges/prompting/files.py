@@ -36,7 +36,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from rubrank.rubric import Criterion
+from rubrank.rubrics.rubric import Criterion
 
 Tongue: TypeAlias = Literal["en", "zh"]
 TONGUES: tuple[Tongue, ...] = ("en", "zh")

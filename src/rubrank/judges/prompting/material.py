@@ -15,11 +15,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rubrank.judge import Language
+from rubrank.judges.judge import Language
 from rubrank.judges.prompting.fencing import fence, harmless
 from rubrank.judges.prompting.files import Prompt, Tongue, fill
-from rubrank.rollout import Message, Rollout, ToolCall
-from rubrank.rubric import Criterion
+from rubrank.rollouts.rollout import Message, Rollout, ToolCall
+from rubrank.rubrics.rubric import Criterion
 
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _OTHER = re.compile("[\u3040-\u30ff\uac00-\ud7af]|[^\\W\\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")

@@ -1,0 +1,1 @@
+"""The command line: verbs, their options and what they print."""

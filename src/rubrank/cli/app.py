@@ -1,0 +1,65 @@
+"""The command line: every verb calls one function of the library and shows what came back.
+
+    rubrank check, criteria, grade, conformance      verbs/criteria.py     rubrics and scores
+    rubrank judge check, stats, audit                verbs/judge.py        judges
+    rubrank fuse, explain                            verbs/fusing.py       scores into rewards
+    rubrank replay, robustness, bench                verbs/replay.py       other rules
+    rubrank record                                   verbs/record.py       everything about each group, kept
+    rubrank report                                   verbs/report.py       a page to open in a browser
+    rubrank train                                    verbs/train.py        a whole training run from one file
+    rubrank demo                                     verbs/demo.py         all of it on bundled rollouts
+
+Errors are one line on standard error and exit code 2; Ctrl-C is 130. Nothing but typer is imported here, so that --help
+is quick: polars and numba are loaded when a verb runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import rubrank
+from rubrank.cli.printing import errors_in_words
+from rubrank.cli.verbs import criteria, fusing, judge, record, replay, report, train
+
+app = typer.Typer(
+    name="rubrank",
+    help="Rubrics into rewards, by ranking: check a rubric, grade rollouts with it, fuse the scores into rewards.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for verbs in (criteria, judge, fusing, record, replay, report, train):
+    verbs.register(app)
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the rewards go, as JSON lines.")] = Path(
+        "out/demo_rewards.jsonl"
+    ),
+) -> None:
+    """The main job on bundled rollouts: grade, fuse, gate, explain, and a report to open."""
+    from rubrank.cli.demo.demo import demo as run
+
+    with errors_in_words():
+        run(output)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rubrank {rubrank.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Rubrics into rewards, by ranking: check a rubric, grade rollouts with it, fuse the scores into rewards."""

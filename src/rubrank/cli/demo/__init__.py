@@ -1,0 +1,1 @@
+"""The demo: bundled responses and the replies of a judge."""

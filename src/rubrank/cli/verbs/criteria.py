@@ -1,0 +1,243 @@
+"""The verbs about criteria and grading: check, criteria, grade, conformance. Each calls one function of the library."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import typer
+
+from rubrank.cli.printing import errors_in_words, print_json
+from rubrank.cli.verbs.judge import judging_dict, show_judging
+
+if TYPE_CHECKING:
+    from rubrank.cli.listing import Listed
+    from rubrank.judges.judge import Judges
+    from rubrank.scores.table import ScoreTable
+    from rubrank.studies.conformance import Conformance
+
+_Compat: TypeAlias = Literal["fixed", "upstream"]
+_Mode: TypeAlias = Literal["strict", "loose"]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+_MOST_ROWS = 60
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to a command line."""
+    app.command()(check)
+    app.command()(criteria)
+    app.command()(grade)
+    app.command()(conformance)
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="A rubric (YAML, TOML, JSON) or a dataset whose rows bring rubrics.")],
+    as_json: _AsJson = False,
+) -> None:
+    """List everything that is wrong with a rubric or a dataset; nothing is graded. Exit code 1 if something is."""
+    from rubrank.rubrics.checking import check_file
+
+    problems = check_file(file)
+    if as_json:
+        print_json([vars(problem) for problem in problems])
+    else:
+        for problem in problems:
+            print(problem)
+        noun = "problem" if len(problems) == 1 else "problems"
+        print(f"{file}: {len(problems)} {noun}" if problems else f"{file}: no problems", file=sys.stderr)
+    if problems:
+        raise typer.Exit(1)
+
+
+def criteria(
+    name: Annotated[str | None, typer.Argument(help="Show one: what passes, its parameters, examples.")] = None,
+    family: Annotated[str | None, typer.Option(help="Only this family.")] = None,
+    search: Annotated[str | None, typer.Option(help="Only those with these words in name or description.")] = None,
+    as_json: _AsJson = False,
+) -> None:
+    """List the criteria library, or show one criterion with its examples."""
+    from rubrank.cli.listing import describe, find_criteria
+
+    with errors_in_words():
+        found = [describe(name)] if name is not None else find_criteria(family, search)
+    if as_json:
+        print_json(found[0].to_dict() if name is not None else [listed.to_dict() for listed in found])
+    elif name is not None:
+        _show_one(found[0])
+    else:
+        _show_list(found)
+
+
+def grade(
+    rollouts: Annotated[str, typer.Argument(help="JSON Lines, CSV, Parquet, or a Hugging Face dataset (hf:name).")],
+    rubric: Annotated[str | None, typer.Option("--rubric", "-r", help="A rubric file or a preset.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="scores.parquet or scores.jsonl.")] = Path(
+        "scores.parquet"
+    ),
+    workers: Annotated[int | None, typer.Option(help="Processes; 0: none. By default, as many as help.")] = None,
+    cache: Annotated[
+        str | None, typer.Option(help='Where verdicts are kept; by default OUTPUT.cache. "none": nowhere.')
+    ] = None,
+    compat: Annotated[_Compat, typer.Option(help="What is asked, or what the public checkers say.")] = "fixed",
+    mode: Annotated[_Mode, typer.Option(help="As it is, or the best of eight variants.")] = "strict",
+    column: Annotated[list[str] | None, typer.Option(help="FIELD=COLUMN, such as response=model_output.")] = None,
+    timeout: Annotated[
+        str | None, typer.Option(help='Seconds that a verdict may take in a worker, by default 60. "none": any.')
+    ] = None,
+    judges: Annotated[Path | None, typer.Option(help="Who decides what no program can (docs/judges.md).")] = None,
+    cache_only: Annotated[
+        bool, typer.Option("--cache-only", help="Judges answer from the replies that are kept, and call nobody.")
+    ] = False,
+    as_json: _AsJson = False,
+) -> None:
+    """Grade rollouts on all criteria and write a score table. A run that was killed goes on where it stopped."""
+    from rubrank.grading import grade as grading
+
+    keep = None if cache == "none" else cache or str(output) + ".cache"
+    with errors_in_words():
+        columns = dict(_pair(text) for text in column or ())
+        table = grading.grade(
+            rollouts, rubric, compat=compat, mode=mode, workers=workers, cache=keep, columns=columns, progress=True,
+            timeout=_seconds(timeout), judges=_judges(judges, output, cache_only),
+        )  # fmt: skip
+        table.write(output)
+    if as_json:
+        print_json(_summary_dict(table, output))
+    else:
+        _show_summary(table)
+        if table.judging is not None:
+            show_judging(table.judging)
+        print(f"{len(table)} rollouts, {len(table.groups)} groups: {output}", file=sys.stderr)
+
+
+def conformance(
+    file: Annotated[Path, typer.Argument(help="Prompts with responses and published verdicts, as JSON Lines.")],
+    compat: Annotated[_Compat, typer.Option(help="The public checkers' reading, or ours.")] = "upstream",
+    as_json: _AsJson = False,
+) -> None:
+    """Measure how often our verdicts agree with published ones."""
+    from rubrank.studies.conformance import measure
+
+    with errors_in_words():
+        result = measure(file, compat)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        _show_conformance(result)
+
+
+# ------------------------------------------------------------------------------------------------------------- helpers
+
+
+def _pair(text: str) -> tuple[str, str]:
+    from rubrank.errors import InvalidInput
+
+    field, sign, column = text.partition("=")
+    if not sign:
+        raise InvalidInput("grade", "--column", "FIELD=COLUMN", repr(text), "For example response=model_output.")
+    return field, column
+
+
+def _judges(file: Path | None, output: Path, cache_only: bool) -> Judges | None:
+    """The judges of a file; their replies are kept beside the output, unless the file says where."""
+    from rubrank.errors import InvalidInput
+    from rubrank.judges.judge import load_judges
+
+    if file is None:
+        if cache_only:
+            raise InvalidInput("grade", "--cache-only", "used with --judges", "no judges", "Say --judges FILE.")
+        return None
+    judges = load_judges(file)
+    cache = judges.cache or f"{output}.replies"
+    return judges.model_copy(update={"cache": cache, "cache_only": cache_only or judges.cache_only})
+
+
+def _seconds(text: str | None) -> float | Literal["auto"] | None:
+    from rubrank.errors import InvalidInput
+
+    if text in (None, "none"):
+        return "auto" if text is None else None
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput("grade", "--timeout", 'seconds, or "none"', repr(text), "For example 5.") from None
+
+
+def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 0) -> None:
+    """A table on stdout; the last `numbers` columns are numbers."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for i, heading in enumerate(headings):
+        right = i >= len(headings) - numbers
+        table.add_column(heading, justify="right" if right else "left", no_wrap=right, overflow="fold")
+    for row in rows[:_MOST_ROWS] if numbers else rows:
+        table.add_row(*map(escape, row))
+    Console().print(table)
+    if numbers and len(rows) > _MOST_ROWS:
+        print(f"… and {len(rows) - _MOST_ROWS} more")
+
+
+def _show_list(found: Sequence[Listed]) -> None:
+    _table("", ("name", "family", "by", "checks"), [(c.name, c.family, c.how, c.checks) for c in found])
+    print(f"{len(found)} criteria", file=sys.stderr)
+
+
+def _show_one(one: Listed) -> None:
+    print(f"{one.name}: {one.checks}")
+    version = "" if one.version is None else f", version {one.version}"
+    print(f"family {one.family}, decided by {one.how}, values {one.values}, layer {one.layer}{version}\n")
+    if one.doc:
+        print(one.doc + "\n")
+    for parameter in one.parameters:
+        default = "required" if parameter.required else f"default {parameter.default!r}"
+        print(f"  {parameter.name}: {parameter.type} ({default})")
+    for example in one.examples:
+        _show_example(example)
+
+
+def _show_example(example: Any) -> None:
+    value = "missing" if example.get("value") is None else f"{example['value']:g}"
+    extra = [f"{key}={example[key]}" for key in ("params", "compat", "mode", "rollout") if example.get(key)]
+    note = f"  # {example['note']}" if example.get("note") else ""
+    text = str(example.get("text", ""))
+    shown = text if len(text) <= 300 else text[:299] + "…"
+    print(f"\n  [{example.get('kind', 'example')}] {' '.join(extra)}{note}")
+    print(f"    {shown!r} → {value}")
+
+
+def _summary_dict(table: ScoreTable, output: Path) -> dict[str, Any]:
+    return {
+        "output": str(output), "rollouts": len(table), "groups": len(table.groups),
+        "criteria": [vars(summary) for summary in table.summary()],
+        **({} if table.judging is None else {"judging": judging_dict(table.judging)}),
+    }  # fmt: skip
+
+
+def _show_summary(table: ScoreTable) -> None:
+    def number(x: float, form: str) -> str:
+        return "–" if math.isnan(x) else format(x, form)
+
+    rows = [
+        (s.name, number(s.mean, ".3g"), number(s.tie_rate, ".0%"), str(s.missing), f"{s.all_tied} of {s.groups}")
+        for s in table.summary()
+    ]
+    _table("", ("criterion", "mean", "ties", "missing", "groups all tied"), rows, numbers=4)
+
+
+def _show_conformance(result: Conformance) -> None:
+    def share(x: float | None) -> str:
+        return "–" if x is None else f"{x:.2%}"
+
+    rows = [(name, str(a.n), share(a.strict), share(a.loose)) for name, a in result.per_id.items()]
+    rows.append(("all", str(result.n), share(result.strict), share(result.loose)))
+    _table("agreement with the published verdicts", ("id", "n", "strict", "loose"), rows, numbers=3)
+    for d in result.disagreements:
+        print(f"{d.key} {d.id} {d.mode}: published {d.published}, ours {d.ours}: {d.reason}")
+    for name, n in result.unknown.items():
+        print(f"no verifier for {name} ({n} answers)")

@@ -1,0 +1,156 @@
+"""The verbs about judges: `rubrank judge check`, `stats`, `audit`. Each calls one function of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rubrank.cli.printing import errors_in_words, print_json, table
+
+if TYPE_CHECKING:
+    from rubrank.judges.client.accounting import Account, Line
+    from rubrank.judges.judging import Judgments
+
+_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+_Rollouts = Annotated[Path | None, typer.Option(help="The rollouts that were graded: for length and Markdown bias.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to a command line."""
+    judge = typer.Typer(help="Judges: are they there, what did they take, how good are they.", no_args_is_help=True)
+    judge.command()(check)
+    judge.command()(stats)
+    judge.command()(audit)
+    app.add_typer(judge, name="judge")
+
+
+def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JSON (docs/judges.md).")]) -> None:
+    """Read a file of judges and ask every endpoint for a sign of life, before anything is spent."""
+    with errors_in_words():
+        from rubrank.judges.askers import check_judges
+        from rubrank.judges.judge import load_judges
+
+        judges = load_judges(file)
+        check_judges(judges)
+    for judge in judges.judges:
+        leaves = judge.members or (judge,)
+        models = ", ".join(sorted({endpoint.model for leaf in leaves for endpoint in leaf.endpoints}))
+        print(f"{judge.name}: {judge.kind}, {models}: there")
+
+
+def stats(
+    cache: Annotated[Path, typer.Argument(help="The file in which replies are kept.")],
+    as_json: _AsJson = False,
+) -> None:
+    """What the calls behind a cache took: calls, hits, failures, tokens, cost, waiting time."""
+    with errors_in_words():
+        from rubrank.errors import InvalidInput
+        from rubrank.judges.client.accounting import Account
+        from rubrank.judges.client.replies import Replies
+
+        if not cache.is_file():
+            raise InvalidInput("stats", "cache", "a file that exists", str(cache), "It is the `cache` of the judges.")
+        with Replies(cache, read_only=not Path(f"{cache}-wal").exists()) as store:
+            account = Account.of(store)
+    if as_json:
+        print_json(account.as_dict())
+    else:
+        show_account(account)
+
+
+def audit(
+    scores: Annotated[list[str], typer.Argument(help="Score tables: FILE, or JUDGE=FILE; a judge may have several.")],
+    humans: Annotated[list[Path] | None, typer.Option(help="Labels by people, as score tables; one for each.")] = None,
+    rollouts: _Rollouts = None,
+    criteria: Annotated[
+        str | None, typer.Option(help="Those to look at, as a,b; by default all that judges decide.")
+    ] = None,
+    positions: Annotated[
+        Path | None, typer.Option(help="JSON: {judge: {criterion: [first wins, comparisons]}}.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
+    details: Annotated[bool, typer.Option("--details", help="Every criterion, not the means over them.")] = False,
+    bootstrap: Annotated[int, typer.Option(help="Draws for the intervals.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    as_json: _AsJson = False,
+) -> None:
+    """How good is a judge: consistency, bias by position, length, Markdown; agreement with other judges and people."""
+    with errors_in_words():
+        from rubrank.studies.audit.files import audit_files
+
+        names = None if criteria is None else [name.strip() for name in criteria.split(",")]
+        result = audit_files(
+            scores,
+            humans=humans,
+            rollouts=rollouts,
+            positions=positions,
+            criteria=names,
+            bootstrap=bootstrap,
+            seed=seed,
+        )
+        if picture is not None:
+            from rubrank.studies.audit.drawing import draw
+
+            draw(result, picture)
+    if as_json:
+        print_json(result.as_dict())
+        return
+    from rubrank.studies.audit.tables import show
+
+    show(result, details=details)
+    if picture is not None:
+        print(f"\ndrawn: {picture}")
+
+
+# ------------------------------------------------------------------------------------------------------------- accounts
+
+
+def show_account(account: Account) -> None:
+    """The total, and by model, purpose and endpoint."""
+    rows = [_row("all", account)]
+    for lines in (account.models, account.purposes, account.endpoints):
+        if len(lines) > 1:
+            rows += [_row(name, line) for name, line in lines.items()]
+    headings = ("", "calls", "hits", "failed", "tokens in", "out", "cost", "p50 s", "p99 s")
+    table("what the judges took", headings, rows)
+    for reason, times in account.failures.items():
+        print(f"failed {times} times: {reason}")
+
+
+def _row(name: str, line: Line) -> tuple[str, ...]:
+    waits = ["–" if wait is None else f"{wait:.2f}" for wait in (line.latency(0.5), line.latency(0.99))]
+    numbers = (line.calls, line.hits, sum(line.failures.values()), line.input_tokens, line.output_tokens)
+    return (name, *(f"{number:,}" for number in numbers), f"{line.cost:.4g}", *waits)
+
+
+def judging_dict(judging: Judgments) -> dict[str, Any]:
+    """What a step's judges said and took, for machines."""
+    return {
+        "asked": judging.asked,
+        "missing": judging.lost,
+        "reasons": dict(judging.reasons),
+        "disagreement": judging.disagreement,
+        "first_win_rate": {name: list(found) for name, found in judging.first_win_rate.items()},
+        "account": judging.account.as_dict(),
+    }
+
+
+def show_judging(judging: Judgments) -> None:
+    """What a step's judges said and took, in a few lines."""
+    account = judging.account
+    print(
+        f"\njudges: {judging.asked:,} answers asked for, {judging.lost:,} missing; {account.calls:,} calls, "
+        f"{account.hits:,} from the cache, cost {account.cost:.4g}"
+    )
+    for reason, times in judging.reasons.most_common(5):
+        print(f"  missing {times} times: {reason}")
+    _show_shares("disagreement", judging.disagreement)
+    _show_shares("the first shown wins", {name: share for name, (share, _) in judging.first_win_rate.items()})
+
+
+def _show_shares(what: str, shares: Mapping[str, float]) -> None:
+    if shares:
+        print(f"  {what}: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()))

@@ -1,0 +1,185 @@
+"""The verbs about rules on logged rollouts: replay, robustness, bench fusion. Each calls one function."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rubrank.cli.printing import errors_in_words, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rubrank.studies.replay.replay import Replay
+
+_RULES = "rlvr2+,gdpo+,focal+,rule-fusion"
+_Scores = Annotated[Path, typer.Argument(help="Scores that `rubrank grade` wrote, or a file of records.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+_Transforms = Annotated[
+    list[str] | None,
+    typer.Option("--transform", help='An order-preserving map: "IFBench*10", "A^2", "A=0:0,0.2:1,1:100"; repeatable.'),
+]
+_Step = Annotated[int, typer.Option("--step", help="Groups that a rule sees at a time.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to a command line."""
+    app.command()(replay)
+    app.command()(robustness)
+    bench = typer.Typer(help="Measure speed.", no_args_is_help=True)
+    bench.command("fusion")(bench_fusion)
+    bench.callback()(lambda: None)  # keeps "fusion" a word to type, though it is alone
+    app.add_typer(bench, name="bench")
+
+
+def replay(
+    scores: _Scores,
+    rules: Annotated[str, typer.Option(help="Rules, as a,b,c; `all` for all there are.")] = _RULES,
+    transform: _Transforms = None,
+    rollouts: Annotated[
+        str | None, typer.Option(help="The rollouts that were graded, to measure lengths and Markdown.")
+    ] = None,
+    step: _Step = 128,
+    winners: Annotated[bool, typer.Option("--winners", help="Show who wins in each group.")] = False,
+    as_json: _AsJson = False,
+) -> None:
+    """Show the same logged rollouts under many rules: agreement, winners, weights in effect, cost."""
+    with errors_in_words():
+        from rubrank.cli.replay_tables import show_replay
+        from rubrank.studies.replay.logged import read_logged
+        from rubrank.studies.replay.replay import replay as run
+
+        chosen = split_rules(rules)
+        logged = read_logged(scores, rollouts)
+        with _progress(as_json, "rules") as tick:
+            found = run(
+                logged.table, chosen, transforms=transform or (), step=step, progress=tick,
+                attributes=logged.attributes, attribute_names=logged.attribute_names,
+            )  # fmt: skip
+        if as_json:
+            print_json(found.as_dict() | ({"winners": _winners(found)} if winners else {}))
+        else:
+            show_replay(found, winners)
+
+
+def robustness(
+    scores: _Scores,
+    rules: Annotated[
+        str, typer.Option(help="Rules, as a,b,c; `all` for all there are.")
+    ] = "weighted-mean,z-score,rlvr2",
+    criteria: Annotated[str | None, typer.Option(help="Only map these, as a,b,c.")] = None,
+    transform: _Transforms = None,
+    step: _Step = 128,
+    as_json: _AsJson = False,
+) -> None:
+    """Show which rules change their mind when a criterion's scores are written on another scale."""
+    with errors_in_words():
+        from rubrank.cli.replay_tables import show_robustness
+        from rubrank.studies.replay.logged import read_logged
+        from rubrank.studies.replay.robustness import robustness as run
+        from rubrank.studies.replay.robustness import summary
+        from rubrank.studies.replay.transforms import parse_transform
+
+        _refuse_both(criteria, transform)
+        chosen, maps = split_rules(rules), [parse_transform(text) for text in transform or ()]
+        names = None if criteria is None else [name.strip() for name in criteria.split(",")]
+        table = read_logged(scores).table
+        with _progress(as_json, "maps") as tick:
+            rows = run(table, rules=chosen, criteria=names, transforms=maps, step=step, progress=tick)
+        means = summary(rows)
+        if as_json:
+            print_json({"rows": [row.as_dict() for row in rows], "means": [row.as_dict() for row in means]})
+        else:
+            show_robustness(rows, () if maps else means)
+
+
+def bench_fusion(
+    scores: Annotated[
+        Path | None, typer.Argument(help="Scores or records; by default 128 synthetic groups of 8.")
+    ] = None,
+    rules: Annotated[str, typer.Option(help="Rules, as a,b,c; `all` for all there are.")] = "all",
+    rounds: Annotated[int, typer.Option(help="Turns that each rule has; the fastest counts.")] = 50,
+    step: _Step = 128,
+    as_json: _AsJson = False,
+) -> None:
+    """Time every rule on one training step of identical rollouts, and RLVR² with 0, 1 and 11 attributes."""
+    with errors_in_words():
+        from rubrank.cli.replay_tables import show_overhead
+        from rubrank.studies.replay.logged import read_logged
+        from rubrank.studies.replay.overhead import overhead, synthetic_step
+        from rubrank.studies.replay.replay import steps
+
+        chosen = split_rules(rules)
+        table = synthetic_step() if scores is None else read_logged(scores).table
+        _refuse_bad_step(step, len(table))
+        batch = next(steps(table.batch(), step))
+        with _progress(as_json, "rounds") as tick:
+            rows = overhead(batch, rules=chosen, rounds=rounds, progress=tick)
+        if as_json:
+            size = {"groups": batch.N, "rollouts": len(batch.scores_MK), "criteria": batch.K}
+            print_json(size | {"rows": [row.as_dict() for row in rows]})
+        else:
+            show_overhead(rows, batch)
+
+
+# ------------------------------------------------------------------------------------------------------------- helpers
+
+
+def split_rules(text: str) -> list[str]:
+    """The rules of a,b,c; commas within brackets or quotes belong to a constant. Raises for an unknown one."""
+    from rubrank.fusion.rules import find_rule, rule_names
+
+    if text.strip() == "all":
+        return list(rule_names())
+    parts = re.findall(r"""(?:[^,(\["']|\([^)]*\)|\[[^\]]*\]|"[^"]*"|'[^']*')+""", text)
+    chosen = [part.strip() for part in parts if part.strip()]
+    for rule in chosen:
+        find_rule(rule)  # before anything is read
+    return chosen
+
+
+def _winners(found: Replay) -> dict[str, dict[str, int | None]]:
+    return {
+        group: {rule.rule: None if rule.winner[g] < 0 else int(rule.winner[g]) for rule in found.rules}
+        for g, group in enumerate(found.groups)
+    }
+
+
+def _refuse_both(criteria: str | None, transforms: Sequence[str] | None) -> None:
+    from rubrank.errors import InvalidInput
+
+    if criteria is not None and transforms:
+        raise InvalidInput(
+            "robustness", "--criteria", "given without --transform", criteria, "A transform names its criterion itself."
+        )
+
+
+def _refuse_bad_step(step: int, rollouts: int) -> None:
+    from rubrank.errors import InvalidInput
+
+    if step < 1 or not rollouts:
+        got = f"{step} of {rollouts} rollouts"
+        raise InvalidInput("bench fusion", "--step", "at least 1 group of a file that has some", got, "Try 128.")
+
+
+class _progress:  # noqa: N801 - used like a function
+    """A bar on standard error, where somebody looks at one."""
+
+    def __init__(self, quiet: bool, what: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        self.bar = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
+        self.task = self.bar.add_task(what, total=None)
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        self.bar.start()
+        return lambda done, total: self.bar.update(self.task, completed=done, total=total)
+
+    def __exit__(self, *error: Any) -> None:
+        self.bar.stop()

@@ -1,0 +1,65 @@
+"""The verb train: the whole job from one file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rubrank.cli.printing import errors_in_words, print_json
+
+if TYPE_CHECKING:
+    from rubrank.training.job.plan import Plan
+    from rubrank.training.job.running import Done
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to a command line."""
+    app.command()(train)
+
+
+def train(
+    config: Annotated[Path, typer.Argument(help="The job, as YAML, TOML or JSON (docs/train.md).")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint, if there is one.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Train a policy with TRL's GRPOTrainer: data, rubric, judges, rule and model from one file."""
+    with errors_in_words():
+        from rubrank.training.job.batching import is_first
+        from rubrank.training.job.job import load_job
+        from rubrank.training.job.plan import make_plan
+
+        plan = make_plan(load_job(config), resume=resume)
+        first = is_first()
+        if first and as_json:
+            print_json(plan.as_dict())
+        elif first:
+            print(plan.describe())
+        if dry_run:
+            return
+        done = _run(plan, config)
+    if first:
+        _show(done)
+
+
+def _run(plan: Plan, config: Path) -> Done:
+    from rubrank.training.job.running import run
+
+    try:
+        return run(plan)
+    except KeyboardInterrupt:
+        typer.echo(f"rubrank: interrupted; go on with: rubrank train {config} --resume", err=True)
+        raise typer.Exit(130) from None
+
+
+def _show(done: Done) -> None:
+    start, end = "eval_rubrank/", "/mean"
+    for name in done.last:
+        if name.startswith(start) and name.endswith(end):
+            before = f"{done.first[name]:.3f} → " if name in done.first else ""
+            print(f"held out: {name[len(start) : -len(end)]} {before}{done.last[name]:.3f}", file=sys.stderr)
+    print(f"records: {done.records}", file=sys.stderr)
+    print(f"policy:  {done.model}", file=sys.stderr)

@@ -1,1 +1,0 @@
-"""How verdicts are computed: bound calls, worker processes, the cache, the sandbox."""

@@ -1,0 +1,1 @@
+"""Scores of a batch of groups → one reward for each rollout."""

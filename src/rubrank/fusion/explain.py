@@ -1,0 +1,120 @@
+"""One rollout's reward in words.
+
+rollout 3 of group query-17: reward 0.62, 3rd of 8
+  CoreFactAccuracy (weight 2): 1; beats 0, 2, 5; ties 1; loses to 4, 6, 7 → +0.58
+  Keyword: ties all
+  Tone: not scored
+  reasoning tokens: more than the others (+0.94), which explained +0.31; removed
+  gate: passed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from rubrank.fusion.result import FusedGroup
+
+_PLACES = 7  # beyond these, rounding decides who is ahead
+_SMALL = 0.005  # printed with two decimals, anything below would read as 0.00
+
+
+def explain_rollout(group: FusedGroup, i: int) -> str:
+    """The lines above, for rollout i of a group."""
+    lines = [_headline(group, i)]
+    lines += [f"  {line}" for line in (*_criteria(group, i), *_attributes(group, i), *_gate(group, i))]
+    return "\n".join(lines)
+
+
+def _headline(group: FusedGroup, i: int) -> str:
+    reward, G = np.round(group.reward, _PLACES), len(group.reward)
+    better, same = int((reward > reward[i]).sum()), int((reward == reward[i]).sum())
+    if group.no_signal:
+        why = "same as all others: nothing tells them apart" if G > 1 else "alone in its group: nobody to compare with"
+        return f"rollout {i} of group {group.label}: reward {reward[i]:.2f}, {why}"
+    tied = f", with {same - 1} other{'s' if same > 2 else ''}" if same > 1 else ""
+    return f"rollout {i} of group {group.label}: reward {reward[i]:.2f}, {_ordinal(better + 1)} of {G}{tied}"
+
+
+def _criteria(group: FusedGroup, i: int) -> Iterator[str]:
+    parts = group.weights * group.values
+    order = np.argsort(-np.round(np.abs(parts[i]), _PLACES), kind="stable")  # what mattered most comes first
+    for k in order:
+        if group.missing[k] == len(group.reward):
+            continue  # nobody was scored: another query's criterion
+        name = group.criteria[k]
+        weight = f" (weight {group.weights[k]:g})" if group.weights[k] != 1.0 else ""
+        if not group.known[i, k]:
+            yield f"{name}{weight}: {'' if k in group.compared else 'not scored, so '}compared with nobody"
+            continue
+        share = f" → {parts[i, k]:+.2f}" if abs(parts[i, k]) >= _SMALL else ""
+        score = "" if k in group.compared else f"{group.scores[i, k]:g}; "
+        yield f"{name}{weight}: {score}{_against(group.outcomes[i, :, k], i)}{share}"
+
+
+def _against(outcome: np.ndarray, i: int) -> str:
+    others = [j for j in range(len(outcome)) if j != i and not np.isnan(outcome[j])]
+    if not others:
+        return "nobody to compare with"
+    won, lost = [j for j in others if outcome[j] > 0.5], [j for j in others if outcome[j] < 0.5]
+    tied = [j for j in others if outcome[j] == 0.5]
+    for verb, found in (("beats", won), ("ties", tied), ("loses to", lost)):
+        if len(found) == len(outcome) - 1:
+            return f"{verb} all"
+    phrases = [
+        f"{verb} {_numbers(found)}" for verb, found in (("beats", won), ("ties", tied), ("loses to", lost)) if found
+    ]
+    return "; ".join(phrases)
+
+
+def _numbers(found: list[int]) -> str:
+    return ", ".join(map(str, found[:12])) + (f" and {len(found) - 12} more" if len(found) > 12 else "")
+
+
+def _attributes(group: FusedGroup, i: int) -> Iterator[str]:
+    if group.gamma is None or group.mean_contrasts is None or group.kept is None or group.attributes is None:
+        return
+    scored = ~np.isnan(group.scores[i]) & ~group.constant
+    for d, name in enumerate(group.attribute_names):
+        contrast = group.mean_contrasts[i, d]
+        explained_K = group.weights * group.scale * scored * group.gamma[:, d] * contrast
+        explained = explained_K.sum()
+        if abs(explained) < _SMALL:
+            yield f"{name}: {group.attributes[i, d]:g}; explained nothing"
+            continue
+        than = "more" if contrast > 0.0 else "less"
+        stays = (explained_K * group.kept[:, d]).sum()
+        has = f"{group.attributes[i, d]:g}, {than} than the others"
+        yield f"{name}: {has}; explained {explained:+.2f}, {_fate(explained, stays)}"
+
+
+def _fate(explained: float, stays: float) -> str:
+    if abs(stays) < _SMALL:
+        return "removed"
+    return "kept" if abs(stays - explained) < _SMALL else f"of which {stays:+.2f} is kept"
+
+
+def _gate(group: FusedGroup, i: int) -> Iterator[str]:
+    if group.gate is None or group.gated is None:
+        return
+    if not group.gated.passed[i]:
+        stopped = [
+            str(name) for name, hit in zip(group.gate.global_quality, group.gated.stopped_by[i], strict=True) if hit
+        ]
+        yield f"gate: stopped by {', '.join(stopped)}, so the reward is 0 instead of {group.ranking[i]:.2f}"
+    elif group.gated.factor[i] < 1.0:
+        yield (
+            f"gate: low quality {group.gated.low_quality[i]:.2f} (1 = clean), "
+            f"so {group.ranking[i]:.2f} is multiplied by {group.gated.factor[i]:.2f}"
+        )
+    else:
+        unknown = f" ({group.gated.missing[i]} of its scores missing)" if group.gated.missing[i] else ""
+        yield f"gate: passed{unknown}"
+
+
+def _ordinal(n: int) -> str:
+    suffix = "th" if 10 <= n % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{suffix}"

@@ -1,0 +1,503 @@
+"""From scores to utilities without a solver in the loop.
+
+Four rollouts scored 3, 1, 3, 2 on one criterion beat 2, 0, 2 and 1 others. Those counts are their positions in the
+sorted order, the set {0, 1, 2} of distinct counts says where a new level starts (the *shape* of the weak order), and
+the utilities of that shape are in a table: count, look up, done. Groups of up to `SMALL` rollouts without tie margins
+take that way (`rank_small`); larger ones, and those with margins, are sorted (`pack`, NumPy's sort, `place`) and found
+in a hash table of the shapes seen so far.
+
+Letters: M rollouts of N groups, K criteria; group g holds rows starts[g] .. starts[g + 1] of scores_MK.
+
+Indices in inner loops are unsigned (`_index`): numba lets a negative index count from the end, and the check for that
+keeps loops from being vectorised. It made `rank_small` nearly twice as slow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rubrank._jit import jit
+from rubrank._jit import unsigned as _index
+
+INDEXED = 12  # up to here all 2^(n-1) shapes of n rollouts are in a table that is indexed, not searched
+SMALL = 32  # up to here comparing everybody with everybody takes less time than sorting
+BLOCK = 256  # columns compared at a time: 8 rollouts x 256 doubles fill half of a first-level cache
+RUN = 256  # keys sorted by NumPy at a time; longer columns are merged from such runs
+NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rounding, not a ranking
+
+_EXPONENT = np.uint64(0x7FF0000000000000)  # all of these bits set: infinity or NaN
+
+OK, INFINITE, FULL, UNSOLVED = 0, 1, 2, 3
+
+
+# ----------------------------------------------------------------------------------------------- weighting and min-max
+
+
+@jit
+def _stretch(u_MK: Any, first: int, last: int, weight_K: Any, fused_M: Any, ranking_M: Any) -> bool:
+    """Min-max of one group's fused utilities; False if nothing but rounding tells its rollouts apart."""
+    low, high = np.inf, -np.inf
+    for i in range(first, last):
+        low = min(low, fused_M[i])
+        high = max(high, fused_M[i])
+    spread = high - low
+    signal = spread > 0.0
+    if signal and spread < 1e-6 * weight_K.sum():  # rare: find out whether more than rounding is left
+        largest = 0.0
+        for i in range(first, last):
+            for k in range(weight_K.shape[0]):
+                largest = max(largest, abs(weight_K[k] * u_MK[i, k]))
+        signal = spread > NO_SIGNAL * largest
+    for i in range(first, last):
+        ranking_M[i] = (fused_M[i] - low) / spread if signal else 0.5
+    return signal
+
+
+@jit
+def unit_span(u_MK: Any, starts: Any, scale_NK: Any) -> None:
+    """Give every criterion a span (best minus worst) of 1 in every group, in place; one that ties all stays."""
+    for g in range(starts.shape[0] - 1):
+        for k in range(u_MK.shape[1]):
+            low, high = np.inf, -np.inf
+            for i in range(starts[g], starts[g + 1]):
+                low = min(low, u_MK[i, k])
+                high = max(high, u_MK[i, k])
+            span = high - low if high > low else 1.0
+            scale_NK[g, k] = 1.0 / span
+            for i in range(starts[g], starts[g + 1]):
+                u_MK[i, k] /= span
+
+
+@jit
+def combine(u_MK: Any, starts: Any, weights: Any, fused_M: Any, ranking_M: Any, signal_N: Any) -> None:
+    """u = Σ w u_k, then min-max in each group; `weights` has one row, or one for each group."""
+    per_group = weights.shape[0] > 1
+    for g in range(starts.shape[0] - 1):
+        weight_K = weights[g if per_group else 0]
+        for i in range(starts[g], starts[g + 1]):
+            total = 0.0
+            for k in range(u_MK.shape[1]):
+                total += weight_K[_index(k)] * u_MK[_index(i), _index(k)]
+            fused_M[i] = total
+        signal_N[g] = _stretch(u_MK, starts[g], starts[g + 1], weight_K, fused_M, ranking_M)
+
+
+# ---------------------------------------------------------------------------------------- small groups: count, look up
+
+
+@jit
+def _count(scores: Any, beaten: Any, x: int, y: int, width: int) -> None:
+    """Compare two rows of `width` scores that start at x and y; count who beats whom."""
+    for c in range(width):
+        beaten[_index(x + c)] += scores[_index(x + c)] > scores[_index(y + c)]
+        beaten[_index(y + c)] += scores[_index(x + c)] < scores[_index(y + c)]
+
+
+@jit
+def _mark_levels(beaten: Any, shape: Any) -> None:
+    for column in range(beaten.shape[0]):
+        shape[column] |= np.uint32(1) << np.uint32(beaten[column])
+
+
+@jit
+def _row_of(n: int, shape: Any, base: Any, shapes: Any, rows: Any, wanted: Any) -> np.uint32:
+    """Where the table has the utilities of a shape of n rollouts; one that it does not have is put on the list."""
+    if n <= INDEXED:
+        return np.uint32(base[n] + (shape >> np.uint32(1)) * np.uint32(n + 1))
+    key = (np.uint64(n) << np.uint64(32)) | np.uint64(shape)
+    mask = np.uint64(shapes.shape[0] - 1)
+    slot = (key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & mask
+    while shapes[slot] != 0:
+        if shapes[slot] == key:
+            return rows[slot]
+        slot = (slot + np.uint64(1)) & mask
+    if wanted[0] + 1 < wanted.shape[0]:  # else it is asked for in the next round
+        wanted[0] += 1
+        wanted[wanted[0]] = key
+    else:
+        wanted[0] = wanted.shape[0] - 1
+    return np.uint32(0)
+
+
+@jit
+def remember(keys: Any, at: Any, shapes: Any, rows: Any) -> None:
+    """Enter shapes and their places in the table into the hash table that `_row_of` reads."""
+    mask = np.uint64(shapes.shape[0] - 1)
+    for i in range(keys.shape[0]):
+        slot = (keys[i] * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & mask
+        while shapes[slot] != 0 and shapes[slot] != keys[i]:
+            slot = (slot + np.uint64(1)) & mask
+        shapes[slot], rows[slot] = keys[i], at[i]
+
+
+@jit
+def _rows_with_missing(
+    block: Any, beaten: Any, n: int, width: int, base: Any, shapes: Any, rows: Any, wanted: Any, offset: Any
+) -> bool:
+    """Table rows of columns with missing scores, which shrink the group; False if a score is infinite."""
+    for column in range(width):
+        shape, present = np.uint32(0), 0
+        for i in range(n):
+            x = block[i, column]
+            if np.isinf(x):
+                return False
+            if x == x:
+                present += 1
+                shape |= np.uint32(1) << np.uint32(beaten[i, column])
+        offset[column] = _row_of(present, shape, base, shapes, rows, wanted)
+        for i in range(n):
+            if block[i, column] != block[i, column]:
+                beaten[i, column] = present  # each row of the table ends with a 0 for those who were not compared
+    return True
+
+
+@jit
+def _count_block(scores_MK: Any, first: int, groups: int, n: int, block: Any, beaten: Any) -> bool:
+    """How many others each rollout beats, for all columns of some groups of n; False if a score is not finite."""
+    K = scores_MK.shape[1]
+    stride, width = block.shape[1], groups * K
+    columns, counts = block.reshape(-1), beaten.reshape(-1)
+    source_bits, target_bits = scores_MK.reshape(-1).view(np.uint64), columns.view(np.uint64)
+    special = np.uint64(0)
+    for i in range(n):
+        for g in range(groups):
+            source, target = (first + g * n + i) * K, i * stride + g * K
+            for k in range(K):
+                # As integers: a sum over doubles, which must keep its order, would not be vectorised.
+                b = source_bits[_index(source + k)]
+                target_bits[_index(target + k)] = b
+                special |= np.uint64((b & _EXPONENT) == _EXPONENT)
+        beaten[i, :width] = 0
+    for i in range(1, n):
+        for j in range(i):
+            _count(columns, counts, i * stride, j * stride, width)
+    return special == 0
+
+
+@jit
+def rank_small(
+    scores_MK: Any,
+    starts: Any,
+    weights: Any,
+    table: Any,
+    base: Any,
+    shapes: Any,
+    rows: Any,
+    wanted: Any,
+    u_MK: Any,
+    fused_M: Any,
+    ranking_M: Any,
+    signal_N: Any,
+) -> int:
+    """Utilities, fused utility and ranking of groups of at most SMALL rollouts, without margins.
+
+    `table[row + beaten]` is the utility of a rollout that beats `beaten` of n - 1 others, where row depends on the
+    shape: base[n] + (shape >> 1) * (n + 1) up to INDEXED rollouts, and what the hash table of `shapes` says beyond.
+    UNSOLVED means that shapes are wanted that the table does not have yet: wanted[1 : 1 + wanted[0]].
+    """
+    K = scores_MK.shape[1]
+    N = starts.shape[0] - 1
+    capacity = max(1, BLOCK // K)
+    block = np.empty((SMALL, capacity * K))
+    beaten = np.empty((SMALL, capacity * K), np.uint8)
+    offset = np.empty(capacity * K, np.uint32)
+    counts, utilities, stride = beaten.reshape(-1), u_MK.reshape(-1), beaten.shape[1]
+    per_group = weights.shape[0] > 1
+    g = 0
+    while g < N:
+        n = starts[g + 1] - starts[g]
+        groups = 1
+        while groups < capacity and g + groups < N and starts[g + groups + 1] - starts[g + groups] == n:
+            groups += 1
+        width = groups * K
+        if _count_block(scores_MK, starts[g], groups, n, block, beaten):
+            offset[:width] = 0
+            for i in range(n):
+                _mark_levels(beaten[i, :width], offset[:width])
+            if n <= INDEXED:
+                for column in range(width):
+                    offset[column] = base[n] + (offset[column] >> np.uint32(1)) * np.uint32(n + 1)
+            else:
+                for column in range(width):
+                    offset[column] = _row_of(n, offset[column], base, shapes, rows, wanted)
+        elif not _rows_with_missing(block, beaten, n, width, base, shapes, rows, wanted, offset):
+            return INFINITE
+        for h in range(groups):
+            first = starts[g + h]
+            weight_K = weights[g + h if per_group else 0]
+            for i in range(0, n, 2):  # two sums at a time hide each other's latency; the last may repeat
+                j = min(i + 1, n - 1)
+                row_i, row_j = (first + i) * K, (first + j) * K
+                column_i, column_j = i * stride + h * K, j * stride + h * K
+                total_i, total_j = 0.0, 0.0
+                for k in range(K):
+                    at, weight = offset[_index(h * K + k)], weight_K[_index(k)]
+                    u_i, u_j = table[at + counts[_index(column_i + k)]], table[at + counts[_index(column_j + k)]]
+                    utilities[_index(row_i + k)], utilities[_index(row_j + k)] = u_i, u_j
+                    total_i += weight * u_i
+                    total_j += weight * u_j
+                fused_M[first + i], fused_M[first + j] = total_i, total_j
+            signal_N[g + h] = _stretch(u_MK, first, first + n, weight_K, fused_M, ranking_M)
+        g += groups
+    return OK if wanted[0] == 0 else UNSOLVED
+
+
+# ------------------------------------------------------------------------ any group: sort, then find or add the shape
+
+
+@jit
+def pack(scores_MK: Any, starts: Any, groups: Any, bits: int, keys: Any, present: Any) -> int:
+    """One row of sortable keys for each group and criterion: the score's leading bits, then the rollout's number.
+
+    Missing scores get the largest key. Scores that differ only in the bits that the number took are set right later.
+    """
+    K, width = scores_MK.shape[1], keys.shape[1]
+    scores, packed = scores_MK.reshape(-1), keys.reshape(-1)
+    as_bits = scores.view(np.uint64)
+    top = np.uint64(63)
+    sign = np.uint64(1) << top
+    low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    for row in range(groups.shape[0]):
+        first = starts[groups[row]]
+        n = starts[groups[row] + 1] - first
+        for k in range(K):
+            target = (row * K + k) * width
+            missing = 0
+            for i in range(n):
+                b = as_bits[_index((first + i) * K + k)]
+                if b == sign:
+                    b = np.uint64(0)  # -0.0 and 0.0 tie
+                # Negative numbers sort backwards as bits: flip all of theirs, and the sign of the others.
+                key = ((b ^ (sign | (np.uint64(0) - (b >> top)))) & ~low) | np.uint64(i)
+                if (b & _EXPONENT) == _EXPONENT:
+                    if b & ~(sign | _EXPONENT):
+                        key = ~np.uint64(0)
+                        missing += 1
+                    else:
+                        return INFINITE
+                packed[_index(target + i)] = key
+            for i in range(n, width):
+                packed[_index(target + i)] = ~np.uint64(0)
+            present[row * K + k] = n - missing
+    return OK
+
+
+@jit
+def _merge_two(source: Any, target: Any, left: int, run: int) -> None:
+    """Merge two sorted runs of equal length from both ends at once.
+
+    Each end writes `run` keys, so neither can leave its runs. Which key is next is as good as random: no branch on it.
+    """
+    one = _index(1)
+    a, b, front = _index(left), _index(left + run), _index(left)
+    c, d, back = _index(left + run - 1), _index(left + 2 * run - 1), _index(left + 2 * run - 1)
+    for _ in range(run):
+        x, y = source[a], source[b]
+        first = _index(x <= y)
+        target[front] = y ^ ((x ^ y) & (_index(0) - first))
+        a, b, front = a + first, b + (one - first), front + one
+        x, y = source[c], source[d]
+        first = _index(x > y)
+        target[back] = y ^ ((x ^ y) & (_index(0) - first))
+        c, d, back = c - first, d - (one - first), back - one
+
+
+@jit
+def _merge_runs(keys: Any, spare: Any) -> Any:
+    """Merge 2^j runs of RUN sorted keys into one; returns whichever of the two arrays ends up sorted."""
+    source, target = keys, spare
+    run = RUN
+    while run < keys.shape[0]:
+        for left in range(0, keys.shape[0], 2 * run):
+            _merge_two(source, target, left, run)
+        source, target = target, source
+        run *= 2
+    return source
+
+
+@jit
+def _gapped_insertion(x: Any, index: Any, n: int, gap: int, patience: int) -> int:
+    """One pass of insertion sort over every gap-th element; gives up after `patience` moves. Returns what is left."""
+    for p in range(gap, n):
+        if x[_index(p)] >= x[_index(p - gap)]:
+            continue
+        value, owner, q = x[p], index[p], p
+        while q >= gap and x[q - gap] > value:
+            x[q], index[q] = x[q - gap], index[q - gap]
+            q -= gap
+            patience -= 1
+        x[q], index[q] = value, owner
+        if patience < 0:
+            return patience
+    return patience
+
+
+@jit
+def _set_right(x: Any, index: Any, n: int) -> None:
+    """Finish the order of nearly sorted scores; Shell's gaps keep it fast when they are not nearly sorted."""
+    if _gapped_insertion(x, index, n, 1, 4 * n) >= 0:
+        return
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        _gapped_insertion(x, index, n, gap, np.int64(1) << np.int64(60))
+        gap //= 3
+
+
+@jit
+def _read_sorted(scores: Any, first: int, k: int, K: int, order: Any, low: Any, n: int, x: Any, index: Any) -> bool:
+    """Rollout numbers and scores in the order of the keys; True if that is the order of the scores already."""
+    ascending = True
+    previous = -np.inf
+    for p in range(n):
+        i = order[_index(p)] & low
+        value = scores[(_index(first) + i) * _index(K) + _index(k)]
+        index[_index(p)], x[_index(p)] = i, value
+        ascending &= value >= previous
+        previous = value
+    return ascending
+
+
+@jit
+def _levels(x: Any, n: int, start: Any, beaten: Any) -> int:
+    """The classes of rollouts that nobody can tell apart, without a margin: equal scores."""
+    count = 0
+    previous = np.nan
+    for p in range(n):
+        value = x[_index(p)]
+        # Written in any case and kept only if a level starts here: no branch to mispredict.
+        start[_index(count)], beaten[_index(count)] = p, p
+        count += value != previous
+        previous = value
+    return count
+
+
+@jit
+def _classes(x: Any, n: int, margin: float, start: Any, beaten: Any) -> int:
+    """The same with a margin: where each class starts, and how many others each of its members beats."""
+    count, wins, unbeaten, previous_wins, previous_unbeaten = 0, 0, 0, -1, -1
+    for p in range(n):
+        value = x[_index(p)]
+        while value - x[_index(wins)] > margin:
+            wins += 1
+        while unbeaten < n and x[_index(unbeaten)] - value <= margin:
+            unbeaten += 1
+        if wins != previous_wins or unbeaten != previous_unbeaten:
+            start[_index(count)], beaten[_index(count)] = p, wins
+            count += 1
+        previous_wins, previous_unbeaten = wins, unbeaten
+    return count
+
+
+@jit
+def _hash(n: int, start: Any, beaten: Any, count: int) -> np.uint64:
+    h = np.uint64(n) * np.uint64(0x9E3779B97F4A7C15)
+    if count < n:  # else everybody is alone in a class, and most often in order: nothing to tell apart
+        for c in range(count):
+            code = (np.uint64(start[_index(c)]) << np.uint64(32)) | np.uint64(beaten[_index(c)])
+            h += (code + np.uint64(0x9E3779B97F4A7C15)) * (_index(2 * c + 1) * np.uint64(0xBF58476D1CE4E5B9))
+    h ^= h >> np.uint64(29)
+    h *= np.uint64(0x94D049BB133111EB)
+    return h ^ (h >> np.uint64(32))
+
+
+@jit
+def _find(slots: Any, entries: Any, used: Any, codes: Any, n: int, start: Any, beaten: Any, count: int) -> int:
+    """The entry of a shape, added if it is new; -1 when there is no room for it.
+
+    entries[e] = (n, classes, where its codes and values start); codes hold `start` and `beaten` of every class.
+    """
+    mask = slots.shape[0] - 1
+    slot = np.int64(_hash(n, start, beaten, count) & np.uint64(mask))
+    while slots[slot] >= 0:
+        e = slots[slot]
+        if entries[e, 0] == n and entries[e, 1] == count:
+            at = entries[e, 2]
+            same = True
+            for c in range(count):
+                same &= codes[_index(at + c), 0] == start[_index(c)] and codes[_index(at + c), 1] == beaten[_index(c)]
+            if same:
+                return e
+        slot = (slot + 1) & mask
+    e, at = used[0], used[1]
+    if 2 * (e + 1) > slots.shape[0] or e >= entries.shape[0] or at + count > codes.shape[0]:
+        return -1
+    slots[slot] = e
+    entries[e, 0], entries[e, 1], entries[e, 2] = n, count, at
+    for c in range(count):
+        codes[at + c, 0], codes[at + c, 1] = start[c], beaten[c]
+    used[0], used[1] = e + 1, at + count
+    return e
+
+
+@jit
+def place(
+    scores_MK: Any,
+    starts: Any,
+    groups: Any,
+    margins: Any,
+    bits: int,
+    keys: Any,
+    present: Any,
+    slots: Any,
+    entries: Any,
+    used: Any,
+    codes: Any,
+    values: Any,
+    u_MK: Any,
+) -> int:
+    """Utilities of sorted columns; shapes not seen before are entered in the table and read as NaN until solved."""
+    K = scores_MK.shape[1]
+    longest = keys.shape[1]
+    x = np.empty(longest)
+    index = np.empty(longest, np.uint64)
+    scores, utilities = scores_MK.reshape(-1), u_MK.reshape(-1)
+    start = np.empty(longest + 1, np.int32)
+    beaten = np.empty(longest + 1, np.int32)
+    spare = np.empty(longest if longest > RUN else 1, np.uint64)
+    low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    per_group = margins.shape[0] > 1
+    for row in range(groups.shape[0]):
+        first = starts[groups[row]]
+        for i in range(first, starts[groups[row] + 1]):
+            u_MK[i, :] = 0.0
+        for k in range(K):
+            column = row * K + k
+            n = present[column]
+            order = keys[column] if longest <= RUN else _merge_runs(keys[column], spare)
+            if not _read_sorted(scores, first, k, K, order, low, n, x, index):
+                _set_right(x, index, n)
+            margin = margins[groups[row] if per_group else 0, k]
+            count = _levels(x, n, start, beaten) if margin == 0.0 else _classes(x, n, margin, start, beaten)
+            if count < 2:  # tied all over: nothing is said
+                continue
+            e = _find(slots, entries, used, codes, n, start, beaten, count)
+            if e < 0:
+                return FULL
+            at = entries[e, 2]
+            if count == n:  # nobody ties
+                for p in range(n):
+                    utilities[(_index(first) + index[_index(p)]) * _index(K) + _index(k)] = values[_index(at + p)]
+                continue
+            for c in range(count):
+                end = start[c + 1] if c + 1 < count else n
+                u = values[at + c]
+                for p in range(start[c], end):
+                    utilities[(_index(first) + index[_index(p)]) * _index(K) + _index(k)] = u
+    return OK
+
+
+@jit
+def rehash(slots: Any, entries: Any, count: int, codes: Any) -> None:
+    """Enter all shapes into a new, larger array of slots."""
+    mask = slots.shape[0] - 1
+    for e in range(count):
+        at, classes = entries[e, 2], entries[e, 1]
+        code = codes[at : at + classes]
+        slot = np.int64(_hash(entries[e, 0], code[:, 0], code[:, 1], classes) & np.uint64(mask))
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = e

@@ -1,0 +1,190 @@
+"""The aggregation rules: scores of a batch → one number for each rollout. One file a rule; docs/rules.md has the table.
+
+    >>> from rubrank.fusion.rules import find_rule, score_batch
+    >>> batch = score_batch([[1, 0.5], [1, 1.0], [0, 1.0]])
+    >>> find_rule("rlvr2")(batch).reward
+    array([0., 1., 0.])
+    >>> find_rule("focal:gamma=2+")(batch).rule
+    'focal+'
+
+A name is a small expression:
+
+    gdpo                 a rule
+    focal:gamma=2        with constants of its own, `:` between them: focal:gamma=2:eps=0.1
+    gdpo+                followed by the gate of the rubric's layers (gated.py)
+    rlvr2*focal          RLVR² with the weights of focal, sa-mrpo, dvao, amrp or pow3r, which re-weight (ordinal.py)
+    rlvr2*focal+         both
+
+How to add a rule: write a file with a frozen dataclass whose fields are the constants, with `name`, `bounded` and a
+`__call__` that takes a `ScoreBatch` and returns a `RuleResult` (`weights` too if it re-weights; `state` and `restore`
+if it remembers), and add a line to `RULES`. A rule of your own needs no change here:
+
+    @register_rule
+    @dataclass(frozen=True)
+    class Best:
+        name: ClassVar[str] = "best-case"
+        bounded: ClassVar[bool] = True
+        def __call__(self, batch):
+            return RuleResult(np.nanmax(batch.unit_MK, axis=1), self.name, batch.starts)
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rubrank.errors import InvalidInput, UnknownName
+
+if TYPE_CHECKING:
+    from rubrank.fusion.gate import Gate
+    from rubrank.fusion.rule import Rule
+    from rubrank.fusion.rules.arrays import score_batch as score_batch
+
+# Where a rule lives, or the class itself; modules are imported when a rule is first looked up.
+RULES: dict[str, str | type] = {
+    "weighted-mean": "weighted_mean.WeightedMean",
+    "z-score": "z_score.ZScore",
+    "rule-fusion": "rule_fusion.RuleFusion",
+    "rar-explicit": "rar_explicit.RarExplicit",
+    "healthbench": "healthbench.HealthBench",
+    "all-or-nothing": "all_or_nothing.AllOrNothing",
+    "gdpo": "gdpo.GDPO",
+    "gear": "gear.GEAR",
+    "focal": "focal.Focal",
+    "sa-mrpo": "sa_mrpo.SAMRPO",
+    "dvao": "dvao.DVAO",
+    "amrp": "amrp.AMRP",
+    "pow3r": "pow3r.POW3R",
+    "rlrr": "rlrr.RLRR",
+    "rvpo": "rvpo.RVPO",
+    "worst-case": "worst_case.WorstCase",
+    "mean-variance": "mean_variance.MeanVariance",
+    "chebyshev": "chebyshev.Chebyshev",
+    "geometric": "geometric.Geometric",
+    "log-sigmoid": "log_sigmoid.LogSigmoid",
+    "lexicographic": "lexicographic.Lexicographic",
+    "borda": "borda.Borda",
+    "copeland": "copeland.Copeland",
+    "rlvr2": "ordinal.OrdinalFusion",
+}
+
+# Other names of the same thing.
+ALIASES = {
+    "cardinal": "weighted-mean",
+    "normalised-cardinal": "z-score",
+    "rlrr-hybrid": "rlrr:hybrid=true",
+}
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+_WORDS = {"true": True, "false": False, "none": None, "inf": float("inf")}
+_R = TypeVar("_R", bound=type)
+
+
+def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters: Any) -> Rule:
+    """The rule that a name or an expression stands for; a rule is handed back as it is.
+
+    gate: options of the gate of "+" (threshold, floor, shape, missing); what it gates by comes from the batch.
+    parameters: constants of the rule; in a composition, of the first one.
+    """
+    if not isinstance(expression, str):
+        return expression
+    text = expression.strip()
+    plus = text.endswith("+")
+    first, star, second = (part.strip() for part in text.removesuffix("+").partition("*"))
+    rule = _single(first, parameters)
+    if star:
+        rule = _composed(rule, _single(second, {}))
+    if plus:
+        from rubrank.fusion.gated import GatedRule
+
+        return GatedRule(rule) if gate is None else GatedRule(rule, gate)
+    if gate is not None:
+        raise InvalidInput("find_rule", "gate", "given for a name with '+'", expression, f"Ask for {text + '+'!r}.")
+    return rule
+
+
+def rule_names() -> tuple[str, ...]:
+    """All rules, in the order of the table; other names of theirs are in ALIASES."""
+    return tuple(RULES)
+
+
+def register_rule(rule: _R) -> _R:
+    """Make a rule's class known under its `name`; usable as a decorator."""
+    name = getattr(rule, "name", None)
+    if not isinstance(rule, type) or not isinstance(name, str) or not _NAME.fullmatch(name):
+        allowed = "a class with a `name` of small letters, digits and hyphens"
+        raise InvalidInput("register_rule", "rule", allowed, repr(name or rule), "See rubrank/aggregators/__init__.py.")
+    if not hasattr(rule, "bounded") or not any("__call__" in vars(base) for base in rule.__mro__):
+        raise InvalidInput(
+            "register_rule", "rule", "with `bounded` and `__call__(batch)`", repr(rule), "See rubrank/aggregator.py."
+        )
+    RULES[name] = rule
+    return rule
+
+
+def rule_class(name: str) -> type:
+    """The class of a rule; its fields are the constants."""
+    found = RULES.get(name)
+    if found is None:
+        raise UnknownName.of("find_rule", "rule", name, [*RULES, *ALIASES])
+    if isinstance(found, str):
+        module, _, attribute = found.partition(".")
+        found = getattr(importlib.import_module(f"rubrank.fusion.rules.{module}"), attribute)
+        RULES[name] = found
+    return found
+
+
+def _single(text: str, parameters: dict[str, Any]) -> Rule:
+    name, *given = text.split(":")
+    name = name.strip().lower().replace("_", "-")
+    alias, *fixed = ALIASES.get(name, name).split(":")
+    found = rule_class(alias)
+    constants = {**dict(_constant(alias, part) for part in (*fixed, *given)), **parameters}
+    known = [f.name for f in fields(found) if f.init] if hasattr(found, "__dataclass_fields__") else list(constants)
+    for key in constants:
+        if key not in known:
+            raise _no_such(alias, key, known)
+    rule: Rule = found(**constants)
+    return rule
+
+
+def _no_such(rule: str, key: str, known: list[str]) -> InvalidInput:
+    if known:
+        return UnknownName.of(rule, "parameter", key, known)
+    return InvalidInput(rule, "parameters", "none", repr(key), "It has no constants.")
+
+
+def _constant(rule: str, text: str) -> tuple[str, Any]:
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not key or not value:
+        raise InvalidInput(rule, "parameter", "of the form name=value", repr(text), "Such as focal:gamma=2:eps=0.1.")
+    if value.lower() in _WORDS:
+        return key, _WORDS[value.lower()]
+    try:
+        return key, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return key, value  # a word, such as method=exact
+
+
+def _composed(first: Rule, second: Rule) -> Rule:
+    from rubrank.fusion.rule import Reweighting
+    from rubrank.fusion.rules.ordinal import OrdinalFusion, Reweighted
+
+    if not isinstance(first, OrdinalFusion):
+        raise InvalidInput("find_rule", "rule before '*'", "'rlvr2'", repr(first.name), "Such as 'rlvr2*focal'.")
+    if not isinstance(second, Reweighting):
+        allowed = "one that re-weights criteria, such as 'focal', 'sa-mrpo', 'dvao', 'amrp', 'pow3r'"
+        raise InvalidInput("find_rule", "rule after '*'", allowed, repr(second.name), "Choose one of these.")
+    return Reweighted(first, second)
+
+
+def __getattr__(name: str) -> Any:
+    """`score_batch`, imported when it is first used."""
+    if name != "score_batch":
+        raise AttributeError(f"module 'rubrank.fusion.rules' has no attribute {name!r}")
+    from rubrank.fusion.rules.arrays import score_batch
+
+    return score_batch

@@ -1,0 +1,108 @@
+"""AMRP: weights follow how far a criterion is from its target, how unsteady it is, and whether it moves.
+
+    first batch: means 0.9 and 0.4, target 1, equal weights
+    short 0.1 and 0.6; no spread and no progress yet      u = 0.15 and 0.65      w' = 0.375 and 1.625
+
+    m ← m + a (x − m),  v ← (1 − a)(v + a (x − m)²)       x = batch mean of the scores, a = rate
+    short = max(0, t − m)/(t − lo),  vol = √v/(m − lo + ε),  prog = max(0, m − m_old)/(range + ε)
+    u = w (short + δ)(1 + vol) e^{−prog},  w' = u/Σu · Σw, clipped;  R = Σ w' s / Σ w'      grade C: a reconstruction
+
+lo = 0 and range = 1: scores are on the scale of their domains. Rate a = 0.1 and δ = 0.05 are given; target t = 1,
+ε = 0.01 and the clip to [low, high] times w are ours.
+**Stateful**: m, v and m_old of each criterion, by name, are updated by every batch, before it is weighted. A criterion
+that a batch does not have keeps its memory.
+Missing: left out, of x and of R, as in the weighted mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.sa_mrpo import batch_means
+from rubrank.fusion.rules.within import asked_weights, weighted_mean
+from rubrank.scores.batch import ScoreBatch
+
+_VERSION = 1
+
+
+@dataclass
+class Memory:
+    """Of each criterion: mean, variance, and the mean before the last batch."""
+
+    criteria: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AMRP:
+    """Adaptive weights from running statistics."""
+
+    name: ClassVar[str] = "amrp"
+    bounded: ClassVar[bool] = True
+
+    rate: float = 0.1
+    delta: float = 0.05
+    target: float = 1.0
+    eps: float = 0.01
+    low: float = 0.1
+    high: float = 10.0
+    memory: Memory = field(init=False, repr=False, compare=False, default_factory=Memory)
+
+    def __post_init__(self) -> None:
+        checks.number(self, "rate", "target", high=1.0, above=True)
+        checks.number(self, "delta", "eps", above=True)
+        checks.number(self, "low", above=True)
+        checks.number(self, "high", low=self.low)
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """Learn from the batch, then weigh it."""
+        weights_NK = self.weights(batch)
+        value_M = weighted_mean(batch.unit_MK, weights_NK, batch)
+        return RuleResult(value_M, self.name, batch.starts, weights_NK)
+
+    def weights(self, batch: ScoreBatch) -> np.ndarray:
+        """Learn from the batch; then w'."""
+        self._learn(batch)
+        nominal = asked_weights(batch, batch.weights_NK)
+        urgent = nominal * self._urgency(batch.names)
+        total = urgent.sum(1, keepdims=True)
+        scale = np.divide(nominal.sum(1, keepdims=True), total, out=np.ones_like(total), where=total > 0.0)
+        return np.clip(urgent * scale, self.low * nominal, self.high * nominal)
+
+    def _learn(self, batch: ScoreBatch) -> None:
+        seen: np.ndarray = np.asarray((~batch.missing_MK).any(0))
+        memory, a = self.memory.criteria, self.rate
+        for name, x, is_seen in zip(batch.names, batch_means(batch).tolist(), seen.tolist(), strict=True):
+            if not is_seen:
+                continue
+            if name not in memory:
+                memory[name] = (x, 0.0, x)
+                continue
+            mean, variance, _ = memory[name]
+            memory[name] = (mean + a * (x - mean), (1.0 - a) * (variance + a * (x - mean) ** 2), mean)
+
+    def _urgency(self, names: tuple[str, ...]) -> np.ndarray:
+        known = np.array([self.memory.criteria.get(name, (0.0, 0.0, 0.0)) for name in names])
+        mean, variance, before = known.T
+        short = np.maximum(0.0, self.target - mean) / self.target
+        volatility = np.sqrt(variance) / (np.maximum(mean, 0.0) + self.eps)
+        progress = np.maximum(0.0, mean - before) / (1.0 + self.eps)
+        return np.asarray((short + self.delta) * (1.0 + volatility) * np.exp(-progress))
+
+    def state(self) -> dict[str, Any]:
+        """What is remembered of each criterion."""
+        return {
+            "rule": self.name,
+            "version": _VERSION,
+            "criteria": {name: list(numbers) for name, numbers in self.memory.criteria.items()},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
+        found = checks.state_of(self, _VERSION, state)["criteria"]
+        self.memory.criteria = {name: (float(m), float(v), float(old)) for name, (m, v, old) in found.items()}

@@ -1,0 +1,34 @@
+"""Borda: count whom a rollout beats, criterion by criterion.
+
+    scores 1, 0.5, 0.5 on one criterion of weight 2      wins + ½ ties = 2, 0.5, 0.5      R = 4, 1, 1
+
+    R = Σ w (wins + ½ ties)          grade A: ordinal, without a model
+
+Differences of at most a criterion's margin are ties.
+Missing: a pair that cannot be compared counts ½ for both, so that a missing score is neither praised nor blamed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules.duels import wins_less_losses
+from rubrank.fusion.rules.within import asked_weights, by_row, row_sums
+from rubrank.scores.batch import ScoreBatch
+
+
+@dataclass(frozen=True)
+class Borda:
+    """Σ w (wins + ½ ties)."""
+
+    name: ClassVar[str] = "borda"
+    bounded: ClassVar[bool] = False
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """Wins of each rollout."""
+        others_M = by_row(batch.sizes - 1.0, batch)
+        points_MK = 0.5 * (others_M[:, None] + wins_less_losses(batch))
+        weights = by_row(asked_weights(batch, batch.weights_NK), batch)
+        return RuleResult(row_sums(points_MK, weights), self.name, batch.starts)

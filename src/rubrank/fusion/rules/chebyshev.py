@@ -1,0 +1,70 @@
+"""Chebyshev: the largest weighted distance from the best that has been seen.
+
+    best so far 1 and 0.6, τ = 0.05, weights 1; scores 0.9 and 0.2      −max(1.05 − 0.9, 0.65 − 0.2) = −0.45
+
+    R = −max_k w_k |z*_k − s_k|,  z*_k = best score so far + τ          grade A; τ = 0.05 is ours
+
+**Stateful**: the best score of each criterion, by name, over all batches, this one included. A criterion that a batch
+does not have keeps its best.
+Missing: left out; a rollout without any score gets its group's mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.within import by_row, neutral
+from rubrank.scores.batch import ScoreBatch
+
+_VERSION = 1
+
+
+@dataclass
+class Memory:
+    """The best score of each criterion."""
+
+    best: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Chebyshev:
+    """Distance from the utopian point."""
+
+    name: ClassVar[str] = "chebyshev"
+    bounded: ClassVar[bool] = False
+
+    tau: float = 0.05
+    memory: Memory = field(init=False, repr=False, compare=False, default_factory=Memory)
+
+    def __post_init__(self) -> None:
+        checks.number(self, "tau")
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """Learn the best of the batch; then minus the largest distance."""
+        utopia_K = self._learned(batch) + self.tau
+        distance_MK = by_row(batch.weights_NK, batch) * np.abs(utopia_K - batch.unit_MK)
+        value_M = neutral(-np.fmax.reduce(distance_MK, axis=1), batch, 0.0)
+        return RuleResult(value_M, self.name, batch.starts, details={"utopia": utopia_K})
+
+    def _learned(self, batch: ScoreBatch) -> np.ndarray:
+        best, unit_MK = self.memory.best, batch.unit_MK
+        tops = np.fmax.reduce(unit_MK, axis=0) if len(unit_MK) else np.full(batch.K, np.nan)
+        for name, top in zip(batch.names, tops.tolist(), strict=True):
+            if top == top:  # NaN: nobody has a score
+                best[name] = max(top, best.get(name, top))
+        return np.array([best.get(name, 0.0) for name in batch.names])
+
+    def state(self) -> dict[str, Any]:
+        """The best scores."""
+        return {"rule": self.name, "version": _VERSION, "best": dict(self.memory.best)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
+        found = checks.state_of(self, _VERSION, state)["best"]
+        self.memory.best = {name: float(best) for name, best in found.items()}

@@ -1,0 +1,33 @@
+"""Copeland: on each criterion, does a rollout beat more of the group than beat it?
+
+    scores 1, 0.5, 0.2 on one criterion of weight 2      wins − losses = 2, 0, −2      R = 2, 0, −2
+
+    R = Σ w sign(wins − losses)          grade A: ordinal, without a model
+
+Differences of at most a criterion's margin are ties. Missing: compared with nobody, 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules.duels import wins_less_losses
+from rubrank.fusion.rules.within import by_row, row_sums
+from rubrank.scores.batch import ScoreBatch
+
+
+@dataclass(frozen=True)
+class Copeland:
+    """Σ w sign(wins − losses)."""
+
+    name: ClassVar[str] = "copeland"
+    bounded: ClassVar[bool] = False
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """Majorities of each rollout."""
+        signs_MK = np.sign(wins_less_losses(batch))
+        return RuleResult(row_sums(signs_MK, by_row(batch.weights_NK, batch)), self.name, batch.starts)

@@ -1,0 +1,37 @@
+"""Who beats how many of the group on each criterion: what Borda and Copeland count.
+
+    scores 1, 0.5, 0.5, NaN      wins 2, 0, 0, 0      losses 0, 1, 1, 0: a missing score is compared with nobody
+
+Margins and observed outcomes count as in RLVR². All rollouts are compared with the first of their groups, then all with
+the second, and so on: as many steps as the largest group has rollouts, and no table of all pairs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rubrank.fusion.rules.within import by_row
+from rubrank.scores.batch import ScoreBatch
+
+
+def wins_less_losses(batch: ScoreBatch) -> np.ndarray:
+    """(M, K): wins minus losses against the rest of the group."""
+    lower = np.array([c.direction == "lower" for c in batch.criteria], bool)
+    scores_MK = batch.scores_MK * np.where(lower, -1.0, 1.0) if lower.any() else batch.scores_MK
+    margin = by_row(batch.margins_NK, batch) if batch.margins_NK.any() else 0.0
+    balance_MK = np.zeros_like(scores_MK)
+    for j in range(int(batch.sizes.max(initial=0))):
+        others_NK = scores_MK[batch.starts[:-1] + np.minimum(j, batch.sizes - 1)]
+        others_NK[batch.sizes <= j] = np.nan
+        difference = scores_MK - by_row(others_NK, batch)
+        balance_MK += difference > margin  # NaN is not above anything
+        balance_MK -= difference < -margin
+    for (g, k), won in batch.outcomes.items():
+        balance_MK[batch.starts[g] : batch.starts[g + 1], k] = _observed(won)
+    return balance_MK
+
+
+def _observed(outcomes_GG: np.ndarray) -> np.ndarray:
+    balance = np.where(np.isnan(outcomes_GG), 0.0, 2.0 * outcomes_GG - 1.0)
+    np.fill_diagonal(balance, 0.0)
+    return balance.sum(1)

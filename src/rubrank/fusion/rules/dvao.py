@@ -1,0 +1,50 @@
+"""DVAO: a criterion counts as much as it tells the rollouts of the group apart.
+
+    std 0.5 and 0.1, equal weights      shares v = 0.83 and 0.17
+
+    v_k = b_k σ_k / Σ b σ,  A = Σ v_k (s − mean)/(σ_k + ε),  population σ within the group; 0 where Σ b σ ≤ ε
+                                                                            grade B; ε = 1e-4 is ours, as in GDPO
+b are the weights, divided by their sum.
+Missing: not part of mean and σ, and counts as the group's mean: 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.within import by_row, centred, row_sums, shares
+from rubrank.scores.batch import ScoreBatch
+
+
+@dataclass(frozen=True)
+class DVAO:
+    """Variance-weighted z-scores."""
+
+    name: ClassVar[str] = "dvao"
+    bounded: ClassVar[bool] = False
+
+    eps: float = 1e-4
+
+    def __post_init__(self) -> None:
+        checks.number(self, "eps", above=True)
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """The advantage of each rollout."""
+        around_MK, std_NK, _ = centred(batch.unit_MK, batch, 0)
+        weights_NK = self._shares(batch, std_NK)
+        value_M = row_sums(around_MK, by_row(weights_NK / (std_NK + self.eps), batch))
+        return RuleResult(value_M, self.name, batch.starts, weights_NK)
+
+    def weights(self, batch: ScoreBatch) -> np.ndarray:
+        """(N, K): v, which add up to 1; all 0 in a group that nothing tells apart."""
+        return self._shares(batch, centred(batch.unit_MK, batch, 0).std_NK)
+
+    def _shares(self, batch: ScoreBatch, std_NK: np.ndarray) -> np.ndarray:
+        told = shares(batch, batch.weights_NK) * std_NK
+        total = told.sum(1, keepdims=True)
+        return np.divide(told, total, out=np.zeros_like(told), where=total > self.eps)

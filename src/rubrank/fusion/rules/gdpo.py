@@ -1,0 +1,105 @@
+"""GDPO: normalise every criterion within its group, add up, normalise over the batch.
+
+    one pass in eight      z = +2.47 for the one that passed, −0.35 for the others: a rare pass is a loud one
+    two criteria of equal weight whose scores add up to the same for all: their z-scores cancel, nobody learns
+
+    A[k,i] = (s − mean_G)/(std_G + ε)   ddof 1; std 0 → 0
+    A[i]   = Σ w A[k,i]                  "pre_norm" in the details
+    R      = (A − mean_B)/(std_B + ε)    over all rollouts of the batch, ddof 1          grade A
+
+`eps` = 1e-4 is part of the method: it dampens a criterion whose std is near it. `floor`: a std of at most this much
+counts as 0. Without it a batch of nothing but jitter would be blown up by the last line.
+`conditions`: (easy, hard, t): the easy criterion counts only where the hard one has at least t of its domain, else it
+is 0; where the hard one is missing, so is the easy one.
+`batch_norm=False` stops at the second line, and makes the rule local to each group.
+Scores are taken on the scale of their domains; GDPO's own code takes them as they come.
+Missing: not part of mean and std, and counts as the group's mean: 0. A rollout without any score is left out of the
+last line's mean and std, and gets 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.within import by_row, row_sums, z_scores
+from rubrank.scores.batch import ScoreBatch
+
+Conditions = tuple[tuple[str, str, float], ...]
+
+
+@dataclass(frozen=True)
+class GDPO:
+    """Group reward-decoupled normalisation."""
+
+    name: ClassVar[str] = "gdpo"
+    bounded: ClassVar[bool] = False
+
+    eps: float = 1e-4
+    floor: float = 1e-5
+    batch_norm: bool = True
+    conditions: Conditions = ()
+
+    def __post_init__(self) -> None:
+        checks.number(self, "eps", above=True)
+        checks.number(self, "floor")
+        checks.flag(self, "batch_norm")
+        check_conditions(self.name, self.conditions)
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """The advantage of each rollout."""
+        batch = conditioned(self.name, self.conditions, batch)
+        pre_norm_M = decoupled(batch, batch.weights_NK, self.eps, self.floor)
+        value_M = normalised(pre_norm_M, batch, self.eps) if self.batch_norm else pre_norm_M
+        return RuleResult(value_M, self.name, batch.starts, details={"pre_norm": pre_norm_M})
+
+
+def decoupled(batch: ScoreBatch, weights_NK: np.ndarray, eps: float, floor: float) -> np.ndarray:
+    """(M,): Σ w (s − mean)/(std + eps) within groups, ddof 1."""
+    z_MK = z_scores(batch.unit_MK, batch, ddof=1, eps=eps, floor=floor)
+    return row_sums(z_MK, by_row(weights_NK, batch))
+
+
+def normalised(values_M: np.ndarray, batch: ScoreBatch, eps: float) -> np.ndarray:
+    """(M,): (A − mean)/(std + eps) over the batch, ddof 1; 0 for who has no score, and for a batch of one."""
+    if batch.complete:
+        return _normalised(values_M, eps)
+    scored = ~batch.missing_MK.all(1)
+    result = np.zeros_like(values_M)
+    result[scored] = _normalised(values_M[scored], eps)
+    return result
+
+
+def _normalised(values: np.ndarray, eps: float) -> np.ndarray:
+    if len(values) < 2:
+        return np.zeros_like(values)
+    around = values - values.mean()
+    return around / (np.sqrt(around @ around / (len(values) - 1)) + eps)
+
+
+def conditioned(owner: str, conditions: Conditions, batch: ScoreBatch) -> ScoreBatch:
+    """The batch in which easy criteria count only where hard ones are met."""
+    if not conditions:
+        return batch
+    given, unit = batch.unit_MK, batch.unit_MK.copy()
+    for easy, hard, threshold in conditions:
+        for name in (easy, hard):
+            if name not in batch.names:
+                raise UnknownName.of(owner, "conditions", name, batch.names)
+        e, h = batch.names.index(easy), batch.names.index(hard)
+        unit[given[:, h] < threshold, e] = 0.0
+        unit[np.isnan(given[:, h]) | np.isnan(given[:, e]), e] = np.nan
+    return batch.with_unit(unit)
+
+
+def check_conditions(owner: str, conditions: Conditions) -> None:
+    """Raise unless they are (easy, hard, threshold) each."""
+    for condition in conditions:
+        if not isinstance(condition, tuple) or len(condition) != 3 or not isinstance(condition[2], int | float):
+            allowed = "(easy criterion, hard criterion, threshold) each"
+            raise InvalidInput(owner, "conditions", allowed, repr(condition), 'Such as ("Style", "Correct", 1.0).')

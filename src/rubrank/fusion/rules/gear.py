@@ -1,0 +1,128 @@
+"""GEAR: credit flows along prerequisites.
+
+    "Cites the right law" (p = 0.5) is a strong prerequisite of "Applies it" (p = 1), equal weights
+    q = 0.5 and 1 · [0.5 + (1 − 0.5) · 0.2] = 0.6      R = (0.5 + 0.6)/2 = 0.55
+
+    q_i = p_i · Π_{j ∈ parents(i)} [ q_j + (1 − q_j) λ_ji ] in topological order,  R = Σ w q / Σ_{w > 0} w     grade A
+
+λ = 0.6 for a weak prerequisite, 0.2 for a strong one, 0 for a trigger. Edges come with the rubric (`depends`), for each
+group its own. p is the score from 0 to 1; for a criterion with negative points p says that the bad thing is there, and
+w is negative.
+`method`: "recursive" (above); "exact": marginals over all 2^n states of the criteria that hang together (n ≤ 10), which
+differ from it where two parents share an ancestor; "hard": [v_j + (1 − v_j) λ] with the parents' raw verdicts v_j =
+1[p_j ≥ verdict].
+`normalise`: "positive" divides by the sum of positive weights, "absolute" by the sum of their sizes. `clip` cuts at 0
+and 1.
+Missing: the criterion is left out of R for that rollout, and as a prerequisite it counts as met. A rollout without any
+score gets its group's mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from rubrank.errors import InvalidInput
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.graph import Graph, graphs_of
+from rubrank.fusion.rules.healthbench import share_of_points
+from rubrank.fusion.rules.points import points_of
+from rubrank.scores.batch import ScoreBatch
+
+_MOST_EXACT = 10
+_ROWS = 1024  # whose states are held at once: 1024 rollouts × 1024 states, 8 MB
+
+
+@dataclass(frozen=True)
+class GEAR:
+    """Graph-gated points."""
+
+    name: ClassVar[str] = "gear"
+
+    weak: float = 0.6
+    strong: float = 0.2
+    trigger: float = 0.0
+    method: Literal["recursive", "exact", "hard"] = "recursive"
+    verdict: float = 0.5
+    normalise: Literal["positive", "absolute"] = "positive"
+    clip: bool = False
+
+    def __post_init__(self) -> None:
+        checks.number(self, "weak", "strong", "trigger", "verdict", high=1.0)
+        checks.choice(self, "method", ("recursive", "exact", "hard"))
+        checks.choice(self, "normalise", ("positive", "absolute"))
+        checks.flag(self, "clip")
+
+    @property
+    def bounded(self) -> bool:
+        """Only if clipped: negative points can outweigh the others."""
+        return self.clip
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """The points that each rollout has credit for."""
+        points_NK, presence_MK = points_of(batch)
+        credit_MK = self.credits(batch, presence_MK)
+        if not batch.complete:
+            credit_MK[batch.missing_MK] = 0.0
+        reachable_NK = np.maximum(points_NK, 0.0) if self.normalise == "positive" else np.abs(points_NK)
+        value_M = share_of_points(credit_MK, points_NK, reachable_NK, batch)
+        value_M = np.clip(value_M, 0.0, 1.0) if self.clip else value_M
+        return RuleResult(value_M, self.name, batch.starts, points_NK, {"credit": credit_MK})
+
+    def credits(self, batch: ScoreBatch, presence_MK: np.ndarray) -> np.ndarray:
+        """(M, K): q; of a missing score, what its prerequisites leave of 1."""
+        met_MK = np.where(batch.missing_MK, 1.0, presence_MK) if not batch.complete else presence_MK
+        q_KM = np.array(met_MK.T, order="C")  # columns in one piece each: that is how the graph is walked
+        for graph, columns, groups in graphs_of(batch):
+            if len(groups) == batch.N and columns == list(range(batch.K)):
+                self._walk(graph, q_KM)
+                continue
+            rows_N = np.zeros(batch.N, bool)
+            rows_N[groups] = True
+            part = np.ix_(np.array(columns), np.flatnonzero(rows_N[batch.group_of_row]))
+            some = q_KM[part]
+            self._walk(graph, some)
+            q_KM[part] = some
+        return q_KM.T
+
+    def _walk(self, graph: Graph, q_KM: np.ndarray) -> None:
+        """p → q, in place."""
+        if self.method == "exact":
+            for members in graph.components:
+                self._exact(graph, members, q_KM)
+            return
+        above_KM = (q_KM >= self.verdict).astype(float) if self.method == "hard" else q_KM
+        for k in graph.order:
+            for j, kind in graph.parents[k]:
+                leak = self._leak(kind)
+                q_KM[k] *= leak + (1.0 - leak) * above_KM[j]
+
+    def _leak(self, kind: str) -> float:
+        """λ: what is left of the credit without that prerequisite."""
+        kinds = {"weak": self.weak, "strong": self.strong, "trigger": self.trigger}
+        if kind not in kinds:
+            raise InvalidInput(self.name, "kind of an edge", f"one of {', '.join(kinds)}", repr(kind), "Choose one.")
+        return kinds[kind]
+
+    def _exact(self, graph: Graph, members: list[int], q_KM: np.ndarray) -> None:
+        n = len(members)
+        if n > _MOST_EXACT:
+            raise InvalidInput(
+                self.name, "method", f"'recursive' where more than {_MOST_EXACT} criteria hang together",
+                f"'exact' with {n}", "Exact marginals go over 2^n states.",
+            )  # fmt: skip
+        held_nS = (np.arange(2**n) >> np.arange(n)[:, None] & 1).astype(float)
+        for start in range(0, q_KM.shape[1], _ROWS):
+            p_nM = q_KM[members, start : start + _ROWS]
+            weight_MS = np.ones((p_nM.shape[1], 2**n))
+            for i, k in enumerate(members):
+                left_S = np.ones(2**n)
+                for j, kind in graph.parents[k]:
+                    leak = self._leak(kind)
+                    left_S *= leak + (1.0 - leak) * held_nS[members.index(j)]
+                chance_MS = p_nM[i][:, None] * left_S
+                weight_MS *= np.where(held_nS[i] > 0.0, chance_MS, 1.0 - chance_MS)
+            q_KM[members, start : start + _ROWS] = held_nS @ weight_MS.T

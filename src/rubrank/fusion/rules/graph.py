@@ -1,0 +1,109 @@
+"""The graph of a rubric's prerequisites: what GEAR walks along.
+
+    criteria = A;  B depends on A (strong);  C depends on A (weak) and B (trigger)
+    graph_of(…)      order A, B, C;  parents of C: (A, "weak"), (B, "trigger")
+
+Read once for each list of criteria and remembered. A cycle, a loop, an edge given twice or to nowhere is an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.criterion import CriterionData
+
+Edges = tuple[tuple[tuple[str, str], ...], ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Criteria by number."""
+
+    order: tuple[int, ...]
+    """Criteria with parents, each after all of its parents."""
+    parents: tuple[tuple[tuple[int, str], ...], ...]
+    """Of every criterion: (number, kind)."""
+
+    @cached_property
+    def components(self) -> list[list[int]]:
+        """The criteria that hang together, in topological order; those without any edge are left out."""
+        group = list(range(len(self.parents)))
+        for k in self.order:
+            for j, _ in self.parents[k]:
+                old, new = group[k], group[j]
+                group = [new if g == old else g for g in group]
+        found: dict[int, list[int]] = {}
+        roots = [k for k in range(len(self.parents)) if k not in self.order]
+        for k in (*roots, *self.order):
+            found.setdefault(group[k], []).append(k)
+        return [members for members in found.values() if len(members) > 1]
+
+
+class Placed(NamedTuple):
+    """A graph, where its criteria stand in the batch, and the groups that have it."""
+
+    graph: Graph
+    columns: list[int]
+    groups: list[int]
+
+
+def graphs_of(batch: ScoreBatch) -> list[Placed]:
+    """The different graphs of a batch; those without edges are left out."""
+    rubrics: dict[int, tuple[CriterionData, ...]] = {0: batch.criteria}
+    groups = {0: list(range(batch.N))}
+    if batch.own is not None:
+        rubrics, groups = {id(own): own for own in batch.own}, {id(own): [] for own in batch.own}
+        for g, own in enumerate(batch.own):
+            groups[id(own)].append(g)
+    number = {name: k for k, name in enumerate(batch.names)}
+    gates = tuple(c.name for c in batch.gate_criteria)
+    found: dict[tuple[Any, ...], Placed] = {}
+    for key, rubric in rubrics.items():
+        ranked = [c for c in rubric if c.name in number]
+        names, edges = tuple(c.name for c in ranked), tuple(c.depends for c in ranked)
+        if not any(edges) or not groups[key]:
+            continue
+        same = found.setdefault(
+            (names, edges), Placed(graph_of(names, edges, gates), [number[name] for name in names], [])
+        )
+        same.groups.extend(groups[key])
+    return [placed for placed in found.values() if placed.graph.order]
+
+
+@lru_cache(maxsize=4096)
+def graph_of(names: tuple[str, ...], depends: Edges, elsewhere: tuple[str, ...] = ()) -> Graph:
+    """The graph of criteria by name; an edge to a criterion `elsewhere` (a gate) is left out: the gate acts itself."""
+    number = {name: k for k, name in enumerate(names)}
+    for name, edges in zip(names, depends, strict=True):
+        _check_edges(name, edges, {*names, *elsewhere})
+    parents = tuple(tuple((number[on], kind) for on, kind in edges if on in number) for edges in depends)
+    return Graph(_topological(names, parents), parents)
+
+
+def _check_edges(name: str, edges: tuple[tuple[str, str], ...], known: set[str]) -> None:
+    listed = [on for on, _ in edges]
+    for on in listed:
+        if on not in known:
+            raise UnknownName.of(f"criterion {name!r}", "depends", on, known)
+        if on == name:
+            raise InvalidInput(f"criterion {name!r}", "depends", "on other criteria", "itself", "Drop that edge.")
+        if listed.count(on) > 1:
+            got = f"{on!r} twice"
+            raise InvalidInput(f"criterion {name!r}", "depends", "each criterion once", got, "Keep one of the edges.")
+
+
+def _topological(names: tuple[str, ...], parents: tuple[tuple[tuple[int, str], ...], ...]) -> tuple[int, ...]:
+    done = {k for k, above in enumerate(parents) if not above}
+    order: list[int] = []
+    while len(done) < len(parents):
+        ready = [k for k, above in enumerate(parents) if k not in done and all(j in done for j, _ in above)]
+        if not ready:
+            left = sorted(names[k] for k in range(len(names)) if k not in done)
+            raise InvalidInput("gear", "depends", "without cycles", f"a cycle among {left}", "Cut one of the edges.")
+        order += ready
+        done.update(ready)
+    return tuple(order)

@@ -1,0 +1,60 @@
+"""HealthBench points: met points over points that can be won.
+
+    points 5 (met), 3 (not met), −4 (present)      R = (5 − 4) / (5 + 3) = 0.125
+
+    R = Σ points · presence / Σ_{points > 0} points;  0 if none is positive          grade A
+
+`clip`: at most 1 and at least 0 (default); False leaves a rollout with more harm than merit below 0.
+Missing: the criterion is left out of both sums for that rollout. A rollout without any score gets its group's mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.points import points_of
+from rubrank.fusion.rules.within import by_row, neutral, row_sums, seen_or_zero
+from rubrank.scores.batch import ScoreBatch
+
+
+@dataclass(frozen=True)
+class HealthBench:
+    """Points won over points that can be won."""
+
+    name: ClassVar[str] = "healthbench"
+
+    clip: bool = True
+
+    def __post_init__(self) -> None:
+        checks.flag(self, "clip")
+
+    @property
+    def bounded(self) -> bool:
+        """Only if clipped."""
+        return self.clip
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """Points of each rollout."""
+        points_NK, presence_MK = points_of(batch)
+        value_M = share_of_points(seen_or_zero(presence_MK, batch), points_NK, np.maximum(points_NK, 0.0), batch)
+        value_M = np.clip(value_M, 0.0, 1.0) if self.clip else value_M
+        return RuleResult(value_M, self.name, batch.starts, points_NK)
+
+
+def share_of_points(
+    presence_MK: np.ndarray, points_NK: np.ndarray, reachable_NK: np.ndarray, batch: ScoreBatch
+) -> np.ndarray:
+    """(M,): Σ points · presence / Σ reachable over what a rollout has scores on; 0 if nothing can be won."""
+    won = row_sums(presence_MK, by_row(points_NK, batch))
+    reachable = by_row(reachable_NK.sum(1), batch)
+    if not batch.complete:
+        reachable = row_sums((~batch.missing_MK).astype(float), by_row(reachable_NK, batch))
+    value = np.divide(won, reachable, out=np.zeros(len(won)), where=reachable > 0.0)
+    if not batch.complete:
+        value[batch.missing_MK.all(1)] = np.nan
+    return neutral(value, batch, 0.0)

@@ -1,0 +1,36 @@
+"""Points of a rubric, which may be negative: what HealthBench and GEAR count.
+
+    "Asks about allergies" 5 points, met         weight  5, presence 1
+    "Invents a dosage"    −8 points, not there   weight −8, presence 0
+
+A score always says how good a rollout is (a criterion with negative points has "lower" as its direction), so the
+presence of a bad thing is 1 − s. A criterion without points has its weight as points.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rubrank.scores.batch import ScoreBatch
+
+
+class Points(NamedTuple):
+    """Points and presence of every criterion."""
+
+    NK: np.ndarray
+    """(N, K) or (1, K); negative for what should not be there."""
+    presence_MK: np.ndarray
+    """From 0 to 1: how much of it is there; NaN = missing."""
+
+
+def points_of(batch: ScoreBatch) -> Points:
+    """Read the points of every group's rubric."""
+    given = batch.per_group(lambda c: np.nan if c.points is None else c.points).astype(float)
+    points_NK = np.where(np.isnan(given), batch.weights_NK, given)
+    negative = points_NK < 0.0
+    if not negative.any():
+        return Points(points_NK, batch.unit_MK)
+    rows = negative.take(batch.group_of_row, axis=0) if len(negative) > 1 else negative
+    return Points(points_NK, np.where(rows, 1.0 - batch.unit_MK, batch.unit_MK))

@@ -1,0 +1,151 @@
+"""POW3R: within a category, weight moves to the criteria that tell the policy's rollouts apart.
+
+    one category, equal weights, std in the group 0.5 and 0, λ = 0.5
+    g = 0.5 and 0, mean 0.25      α̂ = 0.5 + 0.5 · 2 = 1.5 and 0.5 + 0 = 0.5
+    with β = 0.5: α = (1 + 1.5)/2 = 1.25 and (1 + 0.5)/2 = 0.75
+
+    g_j = √(V_j + ε),  ḡ = its weighted mean in the category,  α̂ = clip((1 − λ) + λ g/ḡ, α_min, α_max)
+    α ← (1 − β) α + β α̂ (from 1),  R = mean over categories of Σ w α s / Σ w α                           grade B
+
+V is the population variance in the group. No public source gives the constants; λ = 0.5, α from 0.5 to 2, β = 0.5 and ε
+= 1e-6 are ours.
+**Stateful**: `memory_of="query"` (default) remembers α of every group label and criterion, so that it moves once an
+epoch if labels name queries; "criterion" remembers one α a criterion, moved by every batch (the mean α̂ of its groups),
+for trainers whose labels are new each step. What a batch does not have keeps its α.
+Missing: left out, of V and of R, as in the weighted mean; a category without any score is left out of its mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from rubrank.errors import InvalidInput
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.within import asked_weights, by_row, centred, neutral, row_sums, seen_or_zero
+from rubrank.scores.batch import ScoreBatch
+
+_VERSION = 1
+_EVERYBODY = ""  # the only label of memory_of="criterion"
+
+
+@dataclass
+class Memory:
+    """α by label and criterion, of those that were asked."""
+
+    alpha: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class POW3R:
+    """Weights within categories by what tells rollouts apart."""
+
+    name: ClassVar[str] = "pow3r"
+    bounded: ClassVar[bool] = True
+
+    mix: float = 0.5
+    rate: float = 0.5
+    low: float = 0.5
+    high: float = 2.0
+    eps: float = 1e-6
+    memory_of: Literal["query", "criterion"] = "query"
+    memory: Memory = field(init=False, repr=False, compare=False, default_factory=Memory)
+
+    def __post_init__(self) -> None:
+        checks.number(self, "mix", "rate", high=1.0)
+        checks.number(self, "low", "eps", above=True)
+        checks.number(self, "high", low=self.low)
+        checks.choice(self, "memory_of", ("query", "criterion"))
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """Learn from the batch, then weigh it."""
+        members = _categories(batch)
+        alpha_NK = self._learned(batch, members)
+        weights_NK = asked_weights(batch, batch.weights_NK) * alpha_NK
+        value_M = _mean_of_categories(batch, weights_NK, members)
+        return RuleResult(value_M, self.name, batch.starts, _flat(weights_NK, members), {"alpha": alpha_NK})
+
+    def weights(self, batch: ScoreBatch) -> np.ndarray:
+        """Learn from the batch; then what each criterion weighs in R. Add up to 1."""
+        members = _categories(batch)
+        return _flat(asked_weights(batch, batch.weights_NK) * self._learned(batch, members), members)
+
+    def _learned(self, batch: ScoreBatch, members: list[np.ndarray]) -> np.ndarray:
+        """(N, K): α after this batch."""
+        wanted, asked = self._wanted(batch, members), batch.asked_NK
+        if self.memory_of == "query":
+            return self._moved([str(label) for label in batch.labels], batch.names, wanted, asked)
+        count = asked.sum(0)
+        mean = np.where(asked, wanted, 0.0).sum(0) / np.maximum(count, 1)
+        return np.broadcast_to(self._moved([_EVERYBODY], batch.names, mean[None], count[None] > 0), asked.shape)
+
+    def _moved(self, labels: list[str], names: tuple[str, ...], wanted: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        """α, moved towards what is wanted where it is asked for, from what is remembered or 1."""
+        known = [self.memory.alpha.setdefault(label, {}) for label in labels]
+        alpha, at = np.ones(asked.shape), np.nonzero(asked)
+        cells = list(zip(at[0].tolist(), at[1].tolist(), strict=True))
+        old = np.array([known[g].get(names[k], 1.0) for g, k in cells])
+        alpha[at] = (1.0 - self.rate) * old + self.rate * wanted[at]
+        for (g, k), new in zip(cells, alpha[at].tolist(), strict=True):
+            known[g][names[k]] = new
+        return alpha
+
+    def _wanted(self, batch: ScoreBatch, members: list[np.ndarray]) -> np.ndarray:
+        """(N, K): α̂, of what a group asks."""
+        std = centred(batch.unit_MK, batch, 0).std_NK
+        tells = np.sqrt(std * std + self.eps)
+        weights = np.broadcast_to(asked_weights(batch, batch.weights_NK), tells.shape)
+        relative = np.ones_like(tells)
+        for member in members:
+            inside = weights * member
+            total = inside.sum(1, keepdims=True)
+            mean = (inside * tells).sum(1, keepdims=True) / np.where(total > 0.0, total, 1.0)
+            relative = np.where(member & (mean > 0.0), tells / np.where(mean > 0.0, mean, 1.0), relative)
+        return np.clip((1.0 - self.mix) + self.mix * relative, self.low, self.high)
+
+    def state(self) -> dict[str, Any]:
+        """α by label and criterion."""
+        alpha = {label: dict(known) for label, known in self.memory.alpha.items()}
+        return {"rule": self.name, "version": _VERSION, "memory_of": self.memory_of, "alpha": alpha}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
+        found = checks.state_of(self, _VERSION, state)
+        if found["memory_of"] != self.memory_of:
+            raise InvalidInput(
+                self.name, "state", f"with memory_of={self.memory_of!r}", repr(found["memory_of"]),
+                "Make the rule as it was when the state was saved.",
+            )  # fmt: skip
+        self.memory.alpha = {label: dict(known) for label, known in found["alpha"].items()}
+
+
+def _categories(batch: ScoreBatch) -> list[np.ndarray]:
+    """Of each category: which criteria are in it, (N, K) or (1, K)."""
+    words = batch.per_group(lambda c: c.category or "")
+    return [words == word for word in dict.fromkeys(words.ravel().tolist())]
+
+
+def _mean_of_categories(batch: ScoreBatch, weights_NK: np.ndarray, members: list[np.ndarray]) -> np.ndarray:
+    unit_MK, seen_MK = seen_or_zero(batch.unit_MK, batch), (~batch.missing_MK).astype(float)
+    total, count = np.zeros(len(unit_MK)), np.zeros(len(unit_MK))
+    for member in members:
+        inside = by_row(weights_NK * member, batch)
+        weight = row_sums(seen_MK, inside)
+        total += np.divide(row_sums(unit_MK, inside), weight, out=np.zeros_like(weight), where=weight > 0.0)
+        count += weight > 0.0
+    return neutral(np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0.0), batch, 0.5)
+
+
+def _flat(weights_NK: np.ndarray, members: list[np.ndarray]) -> np.ndarray:
+    """Weights within categories → weights of the whole: each category counts the same."""
+    flat, count = np.zeros_like(weights_NK), np.zeros((len(weights_NK), 1))
+    for member in members:
+        inside = weights_NK * member
+        total = inside.sum(1, keepdims=True)
+        flat += np.divide(inside, total, out=np.zeros_like(inside), where=total > 0.0)
+        count += total > 0.0
+    return flat / np.maximum(count, 1.0)

@@ -1,0 +1,51 @@
+"""RaR explicit: weights by how much a criterion matters, in words.
+
+    Essential met, Important not, Pitfall avoided      R = (1.0 + 0 + 0.9) / (1.0 + 0.7 + 0.9) = 0.73
+
+    R = Σ w c / Σ w,  w = 1.0 Essential, 0.7 Important, 0.3 Optional, 0.9 Pitfall          grade B
+
+The words are the criteria's categories, in any case; a criterion of another category, or none, has its own weight. A
+pitfall counts as met where it was avoided.
+Missing: left out, as in the weighted mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.within import weighted_mean
+from rubrank.scores.batch import ScoreBatch
+
+
+@dataclass(frozen=True)
+class RarExplicit:
+    """Weighted mean by category."""
+
+    name: ClassVar[str] = "rar-explicit"
+    bounded: ClassVar[bool] = True
+
+    essential: float = 1.0
+    important: float = 0.7
+    optional: float = 0.3
+    pitfall: float = 0.9
+
+    def __post_init__(self) -> None:
+        checks.number(self, "essential", "important", "optional", "pitfall", above=True)
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """The mean of each rollout's scores by the weights of their categories."""
+        weights_NK = self.category_weights(batch)
+        value_M = weighted_mean(batch.unit_MK, weights_NK, batch)
+        return RuleResult(value_M, self.name, batch.starts, weights_NK)
+
+    def category_weights(self, batch: ScoreBatch) -> np.ndarray:
+        """(N, K) or (1, K)."""
+        words = {"essential": self.essential, "important": self.important}
+        words |= {"optional": self.optional, "pitfall": self.pitfall}
+        by_word = batch.per_group(lambda c: words.get((c.category or "").strip().lower(), np.nan))
+        return np.where(np.isnan(by_word), batch.weights_NK, by_word)

@@ -1,0 +1,55 @@
+"""RLRR: the place in the group instead of the score.
+
+    weighted means 0.9, 0.4, 0.9, 0.1      dense ranks 1, 2, 1, 3      R = (3 − r)/(3 − 1) = 1, 0.5, 1, 0
+
+    R = (r_max − r)/(r_max − 1), 1 = best; a single rank → 0          grade B
+    hybrid:  R = rule + scale · tanh(r_max/r − 1)                       scale 0.1
+
+In the hybrid form "rule" is the weighted mean of the criteria that a program decides, or of all where none is.
+`tie`: sums that differ by at most this much share a rank, so that rounding makes no difference.
+Missing: left out of the mean that is ranked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.within import SPREAD, by_row, dense_ranks, rank_shares, weighted_mean
+from rubrank.scores.batch import ScoreBatch
+
+
+@dataclass(frozen=True)
+class RLRR:
+    """Dense ranks of the weighted mean."""
+
+    name: ClassVar[str] = "rlrr"
+
+    hybrid: bool = False
+    scale: float = 0.1
+    tie: float = SPREAD
+
+    def __post_init__(self) -> None:
+        checks.flag(self, "hybrid")
+        checks.number(self, "scale", "tie")
+
+    @property
+    def bounded(self) -> bool:
+        """Ranks are; the hybrid form goes beyond 1."""
+        return not self.hybrid
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """The place of each rollout."""
+        ranks_M = dense_ranks(weighted_mean(batch.unit_MK, batch.weights_NK, batch), batch, self.tie)
+        value_M = self._hybrid(batch, ranks_M) if self.hybrid else rank_shares(ranks_M, batch, 0.0)
+        return RuleResult(value_M, self.name, batch.starts, details={"rank": ranks_M})
+
+    def _hybrid(self, batch: ScoreBatch, ranks_M: np.ndarray) -> np.ndarray:
+        verified = np.array([c.verifier is not None for c in batch.criteria], bool)
+        weights_NK = batch.weights_NK * verified if verified.any() else batch.weights_NK
+        last = by_row(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
+        return weighted_mean(batch.unit_MK, weights_NK, batch) + self.scale * np.tanh(last / ranks_M - 1.0)

@@ -1,0 +1,73 @@
+"""Rule-Fusion: a weighted mean behind hard rules.
+
+    hard rule "NotEmpty", weights 2, 1
+    NotEmpty 1, scores 1, 0.5      R = (2 · 1 + 0.5)/3 = 0.83
+    NotEmpty 0, scores 1, 1        R = 0
+
+    R = Π_{h ∈ H} 1[s_h ≥ τ] · Σ_{k ∉ H} w s / Σ w,      τ = the domain's maximum          grade C: a reconstruction
+
+No public text defines it; "a weighted sum gated by hard rules" is all that is said.
+`hard` says what H is: "gates" (the rubric's criteria of the layer "global_quality"), "verified" (the ranked criteria
+that a program decides with yes or no), or names. Where all criteria are hard rules, R is 1 or 0.
+`threshold` is τ on the scale from 0 to 1.
+Missing: a hard rule without a score does not stop a rollout; other criteria are left out as in the weighted mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.within import weighted_mean
+from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.criterion import CriterionData
+
+
+@dataclass(frozen=True)
+class RuleFusion:
+    """Hard rules times a weighted mean."""
+
+    name: ClassVar[str] = "rule-fusion"
+    bounded: ClassVar[bool] = True
+
+    hard: str | Sequence[str] = "gates"
+    threshold: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.number(self, "threshold", high=1.0)
+        if isinstance(self.hard, str) and self.hard not in ("gates", "verified"):
+            allowed = '"gates", "verified", or a list of names'
+            raise InvalidInput(self.name, "hard", allowed, repr(self.hard), "Put a name in [ ].")
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """The weighted mean, 0 for who breaks a hard rule."""
+        self._check_names(batch)
+        hard_K = np.array([self._is_hard(c, ranked=True) for c in batch.criteria], bool)
+        broken = (batch.unit_MK[:, hard_K] < self.threshold).any(1)
+        if batch.gates_MC is not None:
+            stops = np.array([self._is_hard(c, ranked=False) for c in batch.gate_criteria], bool)
+            broken |= (batch.gates_MC[:, stops] < self.threshold).any(1)
+        mean = weighted_mean(batch.unit_MK, np.where(hard_K, 0.0, batch.weights_NK), batch)
+        if hard_K.any():  # who was scored on hard rules only has nothing to weigh, and keeping them all is worth 1
+            seen = ~batch.missing_MK
+            mean = np.where(seen[:, hard_K].any(1) & ~seen[:, ~hard_K].any(1), 1.0, mean)
+        return RuleResult(np.where(broken, 0.0, mean), self.name, batch.starts, details={"broken": broken})
+
+    def _is_hard(self, criterion: CriterionData, ranked: bool) -> bool:
+        if self.hard == "gates":
+            return not ranked and criterion.layer == "global_quality"
+        if self.hard == "verified":
+            return ranked and criterion.verifier is not None and criterion.domain.kind == "binary"
+        return criterion.name in self.hard
+
+    def _check_names(self, batch: ScoreBatch) -> None:
+        known = {*batch.names, *(c.name for c in batch.gate_criteria)}
+        for name in () if isinstance(self.hard, str) else self.hard:
+            if name not in known:
+                raise UnknownName.of(self.name, "hard", name, known)

@@ -1,0 +1,30 @@
+"""Weighted mean ("cardinal"): add up what was scored.
+
+    scores 1, 0.5 with weights 2, 1      R = (2 · 1 + 1 · 0.5) / 3 = 0.83
+
+    R = Σ w s / Σ w          grade A
+
+Missing: the criterion is left out for that rollout, and the weights of the others are divided by their own sum. A
+rollout without any score gets the mean of its group; 0.5 where nobody has one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules.within import weighted_mean
+from rubrank.scores.batch import ScoreBatch
+
+
+@dataclass(frozen=True)
+class WeightedMean:
+    """Σ w s / Σ w."""
+
+    name: ClassVar[str] = "weighted-mean"
+    bounded: ClassVar[bool] = True
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """The mean of each rollout's scores."""
+        return RuleResult(weighted_mean(batch.unit_MK, batch.weights_NK, batch), self.name, batch.starts)

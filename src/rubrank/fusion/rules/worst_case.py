@@ -1,0 +1,31 @@
+"""Worst case: a rollout is as good as its worst criterion.
+
+    scores 1, 0.8, 0.3      R = 0.3
+
+    R = min_k s          grade A
+
+Weights do not count. Missing: left out; a rollout without any score gets its group's mean, 0.5 where nobody has one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.rules.within import neutral
+from rubrank.scores.batch import ScoreBatch
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """min_k s."""
+
+    name: ClassVar[str] = "worst-case"
+    bounded: ClassVar[bool] = True
+
+    def __call__(self, batch: ScoreBatch) -> RuleResult:
+        """The worst score of each rollout."""
+        return RuleResult(neutral(np.fmin.reduce(batch.unit_MK, axis=1), batch, 0.5), self.name, batch.starts)

@@ -1,0 +1,1 @@
+"""Score files of any size, fused piece by piece."""

@@ -1,0 +1,205 @@
+"""Score tables in files: one row a rollout, in chunks of whole groups, so that a million rows need little memory.
+
+    uid,Facts,Style,tokens          {"uid": "q1", "scores": {"Facts": 1, "Style": 3}, "attributes": {"tokens": 312}}
+    q1,1,3,312                      {"uid": "q1", "scores": {"Facts": 0, "Style": 5}, "attributes": {"tokens": 845}}
+    q1,0,5,845
+
+    >>> from rubrank.fusion.stream.files import Columns, fuse_file
+    >>> fuse_file("scores.csv", "rewards.csv", RLVR2(weights={"Facts": 2}))            # doctest: +SKIP
+
+A file is read twice. The first reading (`survey`) finds the columns and everything that can be wrong with a name, a
+cell or the order of rows; only then does the second one fuse and write, to a temporary file that takes the place of the
+output at the very end. JSON lines and CSV are cut into blocks of whole records, Parquet into slices of rows; what is
+kept of all rows is one label for each group, to tell a group that comes back.
+
+A file that `ScoreTable.write` wrote brings its rubric: weights, margins, directions and gates are those of each group's
+own, unless the rule says otherwise, and the rewards are those of `read_scores(path).fuse()`.
+
+The parts are in `rubrank.tables`: names, the readers of each format, the survey, the fusion of chunks, the writers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import polars as pl
+
+from rubrank.errors import BadTable, UnknownName
+from rubrank.fusion.result import FusedBatch, FusedGroup
+from rubrank.fusion.rlvr2 import RLVR2
+from rubrank.fusion.stream.graded import LongScores
+from rubrank.fusion.stream.names import Columns, Progress, format_of
+from rubrank.fusion.stream.plan import Plan, fused_names, make_plan
+from rubrank.fusion.stream.readers import Csv, JsonLines, Parquet, Reader
+from rubrank.fusion.stream.writers import JsonLinesWriter, Writer, checked_target, writer_to
+from rubrank.scores.files import read_header
+
+__all__ = ["PREVIEW", "Columns", "Summary", "explain_file", "fuse_file", "has_rubric", "open_table"]
+
+PREVIEW = 10
+"""How many groups a summary shows."""
+
+
+@dataclass
+class Summary:
+    """What a file held and what became of it."""
+
+    path: Path
+    criteria: tuple[str, ...]
+    """Fused criteria; those of a gate are not among them."""
+    left_out: tuple[str, ...]
+    """Numeric columns that were taken for bookkeeping."""
+    rollouts: int = 0
+    groups: int = 0
+    no_signal: int = 0
+    """Groups whose rewards are all equal."""
+    scored: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """For each criterion: rollouts with a score."""
+    deciding: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """For each criterion: groups in which it tells somebody apart."""
+    graded: bool = False
+    """Did weights, margins, directions and gates come from the file's own rubric?"""
+    gates: tuple[str, ...] = ()
+    reward_sum: float = 0.0
+    first: list[FusedGroup] = field(default_factory=list)
+    """The first groups, as many as `PREVIEW`."""
+
+
+def fuse_file(
+    path: str | Path,
+    output: str | Path | IO[bytes] | None = None,
+    rule: RLVR2 | None = None,
+    *,
+    columns: Columns | None = None,
+    any_order: bool = False,
+    utilities: bool = False,
+    prefix: str = "",
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Summary:
+    """Fuse every group of a table; the output is the table with its rewards.
+
+    output: a path, whose suffix says its format; an open binary file, which gets JSON lines; or None.
+    rule: weights, margins and directions by name; its `criteria` and `attribute_names` come from the file. A file that
+        `ScoreTable.write` wrote brings its rubric: then a rule changes what it names, and the rest is the rubric's.
+    any_order: rows of a group may stand apart; everything is read into memory.
+    utilities: write the column "utility.<criterion>" for each criterion too.
+    prefix: put before the name of every column that is added.
+    force: replace an output that exists; never the input.
+    """
+    reader = open_table(path)
+    stream, target = (None, Path(output)) if isinstance(output, str | Path) else (output, None)
+    kind = "jsonl" if stream is not None else None
+    if target is not None:
+        target = checked_target(reader.path, target, force)
+        kind = format_of(target, "output")
+    if isinstance(reader, Csv):
+        reader.typed = kind not in (None, "csv")
+    plan = make_plan(reader, rule or RLVR2(), columns or Columns(), any_order, progress)
+    plan.add_columns(prefix, utilities, kind)
+    if target is not None:
+        with writer_to(target, plan) as writer:
+            return _fuse_all(plan, writer, progress)
+    return _fuse_all(plan, None if stream is None else JsonLinesWriter(stream, plan), progress)
+
+
+def explain_file(
+    path: str | Path,
+    group: str,
+    rule: RLVR2 | None = None,
+    *,
+    columns: Columns | None = None,
+    any_order: bool = False,
+    progress: Progress | None = None,
+) -> FusedGroup:
+    """Everything about one group of a table; `group` is its label as text. Parameters as for `fuse_file`."""
+    plan = make_plan(open_table(path), rule or RLVR2(), columns or Columns(), any_order, progress)
+    known: list[str] = []
+    for chunk in plan.chunks():
+        texts = plan.layout.labels(chunk).cast(pl.String)
+        if not (texts == group).any():
+            known += texts.unique(maintain_order=True).to_list()
+            continue
+        if plan.rule.pool == "group":
+            chunk = chunk.filter(texts == group)
+            plan = plan.for_rubric_of(chunk)
+        for _, fused in plan.fuse(chunk):
+            for label in fused.labels:
+                if str(label) == group:
+                    return fused[label]
+    near = get_close_matches(group, known, n=1)
+    remedy = f"Did you mean {near[0]!r}?" if near else "Copy a label from the table."
+    allowed = f"one of its {len(known):,} groups, such as {', '.join(map(repr, known[:3]))}"
+    raise UnknownName(str(path), "group", allowed, repr(group), remedy)
+
+
+def has_rubric(path: str | Path) -> bool:
+    """Is it a file that `ScoreTable.write` wrote, with the rubric that it was graded by?"""
+    return bool(open_table(path).rubrics)
+
+
+def open_table(path: str | Path) -> Reader:
+    """The reader for a file, by its suffix."""
+    path = Path(path)
+    kind = format_of(path, "the table")
+    if not path.is_file():
+        got = "a directory" if path.is_dir() else "no such file"
+        raise BadTable(str(path), "the table", "a file", got, "Check its path.")
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except OSError as error:
+        raise BadTable(
+            str(path), "the table", "readable", error.strerror or str(error), "Check its permissions."
+        ) from None
+    if empty:
+        raise BadTable(str(path), "the table", "at least one row", "an empty file", "Check what wrote it.")
+    readers: dict[str, Callable[..., Reader]] = {"jsonl": JsonLines, "csv": Csv, "parquet": Parquet}
+    header = None if kind == "csv" else read_header(path)
+    if header is None:
+        return readers[kind](path)
+    if not header.rubrics:
+        raise BadTable(str(path), "the table", "at least one row", "none", "Check what wrote it.")
+    return (LongScores if header.long else readers[kind])(path, header.rubrics)
+
+
+def _fuse_all(plan: Plan, writer: Writer | None, progress: Progress | None) -> Summary:
+    names = tuple(fused_names(plan.rule, plan.layout.names))
+    zeros = np.zeros(len(names), np.int64)
+    summary = Summary(
+        plan.layout.reader.path,
+        names,
+        plan.layout.left_out,
+        scored=zeros,
+        deciding=zeros.copy(),
+        graded=plan.graded is not None,
+        gates=tuple(name for name in plan.layout.names if name not in names),
+    )
+    column = {name: k for k, name in enumerate(names)}
+    for chunk in plan.chunks(progress):
+        parts = list(plan.fuse(chunk))
+        for _, fused in parts:
+            _count(summary, fused, [column[name] for name in fused.criteria])
+        if writer is not None:
+            writer.write(chunk, [(rows, plan.added(fused)) for rows, fused in parts])
+    return summary
+
+
+def _count(summary: Summary, fused: FusedBatch, columns: list[int]) -> None:
+    batch = fused.fusion.batch
+    summary.rollouts += len(batch.scores_MK)
+    summary.groups += len(fused)
+    summary.no_signal += int(fused.no_signal.sum())
+    summary.reward_sum += float(fused.reward.sum())
+    summary.scored[columns] += (~np.isnan(batch.scores_MK)).sum(0)
+    tells = np.add.reduceat(np.abs(fused.fusion.utilities_MK), batch.starts[:-1], axis=0) > 0.0
+    summary.deciding[columns] += tells.sum(0)
+    for group in fused if len(summary.first) < PREVIEW else ():
+        summary.first.append(group)
+        if len(summary.first) == PREVIEW:
+            break

@@ -1,0 +1,1 @@
+"""Rubric × rollouts → score table."""

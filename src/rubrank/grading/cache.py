@@ -1,0 +1,113 @@
+"""Verdicts on disk, so that nothing is decided twice: SQLite, safe for several processes, kept after a kill.
+
+    with VerdictCache("verdicts.sqlite") as cache:
+        cache.get([key])           {key: Verdict}
+        cache.put({key: verdict})  on disk when it returns
+
+A key is a digest of everything a verdict depends on: the verifier's name and version, its parameters, the reading
+(compat, mode) where the verifier has more than one, and what it gets to see: the answer, or the whole rollout. So a
+verifier whose version was raised never answers from an old entry. Verdicts that are missing are not kept: what they
+lacked (a package, a sandbox, time) may be there the next time.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pydantic import BaseModel
+
+from rubrank._files import connect
+from rubrank.errors import InvalidInput
+from rubrank.rollouts.rollout import Rollout
+from rubrank.texts.text import Text
+from rubrank.verifiers.verifier import Compat, Mode, Verdict, Verifier
+
+_SIZE = 16
+_AT_ONCE = 500  # keys in one query; SQLite allows 999 in old versions
+
+
+def check_digest(verifier: Verifier, params: BaseModel, compat: Compat, mode: Mode) -> bytes:
+    """Of everything but the rollout."""
+    reading = [compat if verifier.knows_compat else "", mode if verifier.wants is Text else ""]
+    parts = [verifier.name, verifier.version, params.model_dump(mode="json"), *reading]
+    return _digest(json.dumps(parts, sort_keys=True, default=repr).encode())
+
+
+def seen_digest(rollout: Rollout, wants: type) -> bytes:
+    """Of what a verifier gets to see."""
+    if wants is Text:
+        return _digest(rollout.answer.encode("utf-8", "surrogatepass"))
+    try:
+        return _digest(rollout.model_dump_json().encode())
+    except ValueError:  # lone surrogates, or metadata that JSON does not know
+        return _digest(repr(rollout.model_dump()).encode("utf-8", "surrogatepass"))
+
+
+def key(check: bytes, seen: bytes) -> bytes:
+    """The key of a verdict."""
+    return _digest(check + seen)
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_SIZE).digest()
+
+
+class VerdictCache:
+    """Verdicts by key; for one thread of each process."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = connect(self.path)
+            self._db.execute(
+                "CREATE TABLE IF NOT EXISTS verdicts (key BLOB PRIMARY KEY, value REAL NOT NULL, reason BLOB NOT NULL)"
+                " WITHOUT ROWID"
+            )
+        except (sqlite3.Error, OSError) as error:
+            raise InvalidInput(
+                "grade", "cache", "a file that can be written, or a cache that grade made", f"{path} ({error})",
+                "Choose another file.",
+            ) from None  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._db.close()
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Verdict]:
+        """Those that are known."""
+        found: dict[bytes, Verdict] = {}
+        for start in range(0, len(keys), _AT_ONCE):
+            some = keys[start : start + _AT_ONCE]
+            marks = ",".join("?" * len(some))
+            rows = self._db.execute(f"SELECT key, value, reason FROM verdicts WHERE key IN ({marks})", some)
+            found |= {key: Verdict(value, _text(reason)) for key, value, reason in rows}
+        return found
+
+    def put(self, verdicts: Mapping[bytes, Verdict]) -> None:
+        """Keep those that have a value."""
+        rows: list[tuple[Any, ...]] = [
+            (key, verdict.value, verdict.reason.encode("utf-8", "surrogatepass"))
+            for key, verdict in verdicts.items()
+            if verdict.value is not None
+        ]
+        if not rows:
+            return
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.executemany("INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?)", rows)
+        self._db.execute("COMMIT")
+
+    def __len__(self) -> int:
+        return int(self._db.execute("SELECT count(*) FROM verdicts").fetchone()[0])
+
+
+def _text(reason: bytes) -> str:
+    return reason.decode("utf-8", "surrogatepass")

@@ -1,0 +1,450 @@
+"""Rubric × rollouts → score table.
+
+    table = rubrank.grade("rollouts.jsonl", "rubric.yaml", cache="verdicts.sqlite")
+
+Every criterion of every rollout is decided once: from the cache if it holds the verdict, in worker processes if there
+is enough to do, else here. A rollout's text is cut into words and sentences once for all its criteria. What cannot be
+decided is NaN with a reason; nothing that goes wrong in one verifier stops the others.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import queue
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.grading.cache import VerdictCache, check_digest, key, seen_digest
+from rubrank.grading.workers import Job, Workers
+from rubrank.judges.judge import JUDGED
+from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rubrics.public import to_rubric
+from rubrank.rubrics.rubric import Criterion, Rubric
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.texts.scan import scanning as scan
+from rubrank.verifiers.verifier import Compat, Domain, Found, Mode, Verdict, Verifier
+
+if TYPE_CHECKING:
+    from rubrank.judges.judge import Judges
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with how many verdicts are done, and how many there are."""
+
+Timeout: TypeAlias = float | Literal["auto"] | None
+
+TIMEOUT = 60.0
+"""Seconds that a verdict may take in a worker process, if nothing else is said."""
+
+_TRIAL = 0.5  # seconds of grading here before it is known whether workers would pay
+_WORTH = 4.0  # seconds of work left from which they do: starting one takes about a second
+_FLUSH = 0.1  # seconds between writes to the cache
+_TOGETHER, _MOMENT = 32, 0.05  # rollouts checked together, while that takes less than so many seconds
+
+
+def grade(
+    rollouts: Any,
+    rubric: Rubric | str | Path | Any = None,
+    *,
+    compat: Compat = "fixed",
+    mode: Mode = "strict",
+    workers: int | None = None,
+    cache: str | Path | None = None,
+    columns: dict[str, str] | None = None,
+    progress: Progress | bool = False,
+    timeout: Timeout = "auto",
+    judges: Any = None,
+) -> ScoreTable:
+    """Grade all rollouts on all criteria.
+
+    rollouts: groups, rollouts, rows, a table, or a file; see `rubrank.rollouts.reading`.
+    rubric: what every query is asked: a rubric, a file, a preset. A query's own rubric is added to it, and replaces
+        what has the same name. Without one here, each query needs its own.
+    compat: "fixed" (what the instruction says) or "upstream" (the public checker's verdict).
+    mode: "strict", or "loose": the best of the usual eight variants of an answer.
+    workers: processes; None: as many as there are processors if that saves time; 0: none.
+    cache: a file in which verdicts are kept; a run that was killed goes on from there.
+    columns: names of columns that are not the usual ones, such as {"response": "model_output"}.
+    progress: True for a bar, or a function (done, total).
+    timeout: seconds that a verdict may take; longer, and it is missing. A function can be stopped only together with
+        its process: "auto" is 60 in worker processes and none here; a number makes verifiers of your own modules run
+        in workers from the start, so that it holds; None is none.
+    judges: who decides what no verifier can: a file, a mapping, a `Judge` or `Judges` (docs/judges.md). They are asked
+        last, and not about rollouts that a hard gate has stopped.
+    """
+    _check_options(compat, mode, workers)
+    _check_timeout(timeout, workers)
+    asked = None if judges is None else _loaded(judges)
+    groups = read_groups(rollouts, columns)
+    plans = _plans(groups, rubric, compat, mode)
+    with ExitStack() as stack:
+        bar = stack.enter_context(_Bar()) if progress is True else progress or None
+        store = None if cache is None else stack.enter_context(VerdictCache(cache))
+        run = _Run(groups, plans, compat, mode, store, bar)
+        run.timeout = timeout
+        run.grade(workers)
+    table = run.table()
+    if asked is None:
+        return table
+    from rubrank.grading.judged import judged_table
+
+    with _Bar("judging") if progress is True else nullcontext(progress or None) as bar:
+        return judged_table(table, groups, [plan.asked for plan in plans], asked, bar)
+
+
+def _loaded(judges: Any) -> Judges:
+    from rubrank.judges.judge import load_judges
+
+    return load_judges(judges)
+
+
+def _check_options(compat: str, mode: str, workers: int | None) -> None:
+    for name, value, allowed in (("compat", compat, Compat), ("mode", mode, Mode)):
+        if value not in get_args(allowed):
+            raise UnknownName.of("grade", name, value, get_args(allowed))
+    if workers is not None and workers < 0:
+        raise InvalidInput("grade", "workers", "0 or more", str(workers), "0 grades in this process.")
+
+
+def _check_timeout(timeout: Timeout, workers: int | None) -> None:
+    if timeout is None or timeout == "auto":
+        return
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0.0 < timeout < math.inf:
+        raise InvalidInput("grade", "timeout", "seconds > 0, 'auto' or None", repr(timeout), "None sets no limit.")
+    if workers == 0:
+        remedy = "Use workers=1, or leave the timeout out."
+        allowed = "left out with workers=0, as what hangs in this process cannot be stopped"
+        raise InvalidInput("grade", "timeout", allowed, f"{timeout:g}", remedy)
+
+
+# ----------------------------------------------------------------------------------------------------------------- plan
+
+
+@dataclass(frozen=True, eq=False)
+class _Check:
+    """One criterion that a verifier decides, made ready."""
+
+    column: int
+    verifier: Verifier
+    given: dict[str, Any]
+    domain: Domain
+    digest: bytes
+    decide: Callable[[Rollout], Found]
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Can only this process run it, because no other can import it?"""
+        function = self.verifier.function
+        return function.__module__ == "__main__" or "<locals>" in function.__qualname__
+
+    @cached_property
+    def is_ours(self) -> bool:
+        """Is it of the library, whose verifiers come to an end?"""
+        return self.verifier.function.__module__.startswith("rubrank.")
+
+    @cached_property
+    def is_slow(self) -> bool:
+        """Does it wait for a subprocess of its own?"""
+        return self.verifier.cost == "process"
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What is asked of a group."""
+
+    asked: tuple[Criterion, ...]
+    criteria: tuple[CriterionData, ...]
+    checks: tuple[_Check, ...]
+
+    def is_whole(self, checks: tuple[_Check, ...]) -> bool:
+        """Do these checks decide everything that is asked, and may every verdict be entered as it is?"""
+        return len(checks) == len(self.criteria) and all(check.domain is check.verifier.domain for check in checks)
+
+
+def _plans(groups: Sequence[Group], rubric: Any, compat: Compat, mode: Mode) -> list[_Plan]:
+    shared = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
+    made: dict[str, _Plan] = {}
+    plans = []
+    for group in groups:
+        if group.rubric is None and shared is None:
+            raise InvalidInput(
+                "grade", "rubric", "given, or brought by every query", f"none for group {group.id!r}",
+                "Pass rubric=…, or add a column `rubric`.",
+            )  # fmt: skip
+        own = repr(group.rubric)
+        if own not in made:
+            made[own] = _plan(_asked(group, shared), compat, mode)
+        plans.append(made[own])
+    return plans
+
+
+def _asked(group: Group, shared: Rubric | None) -> Rubric:
+    if group.rubric is None:
+        assert shared is not None
+        return shared
+    own = to_rubric(group.rubric, f"group {group.id!r}")
+    return own if shared is None else shared.extended(own)
+
+
+def _plan(rubric: Rubric, compat: Compat, mode: Mode) -> _Plan:
+    checks = [_check(k, c, compat, mode) for k, c in enumerate(rubric.criteria) if not c.judged]
+    return _Plan(rubric.criteria, tuple(CriterionData.of(c) for c in rubric.criteria), tuple(checks))
+
+
+def _check(column: int, criterion: Criterion, compat: Compat, mode: Mode) -> _Check:
+    verifier = criterion.decided_by
+    params = verifier.check_parameters(dict(criterion.params))
+    digest = check_digest(verifier, params, compat, mode)
+    decide = verifier.bind(params, compat, mode)
+    return _Check(column, verifier, dict(criterion.params), criterion.value_domain, digest, decide)
+
+
+# ------------------------------------------------------------------------------------------------------------------ run
+
+
+@dataclass(eq=False, slots=True)  # one a rollout: made three times as fast as a frozen one
+class _Task:
+    """One rollout with the checks that are left to make on it, and their keys in the cache."""
+
+    group: int
+    number: int
+    rollout: Rollout
+    checks: tuple[_Check, ...]
+    keys: tuple[bytes, ...] | None
+
+    def only(self, wanted: Callable[[_Check], bool]) -> _Task:
+        kept = [i for i, check in enumerate(self.checks) if wanted(check)]
+        if len(kept) == len(self.checks):
+            return self
+        keys = None if self.keys is None else tuple(self.keys[i] for i in kept)
+        return _Task(self.group, self.number, self.rollout, tuple(self.checks[i] for i in kept), keys)
+
+
+def _divided(tasks: list[_Task], wanted: Callable[[_Check], bool]) -> tuple[list[_Task], list[_Task]]:
+    """The tasks cut in two: the checks that are wanted, and the others."""
+    some = any(wanted(check) for checks in {task.checks for task in tasks} for check in checks)
+    if not some:
+        return [], tasks
+    first = [task.only(wanted) for task in tasks]
+    second = [task.only(lambda check: not wanted(check)) for task in tasks]
+    return [task for task in first if task.checks], [task for task in second if task.checks]
+
+
+class _Run:
+    """The state of one call: scores and reasons as they come."""
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        plans: Sequence[_Plan],
+        compat: Compat,
+        mode: Mode,
+        cache: VerdictCache | None,
+        progress: Progress | None,
+    ) -> None:
+        self.groups, self.plans, self.compat, self.mode = groups, plans, compat, mode
+        self._cache, self._progress = cache, progress
+        shapes = [(len(group.rollouts), len(plan.criteria)) for group, plan in zip(groups, plans, strict=True)]
+        self._scores: list[list[Any]] = [[[math.nan] * K for _ in range(G)] for G, K in shapes]
+        self._reasons: list[list[Any]] = [[[JUDGED] * K for _ in range(G)] for G, K in shapes]
+        self._total = sum(G * len(plan.checks) for (G, _), plan in zip(shapes, plans, strict=True))
+        self._done = 0
+        self._unwritten: dict[bytes, Found] = {}
+        self._written = time.monotonic()
+
+    def table(self) -> ScoreTable:
+        return ScoreTable(
+            tuple(
+                GroupScores(group.id, plan.criteria, _matrix(scores, plan), tuple(map(tuple, reasons)))
+                for group, plan, scores, reasons in zip(
+                    self.groups, self.plans, self._scores, self._reasons, strict=True
+                )
+            )
+        )
+
+    def grade(self, workers: int | None) -> None:
+        """Everything; what waits for subprocesses goes on in threads meanwhile."""
+        tasks = list(self._undecided())
+        slow, quick = _divided(tasks, lambda check: check.is_slow)
+        results: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        waiting = [(task, i) for task in slow for i in range(len(task.checks))]
+        with ThreadPoolExecutor(max_workers=max(1, workers or os.cpu_count() or 1)) as pool:
+            for task, i in waiting:
+                pool.submit(self._into, results, task, i)
+            try:
+                self._grade_quick(quick, workers, results)
+                for _ in range(len(waiting) - self._drained):
+                    self._record(*results.get())
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+            finally:
+                self._flush()
+
+    _drained = 0
+    timeout: Timeout = "auto"
+
+    def _into(self, results: queue.SimpleQueue[Any], task: _Task, i: int) -> None:
+        results.put((task, (i,), [task.checks[i].decide(task.rollout)]))
+
+    def _drain(self, results: queue.SimpleQueue[Any]) -> None:
+        while not results.empty():
+            self._record(*results.get())
+            self._drained += 1
+
+    # ------------------------------------------------------------------------------------------------ cheap verifiers
+
+    def _grade_quick(self, tasks: list[_Task], workers: int | None, results: queue.SimpleQueue[Any]) -> None:
+        here, elsewhere = (tasks, []) if workers == 0 else _divided(tasks, lambda check: check.is_local)
+        number = os.cpu_count() or 1 if workers is None else workers
+        if workers is None:
+            held = self.timeout not in (None, "auto")  # a limit that was asked for holds in workers only
+            theirs, ours = _divided(elsewhere, lambda check: held and not check.is_ours)
+            elsewhere = theirs + self._grade_here(ours, results, while_short=number > 1)
+        if elsewhere:
+            self._grade_elsewhere(elsewhere, number, results)
+        self._grade_here(here, results)
+
+    def _grade_here(
+        self, tasks: list[_Task], results: queue.SimpleQueue[Any], while_short: bool = False
+    ) -> list[_Task]:
+        """Grade in this process; with `while_short`, stop when workers would pay, and give back what is left."""
+        start = now = time.monotonic()
+        done, size = 0, 1
+        while done < len(tasks):
+            checks, begun = tasks[done].checks, now
+            some = [*takewhile(lambda task: task.checks is checks, tasks[done : done + size])]  # noqa: B023
+            self._decide(some, checks)
+            self._drain(results)
+            done, now = done + len(some), time.monotonic()
+            size = min(2 * size, _TOGETHER) if now - begun < _MOMENT else 1
+            if while_short and now - start > _TRIAL and (now - start) / done * (len(tasks) - done) > _WORTH:
+                return tasks[done:]
+        return []
+
+    def _decide(self, tasks: list[_Task], checks: tuple[_Check, ...]) -> None:
+        """Make the same checks on some rollouts, check by check: a processor does the same thing again faster."""
+        rollouts = [task.rollout for task in tasks]
+        if sum(check.verifier.scans for check in checks) >= scan.COSTS:
+            scan.scan_if_worth([rollout.text for rollout in rollouts])
+        found = [[*map(check.decide, rollouts)] for check in checks]
+        if self._cache is None and self.plans[tasks[0].group].is_whole(checks):
+            self._enter(tasks, found)
+        else:
+            for task, verdicts in zip(tasks, zip(*found, strict=True), strict=True):
+                self._record(task, range(len(checks)), verdicts)
+        for rollout in rollouts:
+            rollout.__dict__.pop("text", None)  # its words and sentences are many times its size
+
+    def _grade_elsewhere(self, tasks: list[_Task], number: int, results: queue.SimpleQueue[Any]) -> None:
+        modules = {check.verifier.function.__module__ for task in tasks for check in task.checks}
+        jobs = [_job(tag, task) for tag, task in enumerate(tasks)]
+        timeout = TIMEOUT if self.timeout == "auto" else self.timeout
+        with Workers(min(number, len(tasks)), sorted(modules), self.compat, self.mode, timeout) as pool:
+            for job, numbers, verdicts in pool.run(jobs):
+                self._record(tasks[job.tag], numbers, verdicts)
+                self._drain(results)
+
+    # ---------------------------------------------------------------------------------------------- cache and results
+
+    def _undecided(self) -> Iterator[_Task]:
+        """What the cache does not know."""
+        for g, (group, plan) in enumerate(zip(self.groups, self.plans, strict=True)):
+            tasks = [self._task(g, i, rollout, plan) for i, rollout in enumerate(group.rollouts)]
+            if self._cache is not None:
+                known = self._cache.get([k for task in tasks for k in task.keys or ()])
+                tasks = [self._without_known(task, known) for task in tasks]
+            yield from (task for task in tasks if task.checks)
+
+    def _task(self, g: int, i: int, rollout: Rollout, plan: _Plan) -> _Task:
+        if self._cache is None:
+            return _Task(g, i, rollout, plan.checks, None)
+        seen = {wants: seen_digest(rollout, wants) for wants in {check.verifier.wants for check in plan.checks}}
+        keys = tuple(key(check.digest, seen[check.verifier.wants]) for check in plan.checks)
+        return _Task(g, i, rollout, plan.checks, keys)
+
+    def _without_known(self, task: _Task, known: dict[bytes, Verdict]) -> _Task:
+        assert task.keys is not None
+        places = {id(check): k for check, k in zip(task.checks, task.keys, strict=True)}
+        found = [i for i, k in enumerate(task.keys) if k in known]
+        verdicts = [known[task.keys[i]] for i in found]
+        self._record(task, found, [(verdict.value, verdict.reason) for verdict in verdicts], keep=False)
+        return task.only(lambda check: places[id(check)] not in known)
+
+    def _record(self, task: _Task, places: Iterable[int], found: Sequence[Found], keep: bool = True) -> None:
+        scores, reasons = self._scores[task.group][task.number], self._reasons[task.group][task.number]
+        checks, keys = task.checks, task.keys if keep else None
+        for i, (value, reason) in zip(places, found, strict=True):
+            check = checks[i]
+            if keys is not None:
+                self._unwritten[keys[i]] = (value, reason)
+            if value is not None:
+                if check.domain is check.verifier.domain or check.domain.holds(value):
+                    scores[check.column] = value
+                else:
+                    reason = f"{check.verifier.name} gave {value:g}, which the criterion does not allow"
+            reasons[check.column] = reason
+        self._done += len(found)
+        if self._unwritten and time.monotonic() - self._written > _FLUSH:
+            self._flush()
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+    def _enter(self, tasks: list[_Task], found: Sequence[Sequence[Found]]) -> None:
+        """The same as `_record` where nothing is kept, every criterion is decided and every value is allowed."""
+        values = zip(*([value for value, _ in verdicts] for verdicts in found), strict=True)
+        reasons = zip(*([reason for _, reason in verdicts] for verdicts in found), strict=True)
+        for task, row, why in zip(tasks, values, reasons, strict=True):
+            self._scores[task.group][task.number] = row
+            self._reasons[task.group][task.number] = why
+        self._done += len(found) * len(tasks)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+    def _flush(self) -> None:
+        if self._cache is not None and self._unwritten:
+            self._cache.put({key: Verdict(*found) for key, found in self._unwritten.items()})
+            self._unwritten = {}
+            self._written = time.monotonic()
+
+
+def _matrix(scores: list[Any], plan: _Plan) -> np.ndarray:
+    return np.array(scores, dtype=float).reshape(len(scores), len(plan.criteria))
+
+
+def _job(tag: int, task: _Task) -> Job:
+    return Job(tag, task.rollout, tuple((check.verifier.name, check.given) for check in task.checks))
+
+
+class _Bar:
+    """A progress bar on stderr."""
+
+    def __init__(self, what: str = "grading") -> None:
+        self._what = what
+
+    def __enter__(self) -> Progress:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn(self._what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._bar.start()
+        return partial(self._show, self._bar.add_task(self._what, total=None))
+
+    def _show(self, task: Any, done: int, total: int) -> None:
+        self._bar.update(task, completed=done, total=total)
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()

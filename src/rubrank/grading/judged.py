@@ -1,0 +1,102 @@
+"""A score table, and what judges say about the cells that no verifier could decide.
+
+    table = rubrank.grade("rollouts.jsonl", "rubric.yaml", judges="judges.yaml")
+    table["query-7"].score(0, "CoreIntentMatch")      1.0, from a judge that scores
+    table["query-7"].outcomes["GeneralQuality"]       (G, G), from a judge that compares
+    table.judging.account.cost                        what it took
+
+This is the last stage of grading: verifiers have spoken, so that a rollout which a hard gate stops costs no call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rubrank._plain import shortened
+from rubrank.judges import COMPARES
+from rubrank.judges.judge import JUDGED, Judges, Judgment
+from rubrank.judges.judging import judge_groups, stopped, wanted_cells
+from rubrank.rollouts.rollout import Group
+from rubrank.rubrics.rubric import Criterion
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.verifiers.verifier import LONGEST_REASON
+
+_MIXED = "cannot be judged: a verifier decided it for others of the group, and this judge only compares"
+_GATED = "not asked: a gate has stopped it"
+
+
+def judged_table(
+    table: ScoreTable,
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    judges: Judges,
+    progress: Callable[[int, int], None] | None = None,
+) -> ScoreTable:
+    """The table with the judges' answers; `criteria` are those of every group."""
+    wanted = [
+        _wanted(scored, own, judges) for scored, own in zip(table.groups, criteria, strict=True)
+    ]  # fmt: skip
+    judgments = judge_groups(groups, criteria, wanted, judges, progress=progress)
+    filled = [
+        _filled(scored, own, cells, judgment, judges)
+        for scored, own, cells, judgment in zip(table.groups, criteria, wanted, judgments.groups, strict=True)
+    ]
+    return ScoreTable(tuple(filled), judging=judgments)
+
+
+def _wanted(scored: GroupScores, criteria: Sequence[Criterion], judges: Judges) -> np.ndarray:
+    wanted = wanted_cells(criteria, scored.scores, scored.reasons, judges)
+    for k in _mixed(scored, criteria, judges):
+        wanted[:, k] = False
+    return wanted
+
+
+def _mixed(scored: GroupScores, criteria: Sequence[Criterion], judges: Judges) -> list[int]:
+    """Criteria with some scores in the group already, whose judge compares: scores and comparisons do not mix."""
+    found = []
+    for k, criterion in enumerate(criteria):
+        judge = judges.judge_of(criterion.name)
+        if judge is not None and judge.kind in COMPARES and not np.isnan(scored.scores[:, k]).all():
+            found.append(k)
+    return found
+
+
+def _filled(
+    scored: GroupScores, criteria: Sequence[Criterion], wanted: np.ndarray, judgment: Judgment, judges: Judges
+) -> GroupScores:
+    scores, reasons = scored.scores.copy(), [list(row) for row in scored.reasons]
+    column = {criterion.name: k for k, criterion in enumerate(criteria)}
+    for (i, name), verdict in judgment.verdicts.items():
+        scores[i, column[name]], reasons[i][column[name]] = verdict.score, verdict.reason
+    for name, won in judgment.outcomes.items():
+        for i in np.flatnonzero(wanted[:, column[name]]):
+            reasons[i][column[name]] = _compared(won[i], judgment, int(i), name)
+    _explain_unasked(reasons, scored, criteria, judges)
+    return replace(scored, scores=scores, reasons=tuple(map(tuple, reasons)), outcomes=dict(judgment.outcomes))
+
+
+def _compared(row: np.ndarray, judgment: Judgment, i: int, name: str) -> str:
+    others, lost = row[~np.isnan(row)], judgment.missing.get(name)
+    if not len(others):
+        return f"compared with nobody: {lost[0]}" if lost else "compared with nobody"
+    better, worse = int((others > 0.5).sum()), int((others < 0.5).sum())
+    said = f"; {judgment.words[i, name]}" if (i, name) in judgment.words else ""
+    return shortened(f"better than {better}, worse than {worse} of {len(others)}{said}", LONGEST_REASON)
+
+
+def _explain_unasked(
+    reasons: list[list[str]], scored: GroupScores, criteria: Sequence[Criterion], judges: Judges
+) -> None:
+    """Say of open cells why nobody was asked about them."""
+    mixed, gated = set(_mixed(scored, criteria, judges)), stopped(criteria, scored.scores) & judges.cascade
+    for i, row in enumerate(reasons):
+        for k, criterion in enumerate(criteria):
+            if not row[k].startswith(JUDGED) or judges.judge_of(criterion.name) is None:
+                continue
+            if gated[i]:
+                row[k] = _GATED
+            elif k in mixed:
+                row[k] = _MIXED

@@ -1,0 +1,285 @@
+"""Judged criteria × rollouts → judgments: the stage of grading that asks judges.
+
+    wanted = [wanted_cells(criteria, scores, reasons, judges) for …]       after the verifiers have run
+    judgments = judge_groups(groups, criteria, wanted, judges)
+    judgments.groups[0].verdicts[2, "CoreIntentMatch"]                     Verdict(1.0, "asks for a lake, gets one")
+    judgments.groups[0].outcomes["GeneralQuality"]                         (G, G): who beats whom
+    judgments.account                                                      calls, tokens, cost, cache hits, latency
+
+Cheapest first: rules have spoken before a judge is asked, and a rollout that a hard gate has stopped is not asked about
+(`cascade`). What fails is missing with a reason; the step goes on with what was observed, and ends in `JudgingFailed`
+only when more is missing than `most_missing` allows. Replies that were paid for are in the cache by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from rubrank._plain import shortened
+from rubrank.errors import InvalidInput, JudgingFailed
+from rubrank.judges import COMPARES, count_calls, judged
+from rubrank.judges.judge import JUDGED, Judge, Judges, Judgment, Question
+from rubrank.rollouts.rollout import Group
+from rubrank.rubrics.rubric import JUDGE, Criterion
+
+if TYPE_CHECKING:
+    from rubrank.judges.asking import AskerOf
+    from rubrank.judges.client.accounting import Account
+    from rubrank.judges.running import Lot
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with how many calls are answered, and how many there are."""
+
+_LEAST = 64  # calls started ahead for a judge with a small endpoint
+_AHEAD = 2  # times the concurrency of its endpoints: the next call is ready when one is answered
+_MOST_REASONS = 5  # in an error
+
+
+# ------------------------------------------------------------------------------------------------------ what is asked
+
+
+def wanted_cells(
+    criteria: Sequence[Criterion], scores_GK: np.ndarray, reasons: Sequence[Sequence[str]], judges: Judges
+) -> np.ndarray:
+    """(G, K): the cells that want a judge.
+
+    Those that the verifiers left missing because they need one, of criteria that a judge decides and that can be put as
+    a question; without the rollouts that a hard gate has stopped, if `judges.cascade`.
+    """
+    open_GK = np.array([[reason.startswith(JUDGED) for reason in row] for row in reasons], dtype=bool)
+    decided = [judges.judge_of(criterion.name) is not None and _can_be_asked(criterion) for criterion in criteria]
+    wanted = open_GK.reshape(scores_GK.shape) & np.isnan(scores_GK) & np.array(decided, dtype=bool)
+    if judges.cascade:
+        wanted &= ~stopped(criteria, scores_GK)[:, None]
+    return wanted
+
+
+def _can_be_asked(criterion: Criterion) -> bool:
+    """Has it a question, or a prompt of its own? A user's verifier that gives up may have neither."""
+    from rubrank.judges.prompting import has_prompt
+
+    by_name = criterion.verifier in (None, JUDGE)
+    return criterion.question is not None or has_prompt(criterion.name if by_name else str(criterion.verifier))
+
+
+def stopped(criteria: Sequence[Criterion], scores_GK: np.ndarray) -> np.ndarray:
+    """(G,): which rollouts are below the maximum of a global-quality criterion; a missing score stops nobody."""
+    below = np.zeros(len(scores_GK), dtype=bool)
+    for k, criterion in enumerate(criteria):
+        if criterion.value_layer == "global_quality":
+            domain, scores = criterion.value_domain, scores_GK[:, k]
+            below |= scores < domain.high if criterion.direction == "higher" else scores > domain.low
+    return below
+
+
+# ------------------------------------------------------------------------------------------------------------- result
+
+
+@dataclass(frozen=True, eq=False)
+class Judgments:
+    """What all judges said in one step."""
+
+    groups: tuple[Judgment, ...]
+    """One for each group, in order."""
+    account: Account
+    """Calls, tokens, cost, cache hits, latency."""
+
+    @cached_property
+    def asked(self) -> int:
+        """Answers asked for: cells, pairs, lists; of a panel those of every member."""
+        return sum(one.asked for one in self.groups)
+
+    @cached_property
+    def lost(self) -> int:
+        """Of these, those without an answer."""
+        return sum(one.lost for one in self.groups)
+
+    @property
+    def missing(self) -> float:
+        """The share of the answers that is missing; 0 where nothing was asked."""
+        return self.lost / self.asked if self.asked else 0.0
+
+    @cached_property
+    def reasons(self) -> Counter[str]:
+        """Why answers are missing, up to the first colon, and how often; `lost` in all."""
+        cells = [v.reason for one in self.groups for v in one.verdicts.values() if v.value is None]
+        comparisons = [reason for one in self.groups for some in one.missing.values() for reason in some]
+        return Counter(shortened(reason.partition(":")[0], 80) for reason in cells + comparisons)
+
+    @cached_property
+    def disagreement(self) -> dict[str, float]:
+        """criterion → mean over the groups of how much a panel, or the orders of a pair, disagree: 0 = never."""
+        seen: dict[str, list[float]] = {}
+        for one in self.groups:
+            for name, apart in one.disagreement.items():
+                seen.setdefault(name, []).append(apart)
+        return {name: math.fsum(values) / len(values) for name, values in seen.items()}
+
+    @cached_property
+    def first_win_rate(self) -> dict[str, tuple[float, int]]:
+        """criterion → (share of comparisons that the response shown first wins, comparisons): 0.5 = no bias."""
+        total: dict[str, tuple[float, int]] = {}
+        for one in self.groups:
+            for name, (won, n) in one.first_wins.items():
+                before = total.get(name, (0.0, 0))
+                total[name] = (before[0] + won, before[1] + n)
+        return {name: (won / n, n) for name, (won, n) in total.items()}
+
+
+# --------------------------------------------------------------------------------------------------------------- step
+
+
+def judge_groups(
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    wanted: Sequence[np.ndarray],
+    judges: Judges,
+    *,
+    progress: Progress | None = None,
+    asker_of: AskerOf | None = None,
+) -> Judgments:
+    """Ask the judges about all wanted cells of all groups.
+
+    criteria: those of every group. wanted: (G, K) for every group; see `wanted_cells`.
+    progress: a function (done, total) of calls.
+    asker_of: who answers for a judge (or a member of its panel) instead of its endpoints, such as a model in this
+        process; without the cache, retries and limits of the client.
+    """
+    from rubrank.judges.kinds.panel import completed
+    from rubrank.judges.running import run
+
+    judges = judges.model_copy(update={"judges": tuple(map(completed, judges.judges))})
+    asked = _questions(groups, criteria, wanted, judges)
+    for judge, questions in asked:
+        for _, question in questions:
+            _check(question, judge)
+    step = _Step(len(groups), asked, progress)
+    account = run(step.ask(judges, asker_of))
+    judgments = Judgments(tuple(step.judgments), account)
+    if judgments.missing > judges.most_missing:
+        raise _failed(judgments, judges)
+    return judgments
+
+
+_Asked: TypeAlias = list[tuple[Judge, list[tuple[int, Question]]]]
+"""Every judge with its questions, and the number of the group that each is about."""
+
+
+def _questions(
+    groups: Sequence[Group], criteria: Sequence[Sequence[Criterion]], wanted: Sequence[np.ndarray], judges: Judges
+) -> _Asked:
+    asked: _Asked = [(judge, []) for judge in judges.judges]
+    for g, (group, own, wanted_GK) in enumerate(zip(groups, criteria, wanted, strict=True)):
+        if wanted_GK.shape != (len(group.rollouts), len(own)):
+            raise InvalidInput(
+                "judge_groups", f"wanted of group {group.id!r}", f"of shape {(len(group.rollouts), len(own))}",
+                f"shape {wanted_GK.shape}", "One row a rollout, one column a criterion.",
+            )  # fmt: skip
+        needed = [k for k in range(len(own)) if wanted_GK[:, k].any()]
+        for judge, questions in asked:
+            columns = [k for k in needed if judges.judge_of(own[k].name) is judge]
+            if columns:
+                questions.append((g, Question(group, tuple(own[k] for k in columns), wanted_GK[:, columns])))
+    return [(judge, questions) for judge, questions in asked if questions]
+
+
+def _check(question: Question, judge: Judge) -> None:
+    """Refuse what cannot be asked, before anything is spent."""
+    for criterion in question.criteria:
+        if not _can_be_asked(criterion):
+            raise InvalidInput(
+                f"criterion {criterion.name!r}", "question", "given, where a judge is to decide", "none",
+                "Say what the judge is asked.",
+            )  # fmt: skip
+        if judge.kind in COMPARES and criterion.value_layer != "quality":
+            # who is better than whom does not say who is good enough
+            raise InvalidInput(
+                f"judge {judge.name!r}", "kind", f'"absolute" or "batched" for {criterion.name!r}, which is a gate',
+                repr(judge.kind), "Give its gates to another judge.",
+            )  # fmt: skip
+    rollouts = question.group.rollouts
+    if judge.kind in COMPARES and any(rollout.prompt != rollouts[0].prompt for rollout in rollouts):
+        raise InvalidInput(
+            f"judge {judge.name!r}", "kind", '"absolute" or "batched" where the rollouts answer different prompts',
+            f"{judge.kind!r}, for group {question.group.id!r}", "Or make them groups of their own.",
+        )  # fmt: skip
+
+
+class _Step:
+    """The state of one call: judgments as they come."""
+
+    def __init__(self, number: int, asked: _Asked, progress: Progress | None) -> None:
+        self.judgments = [Judgment() for _ in range(number)]
+        self._asked, self._progress = asked, progress
+        self._calls = [[count_calls(question, judge) for _, question in questions] for judge, questions in asked]
+        self._total, self._done = sum(map(sum, self._calls)), 0
+
+    async def ask(self, judges: Judges, asker_of: AskerOf | None) -> Account:
+        """Everything, all judges at the same time."""
+        from rubrank.judges.askers import open_askers
+        from rubrank.judges.client.accounting import Account
+
+        if not self._asked:
+            return Account()
+        async with AsyncExitStack() as stack:
+            askers = await open_askers(judges, [judge for judge, _ in self._asked], stack, asker_of)
+            async with asyncio.TaskGroup() as tasks:
+                for (judge, questions), calls in zip(self._asked, self._calls, strict=True):
+                    tasks.create_task(self._feed(judge, questions, calls, askers.of, tasks))
+        return askers.account()
+
+    async def _feed(
+        self,
+        judge: Judge,
+        questions: list[tuple[int, Question]],
+        calls: list[int],
+        asker_of: AskerOf,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        """Start the questions of one judge as there is room for their calls."""
+        from rubrank.judges.running import Flow
+
+        flow = Flow(max(_LEAST, _AHEAD * _concurrency(judge)), self._answered)
+        for (g, question), number in zip(questions, calls, strict=True):
+            lot = await flow.admit(number)
+            tasks.create_task(self._judge(g, question, judge, asker_of, lot))
+
+    async def _judge(self, g: int, question: Question, judge: Judge, asker_of: AskerOf, lot: Lot) -> None:
+        _add(self.judgments[g], await judged(question, judge, lambda leaf: lot.counting(asker_of(leaf))))
+        lot.close()
+
+    def _answered(self) -> None:
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def _concurrency(judge: Judge) -> int:
+    return sum(endpoint.concurrency for leaf in (judge.members or (judge,)) for endpoint in leaf.endpoints)
+
+
+def _add(into: Judgment, more: Judgment) -> None:
+    """Two judges of one group: their criteria differ."""
+    for field in ("verdicts", "outcomes", "words", "missing", "disagreement", "first_wins"):
+        getattr(into, field).update(getattr(more, field))
+    into.asked += more.asked
+    into.lost += more.lost
+
+
+def _failed(judgments: Judgments, judges: Judges) -> JudgingFailed:
+    often = tuple(judgments.reasons.most_common(_MOST_REASONS))
+    account = judgments.account
+    spent = f"{account.calls:,} calls, {account.hits:,} from the cache, cost {account.cost:.4g}"
+    kept = "Without a cache, all are paid again: say cache: FILE."
+    if judges.cache is not None:
+        kept = f"What was answered is in {judges.cache}, and is not paid again: see to the judges, and repeat the step."
+    return JudgingFailed(judgments.lost, judgments.asked, judges.most_missing, often, spent, kept)

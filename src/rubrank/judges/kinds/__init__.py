@@ -1,0 +1,1 @@
+"""The ways of asking a judge, one file each."""

@@ -1,0 +1,99 @@
+"""Two responses in one call, in both orders: the judge says which is better, or that they tie.
+
+    8 rollouts, all pairs          28 pairs × 2 orders = 56 calls a criterion → an 8 × 8 matrix of outcomes
+    8 rollouts, pairs: 12          12 pairs × 2 orders = 24 calls; every rollout is in three pairs
+
+A judge that always prefers the response it sees first says "A" twice, and contradicts itself: the pair counts as a tie,
+and the preference is cancelled. How often the first wins, and how much the two orders disagree, is reported. Where one
+of the two answers is lost, the other counts alone; where both are, the pair is not compared.
+
+Rollouts that a judge cannot tell apart tie without a call, and share what is observed about one of them. Outcomes say
+who is *better* on the criterion: a criterion whose direction is "lower" is not to be turned round once more.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rubrank.judges.asking import together
+from rubrank.judges.design import Pair, draws, pairs
+from rubrank.judges.judge import Asker, Judge, Judgment, Question
+from rubrank.judges.outcomes import contestants, disagreement, mean_seen, nothing_seen, shared
+from rubrank.judges.parsing import read_pairwise
+from rubrank.judges.prompting import pairwise_call
+from rubrank.rubrics.rubric import Criterion
+from rubrank.verifiers.verifier import Verdict
+
+
+class Pairwise:
+    """Kind "pairwise"."""
+
+    def calls(self, question: Question, judge: Judge) -> int:
+        """Pairs × orders, over all criteria."""
+        sizes = [len(contestants(question, k)) for k in range(len(question.criteria))]
+        every = [n * (n - 1) // 2 for n in sizes]
+        return sum(n if judge.pairs is None else min(n, judge.pairs) for n in every) * (2 if judge.both_orders else 1)
+
+    async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
+        """A matrix of outcomes for every criterion."""
+        judgment = Judgment()
+        columns = range(len(question.criteria))
+        answered = await together(_compare(question, k, judge, asker) for k in columns)
+        for k, answers in zip(columns, answered, strict=True):
+            _read(judgment, question, k, answers)
+        return judgment
+
+
+def shown(question: Question, column: int, judge: Judge) -> list[Pair]:
+    """Every call: who is shown first, and who second."""
+    among, name, group = contestants(question, column), question.criteria[column].name, question.group.id
+    chosen = pairs(len(among), judge.pairs, draws(judge.seed, group, name))
+    once = [(among[i], among[j]) for i, j in chosen]
+    if judge.both_orders:
+        return [order for i, j in once for order in ((i, j), (j, i))]
+    return [(i, j) if draws(judge.seed, group, name, i, j).random() < 0.5 else (j, i) for i, j in once]
+
+
+async def _compare(question: Question, column: int, judge: Judge, asker: Asker) -> dict[Pair, Verdict]:
+    orders = shown(question, column, judge)
+    asked = (_ask(question, question.criteria[column], judge, asker, order) for order in orders)
+    return dict(zip(orders, await together(asked), strict=True))
+
+
+async def _ask(question: Question, criterion: Criterion, judge: Judge, asker: Asker, order: Pair) -> Verdict:
+    first, second = (question.group.rollouts[i] for i in order)
+    examples = judge.examples.get(criterion.name, ())
+    call = pairwise_call(criterion, first, second, language=judge.language, examples=examples)
+    return read_pairwise(await asker.ask(call), call=call)
+
+
+def _read(judgment: Judgment, question: Question, column: int, answers: dict[Pair, Verdict]) -> None:
+    """One criterion's answers into the judgment."""
+    name, size = question.criteria[column].name, len(question.group.rollouts)
+    seen = np.stack([nothing_seen(size), nothing_seen(size)])  # as i < j was shown, and the other way round
+    for (i, j), verdict in answers.items():
+        seen[int(i > j), i, j], seen[int(i > j), j, i] = verdict.score, 1.0 - verdict.score
+    judgment.outcomes[name] = shared(mean_seen(seen), question, column)
+    for (i, j), verdict in answers.items():
+        if verdict.value is not None:
+            judgment.words.setdefault((i, name), f"shown as A, {j} as B: {verdict.reason}")
+            judgment.words.setdefault((j, name), f"shown as B, {i} as A: {verdict.reason}")
+    compared = {(min(order), max(order)) for order in answers}
+    lost = [pair for pair in sorted(compared) if np.isnan(seen[:, pair[0], pair[1]]).all()]
+    judgment.asked += len(compared)
+    judgment.lost += len(lost)
+    if lost:
+        judgment.missing[name] = [_reason(answers, pair) for pair in lost]
+    if not math.isnan(apart := disagreement(seen)):
+        judgment.disagreement[name] = apart
+    won = [verdict.value for verdict in answers.values() if verdict.value is not None]
+    if won:
+        judgment.first_wins[name] = (float(sum(won)), len(won))
+
+
+def _reason(answers: dict[Pair, Verdict], pair: Pair) -> str:
+    """Why a pair was not compared; both reasons if they differ."""
+    orders = (pair, pair[::-1])
+    return "; ".join(dict.fromkeys(answers[order].reason for order in orders if order in answers))

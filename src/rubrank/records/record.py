@@ -1,0 +1,183 @@
+"""One record for each fused group: what replay, report, explain and the trainers' logs read.
+
+    write_records("records.jsonl", records_of(table.fuse(), table, groups=groups, step=12))
+    for record in read_records("records.jsonl"):
+        record.reward, record.criteria[0].name, record.flags
+
+A record holds everything between the scores of a group and its rewards (docs/method.md), as plain data: lists, numbers,
+names. None = not there. JSON lines, one record a line, or Parquet. Texts are optional: without them a report shows the
+numbers and the reasons.
+
+Letters: G rollouts, K criteria that are ranked by, C gate criteria, D attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import ScoreTable
+
+if TYPE_CHECKING:
+    from rubrank.fusion.result import FusedBatch
+    from rubrank.fusion.rule import RuleResult
+    from rubrank.rollouts.rollout import Group
+    from rubrank.scores.batch import ScoreBatch
+
+VERSION = 1
+
+Number: TypeAlias = float | None
+"""None = missing."""
+Table: TypeAlias = tuple[tuple[Number, ...], ...]
+
+
+class _Plain(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class GateRecord(_Plain):
+    """What the gate did to each rollout."""
+
+    passed: tuple[bool, ...]
+    factor: tuple[float, ...]
+    """ρ: what the reward was multiplied by."""
+    low_quality: tuple[Number, ...]
+    """Mean of the low-quality criteria, 1 = clean."""
+    stopped_by: tuple[tuple[str, ...], ...]
+    """Names of the hard criteria that stopped it."""
+    missing: tuple[int, ...]
+
+
+class GroupRecord(_Plain):
+    """One group under one rule."""
+
+    version: int = VERSION
+    group: str
+    rule: str = "rlvr2"
+    step: int | None = None
+    criteria: tuple[CriterionData, ...]
+    """The K ranked by come first, then the C of the gate."""
+    scores: Table
+    """G × (K + C), as given."""
+    reasons: tuple[tuple[str, ...], ...] | None = None
+    outcomes: Mapping[str, Table] = {}
+    """Criterion → G × G, of those on which responses were compared instead of scored."""
+    weights: tuple[float, ...]
+    """(K,): as the rule used them."""
+    utilities: Table | None = None
+    """G × K; None for rules that have none."""
+    values: Table | None = None
+    """G × K: what was weighted and added up."""
+    attribute_names: tuple[str, ...] = ()
+    attributes: Table | None = None
+    """G × D."""
+    mean_contrasts: Table | None = None
+    gamma: Table | None = None
+    """K × D."""
+    kept: Table | None = None
+    """K × D: the share of γ that stayed in the reward."""
+    fused: tuple[float, ...] | None = None
+    ranking: tuple[float, ...]
+    """Before the gate."""
+    gate: GateRecord | None = None
+    reward: tuple[float, ...]
+    no_signal: bool
+    effective_weights: tuple[float, ...] | None = None
+    flags: tuple[str, ...] = ()
+    prompt: tuple[Mapping[str, str], ...] | None = None
+    """Messages: role and content."""
+    responses: tuple[str, ...] | None = None
+    reasoning: tuple[str, ...] | None = None
+    others: Mapping[str, tuple[float, ...]] = {}
+    """Rule → rewards of the same rollouts under other rules."""
+    metadata: Mapping[str, Any] = {}
+
+    @property
+    def size(self) -> int:
+        """Rollouts in the group."""
+        return len(self.reward)
+
+    @property
+    def ranked(self) -> tuple[CriterionData, ...]:
+        """The criteria ranked by."""
+        return self.criteria[: len(self.weights)]
+
+
+def records_of(
+    result: FusedBatch,
+    table: ScoreTable,
+    *,
+    groups: Sequence[Group] | None = None,
+    step: int | None = None,
+    rule: str = "rlvr2",
+    others: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Iterator[GroupRecord]:
+    """The records of a fused table.
+
+    groups: the rollouts, to keep their texts. others: rule → rewards of all rows under other rules.
+    """
+    from rubrank.records.making import fused_records
+
+    return fused_records(result, table, groups, step, rule, others or {}, metadata or {})
+
+
+def records_of_rule(
+    result: RuleResult,
+    batch: ScoreBatch,
+    table: ScoreTable,
+    *,
+    groups: Sequence[Group] | None = None,
+    step: int | None = None,
+    others: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Iterator[GroupRecord]:
+    """The records of a table under any rule."""
+    from rubrank.records.making import rule_records
+
+    return rule_records(result, batch, table, groups, step, others or {}, metadata or {})
+
+
+def record_table(
+    table: ScoreTable,
+    rule: str,
+    *,
+    groups: Sequence[Group] | None = None,
+    others: Sequence[str] = (),
+    step: int | None = None,
+) -> Iterator[GroupRecord]:
+    """The records of a table under a rule such as "rlvr2+", with the rewards of other rules beside."""
+    from rubrank.fusion.rules import find_rule
+    from rubrank.fusion.rules.ordinal import OrdinalResult
+
+    batch = table.batch()
+    result = find_rule(rule)(batch)
+    rewards = {name: find_rule(name)(batch).reward for name in others}
+    if isinstance(result, OrdinalResult):
+        return records_of(result.fused, table, groups=groups, step=step, rule=result.rule, others=rewards)
+    return records_of_rule(result, batch, table, groups=groups, step=step, others=rewards)
+
+
+def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: bool = False) -> int:
+    """Write .jsonl, .jsonl.gz or .parquet; returns how many. `append` adds to a JSONL file, as a training log does."""
+    from rubrank.records.files import write
+
+    return write(Path(path), records, append)
+
+
+def read_records(path: str | Path) -> Iterator[GroupRecord]:
+    """The records of a file, one by one; a line that is none is an error that says where."""
+    from rubrank.records.files import read
+
+    return read(Path(path))
+
+
+def table_of(records: Iterable[GroupRecord]) -> ScoreTable:
+    """The scores of records as a table again, to fuse them otherwise."""
+    from rubrank.records.making import score_table
+
+    return score_table(records)

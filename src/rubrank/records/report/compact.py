@@ -1,0 +1,198 @@
+"""One group with short keys and few digits.
+
+    c   number of its set of criteria        s   scores, G × C, as they are: an order hangs on every digit
+    w   weights                              e   reasons, G × C
+    u   utilities                            v   values, if neither the utilities nor what makes them (u, g, q, z, j)
+    r   reward                               k   ranking, if not the reward
+    x   effective weights                    o   outcomes by criterion
+    n   number of its attribute names        a   attributes   z   mean contrasts   g   γ   q   kept
+    j   scale of the criteria, if not 1      p   gate: passed, factor, low quality, stopped by, missing, hard criteria
+    d   others: number of the rule → rewards
+    m   prompt, with b its roles             t   responses              h   thoughts
+
+Numbers have seven decimals: enough for the words of the page to read as in Python.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rubrank.records.record import GroupRecord
+from rubrank.records.report.grouped import Grouped
+from rubrank.records.unfolding import fused_group, hard_gates
+from rubrank.scores.criterion import CriterionData
+
+_DIGITS = 8
+_DECIMALS = 7
+_CLOSE = 1e-8
+_LONGEST_REASON = 400
+_TITLE = 110
+
+NO_SIGNAL, STOPPED, SOFTENED, MISSING, DISPUTED, UNSURE = 1, 2, 4, 8, 16, 32
+
+
+class Interned:
+    """Tables of what repeats: every distinct value has a number."""
+
+    def __init__(self) -> None:
+        self.criteria: dict[CriterionData, int] = {}
+        self.sets: dict[tuple[int, ...], int] = {}
+        self.rules: dict[str, int] = {}
+        self.names: dict[tuple[str, ...], int] = {}
+        self.flags: dict[str, int] = {}
+
+    def set_of(self, record: GroupRecord) -> int:
+        """The number of a record's set of criteria: how many are ranked by, then each."""
+        numbers = [self.criteria.setdefault(c, len(self.criteria)) for c in record.criteria]
+        return self.sets.setdefault((len(record.weights), *numbers), len(self.sets))
+
+    def rule(self, name: str) -> int:
+        """The number of a rule."""
+        return self.rules.setdefault(name, len(self.rules))
+
+    def tables(self) -> dict[str, Any]:
+        """The tables, in the order of the numbers."""
+        return {
+            "criteria": [
+                {"name": c.name, "weight": c.weight, "margin": c.margin, "higher": c.direction == "higher",
+                 "layer": c.layer, "by": c.verifier or "judge", "low": c.domain.low, "high": c.domain.high}
+                for c in self.criteria
+            ],
+            "sets": list(self.sets),
+            "rules": list(self.rules),
+            "names": list(self.names),
+            "flags": list(self.flags),
+        }  # fmt: skip
+
+
+COLUMNS = ("id", "step", "size", "spread", "mean", "bits", "stopped", "set", "rule", "flags", "title", "best")
+
+
+def index_row(group: Grouped, interned: Interned) -> tuple[Any, ...]:
+    """What the list of groups needs, in the order of COLUMNS."""
+    record, gate = group.record, group.record.gate
+    stopped = 0 if gate is None else record.size - sum(gate.passed)
+    softened = gate is not None and any(p and f < 1.0 for p, f in zip(gate.passed, gate.factor, strict=True))
+    bits = NO_SIGNAL * record.no_signal + STOPPED * (stopped > 0) + SOFTENED * softened
+    bits += MISSING * bool(group.missing[:, : group.K].any()) + DISPUTED * _disputed(group)
+    bits += UNSURE * bool(group.missing[:, group.K :].any())
+    flags = [interned.flags.setdefault(_kind(flag), len(interned.flags)) for flag in record.flags]
+    spread = float(np.ptp(group.reward)) if record.size else 0.0
+    mean = float(group.reward.mean()) if record.size else None
+    best = int(np.argmax(group.reward)) if record.size else None
+    return (
+        record.group, record.step, record.size, short(spread, 4), short(mean, 4), int(bits), stopped,
+        interned.set_of(record), interned.rule(record.rule), flags, _title(record), best,
+    )  # fmt: skip
+
+
+def group_data(group: Grouped, interned: Interned, limit: int) -> dict[str, Any]:
+    """Everything else, as the keys above; what is not there has no key."""
+    record = group.record
+    data: dict[str, Any] = {
+        "c": interned.set_of(record), "w": record.weights, "s": record.scores, "u": rounded(record.utilities),
+        "k": None if record.ranking == record.reward else rounded(record.ranking), "r": rounded(record.reward),
+        "x": rounded(record.effective_weights),
+        "o": {name: rounded(won) for name, won in record.outcomes.items()} or None,
+        "d": {str(interned.rule(rule)): rounded(reward) for rule, reward in record.others.items()} or None,
+        **_attributes(record, interned), **_gate(record), **_texts(record, limit),
+    }  # fmt: skip
+    return {key: value for key, value in data.items() if value is not None}
+
+
+def rounded(numbers: Any) -> Any:
+    """A row or a table of numbers around 1, with few decimals; None where there is none."""
+    if numbers is None:
+        return None
+    found = np.round(np.array(numbers, dtype=float), _DECIMALS)
+    lists = (found + 0.0).tolist()  # −0 is 0
+    if not np.isnan(found).any():
+        return lists
+    return [_known(row) for row in lists] if found.ndim == 2 else _known(lists)
+
+
+def _known(row: list[float]) -> list[float | None]:
+    return [None if x != x else x for x in row]
+
+
+def short(x: float | None, digits: int) -> float | None:
+    """A number of any size with few digits; None where there is none."""
+    return None if x is None or not math.isfinite(x) else float(f"{x:.{digits}g}")
+
+
+def cut(text: str, limit: int) -> str | list[Any]:
+    """The text, or its beginning with its length."""
+    return text if len(text) <= limit else [text[:limit], len(text)]
+
+
+def _attributes(record: GroupRecord, interned: Interned) -> dict[str, Any]:
+    values = {"v": None if record.values == record.utilities else rounded(record.values)}
+    if not record.attribute_names:
+        return values
+    found = {
+        "n": interned.names.setdefault(record.attribute_names, len(interned.names)),
+        "a": record.attributes and [[short(x, _DIGITS) for x in row] for row in record.attributes],
+        "z": rounded(record.mean_contrasts), "g": rounded(record.gamma), "q": rounded(record.kept),
+    }  # fmt: skip
+    if record.gamma is None or record.values is None:
+        return {**values, **found}
+    group = fused_group(record)
+    scale = np.broadcast_to(group.scale, group.weights.shape)
+    if np.abs(scale - 1.0).max(initial=0.0) > 1e-6:
+        found["j"] = rounded(scale)
+    derived = scale * (group.utilities + group.known * (group.mean_contrasts @ (group.gamma * group.kept).T))  # type: ignore[operator]
+    derived[:, group.constant] = 0.0
+    return found if np.abs(derived - group.values).max(initial=0.0) < _CLOSE else {**values, **found}
+
+
+def _gate(record: GroupRecord) -> dict[str, Any]:
+    gate = record.gate
+    if gate is None:
+        return {}
+    number = {name: at for at, name in enumerate(hard_gates(record))}
+    stopped = [[number[name] for name in names] for names in gate.stopped_by]
+    data = [
+        [int(p) for p in gate.passed], rounded(gate.factor), rounded(gate.low_quality), stopped, gate.missing,
+        list(number),
+    ]  # fmt: skip
+    return {"p": data}
+
+
+def _texts(record: GroupRecord, limit: int) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    if record.reasons is not None and any(map(any, record.reasons)):
+        data["e"] = [[reason[:_LONGEST_REASON] for reason in row] for row in record.reasons]
+    if record.prompt:
+        data["b"] = [str(message.get("role", "")) for message in record.prompt]
+        data["m"] = [cut(str(message.get("content", "")), limit) for message in record.prompt]
+    if record.responses is not None:
+        data["t"] = [cut(text, limit) for text in record.responses]
+    if record.reasoning is not None and any(record.reasoning):
+        data["h"] = [cut(text, limit) for text in record.reasoning]
+    return data
+
+
+def _disputed(group: Grouped) -> bool:
+    """Does another rule choose another winner?"""
+    best = group.reward == group.reward.max() if len(group.reward) else group.reward > 0.0
+    for rewards in group.record.others.values():
+        other = np.array(rewards)
+        if len(other) == len(best) and len(best) and not (best & (other == other.max())).any():
+            return True
+    return False
+
+
+def _kind(flag: str) -> str:
+    """ "missing: Tone (3)" → "missing: Tone"."""
+    head, bracket, tail = flag.rpartition(" (")
+    return head if bracket and tail[:-1].isdigit() and tail.endswith(")") else flag
+
+
+def _title(record: GroupRecord) -> str:
+    """The beginning of what was asked."""
+    asked = [m for m in record.prompt or () if m.get("role") == "user"] or list(record.prompt or ())
+    words = " ".join(str(asked[-1].get("content", ""))[: 4 * _TITLE].split()) if asked else ""
+    return words if len(words) <= _TITLE else words[: _TITLE - 1] + "…"

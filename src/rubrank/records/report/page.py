@@ -1,0 +1,75 @@
+"""Data and assets → one HTML file.
+
+    <style> … </style>  skeleton  <script type="application/gzip"> data </script>  <script> page </script>  chunks
+
+All data are gzip in base64, whose letters cannot end a script or begin a tag, whatever a response says. The page's
+policy allows its own script and style by their hashes, and nothing else: no other script, no network.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from rubrank.records.report.packing import Packed, pack
+
+SCRIPTS = (
+    "dom.js", "words.js", "store.js", "charts.js", "heat.js", "summary.js", "criteria.js", "sections.js", "search.js",
+    "matrix.js", "rollout.js", "group.js", "browser.js", "main.js",
+)  # fmt: skip
+STYLES = ("base.css", "parts.css", "groups.css")
+
+
+def asset(name: str) -> str:
+    """The text of a file in assets/."""
+    return (files("rubrank.records.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def script() -> str:
+    """The page's JavaScript: all files in one scope."""
+    return '"use strict";\n(() => {\n' + "\n".join(asset(name) for name in SCRIPTS) + "\n})();\n"
+
+
+def write_page(output: Path, title: str, data: dict[str, Any], packed: Packed) -> int:
+    """Write the file; returns its size in bytes."""
+    style, code = "\n".join(map(asset, STYLES)), script()
+    before, after = asset("page.html").split("<!-- chunks -->")
+    filled = _fill(
+        before,
+        title=html.escape(title),
+        style=style,
+        style_hash=_hash(style),
+        script=code,
+        script_hash=_hash(code),
+        data=_base64(pack(data)),
+        index=_base64(pack(packed.index)),
+    )
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(filled)
+        for number, chunk in enumerate(packed.chunks):
+            file.write(f'<script type="application/gzip" id="chunk-{number}">{_base64(chunk)}</script>\n')
+        file.write(after)
+    return output.stat().st_size
+
+
+def _fill(template: str, **values: str) -> str:
+    """Put values where the template says {{name}}; each part is looked at once, so that no value is filled again."""
+    first, *parts = template.split("{{")
+    pieces = [first]
+    for part in parts:
+        name, _, rest = part.partition("}}")
+        pieces += [values[name], rest]
+    return "".join(pieces)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + _base64(hashlib.sha256(text.encode("utf-8")).digest())

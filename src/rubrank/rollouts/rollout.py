@@ -1,0 +1,169 @@
+"""What the policy said: one `Rollout`, and the `Group` of rollouts of one query.
+
+    Rollout(prompt="Name a lake in Hangzhou.", response="<think>West Lake…</think>West Lake.")
+
+A prompt is a text or chat messages; a response may carry its reasoning in tags or in a field of its own, and the tool
+calls made on the way. Everything a verifier can ask about is here; nothing here knows about scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from rubrank._plain import in_our_words
+from rubrank.texts.kept import kept
+from rubrank.texts.reasoning import split_reasoning
+from rubrank.texts.text import Text
+
+Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(kept,))
+
+
+class ToolCall(_Frozen):
+    """One call of a tool: its name, its arguments (a mapping, or text as it was sampled) and what came back."""
+
+    name: str
+    arguments: Mapping[str, Any] | str = {}
+    id: str | None = None
+    result: Any = None
+    error: bool = False
+
+
+class Message(_Frozen):
+    """One turn of a conversation."""
+
+    role: Role
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str | None = None
+    tool_call_id: str | None = None
+    """Of a tool's message: the call that it answers."""
+    error: bool = False
+    """Of a tool's message: did the call fail?"""
+
+
+class Rollout(_Frozen):
+    """One response to a query, with what is needed to judge it."""
+
+    prompt: tuple[Message, ...] = ()
+    response: str
+    reasoning: str | None = None
+    """The trainer's own reasoning field; None: look for tags in the response."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Definitions of the tools on offer, as JSON Schema in the style of chat APIs."""
+    finish_reason: str | None = None
+    """Why sampling ended: "stop", "length", "tool_calls" …, where known."""
+    token_counts: Mapping[str, int] | None = None
+    """Tokens of the "reasoning" and the "answer", where known."""
+    metadata: Mapping[str, Any] = Field(default_factory=dict)
+    """Whatever else the data holds: reference answers, final state, ids."""
+
+    @field_validator("prompt", mode="before")
+    @classmethod
+    def _text_prompt(cls, value: Any) -> Any:
+        return ({"role": "user", "content": value},) if isinstance(value, str) else value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _message_response(cls, data: Any) -> Any:
+        """A response given as chat messages (as trainers do) becomes the last assistant text and all tool calls."""
+        response = data.get("response") if isinstance(data, Mapping) else None
+        if isinstance(response, str) or not isinstance(response, Sequence):
+            return data
+        return {**data, **_from_messages(response, data)}
+
+    @kept
+    def _parts(self) -> tuple[str, str]:
+        return split_reasoning(self.response) if self.reasoning is None else (self.reasoning, self.response)
+
+    @property
+    def thoughts(self) -> str:
+        """The reasoning, from its own field or from tags."""
+        return self._parts[0]
+
+    @property
+    def answer(self) -> str:
+        """What a reader sees: the response without its reasoning."""
+        return self._parts[1]
+
+    @kept
+    def text(self) -> Text:
+        """The answer, cut into words, sentences, paragraphs … when asked."""
+        return Text(self.answer)
+
+    def with_answer(self, answer: str) -> Rollout:
+        """The same rollout with another answer; nothing is checked again, so it costs next to nothing."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self).model_construct(**{**values, "response": answer, "reasoning": self.thoughts})
+
+    @property
+    def question(self) -> str:
+        """The last message of the user."""
+        return next((m.content for m in reversed(self.prompt) if m.role == "user"), "")
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """What the assistant said before, turn by turn."""
+        return tuple(m.content for m in self.prompt if m.role == "assistant")
+
+
+class Group(_Frozen):
+    """All rollouts of one query."""
+
+    id: str
+    rollouts: tuple[Rollout, ...]
+    rubric: Any = None
+    """The query's own rubric, if it brings one (see `rubrank.rubrics.rubric`)."""
+
+
+def _from_messages(messages: Sequence[Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The last text and its reasoning, and the tool calls of all messages with what came back."""
+    said = [m for m in messages if m.get("role", "assistant") == "assistant"]
+    calls = data.get("tool_calls") or [call for m in said for call in m.get("tool_calls") or ()]
+    last = said[-1] if said else {}
+    reasoning = data.get("reasoning")
+    return {
+        "response": last.get("content") or "",
+        "reasoning": last.get("reasoning_content") or last.get("reasoning") if reasoning is None else reasoning,
+        "tool_calls": _answered(calls, [m for m in messages if m.get("role") == "tool"]),
+    }
+
+
+def _answered(calls: Sequence[Any], results: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
+    """The calls, each with its tool message: the one that names its id, else the next that names none it knows."""
+    plain = [_plain_call(call) for call in calls]
+    ids = {call.get("id") for call in plain if isinstance(call, Mapping)} - {None}
+    named = {m["tool_call_id"]: m for m in results if m.get("tool_call_id") in ids}
+    others = iter([m for m in results if m.get("tool_call_id") not in ids])
+    return tuple(_with_result(call, named, others) for call in plain)
+
+
+def _with_result(call: Any, named: Mapping[str, Mapping[str, Any]], others: Iterator[Mapping[str, Any]]) -> Any:
+    if not isinstance(call, Mapping) or call.get("result") is not None:
+        return call
+    message = named.get(call.get("id") or "") or next(others, None)
+    if message is None:
+        return call
+    failed = call.get("error") or message.get("is_error") or message.get("error") or message.get("status") == "error"
+    return {**call, "result": message.get("content"), "error": bool(failed)}
+
+
+def _plain_call(call: Any) -> Any:
+    """{"id": …, "type": …, "function": {"name": …, "arguments": …}} → the flat form."""
+    function = call.get("function") if isinstance(call, Mapping) else None
+    return call if function is None else {"id": call.get("id"), **function}
+
+
+def to_rollout(data: Mapping[str, Any], where: str) -> Rollout:
+    """A rollout from its fields; one clear error if they do not fit."""
+    try:
+        return Rollout.model_validate(data)
+    except ValidationError as error:
+        raise in_our_words(error, where, Rollout, "docs/grading.md")[0] from None

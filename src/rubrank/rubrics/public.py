@@ -1,0 +1,241 @@
+"""Rubrics and groups in the shapes that public data has.
+
+    to_rubric({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})          IFEval, IFBench, M-IFEval
+    to_rubric([{"criterion": "Advises to see a doctor", "points": 5, "tags": ["axis:accuracy"]}])        HealthBench
+    to_rubric([{"title": "Dose", "description": "Essential Criteria: gives the dose", "weight": 5}])             RaR
+    to_rubric([{"criterion": "Names the source", "weight": 2}, "Is polite"])                       lists of anything
+    to_rubric('{"criteria": [{"name": "WordCount", "params": {"low": 50}}]}')                       our own, as text
+    from_trl(prompts, completions, rubric=rubrics)                                    what TRL gives a reward function
+
+Text that no program can check becomes a question for a judge. Negative points say that the thing should not be there:
+their size is the weight, and lower scores are better.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rubrank._plain import in_our_words, shortened
+from rubrank.errors import InvalidInput
+from rubrank.rollouts.rollout import Group
+from rubrank.rubrics.files import presets, read_data
+from rubrank.rubrics.rubric import Criterion, Rubric, merge_extended, parse_rubric
+from rubrank.verifiers.verifier import is_verifier
+
+CATEGORY_WEIGHTS = {"Essential": 1.0, "Important": 0.7, "Optional": 0.3, "Pitfall": 0.9}
+"""What a category of RaR weighs where the data gives no weight."""
+
+_CATEGORY = re.compile(rf"\s*({'|'.join(CATEGORY_WEIGHTS)})\s*(?:Criteria|Criterion)?\s*[:：]\s*", re.IGNORECASE)
+_TEXT_KEYS = ("criterion", "criteria", "question", "description", "rubric", "text", "requirement", "title", "name")
+_WEIGHT_KEYS = ("points", "weight", "score", "importance")
+_LONGEST_NAME = 80
+
+
+def to_rubric(data: Any, where: str = "rubric", folder: Path = Path()) -> Rubric:
+    """A rubric from whatever a dataset's column holds; see the top of this file."""
+    if isinstance(data, Rubric):
+        return data
+    try:
+        return parse_rubric(rubric_data(data, where), where, folder)
+    except ValidationError as error:
+        raise in_our_words(error, where, Rubric)[0] from None
+
+
+def rubric_data(data: Any, where: str = "rubric") -> dict[str, Any]:
+    """The same in our own shape, not checked yet."""
+    data = _decoded(without_nulls(data), where)
+    if isinstance(data, Mapping):
+        return _from_mapping(data, where)
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        return {"criteria": _unique([_item(item) for item in data])}
+    raise InvalidInput(
+        where, "rubric", "a mapping, a list of criteria, or a name of a preset", f"{type(data).__name__}",
+        "See docs/rubrics.md for the shapes.",
+    )  # fmt: skip
+
+
+def without_nulls(data: Any) -> Any:
+    """Parquet and `datasets` fill what a row does not have with nulls; they are taken away at every depth."""
+    if isinstance(data, Mapping):
+        return {key: without_nulls(value) for key, value in data.items() if value is not None}
+    return [without_nulls(item) for item in data] if isinstance(data, list | tuple) else data
+
+
+def _decoded(data: Any, where: str) -> Any:
+    """Text as JSON, as a preset, or as a file."""
+    if not isinstance(data, str):
+        return data
+    if data.lstrip()[:1] in ("{", "["):
+        try:
+            return without_nulls(json.loads(data))
+        except ValueError as error:
+            raise InvalidInput(where, "rubric", "valid JSON", str(error), "Mend the column.") from None
+    if data in presets():
+        return {"extends": data}
+    return merge_extended(rubric_data(read_data(data), data), data, Path(data).parent)
+
+
+def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
+    if "instruction_id_list" in data:
+        return {"id": "instructions", "criteria": ifeval_data(data["instruction_id_list"], data.get("kwargs"), where)}
+    if "criteria" in data or "extends" in data:
+        items = data.get("criteria", ())
+        if isinstance(items, Sequence) and not isinstance(items, str):
+            items = [item if _is_ours(item) else _item(item) for item in items]
+            return {**data, "criteria": items}
+        return dict(data)
+    inner = next((data[key] for key in ("rubric", "rubrics") if key in data), None)
+    if inner is None:
+        raise InvalidInput(where, "rubric", "with `criteria`", f"the keys {', '.join(data)}", "See docs/rubrics.md.")
+    return rubric_data(inner, where)
+
+
+# --------------------------------------------------------------------------------------------- instructions of IFEval
+
+
+def ifeval_criteria(ids: Sequence[str], kwargs: Sequence[Mapping[str, Any] | None] | None) -> list[Criterion]:
+    """The criteria of a row of IFEval or IFBench."""
+    return [Criterion(**data) for data in ifeval_data(ids, kwargs)]
+
+
+def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, Any]]:
+    """Their data. Arguments that are null, or of another instruction, are left out: public files are full of them."""
+    from rubrank.verifiers.ifeval.ids import public_params
+
+    ids = _decoded(ids, where) if isinstance(ids, str) else ids
+    kwargs = _decoded(kwargs, where) if isinstance(kwargs, str) else kwargs
+    kwargs = kwargs or [{}] * len(ids)
+    if len(kwargs) != len(ids):
+        raise InvalidInput(where, "kwargs", f"{len(ids)}, one for each instruction", str(len(kwargs)), "Mend the row.")
+    found = []
+    for name, arguments in zip(ids, kwargs, strict=True):
+        arguments = _decoded(arguments, where) if isinstance(arguments, str) else arguments
+        try:
+            verifier, params = public_params(name, arguments)
+            found.append({"name": name, "verifier": verifier.name, "params": params, "family": verifier.family})
+        except InvalidInput:  # an unknown id: the criterion says so when it is checked, and others are checked too
+            found.append({"name": name, "verifier": name})
+    return _unique(found)
+
+
+# --------------------------------------------------------------------------------------------------- lists of criteria
+
+
+def _item(item: Any) -> Any:
+    if isinstance(item, str):
+        return {"name": item} if is_verifier(item) else {"name": _short(item), "question": item}
+    if not isinstance(item, Mapping) or _is_ours(item):
+        return item
+    text = next((str(item[key]) for key in _TEXT_KEYS if key != "title" and isinstance(item.get(key), str)), "")
+    if not (text or item.get("title")):
+        return item  # checking the criterion says what it lacks
+    return {**_asked(item, text or str(item["title"])), **_weighed(item, text)}
+
+
+def _is_ours(item: Any) -> bool:
+    """Has it a name and nothing that only other shapes have?"""
+    return not isinstance(item, Mapping) or ("name" in item and not set(item) - set(Criterion.model_fields))
+
+
+def _asked(item: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Name, question, category."""
+    category = item.get("category") or _category(text) or _axis(item.get("tags"))
+    question = _CATEGORY.sub("", text, count=1).strip() if _category(text) else text
+    name = str(item.get("title") or item.get("name") or question)
+    asked: dict[str, Any] = {"name": _short(name), "question": question or name}
+    if category:
+        asked["category"] = str(category)
+    if item.get("reference") is not None:
+        asked["reference"] = item["reference"]
+    return asked
+
+
+def _weighed(item: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Points, weight and direction."""
+    value = next((item[key] for key in _WEIGHT_KEYS if item.get(key) is not None), None)
+    if value is None:
+        category = str(item.get("category") or _category(text) or "").capitalize()
+        return {"weight": CATEGORY_WEIGHTS.get(category, 1.0)}
+    if isinstance(value, str):
+        named = CATEGORY_WEIGHTS.get(value.strip().capitalize())
+        return {"weight": value if named is None else named}
+    points = {"points": value} if "points" in item else {}
+    direction = {"direction": "lower"} if value < 0 else {}
+    return {**points, **direction, "weight": abs(value)}
+
+
+def _category(text: str) -> str | None:
+    found = _CATEGORY.match(text)
+    return found[1].capitalize() if found else None
+
+
+def _axis(tags: Any) -> str | None:
+    """HealthBench tags a criterion with its axis: "axis:accuracy"."""
+    found = [str(tag) for tag in tags or () if str(tag).startswith("axis:")]
+    return found[0].removeprefix("axis:") if found else None
+
+
+def _short(text: str) -> str:
+    return shortened(" ".join(text.split()), _LONGEST_NAME) or "criterion"
+
+
+def _unique(items: Iterable[Any]) -> list[Any]:
+    """A name that occurs again gets a number: `keywords:existence (2)`."""
+    seen: dict[str, int] = {}
+    named = []
+    for item in items:
+        if isinstance(item, Mapping) and "name" in item:
+            name = str(item["name"])
+            seen[name] = seen.get(name, 0) + 1
+            if seen[name] > 1:
+                decided = {} if item.get("question") else {"verifier": item.get("verifier", name)}
+                item = {**item, **decided, "name": f"{name} ({seen[name]})"}
+        named.append(item)
+    return named
+
+
+# ------------------------------------------------------------------------------------------------------------- trainers
+
+
+def from_trl(
+    prompts: Sequence[Any], completions: Sequence[Any], *, num_generations: int | None = None, **columns: Sequence[Any]
+) -> list[Group]:
+    """Groups from what TRL hands to a reward function: one prompt for each completion, and the dataset's columns.
+
+    Completions of the same prompt that stand together are a group; with `num_generations`, so many of them are.
+    A column `rubric` (or `instruction_id_list` with `kwargs`) is the query's rubric; the others become metadata.
+    """
+    from rubrank.rollouts.reading import groups_of_rows
+
+    if len(prompts) != len(completions):
+        raise InvalidInput(
+            "from_trl", "prompts", f"{len(completions)}, one for each completion", str(len(prompts)), "Check them."
+        )
+    usable = {name: values for name, values in columns.items() if _is_column(values, len(prompts))}
+    starts = _starts(prompts, num_generations)
+    rows = [
+        {**{name: values[i] for name, values in usable.items()}, "group": str(starts[i]), "prompt": prompts[i],
+         "completion": completions[i]}
+        for i in range(len(prompts))
+    ]  # fmt: skip
+    return groups_of_rows(rows, "from_trl", {"group": "group", "prompt": "prompt", "response": "completion"})
+
+
+def _is_column(values: Any, length: int) -> bool:
+    return isinstance(values, Sequence) and not isinstance(values, str) and len(values) == length
+
+
+def _starts(prompts: Sequence[Any], size: int | None) -> list[int]:
+    """The number of the group of each row."""
+    if size is not None:
+        return [i // size for i in range(len(prompts))]
+    numbers = [0] * len(prompts)
+    for i in range(1, len(prompts)):
+        numbers[i] = numbers[i - 1] + (prompts[i] != prompts[i - 1])
+    return numbers

@@ -1,0 +1,358 @@
+"""What good means: a `Rubric` is a list of `Criterion`.
+
+    id: essay
+    version: 3
+    extends: [gates]                      # presets, or other rubric files
+    criteria:
+      - name: WordCount                   # a verifier of that name decides
+        params: {relation: at least, count: 300}
+      - name: Structure
+        verifier: ParagraphCount          # … or of another name
+        params: {relation: exactly, count: 3}
+        weight: 2
+      - name: Persuasive                  # a judge decides
+        question: Would a sceptical reader be moved by the argument?
+        domain: [0, 0.5, 1]
+
+The same in TOML or JSON; `json_schema()` is for editors. Loading checks everything that can be known without a
+response: unknown verifiers, wrong parameters, weights, cycles. `Rubric.contradictions()` finds constraints that exclude
+each other; `rubrank.rubrics.checking` lists everything that is wrong with a file at once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from rubrank._plain import in_our_words, shortened
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.rubrics.catalogue import KNOWN, PROMPTED
+from rubrank.rubrics.files import presets, read_data
+from rubrank.verifiers.verifier import (
+    BINARY,
+    TERNARY,
+    VERIFIERS,
+    Domain,
+    Layer,
+    Verifier,
+    discrete,
+    find_verifier,
+    is_verifier,
+)
+
+if TYPE_CHECKING:
+    from rubrank.rubrics.contradiction import Contradiction
+
+JUDGE = "judge"
+"""As the verifier of a criterion: no program decides."""
+
+EdgeKind: TypeAlias = Literal["weak", "strong", "trigger"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Dependency(_Strict):
+    """Another criterion that this one builds on: without it, this one is worth less (or nothing)."""
+
+    on: str
+    kind: EdgeKind = "weak"
+
+
+class Criterion(_Strict):
+    """One thing that is asked of a response."""
+
+    name: str = Field(min_length=1)
+    verifier: str | None = None
+    """Who decides; by default the verifier of the criterion's own name. "judge": a judge, by the library's prompt."""
+    params: Mapping[str, Any] = {}
+    question: str | None = None
+    """What a judge is asked, where no program can decide."""
+    weight: float = Field(default=1.0, gt=0.0, allow_inf_nan=False)
+    points: float | None = Field(default=None, allow_inf_nan=False)
+    """Points as a point-based rubric gives them; negative for what should not be there. Without a weight, their size is
+    the weight, and below 0 lower scores are better."""
+    domain: str | tuple[float, ...] | Mapping[str, float] | None = None
+    """"binary", "ternary", a list of values, or {low: …, high: …}; by default the verifier's own, or binary."""
+    direction: Literal["higher", "lower"] = "higher"
+    family: str | None = None
+    layer: Layer | None = None
+    """By default the verifier's own, or "quality"."""
+    margin: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+    category: str | None = None
+    """Such as Essential, Important, Optional, Pitfall."""
+    tier: int | None = None
+    depends: tuple[Dependency, ...] = ()
+    reference: Any = None
+    """Material that a judge needs: reference facts, an answer."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, data: Any) -> Any:
+        """A name alone is a criterion, and so is a question; points alone say weight and direction."""
+        if isinstance(data, str):
+            return {"name": data}
+        if isinstance(data, Mapping) and isinstance(data.get("question"), str) and "name" not in data:
+            data = {**data, "name": shortened(data["question"], 80)}
+        points = data.get("points") if isinstance(data, Mapping) else None
+        if isinstance(points, int | float) and points and "weight" not in data:
+            direction = "lower" if points < 0 else "higher"
+            return {"direction": direction, **data, "weight": abs(points)}
+        return data
+
+    @field_validator("depends", mode="before")
+    @classmethod
+    def _short_dependencies(cls, value: Any) -> Any:
+        """A name alone is a weak prerequisite."""
+        if isinstance(value, str):
+            value = [value]
+        return [{"on": item} if isinstance(item, str) else item for item in value]
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.question is not None and self.verifier not in (None, JUDGE):
+            raise self._wrong("question", "left out where a verifier decides", "both", "Drop one of them.")
+        if self.verifier == JUDGE and self.question is None and self.name not in PROMPTED:
+            raise self._wrong("question", "given: no prompt of the library has that name", "none", "Write a question.")
+        if not self.judged:
+            self._check_parameters()
+        self.value_domain  # noqa: B018 - raises if the domain cannot be read
+        return self
+
+    def _check_parameters(self) -> None:
+        try:
+            self.decided_by.check_parameters(dict(self.params))
+        except InvalidInput as error:
+            owner = error.owner if error.owner.startswith("criterion") else f"criterion {self.name!r}: {error.owner}"
+            raise type(error)(owner, error.parameter, error.allowed, error.got, error.remedy) from None
+
+    def _wrong(self, parameter: str, allowed: str, got: str, remedy: str) -> InvalidInput:
+        return InvalidInput(f"criterion {self.name!r}", parameter, allowed, got, remedy)
+
+    @cached_property
+    def judged(self) -> bool:
+        """Does a judge decide? Where there is a question, and for the names that the library knows as a judge's."""
+        if self.question is not None or self.verifier == JUDGE:
+            return True
+        return self._declared and not is_verifier(self.name)
+
+    @property
+    def prompt_name(self) -> str:
+        """The name of the library's prompt for a judge, if there is one: that of the verifier which passes it on."""
+        return self.name if self.verifier in (None, JUDGE) else str(self.verifier)
+
+    @property
+    def _declared(self) -> bool:
+        return self.verifier is None and self.name in KNOWN and KNOWN[self.name].how != "rule"
+
+    @cached_property
+    def decided_by(self) -> Verifier:
+        """The verifier; an error that says what to do if there is none."""
+        name = self.verifier or self.name
+        if is_verifier(name):
+            return find_verifier(name)
+        near = get_close_matches(name, VERIFIERS, n=1)
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        raise UnknownName(
+            f"criterion {self.name!r}", "verifier", "the name of a verifier, where no question for a judge is given",
+            repr(name), f"{hint}`rubrank criteria` lists them; or write a question.",
+        )  # fmt: skip
+
+    @cached_property
+    def value_domain(self) -> Domain:
+        """The values that scores can take."""
+        given = self.domain
+        if given is None:
+            return self._default_domain
+        if isinstance(given, str):
+            if given not in ("binary", "ternary"):
+                raise UnknownName.of(f"criterion {self.name!r}", "domain", given, ("binary", "ternary"))
+            return BINARY if given == "binary" else TERNARY
+        if isinstance(given, Mapping):
+            return self._range(given)
+        if len(set(given)) < 2 or not all(map(math.isfinite, given)):
+            raise self._wrong("domain", "two or more different values", repr(list(given)), "List what scores can be.")
+        return discrete(*given)
+
+    @property
+    def _default_domain(self) -> Domain:
+        if not self.judged:
+            return self.decided_by.domain
+        return KNOWN[self.name].domain if self.name in KNOWN else BINARY
+
+    def _range(self, given: Mapping[str, float]) -> Domain:
+        low, high = float(given.get("low", 0.0)), float(given.get("high", 1.0))
+        if set(given) - {"low", "high"} or not -math.inf < low < high < math.inf:
+            raise self._wrong("domain", "{low: …, high: …} with low < high", repr(dict(given)), "Give both ends.")
+        return Domain("continuous", (), low, high)
+
+    @property
+    def value_layer(self) -> Layer:
+        """Where it acts: ranked by, or a gate."""
+        if self.layer is not None:
+            return self.layer
+        if not self.judged:
+            return self.decided_by.layer
+        return KNOWN[self.name].layer if self.name in KNOWN else "quality"
+
+
+class Rubric(_Strict):
+    """All criteria of a query."""
+
+    id: str = "rubric"
+    version: int | str = 1
+    criteria: tuple[Criterion, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = [criterion.name for criterion in self.criteria]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InvalidInput(f"rubric {self.id!r}", "criteria", "of different names", f"{twice} twice", "Rename one.")
+        for criterion in self.criteria:
+            _refuse_duplicates(criterion)
+            for edge in criterion.depends:
+                if edge.on not in names:
+                    raise UnknownName.of(f"criterion {criterion.name!r}", "depends", edge.on, names)
+        _refuse_cycles(self)
+        return self
+
+    def __getitem__(self, name: str) -> Criterion:
+        """The criterion of that name."""
+        for criterion in self.criteria:
+            if criterion.name == name:
+                return criterion
+        raise UnknownName.of(f"rubric {self.id!r}", "criterion", name, [c.name for c in self.criteria])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all criteria, in order."""
+        return tuple(criterion.name for criterion in self.criteria)
+
+    def contradictions(self) -> tuple[Contradiction, ...]:
+        """Constraints that no response can meet together."""
+        from rubrank.rubrics.contradiction import contradictions
+
+        return contradictions(self.criteria)
+
+    def extended(self, more: Rubric) -> Rubric:
+        """These criteria, then those of `more`; one of the same name is replaced."""
+        merged = {criterion.name: criterion for criterion in (*self.criteria, *more.criteria)}
+        return Rubric(id=more.id, version=more.version, criteria=tuple(merged.values()))
+
+
+def _refuse_duplicates(criterion: Criterion) -> None:
+    on = [edge.on for edge in criterion.depends]
+    twice = sorted({name for name in on if on.count(name) > 1})
+    if twice:
+        raise InvalidInput(
+            f"criterion {criterion.name!r}", "depends", "one edge for each prerequisite", f"{twice[0]!r} twice",
+            "Keep the stronger one.",
+        )  # fmt: skip
+
+
+def _refuse_cycles(rubric: Rubric) -> None:
+    parents = {c.name: [edge.on for edge in c.depends] for c in rubric.criteria}
+    done: set[str] = set()
+    while len(done) < len(parents):
+        ready = {name for name, needs in parents.items() if name not in done and done.issuperset(needs)}
+        if not ready:
+            left = sorted(set(parents) - done)
+            raise InvalidInput(
+                f"rubric {rubric.id!r}", "depends", "without cycles", f"a cycle among {left}", "Cut one of the edges."
+            )
+        done |= ready
+
+
+# ------------------------------------------------------------------------------------------------- files and presets
+
+
+def load_rubric(source: str | Path | Mapping[str, Any]) -> Rubric:
+    """A rubric from a YAML, TOML or JSON file, from a preset's name, or from the mapping such a file holds."""
+    if isinstance(source, Mapping):
+        return parse_rubric(source, "rubric")
+    return parse_rubric(read_data(source), str(source), Path(source).parent)
+
+
+def parse_rubric(data: Any, where: str, folder: Path = Path()) -> Rubric:
+    """A rubric from loaded data; `extends` is resolved, errors name the place."""
+    merged = merge_extended(data, where, folder)
+    try:
+        return Rubric.model_validate(merged)
+    except ValidationError as error:
+        raise in_our_words(error, where, Rubric)[0] from None
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a rubric file, for editors."""
+    schema = Rubric.model_json_schema()
+    properties = schema["properties"]
+    properties["extends"] = {
+        "description": "Presets, or rubric files, whose criteria come first",
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+    }
+    properties["criteria"]["items"] = {"anyOf": [properties["criteria"]["items"], {"type": "string"}]}
+    schema["$defs"]["Criterion"]["properties"]["depends"] = {
+        "description": "Criteria that this one builds on; a name alone is a weak prerequisite",
+        "type": ["array", "string"],
+        "items": {"anyOf": [{"$ref": "#/$defs/Dependency"}, {"type": "string"}]},
+    }
+    schema.pop("required", None)  # a rubric that extends another needs no criteria of its own
+    schema["anyOf"] = [{"required": ["criteria"]}, {"required": ["extends"]}]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def dump_rubric(rubric: Rubric, path: str | Path) -> None:
+    """Write a rubric as YAML or JSON, by suffix."""
+    data, path = rubric.model_dump(mode="json", exclude_defaults=True), Path(path)
+    if path.suffix == ".json":
+        text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    elif path.suffix in (".yaml", ".yml"):
+        text = yaml.safe_dump(data, allow_unicode=True, sort_keys=False)
+    else:
+        raise InvalidInput("dump_rubric", "path", "a .yaml or .json file", str(path), "Choose one of these suffixes.")
+    path.write_text(text, encoding="utf-8")
+
+
+def merge_extended(data: Any, where: str, folder: Path, above: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The data with the criteria of what it extends put first; one of the same name is replaced. Nothing is checked."""
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        data = {"criteria": data}
+    if not isinstance(data, Mapping):
+        raise InvalidInput(where, "rubric", "a mapping with `criteria`", type(data).__name__, "See docs/rubrics.md.")
+    merged = dict(data)
+    bases = merged.pop("extends", None) or []
+    own = merged.get("criteria") or []
+    if not bases or not isinstance(own, Sequence):
+        return merged
+    replaced = {_name(criterion) for criterion in own}
+    inherited = {
+        _name(criterion): criterion
+        for base in ([bases] if isinstance(bases, str) else bases)
+        for criterion in _base_criteria(str(base), where, folder, above)
+    }
+    merged["criteria"] = [c for name, c in inherited.items() if name not in replaced] + list(own)
+    return merged
+
+
+def _base_criteria(base: str, where: str, folder: Path, above: tuple[str, ...]) -> list[Any]:
+    is_preset = base in presets()
+    name = base if is_preset else str((folder / base).resolve())
+    if name in above:
+        raise InvalidInput(where, "extends", "without a circle", " → ".join((*above, name)), "Cut one of them.")
+    data = read_data(base if is_preset else folder / base)
+    inner = Path() if is_preset else (folder / base).parent
+    return list(merge_extended(data, base, inner, (*above, name)).get("criteria") or [])
+
+
+def _name(criterion: Any) -> str:
+    return str(criterion.get("name")) if isinstance(criterion, Mapping) else str(criterion)

@@ -1,0 +1,1 @@
+"""Scores of rollouts on criteria; missing with a reason."""

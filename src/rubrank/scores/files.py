@@ -1,0 +1,319 @@
+"""Score tables as files, so that nothing is lost: scores, reasons, and what each criterion is.
+
+JSON Lines: one object a rollout,
+
+    {"group": "q7", "rollout": 0, "rubric": 0, "scores": {"WordCount": 1.0}, "reasons": {"WordCount": "312 words …"}}
+
+after a first line {"rubrank": "scores", "version": 1, "rubrics": [[{criterion} …] …]}; a missing score is null.
+Parquet: one row a rollout with the columns group, rollout, rubric, and for every criterion its score and `… (reason)`;
+the rubrics are in the file's metadata under "rubrank". With very many criteria (each query has its own), one row a
+score: group, rollout, rubric, criterion, score, reason. Where responses were compared instead of scored, a row has
+`outcomes` too, a JSON text: {"GeneralQuality": [null, 1.0, 0.5]}, this rollout against each of its group.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from rubrank.errors import BadTable, UnknownName
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.verifiers.verifier import Domain
+
+_VERSION = 1
+_KEYS = ("group", "rollout", "rubric")
+_REASON = " (reason)"
+OUTCOMES = "outcomes"
+_WIDEST = 500
+_GLANCE = 64  # bytes in which a header gives itself away; the first line of another table may be long
+_SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
+
+
+def write_scores(table: ScoreTable, path: Path) -> None:
+    """By suffix; the file appears when it is complete."""
+    partial = path.with_name(path.name + ".partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        _write_parquet(table, partial)
+    elif path.name.endswith(_SUFFIXES[1:]):
+        _write_jsonl(table, partial, path.suffix == ".gz")
+    else:
+        raise UnknownName.of("ScoreTable.write", "suffix of the file", "".join(path.suffixes), _SUFFIXES)
+    partial.replace(path)
+
+
+def read_scores(path: Path) -> ScoreTable:
+    """A file that `write_scores` wrote."""
+    if not path.is_file():
+        raise BadTable(str(path), "file", "one that exists", "nothing", "Check the path.")
+    if path.suffix == ".parquet":
+        return _read_parquet(path)
+    if path.name.endswith(_SUFFIXES[1:]):
+        return _read_jsonl(path)
+    raise UnknownName.of("read_scores", "suffix of the file", "".join(path.suffixes), _SUFFIXES)
+
+
+# ---------------------------------------------------------------------------------------------------------- rubrics
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a score file says about itself."""
+
+    rubrics: tuple[tuple[CriterionData, ...], ...]
+    """The criteria of each rubric, by the numbers that the rows use."""
+    long: bool
+    """One row a score, not one a rollout?"""
+
+
+def read_header(path: Path) -> Header | None:
+    """The header of a file that `write_scores` wrote; None: another table, or a file that its reader will refuse."""
+    data = _parquet_header(path) if path.suffix == ".parquet" else _first_line(path)
+    if not isinstance(data, Mapping) or data.get("rubrank") != "scores":
+        return None
+    try:
+        return Header(tuple(_read_header(data, path)), data.get("layout") == "long")
+    except (KeyError, TypeError, ValueError) as error:
+        raise _no_scores(path, error) from None
+
+
+def _parquet_header(path: Path) -> Any:
+    import polars
+
+    try:
+        return json.loads(polars.read_parquet_metadata(path).get("rubrank", "null"))
+    except (polars.exceptions.PolarsError, OSError, ValueError):
+        return None
+
+
+def _first_line(path: Path) -> Any:
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            start = file.readline(_GLANCE)
+            if b'"rubrank"' not in start:
+                return None
+            return json.loads(start if start.endswith(b"\n") else start + file.readline())
+    except (OSError, EOFError, zlib.error, ValueError):
+        return None
+
+
+def _no_scores(path: Path, error: Exception) -> BadTable:
+    if isinstance(error, BadTable):
+        return error
+    return BadTable(str(path), "file", "a score table", repr(error), "Write it with ScoreTable.write.")
+
+
+def _rubrics(table: ScoreTable) -> dict[tuple[CriterionData, ...], int]:
+    """The different lists of criteria, numbered."""
+    found: dict[tuple[CriterionData, ...], int] = {}
+    for group in table:
+        found.setdefault(group.criteria, len(found))
+    return found
+
+
+def _header(rubrics: Iterable[tuple[CriterionData, ...]]) -> dict[str, Any]:
+    return {"rubrank": "scores", "version": _VERSION, "rubrics": [[asdict(c) for c in rubric] for rubric in rubrics]}
+
+
+def _read_header(data: Any, path: Path) -> list[tuple[CriterionData, ...]]:
+    if not isinstance(data, Mapping) or data.get("rubrank") != "scores" or data.get("version") != _VERSION:
+        raise BadTable(
+            str(path),
+            "file",
+            f"a score table of version {_VERSION}",
+            "something else",
+            "Write it with ScoreTable.write.",
+        )
+    return [tuple(_criterion(criterion) for criterion in rubric) for rubric in data["rubrics"]]
+
+
+def _criterion(data: Mapping[str, Any]) -> CriterionData:
+    domain = data["domain"]
+    return CriterionData(
+        **{
+            **data,
+            "domain": Domain(domain["kind"], tuple(domain["values"]), domain["low"], domain["high"]),
+            "depends": tuple((on, kind) for on, kind in data["depends"]),
+        }
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- JSON Lines
+
+
+def _write_jsonl(table: ScoreTable, path: Path, compressed: bool) -> None:
+    rubrics = _rubrics(table)
+    with gzip.open(path, "wt", encoding="utf-8") if compressed else path.open("w", encoding="utf-8") as file:
+        _line(file, _header(rubrics))
+        for group in table:
+            for i in range(len(group.scores)):
+                _line(file, _as_object(group, i, rubrics[group.criteria]))
+
+
+def _line(file: IO[str], data: Any) -> None:
+    # A lone surrogate in a name or reason cannot be written as UTF-8; escaped it can.
+    text = json.dumps(data, ensure_ascii=False)
+    file.write((text if text.isprintable() else json.dumps(data)) + "\n")
+
+
+def _as_object(group: GroupScores, i: int, rubric: int) -> dict[str, Any]:
+    compared = {OUTCOMES: _outcomes_text(group, i)} if group.outcomes else {}
+    return {
+        "group": group.id, "rollout": i, "rubric": rubric,
+        "scores": dict(zip(group.names, _plain(group.scores[i]), strict=True)),
+        "reasons": dict(zip(group.names, group.reasons[i], strict=True)), **compared,
+    }  # fmt: skip
+
+
+def _plain(values: np.ndarray) -> list[float | None]:
+    return [None if math.isnan(x) else x for x in values.tolist()]
+
+
+def _outcomes_text(group: GroupScores, i: int) -> str | None:
+    """Rollout i against the others, on the criteria on which responses were compared."""
+    if not group.outcomes:
+        return None
+    return json.dumps({name: _plain(won[i]) for name, won in group.outcomes.items()}, ensure_ascii=False)
+
+
+def read_outcomes(texts: Iterable[str | None]) -> dict[str, np.ndarray]:
+    """The outcomes of a group from the texts of its rows."""
+    rows = [json.loads(text) for text in texts if text]
+    return {name: np.array([row[name] for row in rows], dtype=float) for name in (rows[0] if rows else ())}
+
+
+def _read_jsonl(path: Path) -> ScoreTable:
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+        try:
+            lines = (json.loads(line) for line in file if line.strip())
+            rubrics = _read_header(next(lines, None), path)
+            return _collected(_from_objects(lines, rubrics), rubrics)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise _no_scores(path, error) from None
+
+
+_Cells = tuple[str, int, list[float], list[str], str | None]
+"""Group, number of its rubric, scores, reasons, and the text of outcomes, of one rollout."""
+
+
+def _from_objects(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
+    for row in rows:
+        names = [criterion.name for criterion in rubrics[row["rubric"]]]
+        scores = [math.nan if row["scores"][name] is None else float(row["scores"][name]) for name in names]
+        yield row["group"], row["rubric"], scores, [row["reasons"][name] for name in names], row.get(OUTCOMES)
+
+
+def _collected(rows: Iterable[_Cells], rubrics: list[tuple[CriterionData, ...]]) -> ScoreTable:
+    """Rows of a group stand together, in their order."""
+    groups: dict[str, tuple[int, list[list[float]], list[tuple[str, ...]], list[str | None]]] = {}
+    for id, rubric, scores, reasons, compared in rows:
+        found = groups.setdefault(id, (rubric, [], [], []))
+        for column, cell in zip(found[1:], (scores, tuple(reasons), compared), strict=True):
+            column.append(cell)  # type: ignore[attr-defined]
+    return ScoreTable(tuple(_group(id, rubrics[rubric], *cells) for id, (rubric, *cells) in groups.items()))
+
+
+def _group(id: str, criteria: tuple[CriterionData, ...], scores: Any, reasons: Any, compared: Any) -> GroupScores:
+    matrix = np.array(scores, dtype=float).reshape(len(scores), -1)
+    return GroupScores(id, criteria, matrix, tuple(reasons), read_outcomes(compared))
+
+
+# ---------------------------------------------------------------------------------------------------------- Parquet
+
+
+def _write_parquet(table: ScoreTable, path: Path) -> None:
+    rubrics = _rubrics(table)
+    wide = _fits_wide(table)
+    frame = _wide(table, rubrics) if wide else _long(table, rubrics)
+    header = {**_header(rubrics), "layout": "wide" if wide else "long"}
+    frame.write_parquet(path, metadata={"rubrank": json.dumps(header)})
+
+
+def _fits_wide(table: ScoreTable) -> bool:
+    names = [*_KEYS, OUTCOMES, *table.criteria, *(name + _REASON for name in table.criteria)]
+    return len(table.criteria) <= _WIDEST and len(set(names)) == len(names)
+
+
+def _keys(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -> dict[str, Any]:
+    rubric = [rubrics[group.criteria] for group in table for _ in range(len(group.scores))]
+    return {"group": table.group_ids, "rollout": table.rollout_numbers, "rubric": rubric}
+
+
+def _wide(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -> Any:
+    import polars
+
+    columns: dict[str, Any] = _keys(table, rubrics)
+    for k, name in enumerate(table.criteria):
+        columns[name] = polars.Series(name, table.scores[:, k], nan_to_null=True)
+        columns[name + _REASON] = polars.Series(name + _REASON, list(_reasons(table, name)), dtype=polars.String)
+    if any(group.outcomes for group in table):
+        compared = [_outcomes_text(group, i) for group in table for i in range(len(group.scores))]
+        columns[OUTCOMES] = polars.Series(OUTCOMES, compared, dtype=polars.String)
+    return polars.DataFrame(columns, schema_overrides={"group": polars.String, "rollout": polars.Int64})
+
+
+def _reasons(table: ScoreTable, name: str) -> Iterator[str | None]:
+    for group in table:
+        at = group.names.index(name) if name in group.names else None
+        for reasons in group.reasons:
+            yield None if at is None else clean(reasons[at])
+
+
+def clean(text: str) -> str:
+    """Without lone surrogates, which UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _long(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -> Any:
+    import polars
+
+    rows = [
+        (group.id, i, rubrics[group.criteria], name, x, clean(reason), _outcomes_text(group, i))
+        for group in table
+        for i in range(len(group.scores))
+        for name, x, reason in zip(group.names, _plain(group.scores[i]), group.reasons[i], strict=True)
+    ]
+    schema = {"group": polars.String, "rollout": polars.Int64, "rubric": polars.Int64, "criterion": polars.String}
+    more = {"score": polars.Float64, "reason": polars.String, OUTCOMES: polars.String}
+    return polars.DataFrame(rows, schema={**schema, **more}, orient="row")
+
+
+def _read_parquet(path: Path) -> ScoreTable:
+    import polars
+
+    try:
+        header = json.loads(polars.read_parquet_metadata(path).get("rubrank", "null"))
+        rubrics = _read_header(header, path)
+        frame = polars.read_parquet(path)
+        reshape = _from_wide if header["layout"] == "wide" else _from_long
+        return _collected(reshape(frame.iter_rows(named=True), rubrics), rubrics)
+    except (polars.exceptions.PolarsError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise _no_scores(path, error) from None
+
+
+def _from_wide(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
+    for row in rows:
+        names = [criterion.name for criterion in rubrics[row["rubric"]]]
+        scores = [math.nan if row[name] is None else row[name] for name in names]
+        yield row["group"], row["rubric"], scores, [row[name + _REASON] for name in names], row.get(OUTCOMES)
+
+
+def _from_long(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
+    """One row a score → one a rollout; the rows of a rollout stand together, in the order of its criteria."""
+    scores: list[float] = []
+    reasons: list[str] = []
+    for row in rows:
+        scores.append(math.nan if row["score"] is None else row["score"])
+        reasons.append(row["reason"])
+        if len(scores) == len(rubrics[row["rubric"]]):
+            yield row["group"], row["rubric"], scores, reasons, row.get(OUTCOMES)
+            scores, reasons = [], []

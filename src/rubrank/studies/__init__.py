@@ -1,0 +1,1 @@
+"""What can be learnt from scores and records: replay, audit, conformance."""

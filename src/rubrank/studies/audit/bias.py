@@ -1,0 +1,192 @@
+"""Is a judge swayed by length or Markdown? Our own attribute model, fitted to its verdicts.
+
+    Pr[i beats j on k] = σ(u_ki − u_kj + γ_k·z_ij)          one γ for each criterion and attribute, all groups together
+
+γ > 0: of two responses that the judge otherwise finds equally good, the one with more of the attribute wins. Intervals
+come from drawing whole groups again and fitting anew. γ says what goes with winning, not why: if longer responses *are*
+better, an honest judge has γ > 0 too. Where human labels are given, theirs is fitted in the same draws, and the excess
+of the judge is reported: a clear excess is a liking that humans do not share. A lack of it proves less, because noise
+makes any γ smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rubrank.errors import InvalidInput
+from rubrank.fusion.attribute import Attribute, Texts
+from rubrank.fusion.attributes import measure
+from rubrank.fusion.fusing import utilities
+from rubrank.studies.audit.inputs import Cases, Run, group_outcomes
+from rubrank.studies.audit.result import Bias
+from rubrank.studies.statistics.resampling import (
+    Estimate,
+    Measure,
+    Measured,
+    Resampling,
+    interval,
+    mean_measured,
+    ratio_measure,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """(M, D) numbers of the rollouts, in the rows of the cases."""
+
+    values: np.ndarray
+    names: tuple[str, ...]
+
+
+def biases(
+    cases: Cases, everyone: Mapping[str, Run], attributes: Attributes, draw: Resampling, humans: str | None
+) -> tuple[Bias, ...]:
+    """The biases of everyone; `humans` is the name under which the humans' labels are among them."""
+    fits = {name: _Fit.of(cases, run, attributes.values, draw) for name, run in everyone.items()}
+    spread = typical_spread(cases, attributes.values)
+    found = []
+    for name, fit in fits.items():
+        reference = fits[humans] if humans is not None and name != humans else None
+        told = [k for k in range(len(cases.criteria)) if fit.groups[k]]
+        rows: list[tuple[str | None, list[int]]] = [(cases.criteria[k], [k]) for k in told]
+        for criterion, columns in [*rows, (None, told)] if told else ():
+            for d, attribute in enumerate(attributes.names):
+                found.append(fit.bias((name, criterion, attribute), columns, d, float(spread[d]), reference))
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """γ of one judge, as observed and in every draw."""
+
+    gamma: np.ndarray
+    """(K, D)"""
+    draws: np.ndarray
+    """(draws, K, D)"""
+    won: np.ndarray
+    """(groups, K, D): wins of the response with more of it, over pairs that differ in it."""
+    pairs: np.ndarray
+    groups: np.ndarray
+    """(K,): in how many groups the criterion tells anybody apart."""
+    draw: Resampling
+
+    @classmethod
+    def of(cls, cases: Cases, run: Run, values: np.ndarray, draw: Resampling) -> _Fit:
+        def statistic(times: np.ndarray) -> np.ndarray:
+            fitted = [_gamma(cases, run, values, np.repeat(np.arange(len(row)), row.astype(int))) for row in times]
+            return np.array(fitted).reshape(len(times), len(cases.criteria), values.shape[1])
+
+        once = statistic(np.ones((1, len(cases.labels))))[0]
+        won, pairs, groups = _won(cases, run, values)
+        return cls(once, draw.values(Measure(statistic, 0)), won, pairs, groups, draw)
+
+    def bias(
+        self, names: tuple[str, str | None, str], columns: list[int], d: int, spread: float, reference: _Fit | None
+    ) -> Bias:
+        """On one criterion, or the mean over several."""
+        level = self.draw.level
+        gamma = interval(self.mean(columns, d), level)
+        ends = np.exp(np.array([gamma.value, gamma.low, gamma.high]) / (3.0 * spread))
+        odds = Estimate(float(ends[0]), float(ends[1]), float(ends[2]), gamma.n)
+        wins = [self.draw.measured(ratio_measure(self.won[:, k, d], self.pairs[:, k, d])) for k in columns]
+        excess = None
+        if reference is not None and all(reference.groups[k] for k in columns):
+            ours, theirs = self.mean(columns, d), reference.mean(columns, d)
+            excess = interval(Measured(ours.value - theirs.value, ours.draws - theirs.draws, ours.n), level)
+        return Bias(*names, gamma, odds, interval(mean_measured(wins), level), excess)
+
+    def mean(self, columns: list[int], d: int) -> Measured:
+        """γ of attribute d, averaged over criteria; n counts groups in which they tell anybody apart."""
+        value, draws = float(self.gamma[columns, d].mean()), self.draws[:, columns, d].mean(axis=1)
+        return Measured(value, draws if self.draw.clusters > 1 else draws[:0], int(self.groups[columns].max()))
+
+
+def _gamma(cases: Cases, run: Run, values: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """γ (K, D) of these groups, each as often as it is named."""
+    sizes = np.diff(cases.starts)[groups]
+    labels = np.repeat(np.arange(len(groups)), sizes)
+    rows = np.arange(len(labels)) + np.repeat(cases.starts[groups] - (sizes.cumsum() - sizes), sizes)
+    scores = run.scores[rows]
+    observed: dict[int, list[np.ndarray | None]] = {}
+    for k in sorted({k for _, k in run.outcomes}):
+        observed[k] = [run.outcomes.get((int(g), k)) for g in groups]
+        for place, table in enumerate(observed[k]):
+            if table is not None:
+                scores[labels == place, k] = np.nan
+    fitted = utilities(
+        scores, groups=labels, attributes=values[rows], margins=run.margins[groups], outcomes=observed, pool="batch"
+    )
+    return fitted.gamma[0]
+
+
+def _won(cases: Cases, run: Run, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Wins of more over pairs that differ, (groups, K, D); and in how many groups a criterion tells anybody apart."""
+    shape = (len(cases.labels), len(cases.criteria), values.shape[1])
+    won, pairs, groups = np.zeros(shape), np.zeros(shape), np.zeros(shape[1], np.int64)
+    for g in range(len(cases.labels)):
+        rows = slice(cases.starts[g], cases.starts[g + 1])
+        more = values[rows][:, None, :] > values[rows][None, :, :]
+        for k in range(len(cases.criteria)):
+            beaten = group_outcomes(cases, run, g, k)
+            known = ~np.isnan(beaten)
+            counted = more & known[:, :, None]
+            pairs[g, k] = counted.sum(axis=(0, 1))
+            won[g, k] = (np.nan_to_num(beaten)[:, :, None] * counted).sum(axis=(0, 1))
+            groups[k] += bool((beaten[known] != 0.5).any())
+    return won, pairs, groups
+
+
+def typical_spread(cases: Cases, values: np.ndarray) -> np.ndarray:
+    """(D,): root mean square of (a_i − a_j)/(a_i + a_j) over the pairs of all groups."""
+    squares, pairs = np.zeros(values.shape[1]), 0
+    for g in range(len(cases.labels)):
+        a = values[cases.starts[g] : cases.starts[g + 1]]
+        total = a[:, None] + a[None]
+        z = np.where(total > 0.0, (a[:, None] - a[None]) / np.where(total > 0.0, total, 1.0), 0.0)
+        squares += (z * z).sum(axis=(0, 1))
+        pairs += len(a) * (len(a) - 1)
+    return np.sqrt(squares / max(pairs, 1))
+
+
+def varying(cases: Cases, values: np.ndarray, names: Sequence[str]) -> tuple[Attributes, tuple[str, ...]]:
+    """The attributes in which rollouts of a group differ somewhere, and the names of the others."""
+    differ = typical_spread(cases, values) > 0.0
+    kept = Attributes(values[:, differ], tuple(name for name, yes in zip(names, differ, strict=True) if yes))
+    return kept, tuple(name for name, yes in zip(names, differ, strict=True) if not yes)
+
+
+# ------------------------------------------------------------------------------------------------------------ measuring
+
+
+def measured_attributes(
+    texts: list[str], measures: Sequence[str | Attribute] | None
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """(M, D) of the texts, and the names; by default the words of the answer, and all its Markdown per line."""
+    found = measure(texts, [*_MEASURES] if measures is None else measures)
+    return found.values, found.columns
+
+
+def _all_markdown(texts: Texts) -> np.ndarray:
+    return measure(texts, ["markdown"]).values.sum(axis=-1, keepdims=True)
+
+
+_MEASURES = ("answer_length", Attribute("all_markdown", ("markdown",), _all_markdown))
+
+
+def numbers(given: ArrayLike | None, names: Sequence[str] | None, rows: int) -> tuple[np.ndarray, tuple[str, ...]]:
+    """(M, D) of what was measured elsewhere, and the names."""
+    values = np.array(given, dtype=float)
+    values = values.reshape(rows, -1) if values.size and values.size % rows == 0 and values.ndim > 1 else values
+    if values.ndim != 2 or len(values) != rows or not (np.isfinite(values) & (values >= 0.0)).all():
+        got = f"shape {values.shape}" if values.ndim != 2 or len(values) != rows else "others"
+        remedy = "For one attribute add an axis: attributes[..., None]."
+        raise InvalidInput("audit", "attributes", f"finite numbers ≥ 0 of shape ({rows}, D)", got, remedy)
+    D = values.shape[1]
+    listed = tuple(f"attribute {d + 1}" for d in range(D)) if names is None else tuple(names)
+    if len(listed) != D or len(set(listed)) != D:
+        raise InvalidInput("audit", "attribute_names", f"{D} different names", repr(list(listed)), "Name each column.")
+    return values, listed

@@ -1,0 +1,84 @@
+"""An audit from files: what `rubrank judge audit` calls.
+
+    audit_files(["main=scores.parquet", "main=scores_again.parquet", "ranker.parquet"], humans="labels.parquet",
+                rollouts="rollouts.jsonl")
+
+Score tables are those that `rubrank grade` writes. NAME=FILE says whose a table is, else the file's name does; the
+same name again is the same judge asked again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rubrank.errors import InvalidInput
+from rubrank.scores.table import ScoreTable, read_scores
+from rubrank.studies.audit.audit import audit
+from rubrank.studies.audit.result import Audit
+
+_OWNER = "audit"
+
+
+def audit_files(
+    scores: Sequence[str | Path],
+    *,
+    humans: str | Path | Sequence[str | Path] | None = None,
+    rollouts: str | Path | None = None,
+    positions: str | Path | None = None,
+    criteria: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    bootstrap: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Audit:
+    """Measure the judges whose score tables these are.
+
+    humans: a score table of labels; several: one for each rater.
+    rollouts: the file that was graded, for the lengths and the Markdown of its responses; `columns` as for `grade`.
+    positions: JSON, {judge: {criterion: [wins of the response shown first, comparisons]}}.
+    criteria: those to look at; by default all that a judge decides.
+    """
+    if not scores:
+        raise InvalidInput(_OWNER, "scores", "at least one score table", "none", "Name the file that grade wrote.")
+    tables: dict[str, list[ScoreTable]] = {}
+    for name, path in map(_named, scores):
+        tables.setdefault(name, []).append(read_scores(path))
+    first = next(iter(tables.values()))[0]
+    return audit(
+        tables,
+        humans=None if humans is None else _humans(humans),
+        criteria=criteria,
+        texts=None if rollouts is None else _answers(first, rollouts, columns),
+        positions=None if positions is None else _positions(Path(positions)),
+        bootstrap=bootstrap,
+        seed=seed,
+        level=level,
+    )
+
+
+def _named(given: str | Path) -> tuple[str, Path]:
+    """NAME=FILE, or a file whose name is the judge's."""
+    name, sign, path = str(given).partition("=")
+    if sign and not Path(str(given)).exists():
+        return name, Path(path)
+    return Path(given).name.split(".")[0], Path(given)
+
+
+def _humans(given: str | Path | Sequence[str | Path]) -> list[ScoreTable]:
+    return [read_scores(path) for path in ([given] if isinstance(given, str | Path) else given)]
+
+
+def _answers(table: ScoreTable, rollouts: str | Path, columns: Mapping[str, str] | None) -> list[str]:
+    from rubrank.scores.matching import groups_of
+
+    return [rollout.answer for group in groups_of(table, rollouts, columns) for rollout in group.rollouts]
+
+
+def _positions(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InvalidInput(_OWNER, "positions", "a JSON file", f"{path} ({error})", "See audit_files.") from None

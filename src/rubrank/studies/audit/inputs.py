@@ -1,0 +1,233 @@
+"""What an audit looks at: verdicts of several judges about the same rollouts, brought into the same rows and columns.
+
+    {"main": [table, table_again], "ranker": table}, humans=labels        →        Cases
+
+Rows are the rollouts of the first table, sorted by group; columns are criteria. A judge may have been asked about fewer
+groups or criteria: those cells are *not asked*, which is not the same as *missing*. Scores on which lower is better are
+turned round, so that higher is better everywhere. Where responses were compared instead of scored, the score is the
+share of its comparisons that a response won, and the outcomes are kept for the fits that can use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.scores.outcomes import outcomes
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.studies.statistics.resampling import numbered
+
+Scores: TypeAlias = "ScoreTable | ArrayLike"
+Runs: TypeAlias = "Scores | Sequence[Scores]"
+
+_OWNER = "audit"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """All verdicts of one judge, asked once."""
+
+    scores: np.ndarray
+    """(M, K), higher is better; NaN = missing or not asked."""
+    asked: np.ndarray
+    """(M, K)"""
+    margins: np.ndarray
+    """(groups, K)"""
+    outcomes: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    """(group, column) → (n, n), where responses were compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """Rows and columns, and what everybody said about them."""
+
+    labels: tuple[Hashable, ...]
+    """Of the groups."""
+    starts: np.ndarray
+    """Group g is rows starts[g] .. starts[g + 1]."""
+    order: np.ndarray
+    """Row i is the caller's row order[i]."""
+    criteria: tuple[str, ...]
+    judges: dict[str, tuple[Run, ...]]
+    humans: tuple[Run, ...] = ()
+
+    @property
+    def of_row(self) -> np.ndarray:
+        """The number of every row's group."""
+        return np.repeat(np.arange(len(self.labels)), np.diff(self.starts))
+
+
+def read_cases(
+    scores: Mapping[str, Runs] | Scores,
+    humans: Runs | None,
+    groups: ArrayLike | Sequence[Hashable] | None,
+    criteria: Sequence[str] | None,
+) -> Cases:
+    """Everybody's verdicts in the same rows and columns; raises for what does not fit together."""
+    by_judge: Mapping[str, Runs] = scores if isinstance(scores, Mapping) else {"judge": scores}
+    if not by_judge:
+        raise InvalidInput(_OWNER, "scores", "those of at least one judge", "none", "Pass {name: scores}.")
+    runs = {str(name): _listed(given) for name, given in by_judge.items()}
+    people = [] if humans is None else _listed(humans)
+    everything = [("humans", people), *((f"judge {name!r}", given) for name, given in runs.items())]
+    tables = {isinstance(one, ScoreTable) for _, given in everything for one in given}
+    if len(tables) > 1:
+        raise InvalidInput(_OWNER, "scores", "all score tables, or all arrays", "both", "Turn one into the other.")
+    if tables.pop():
+        if groups is not None:
+            raise InvalidInput(_OWNER, "groups", "left out with score tables", "given", "Tables know their groups.")
+        return _of_tables(runs, people, criteria)
+    return _of_arrays(runs, people, groups, criteria)
+
+
+def _listed(given: Any) -> list[Any]:
+    """One run, or several."""
+    several = isinstance(given, list | tuple) and len(given) > 0
+    if several and all(isinstance(one, ScoreTable) or np.ndim(one) >= 2 for one in given):
+        return list(given)
+    return [given]
+
+
+# -------------------------------------------------------------------------------------------------------------- arrays
+
+
+def _of_arrays(runs: Mapping[str, list[Any]], people: list[Any], groups: Any, criteria: Sequence[str] | None) -> Cases:
+    first = _array("scores", next(iter(runs.values()))[0])
+    if groups is None:
+        size = first.shape[1] if first.ndim == 3 else len(first)
+        count = first.shape[0] if first.ndim == 3 else 1
+        of_row, labels = np.repeat(np.arange(count), size), tuple(range(count))
+    else:
+        listed = np.asarray(groups).tolist()
+        of_row, labels = numbered(listed)[0], tuple(dict.fromkeys(listed))
+    rows, K = int(np.prod(first.shape[:-1])), first.shape[-1]
+    if len(of_row) != rows:
+        raise InvalidInput(_OWNER, "groups", f"{rows} labels, one a rollout", str(len(of_row)), "Check their lengths.")
+    names = tuple(f"criterion {k + 1}" for k in range(K)) if criteria is None else tuple(criteria)
+    if len(names) != K or len(set(names)) != K:
+        raise InvalidInput(_OWNER, "criteria", f"{K} different names", repr(list(names)), "Name every column.")
+    order = np.argsort(of_row, kind="stable")
+    starts = np.concatenate([[0], np.bincount(of_row, minlength=len(labels)).cumsum()])
+    no_margins = np.zeros((len(labels), K))
+
+    def run(what: str, given: Any) -> Run:
+        array = _array(what, given)
+        if array.shape != first.shape:
+            raise InvalidInput(_OWNER, what, f"of shape {first.shape}", f"shape {array.shape}", "NaN = not scored.")
+        flat = array.reshape(rows, K)[order]
+        return Run(flat, np.ones_like(flat, bool), no_margins)
+
+    judges = {name: tuple(run(f"scores of {name!r}", one) for one in given) for name, given in runs.items()}
+    return Cases(labels, starts, order, names, judges, tuple(run("humans", one) for one in people))
+
+
+def _array(what: str, given: Any) -> np.ndarray:
+    try:
+        array = np.array(given, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(_OWNER, what, "numbers", f"something else ({error})", "NaN = not scored.") from None
+    if array.ndim not in (2, 3) or 0 in array.shape or np.isinf(array).any():
+        got = "infinity" if np.isinf(array).any() else f"shape {array.shape}"
+        allowed = "finite numbers or NaN of shape (rollouts, criteria) or (groups, rollouts, criteria)"
+        raise InvalidInput(_OWNER, what, allowed, got, "One row is one rollout, one column one criterion.")
+    return array
+
+
+# -------------------------------------------------------------------------------------------------------------- tables
+
+
+def _of_tables(runs: Mapping[str, list[ScoreTable]], people: list[ScoreTable], criteria: Sequence[str] | None) -> Cases:
+    everyone = [table for given in runs.values() for table in given]
+    first = everyone[0]
+    names = _judged(everyone) if criteria is None else _named(everyone, criteria)
+    starts = np.concatenate([[0], np.cumsum([len(group.scores) for group in first])]).astype(np.int64)
+    number = {group.id: g for g, group in enumerate(first)}
+    if len(number) == 0:
+        raise InvalidInput(_OWNER, "scores", "of at least one group", "none", "Check the table.")
+
+    def run(what: str, table: ScoreTable) -> Run:
+        return _run(what, table, number, starts, names)
+
+    judges = {name: tuple(run(f"judge {name!r}", table) for table in given) for name, given in runs.items()}
+    labels = tuple(number)
+    return Cases(
+        labels, starts, np.arange(starts[-1]), names, judges, tuple(run("humans", table) for table in people)
+    )  # fmt: skip
+
+
+def _judged(tables: Sequence[ScoreTable]) -> tuple[str, ...]:
+    """The criteria that no program decides."""
+    every = (criterion for table in tables for group in table for criterion in group.criteria)
+    names = tuple(dict.fromkeys(criterion.name for criterion in every if criterion.verifier is None))
+    if not names:
+        raise InvalidInput(
+            _OWNER, "criteria", "some that a judge decides", "rule criteria only", "Name those to look at."
+        )  # fmt: skip
+    return names
+
+
+def _named(tables: Sequence[ScoreTable], criteria: Sequence[str]) -> tuple[str, ...]:
+    known = {name for table in tables for name in table.criteria}
+    for name in criteria:
+        if name not in known:
+            raise UnknownName.of(_OWNER, "criteria", name, known)
+    return tuple(dict.fromkeys(criteria))
+
+
+def _run(what: str, table: ScoreTable, number: Mapping[str, int], starts: np.ndarray, names: tuple[str, ...]) -> Run:
+    K = len(names)
+    found = Run(np.full((starts[-1], K), np.nan), np.zeros((starts[-1], K), bool), np.zeros((len(number), K)))
+    column = {name: k for k, name in enumerate(names)}
+    for group in table:
+        g = _group_number(what, group, number, starts)
+        for at, criterion in enumerate(group.criteria):
+            if criterion.name in column:
+                _put(found, group, at, g, column[criterion.name], slice(starts[g], starts[g + 1]))
+    return found
+
+
+def _group_number(what: str, group: GroupScores, number: Mapping[str, int], starts: np.ndarray) -> int:
+    remedy = "All tables must be about the same rollouts; put the one with most groups first."
+    if group.id not in number:
+        raise InvalidInput(_OWNER, what, "about groups of the first table", f"group {group.id!r}", remedy)
+    g = number[group.id]
+    size = int(starts[g + 1] - starts[g])
+    if len(group.scores) != size:
+        got = f"{len(group.scores)} rollouts in group {group.id!r}"
+        raise InvalidInput(_OWNER, what, f"about the same {size} rollouts", got, remedy)
+    return g
+
+
+def _put(run: Run, group: GroupScores, at: int, g: int, k: int, rows: slice) -> None:
+    criterion = group.criteria[at]
+    run.asked[rows, k] = True
+    run.margins[g, k] = criterion.margin
+    compared = group.outcomes.get(criterion.name)
+    if compared is None:
+        run.scores[rows, k] = group.scores[:, at] * (1.0 if criterion.direction == "higher" else -1.0)
+        return
+    run.outcomes[g, k] = compared
+    run.scores[rows, k] = won_shares(compared)
+
+
+def won_shares(table: np.ndarray) -> np.ndarray:
+    """(n, n) → the share of its comparisons that each one won; NaN for who was compared with nobody."""
+    known = ~np.isnan(table)
+    np.fill_diagonal(known, False)
+    count = known.sum(axis=1)
+    won = np.where(known, table, 0.0).sum(axis=1)
+    return np.where(count > 0, won / np.maximum(count, 1), np.nan)
+
+
+def group_outcomes(cases: Cases, run: Run, g: int, k: int) -> np.ndarray:
+    """(n, n): who beat whom in group g on criterion k; NaN = not compared, as nobody is with himself."""
+    rows = slice(cases.starts[g], cases.starts[g + 1])
+    table = run.outcomes.get((g, k))
+    found = outcomes(run.scores[rows, k : k + 1], run.margins[g, k])[:, :, 0] if table is None else table.copy()
+    np.fill_diagonal(found, np.nan)
+    return found

@@ -1,0 +1,119 @@
+"""An audit as tables on the terminal.
+
+    agreement              kappa              alpha              tau in groups      tau
+    main, ranker           0.62 [0.60, 0.64]  0.57 [0.54, 0.59]  0.54 [0.52, 0.56]  0.54 [0.52, 0.56]
+
+By default the means over criteria; with `details`, every criterion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rubrank.studies.audit.result import Audit, Coverage
+from rubrank.studies.statistics.resampling import Estimate
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Row = Sequence[str]
+
+
+def show(audit: Audit, console: Console | None = None, *, details: bool = False) -> None:
+    """Print everything that was measured, and what was not."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = console or Console()
+    judges = ", ".join(audit.judges)
+    console.print(Text(f"{judges}: {audit.rollouts} rollouts in {audit.groups} groups"), soft_wrap=True)
+    for title, headings, rows in sections(audit, details):
+        if rows:
+            console.print()
+            console.print(_table(title, headings, rows))
+    if audit.unmeasured:
+        console.print("\nnot measured", style="bold")
+        for line in not_measured(audit):
+            console.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[Row]]]:
+    """(title, headings, rows) of every table."""
+    return [
+        ("verdicts", ("judge", "criterion", "asked", "missing", "pairs tied"), _coverage(audit, details)),
+        (
+            "the same questions again", ("judge", "criterion", "runs", "identical", "alpha"),
+            [(c.judge, _all(c.criterion), str(c.runs), tell(c.identical), tell(c.alpha))
+             for c in _chosen(audit.consistency, details)],
+        ),
+        (
+            "wins of the response shown first", ("judge", "criterion", "comparisons", "share"),
+            [(p.judge, _all(p.criterion), str(p.first.n), tell(p.first)) for p in _chosen(audit.position, details)],
+        ),
+        (
+            "swayed by", ("judge", "criterion", "attribute", "γ", "odds for twice as much", "more wins", "γ − humans'"),
+            [(b.judge, _all(b.criterion), b.attribute, tell(b.gamma), tell(b.odds), tell(b.wins), tell(b.excess))
+             for b in _chosen(audit.bias, details)],
+        ),
+        (
+            "agreement", ("", "criterion", "kappa", "alpha", "tau in groups", "tau"),
+            [(f"{a.a}, {a.b}", _all(a.criterion), tell(a.kappa), tell(a.alpha), tell(a.tau_within), tell(a.tau))
+             for a in _chosen(audit.agreement, details)],
+        ),
+        (
+            "human raters among each other", ("raters", "identical", "alpha"),
+            [(str(h.runs), tell(h.identical), tell(h.alpha)) for h in [audit.human_raters] if h is not None],
+        ),
+    ]  # fmt: skip
+
+
+def not_measured(audit: Audit) -> list[str]:
+    """One line a reason, with all whom it concerns."""
+    whom: dict[tuple[str, str], list[str]] = {}
+    for one in audit.unmeasured:
+        whom.setdefault((one.what, one.why), []).append(one.who)
+    return [f"{what} ({', '.join(names)}): {why}" for (what, why), names in whom.items()]
+
+
+def tell(estimate: Estimate | None) -> str:
+    """0.54 [0.52, 0.56], without the interval if there is none."""
+    if estimate is None or math.isnan(estimate.value):
+        return "–"
+    known = not math.isnan(estimate.low)
+    return f"{estimate.value:.2f}" + (f" [{estimate.low:.2f}, {estimate.high:.2f}]" if known else "")
+
+
+def _coverage(audit: Audit, details: bool) -> list[Row]:
+    if details:
+        return [_covered(c.criterion, [c]) for c in audit.coverage]
+    by_judge = {judge: [c for c in audit.coverage if c.judge == judge] for judge in audit.judges}
+    return [_covered(_all(None), some) for some in by_judge.values() if some]
+
+
+def _covered(criterion: str, some: Sequence[Coverage]) -> Row:
+    asked, missing = sum(c.asked for c in some), sum(c.missing for c in some)
+    pairs = sum(c.ties.n for c in some)
+    ties = sum(c.ties.value * c.ties.n for c in some if c.ties.n) / pairs if pairs else math.nan
+    return some[0].judge, criterion, str(asked), f"{missing} ({missing / asked:.1%})", tell(Estimate(ties))
+
+
+def _chosen(rows: Iterable[Any], details: bool) -> list[Any]:
+    return [row for row in rows if details or row.criterion is None]
+
+
+def _all(criterion: str | None) -> str:
+    return "all" if criterion is None else criterion
+
+
+def _table(title: str, headings: Row, rows: Sequence[Row]) -> Any:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(escape(heading))
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table

@@ -1,0 +1,167 @@
+"""How often rubrank's verdicts agree with the published ones: `rubrank conformance FILE`.
+
+    result = measure("en_groups.jsonl.gz")
+    result.strict, result.per_id["en:punctuation:no_comma"].strict        (0.996, 1.0)
+
+A file has one prompt a line (JSON Lines, plain or gzip) with `instruction_id_list` and `kwargs`, and its answers in one
+of two shapes: `responses`, a list of {response, strict: [...], loose: [...]}, or these three keys in the row itself. A
+verdict stands for the instruction at its place in the list. Instructions that no verifier knows are counted apart.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rubrank.errors import InvalidInput, RubrankError
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.ifeval.ids import public_params
+from rubrank.verifiers.verifier import Compat, Mode, Verdict, Verifier
+
+MODES: tuple[Mode, Mode] = ("strict", "loose")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Shares of equal verdicts among n published ones; None where the file has none of that mode."""
+
+    strict: float | None
+    loose: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """One verdict that differs; `ours` is None if the verifier could not decide."""
+
+    key: str
+    id: str
+    mode: Mode
+    published: bool
+    ours: bool | None
+    reason: str
+    model: str | None = None
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """The agreement of a whole file, of each instruction id, and every disagreement."""
+
+    strict: float | None
+    loose: float | None
+    n: int
+    per_id: Mapping[str, Agreement]
+    disagreements: tuple[Disagreement, ...]
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    """Instructions that were not compared: how many answers there are of each id without a usable verifier."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "strict": self.strict,
+            "loose": self.loose,
+            "n": self.n,
+            "per_id": {name: vars(a) for name, a in self.per_id.items()},
+            "disagreements": [vars(d) for d in self.disagreements],
+            "unknown": dict(self.unknown),
+        }
+
+
+def measure(path: str | Path, compat: Compat = "upstream") -> Conformance:
+    """Check every answer of the file and compare with the published verdicts."""
+    tally = _Tally()
+    for number, row in enumerate(_rows(Path(path)), start=1):
+        _measure_row(row, str(row.get("key", number)), compat, tally)
+    return tally.result()
+
+
+class _Tally:
+    """Equal and different verdicts, as they come."""
+
+    def __init__(self) -> None:
+        self.equal: dict[str, dict[Mode, list[bool]]] = defaultdict(lambda: {"strict": [], "loose": []})
+        self.disagreements: list[Disagreement] = []
+        self.unknown: dict[str, int] = defaultdict(int)
+
+    def add(self, equal: bool, found: Disagreement) -> None:
+        self.equal[found.id][found.mode].append(equal)
+        if not equal:
+            self.disagreements.append(found)
+
+    def result(self) -> Conformance:
+        per_id = {name: _agreement(by_mode) for name, by_mode in sorted(self.equal.items())}
+        everything: dict[Mode, list[bool]] = {
+            mode: [equal for by_mode in self.equal.values() for equal in by_mode[mode]] for mode in MODES
+        }
+        total = _agreement(everything)
+        return Conformance(
+            total.strict, total.loose, total.n, per_id, tuple(self.disagreements), dict(sorted(self.unknown.items()))
+        )
+
+
+def _agreement(by_mode: Mapping[Mode, list[bool]]) -> Agreement:
+    share = {mode: sum(equal) / len(equal) if equal else None for mode, equal in by_mode.items()}
+    return Agreement(share["strict"], share["loose"], max(map(len, by_mode.values())))
+
+
+def _measure_row(row: Mapping[str, Any], key: str, compat: Compat, tally: _Tally) -> None:
+    answers = [(answer, _rollout(answer, row)) for answer in _answers(row, key)]
+    kwargs = row.get("kwargs") or [{}] * len(row["instruction_id_list"])
+    for place, (name, arguments) in enumerate(zip(row["instruction_id_list"], kwargs, strict=True)):
+        try:
+            verifier, params = public_params(name, arguments)
+            checked = verifier.check_parameters(params)
+        except RubrankError:
+            tally.unknown[name] += len(answers)
+            continue
+        for answer, rollout in answers:
+            for mode in MODES:
+                if answer.get(mode) is None:
+                    continue
+                published = bool(answer[mode][place])
+                verdict = verifier.verify(rollout, checked, compat=compat, mode=mode)
+                ours = _followed(verifier, verdict)
+                tally.add(
+                    ours is published,
+                    Disagreement(key, name, mode, published, ours, verdict.reason, answer.get("model")),
+                )
+
+
+def _followed(verifier: Verifier, verdict: Verdict) -> bool | None:
+    return None if verdict.value is None else verdict.value == verifier.domain.high
+
+
+def _answers(row: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    answers = row.get("responses", [row])
+    for answer in answers:
+        if "instruction_id_list" not in row or "response" not in answer:
+            raise InvalidInput(
+                "measure", f"row {key}", "a prompt with `instruction_id_list` and a `response` or `responses`",
+                f"the keys {', '.join(row)}", "See docs/conformance.md for the two shapes.",
+            )  # fmt: skip
+    return list(answers)
+
+
+def _rollout(answer: Mapping[str, Any], row: Mapping[str, Any]) -> Rollout:
+    # The published verdicts are about the whole response: nothing in it is taken for reasoning.
+    return Rollout(prompt=row.get("prompt", ""), response=answer["response"] or "", reasoning="")
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    open_text = gzip.open if path.suffix == ".gz" else open
+    with open_text(path, "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise InvalidInput(
+                    "measure", f"line {number} of {path.name}", "JSON", str(error), "One row a line."
+                ) from None
+            yield row

@@ -1,0 +1,110 @@
+"""Rollouts as they were logged: scores, and what is known about lengths and Markdown.
+
+    logged = read_logged("scores.parquet", rollouts="rollouts.jsonl")
+    replay(logged.table, ["rlvr2", "gdpo"], attributes=logged.attributes, attribute_names=logged.attribute_names)
+
+A score file (`rubrank grade`) holds no texts: the rollouts that were graded bring them. A file of records
+(`records.record`) brings its attributes, or texts to measure. A record may stand there once for every rule that was
+logged: the rollouts are the same, and the first one counts. The same query in several steps is several groups.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from rubrank.errors import BadTable
+from rubrank.records.record import GroupRecord, read_records, table_of
+from rubrank.scores.table import ScoreTable, read_scores
+
+_LENGTHS = ("reasoning_length", "answer_length")
+
+
+@dataclass(frozen=True, eq=False)
+class Logged:
+    """Scores with attributes, where there are any."""
+
+    table: ScoreTable
+    attributes: np.ndarray | None = None
+    """(rollouts, D), rows as in the table."""
+    attribute_names: tuple[str, ...] = ()
+
+
+def read_logged(path: str | Path, rollouts: str | Path | None = None) -> Logged:
+    """A score file or a file of records; `rollouts` has the texts of its groups, found by id."""
+    from rubrank.scores.files import read_header
+
+    path = Path(path)
+    if not path.is_file():
+        raise BadTable(str(path), "file", "one that exists", "nothing", "Check the path.")
+    if read_header(path) is not None:
+        logged = Logged(read_scores(path))
+    else:
+        logged = _from_records(list(_once(read_records(path))))
+    return logged if rollouts is None else _measured(logged.table, _answers(logged.table, rollouts))
+
+
+# ------------------------------------------------------------------------------------------------------------- records
+
+
+def _once(records: Iterable[GroupRecord]) -> Iterable[GroupRecord]:
+    seen: set[tuple[int | None, str]] = set()
+    for record in records:
+        if (record.step, record.group) not in seen:
+            seen.add((record.step, record.group))
+            yield record
+
+
+def _from_records(records: Sequence[GroupRecord]) -> Logged:
+    table = _with_different_ids(table_of(records), records)
+    names = {record.attribute_names for record in records}
+    if len(names) == 1 and all(record.attributes is not None for record in records):
+        rows = [row for record in records for row in record.attributes or ()]
+        values = np.array([[np.nan if x is None else x for x in row] for row in rows], dtype=float)
+        if not np.isnan(values).any():
+            return Logged(table, values, names.pop())
+    if records and all(record.responses is not None for record in records):
+        return _measured(table, [pair for record in records for pair in _parts(record)])
+    return Logged(table)
+
+
+def _with_different_ids(table: ScoreTable, records: Sequence[GroupRecord]) -> ScoreTable:
+    times = Counter(group.id for group in table.groups)
+    return ScoreTable(
+        tuple(
+            replace(group, id=f"{group.id} (step {record.step})") if times[group.id] > 1 else group
+            for group, record in zip(table.groups, records, strict=True)
+        )
+    )
+
+
+def _parts(record: GroupRecord) -> list[tuple[str, str]]:
+    """(reasoning, answer) of each response."""
+    answers = record.responses or ()
+    return list(zip(record.reasoning or ("",) * len(answers), answers, strict=True))
+
+
+# ------------------------------------------------------------------------------------------------------------ rollouts
+
+
+def _answers(table: ScoreTable, rollouts: str | Path) -> list[tuple[str, str]]:
+    from rubrank.scores.matching import groups_of
+
+    return [(r.thoughts, r.answer) for group in groups_of(table, rollouts) for r in group.rollouts]
+
+
+def _measured(table: ScoreTable, parts: Sequence[tuple[str, str]]) -> Logged:
+    """Lengths in words and densities of Markdown; the length of the reasoning where there is any."""
+    from rubrank.fusion.attributes.length import lengths
+    from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
+
+    thoughts, answers = [thought for thought, _ in parts], [answer for _, answer in parts]
+    length = lengths(answers, reasoning=thoughts)
+    columns = np.column_stack([length.reasoning, length.answer, markdown_density(answers)])
+    names = (*_LENGTHS, *MARKERS)
+    used = np.flatnonzero(columns.any(0))
+    return Logged(table, columns[:, used], tuple(names[d] for d in used))

@@ -1,0 +1,239 @@
+"""The same logged rollouts under many rules: who would have been rewarded otherwise, and why.
+
+    result = replay(read_scores("scores.parquet"), ["rlvr2+", "gdpo+", "focal+", "rule-fusion"])
+    result.kendall                          (rules, rules): how alike they rank within groups
+    result["gdpo+"].influence               how much each criterion moves that rule
+    result["gdpo+"].follows                 its correlation with length and Markdown, within groups
+
+Nothing is sampled anew: the table says what every criterion gave every rollout, a rule says what it would have made of
+it. Rules that look at a whole batch or remember (GDPO, AMRP …) see `step` groups at a time, in the order of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.fusion.rule import Rule
+from rubrank.fusion.rules import find_rule
+from rubrank.records.comparing import Ordered, by_size, matrix, mean, ordered, spearman_by_group
+from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.table import ScoreTable
+from rubrank.studies.replay.explaining import effective_weights, without
+from rubrank.studies.replay.overhead import best_seconds
+from rubrank.studies.replay.transforms import Transform, parse_transform
+
+STEP = 128
+"""Groups in a step, where nothing else is said."""
+
+_QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+_ROUNDS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class RuleReplay:
+    """What one rule made of the rollouts."""
+
+    rule: str
+    reward: np.ndarray
+    """(M,), in the order of the table."""
+    no_signal: np.ndarray
+    """(N,): groups in which all rewards are equal."""
+    winner: np.ndarray
+    """(N,): the number of the best rollout; −1 where several are."""
+    effective: np.ndarray
+    """(K,): each criterion's share in the variance of the rewards within groups; see `replays/explaining.py`."""
+    influence: np.ndarray
+    """(K,): 1 − mean Spearman between the rewards with and without the criterion: 0 = it changes no order."""
+    follows: np.ndarray
+    """(D,): mean Spearman between the reward and each attribute, within groups."""
+    seconds: float
+    """For a step, fusion alone."""
+
+    @property
+    def quantiles(self) -> tuple[float, ...]:
+        """Smallest, quartiles, largest reward."""
+        return tuple(np.quantile(self.reward, _QUANTILES).tolist()) if len(self.reward) else ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines; rewards are left out."""
+        return {
+            "rule": self.rule,
+            "mean": _or_none(float(self.reward.mean())) if len(self.reward) else None,
+            "std": _or_none(float(self.reward.std())) if len(self.reward) else None,
+            "quantiles": list(self.quantiles),
+            "no_signal": int(self.no_signal.sum()),
+            "seconds_per_step": self.seconds,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """All rules, and how alike they are."""
+
+    rules: tuple[RuleReplay, ...]
+    criteria: tuple[str, ...]
+    nominal: np.ndarray
+    """(K,): mean weight of each criterion in the rubrics, as a share of all."""
+    attributes: tuple[str, ...]
+    groups: tuple[str, ...]
+    step: int
+    kendall: np.ndarray
+    spearman: np.ndarray
+    signs: np.ndarray
+    """(R, R): share of rollouts on the same side of their group's mean."""
+    same_winner: np.ndarray
+
+    def __getitem__(self, rule: str) -> RuleReplay:
+        """What that rule made of it."""
+        for found in self.rules:
+            if found.rule == rule:
+                return found
+        raise UnknownName.of("Replay", "rule", rule, [found.rule for found in self.rules])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The rules."""
+        return tuple(found.rule for found in self.rules)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines."""
+        matrices = {name: _table(getattr(self, name)) for name in ("kendall", "spearman", "signs", "same_winner")}
+        each = [
+            rule.as_dict()
+            | {"effective": dict(zip(self.criteria, _row(rule.effective), strict=True))}
+            | {"influence": dict(zip(self.criteria, _row(rule.influence), strict=True))}
+            | {"follows": dict(zip(self.attributes, _row(rule.follows), strict=True))}
+            for rule in self.rules
+        ]
+        nominal = dict(zip(self.criteria, _row(self.nominal), strict=True))
+        return {"groups": len(self.groups), "step": self.step, "nominal": nominal, "rules": each, **matrices}
+
+
+def replay(
+    table: ScoreTable,
+    rules: Sequence[str | Rule],
+    *,
+    transforms: Sequence[str | Transform] = (),
+    attributes: Any = None,
+    attribute_names: Sequence[str] = (),
+    step: int = STEP,
+    progress: Callable[[int, int], None] | None = None,
+) -> Replay:
+    """Fuse the table under every rule.
+
+    transforms: maps of single criteria, such as "IFBench*10"; all are applied, first to last.
+    attributes: (rollouts, D), to see how much each rule's reward follows them.
+    step: groups that a rule sees at a time.
+    """
+    check_input("replay", rules, table, step)
+    for transform in transforms:
+        table = (parse_transform(transform) if isinstance(transform, str) else transform)(table)
+    batch = table.batch(attributes=attributes, attribute_names=attribute_names)
+    replays, orders = [], []
+    for number, (rule, label) in enumerate(zip(rules, labels_of(rules), strict=True)):
+        found, order = _replayed(rule, batch, step)
+        replays.append(replace(found, rule=label))
+        orders.append(order)
+        if progress is not None:
+            progress(number + 1, len(rules))
+    return Replay(
+        tuple(replays), batch.names, _nominal(batch), tuple(attribute_names), tuple(map(str, batch.labels)), step,
+        *(matrix(orders, measure) for measure in ("kendall", "spearman", "signs", "winner")),
+    )  # fmt: skip
+
+
+def check_input(owner: str, rules: Sequence[str | Rule], table: ScoreTable, step: int) -> None:
+    """Raise unless there is something to do."""
+    if not rules or not len(table):
+        raise InvalidInput(owner, "rules and scores", "at least one of each", "none", "Such as rules=['rlvr2'].")
+    if step < 1:
+        raise InvalidInput(owner, "step", "at least 1 group", str(step), "128 is a usual training step.")
+
+
+def labels_of(rules: Sequence[str | Rule]) -> list[str]:
+    """A name for each rule: its own, or the expression it was asked for by, where several have the same."""
+    names = [find_rule(rule).name for rule in rules]
+    labels = [
+        str(rule).strip() if names.count(name) > 1 and isinstance(rule, str) else name
+        for rule, name in zip(rules, names, strict=True)
+    ]
+    return [
+        label if labels.count(label) == 1 else f"{label} ({labels[:i].count(label) + 1})"
+        for i, label in enumerate(labels)
+    ]
+
+
+def run_rule(rule: str | Rule, batch: ScoreBatch, step: int = STEP) -> tuple[np.ndarray, str]:
+    """(M,): the rewards of a batch, `step` groups at a time, from a rule's first state; and the rule's name."""
+    fresh = find_rule(rule)
+    results = [fresh(part) for part in steps(batch, step)]
+    return np.concatenate([result.reward for result in results]), results[0].rule
+
+
+def steps(batch: ScoreBatch, step: int) -> Iterator[ScoreBatch]:
+    """The batch, cut into steps."""
+    if step >= batch.N:
+        yield batch
+        return
+    for first in range(0, batch.N, step):
+        yield batch.part(first, min(first + step, batch.N))
+
+
+def _replayed(rule: str | Rule, batch: ScoreBatch, step: int) -> tuple[RuleReplay, Ordered]:
+    reward, name = run_rule(rule, batch, step)
+    order = ordered(reward, batch.starts)
+    influence = [1.0 - _alike(order, run_rule(rule, without(batch, k), step)[0], batch) for k in range(batch.K)]
+    measured = np.zeros((len(reward), 0)) if batch.attributes_MD is None else batch.attributes_MD
+    follows = [_alike(order, column, batch) for column in measured.T]
+    found = RuleReplay(
+        name,
+        reward,
+        _no_signal(order, batch),
+        _winners(order, batch),
+        effective_weights(reward, batch),
+        np.array(influence),
+        np.array(follows),
+        best_seconds(rule, next(steps(batch, step)), _ROUNDS),
+    )
+    return found, order
+
+
+def _alike(order: Ordered, other_M: np.ndarray, batch: ScoreBatch) -> float:
+    return mean(spearman_by_group(order, ordered(other_M, batch.starts)))
+
+
+def _winners(order: Ordered, batch: ScoreBatch) -> np.ndarray:
+    winners = np.full(batch.N, -1)
+    for rows, best in zip(by_size(batch.starts), order.best, strict=True):
+        winners[batch.group_of_row[rows[:, 0]]] = np.where(best.sum(1) == 1, best.argmax(1), -1)
+    return winners
+
+
+def _no_signal(order: Ordered, batch: ScoreBatch) -> np.ndarray:
+    flat = np.zeros(batch.N, bool)
+    for rows, best in zip(by_size(batch.starts), order.best, strict=True):
+        flat[batch.group_of_row[rows[:, 0]]] = best.all(1)
+    return flat
+
+
+def _nominal(batch: ScoreBatch) -> np.ndarray:
+    weights = np.broadcast_to(batch.weights_NK, (batch.N, batch.K)) * batch.asked_NK
+    total = weights.sum(1, keepdims=True)
+    return np.asarray((weights / np.where(total > 0.0, total, 1.0)).mean(0))
+
+
+def _row(values: np.ndarray) -> list[float | None]:
+    return [_or_none(x) for x in values.tolist()]
+
+
+def _table(values: np.ndarray) -> list[list[float | None]]:
+    return [_row(row) for row in values]
+
+
+def _or_none(x: float) -> float | None:
+    return None if x != x else x

@@ -1,0 +1,142 @@
+"""Does a rule care how the scores are written? The paper's table, on your own scores.
+
+    robustness(table, rules=["weighted-mean", "z-score", "rlvr2"])
+
+One criterion at a time is mapped by a function that keeps its order (× 10, squared, levels 0, 0.2, 1 to 0, 1, 100); the
+rule is run before and after. Sign agreement: the share of rollouts that stay on their side of the
+group's mean. Spearman: the mean correlation of ranks within groups. A rule that reads only the order has 100% and 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rubrank.errors import UnknownName
+from rubrank.fusion.rule import Rule
+from rubrank.records.comparing import mean, ordered, same_signs, spearman_by_group
+from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.table import ScoreTable
+from rubrank.studies.replay.replay import STEP, check_input, labels_of, run_rule
+from rubrank.studies.replay.transforms import Map, Transform
+from rubrank.verifiers.verifier import Domain
+
+RULES = ("weighted-mean", "z-score", "rlvr2")
+"""Those of the paper's table: cardinal, normalised cardinal, RLVR²."""
+
+
+_STEEP = np.log(0.01) / np.log(0.2)  # the exponent of the curve through 0 → 0, 0.2 → 1 and 1 → 100
+
+MAPS: Mapping[str, Map] = {
+    "× 10": lambda unit: unit * 10.0,
+    "0, 0.2, 1 → 0, 1, 100": lambda unit: 100.0 * np.sign(unit) * np.abs(unit) ** _STEEP,
+    "squared": lambda unit: np.sign(unit) * unit**2,
+}
+"""Of scores on the scale of their domain, 0 to 1; what comes out is put back on that scale."""
+
+
+@dataclass(frozen=True)
+class RobustnessRow:
+    """One criterion, one map, one rule."""
+
+    criterion: str
+    map: str
+    rule: str
+    groups: int
+    """In which the criterion tells somebody apart."""
+    signs: float
+    """Share of rollouts on the same side of their group's mean as before."""
+    spearman: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return dict(vars(self))
+
+
+def robustness(
+    table: ScoreTable,
+    *,
+    rules: Sequence[str | Rule] = RULES,
+    criteria: Sequence[str] | None = None,
+    maps: Mapping[str, Map] | None = None,
+    transforms: Sequence[Transform] = (),
+    step: int = STEP,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[RobustnessRow, ...]:
+    """Every rule before and after every map of every criterion.
+
+    criteria: those to map; by default all that are ranked by. maps: by name; by default those of the paper.
+    transforms: single ones instead, such as parse_transform("IFBench*10").
+    Groups that a criterion ties say nothing about it, and are left out of its rows.
+    """
+    check_input("robustness", rules, table, step)
+    jobs = list(transforms) or _jobs(table, criteria, MAPS if maps is None else maps)
+    before = table.batch()
+    labels = labels_of(rules)
+    first = [run_rule(rule, before, step)[0] for rule in rules]
+    rows: list[RobustnessRow] = []
+    for number, job in enumerate(jobs):
+        after = job(table).batch()
+        keep = _told_apart(before, job.criterion)
+        for rule, label, reward in zip(rules, labels, first, strict=True):
+            rows.append(_row(job, label, keep, before, reward, run_rule(rule, after, step)[0]))
+        if progress is not None:
+            progress(number + 1, len(jobs))
+    return tuple(rows)
+
+
+def summary(rows: Sequence[RobustnessRow]) -> tuple[RobustnessRow, ...]:
+    """The means for every map and rule over the groups of all criteria together."""
+    found: dict[tuple[str, str], list[RobustnessRow]] = {}
+    for row in rows:
+        found.setdefault((row.map, row.rule), []).append(row)
+    return tuple(
+        RobustnessRow(
+            f"all {len(some)}", name, rule, sum(row.groups for row in some),
+            _mean(some, [row.signs for row in some]), _mean(some, [row.spearman for row in some]),
+        )
+        for (name, rule), some in found.items()
+    )  # fmt: skip
+
+
+def _jobs(table: ScoreTable, criteria: Sequence[str] | None, maps: Mapping[str, Map]) -> list[Transform]:
+    ranked = [c.name for c in table.specifications() if c.layer == "quality"]
+    for name in criteria or ():
+        if name not in ranked:
+            raise UnknownName.of("robustness", "criterion", name, ranked)
+    domains = {c.name: c.domain for c in table.specifications()}
+    return [
+        Transform(name, _on_domain(function, domains[name]), text)
+        for name in criteria or ranked
+        for text, function in maps.items()
+    ]
+
+
+def _on_domain(function: Map, domain: Domain) -> Map:
+    """A map of [0, 1] as one of the domain."""
+    low, width = domain.low, domain.high - domain.low
+    return lambda scores: low + width * np.asarray(function((scores - low) / width))
+
+
+def _told_apart(batch: ScoreBatch, criterion: str) -> np.ndarray:
+    return batch.informative_NK[:, batch.names.index(criterion)]
+
+
+def _row(
+    job: Transform, rule: str, keep_N: np.ndarray, batch: ScoreBatch, before: np.ndarray, after: np.ndarray
+) -> RobustnessRow:
+    rows = keep_N[batch.group_of_row]
+    starts = np.concatenate([[0], np.cumsum(batch.sizes[keep_N])])
+    one, other = ordered(before[rows], starts), ordered(after[rows], starts)
+    alike = mean(spearman_by_group(one, other))
+    return RobustnessRow(job.criterion, job.text, rule, int(keep_N.sum()), same_signs(one, other), alike)
+
+
+def _mean(rows: Sequence[RobustnessRow], values: Sequence[float]) -> float:
+    """Weighted by groups; criteria that tell nobody apart have no value."""
+    known = [(row.groups, x) for row, x in zip(rows, values, strict=True) if x == x]
+    total = sum(groups for groups, _ in known)
+    return sum(groups * x for groups, x in known) / total if total else float("nan")

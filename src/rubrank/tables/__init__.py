@@ -1,1 +1,0 @@
-"""The parts of `rubrank.table`, each importing only those before it: names, readers, survey, graded, plan, writers."""

@@ -1,0 +1,1 @@
+"""Units of many texts counted at once by compiled code."""

@@ -1,0 +1,185 @@
+"""An engine from a file, for trainers that are told nothing but the path of a function or of a Python file.
+
+    reward.yaml
+      rubric: rubric.yaml              # or a preset, or the criteria themselves; a query's own rubric is added
+      rule: rlvr2+
+      judges: judges.yaml              # or the judges themselves
+      attributes: [markdown, {name: reasoning_length, attenuate: 0.5, start: 700}]
+      records: records.jsonl
+
+    RUBRANK_CONFIG=/abs/reward.yaml                        every process of the trainer finds it there
+    python -m rubrank.training.configured reward.yaml      what is wrong with it, before a model is loaded
+
+The keys are those of `RewardEngine`, and two more: `rubric_column`, where a row has its own rubric, and `imports`, the
+modules that register verifiers of your own. Paths are relative to the file, since workers of a cluster run elsewhere.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rubrank._plain import in_our_words
+from rubrank.errors import InvalidInput, RubrankError
+from rubrank.fusion.adjust import Draw, attenuate
+from rubrank.fusion.gate import Gate
+from rubrank.training.engine import Control, RewardEngine
+
+VARIABLE = "RUBRANK_CONFIG"
+_PAGE = "docs/frameworks.md"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Controlling(_Strict):
+    """An attribute that is controlled from step `start` on: removed, or attenuated by so much."""
+
+    name: str
+    attenuate: float | None = Field(default=None, ge=0.0, le=1.0)
+    """Weaken a positive influence by so much; left out: all influence is removed."""
+    draw: Draw = "bernoulli"
+    start: int = Field(default=0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        """A name alone will do."""
+        return {"name": value} if isinstance(value, str) else value
+
+    def control(self) -> Control:
+        """The same as engines take it."""
+        adjust = "remove" if self.attenuate is None else attenuate(self.attenuate, self.draw)
+        return Control(self.name, adjust, self.start)  # type: ignore[arg-type]
+
+
+class RewardConfig(_Strict):
+    """What a configuration file holds."""
+
+    rubric: Any = None
+    rule: str = "rlvr2+"
+    gate: Mapping[str, Any] | None = None
+    judges: Any = None
+    attributes: tuple[Controlling, ...] = ()
+    workers: int = Field(default=0, ge=0)
+    cache: str | None = None
+    records: str | None = None
+    seed: int = 0
+    rubric_column: str = "rubric"
+    imports: tuple[str, ...] = ()
+
+    def engine(self, folder: Path = Path(), *, apart: str = "") -> RewardEngine:
+        """The engine. apart: put into the name of the records, where several processes write some."""
+        for module in self.imports:
+            _import(module)
+        records = None if self.records is None else folder / self.records
+        if records is not None and apart:
+            name, dot, rest = records.name.partition(".")
+            records = records.with_name(f"{name}-{apart}{dot}{rest}")
+        return RewardEngine(
+            _beside(folder, self.rubric),
+            self.rule,
+            gate=None if self.gate is None else _gate(self.gate),
+            judges=_beside(folder, self.judges),
+            attributes=[one.control() for one in self.attributes],
+            workers=self.workers,
+            cache=None if self.cache is None else folder / self.cache,
+            records=records,
+            seed=self.seed,
+        )
+
+
+def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
+    """A configuration and the folder it lies in. None: the file that RUBRANK_CONFIG names."""
+    from rubrank.rubrics.files import read_data
+
+    path = Path(source or os.environ.get(VARIABLE) or "")
+    if not path.name:
+        remedy = f"Such as {VARIABLE}=/abs/reward.yaml; on a cluster, in the environment of all workers. See {_PAGE}."
+        raise InvalidInput(VARIABLE, "value", "the path of a configuration", "none", remedy)
+    if not path.is_file():
+        raise InvalidInput(VARIABLE, "value", "a file that this process can read", str(path), "Give an absolute path.")
+    data = read_data(path)
+    if not isinstance(data, Mapping):
+        raise InvalidInput(str(path), "file", "keys and values", type(data).__name__, f"See {_PAGE}.")
+    try:
+        return RewardConfig.model_validate(data), path.resolve().parent
+    except ValidationError as error:
+        raise in_our_words(error, str(path), RewardConfig, _PAGE)[0] from None
+
+
+def configured(source: str | Path | None, owner: str, *, apart: str = "") -> tuple[RewardEngine, str]:
+    """The engine of a configuration and its `rubric_column`; the same engine whenever a process asks again.
+
+    owner: the trainer, in warnings.
+    """
+    return _configured(str(source or os.environ.get(VARIABLE) or ""), owner, apart)
+
+
+@lru_cache(maxsize=8)
+def _configured(source: str, owner: str, apart: str) -> tuple[RewardEngine, str]:
+    config, folder = load_config(source)
+    return without_checkpoints(config.engine(folder, apart=apart), owner), config.rubric_column
+
+
+def without_steps(engine: RewardEngine, owner: str) -> RewardEngine:
+    """The engine, for a trainer that does not say its step; attributes that begin later are refused."""
+    late = [control.name for control in engine.controls if control.start > 0]
+    if late:
+        allowed = "controlled from step 0 on, where the trainer does not say its step"
+        raise InvalidInput(owner, "attributes", allowed, repr(late[0]), "Leave `start` out.")
+    return engine
+
+
+def without_checkpoints(engine: RewardEngine, owner: str) -> RewardEngine:
+    """The engine, for a trainer whose checkpoints cannot carry what a rule remembers: it is said."""
+    if engine.remembers:
+        what = f"what {engine.rule.name!r} remembers is in no checkpoint, and each process remembers by itself"
+        warnings.warn(f"{owner}: {what}", RuntimeWarning, stacklevel=3)
+    return engine
+
+
+def _beside(folder: Path, value: Any) -> Any:
+    """A file beside the configuration; presets and data as they are."""
+    return str(folder / value) if isinstance(value, str) and (folder / value).is_file() else value
+
+
+def _gate(options: Mapping[str, Any]) -> Gate:
+    try:
+        return Gate(**options)
+    except TypeError as error:
+        raise InvalidInput("gate", "options", "those of docs/gates.md", str(error), "Mend its name.") from None
+
+
+def _import(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        remedy = "Put its folder on PYTHONPATH, in every process."
+        raise InvalidInput("imports", "module", "one that can be imported", str(error), remedy) from None
+
+
+def main(arguments: list[str]) -> int:
+    """Check a configuration: one line, and 1 if it is wrong."""
+    try:
+        config, folder = load_config(arguments[0] if arguments else None)
+        engine = config.engine(folder)
+    except RubrankError as error:
+        print(error, file=sys.stderr)
+        return 1
+    asked = "only what queries bring" if engine.rubric is None else f"{len(engine.rubric.criteria)} criteria"
+    print(f"right: rule {engine.rule.name!r}, {asked}, {len(engine.controls)} controlled attributes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

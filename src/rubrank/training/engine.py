@@ -1,0 +1,314 @@
+"""The contract with trainers, and the core that all adapters share: the groups of a step → rewards.
+
+    >>> from rubrank.rollouts.rollout import Group, Rollout
+    >>> from rubrank.training.engine import RewardEngine
+    >>> engine = RewardEngine(rubric=["EmptyAnswer", {"name": "WordCount", "params": {"low": 3}}])
+    >>> said = [Rollout(prompt="Explain tides.", response=text) for text in ("The moon pulls.", "Moon.", "")]
+    >>> step = engine.score([Group(id="0/0", rollouts=tuple(said))], step=0)
+    >>> step.rewards
+    ((1.0, 0.0, 0.0),)
+    >>> round(step.metrics["rubrank/WordCount/mean"], 2), round(step.metrics["rubrank/gate/stopped"], 2)
+    (0.33, 0.33)
+
+A reward depends on the whole group, so that is what an engine takes: `grade` decides the criteria (rules, then judges),
+`fuse` turns the scores of all groups into rewards, `score` does both. Trainers that hand over less than a group at a
+time, or a batch that is cut over processes, come by way of `rubrank.training`.
+
+A reward is NaN where nothing at all is known about a rollout: no criterion that is ranked by has a score, and no gate
+has stopped it. A trainer leaves such a rollout out (TRL: None).
+
+A group's id names it in the records, and the draws of `attenuate` depend on it: `label` gives ids that no other step
+has.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rubrank.errors import InvalidInput
+from rubrank.fusion.attribute import Attribute
+from rubrank.fusion.rule import Rule, RuleResult, Stateful
+from rubrank.fusion.rules import find_rule
+from rubrank.rollouts.rollout import Group
+from rubrank.rubrics.public import to_rubric
+from rubrank.rubrics.rubric import Rubric
+from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.training.controls import Control, Controlled, changed, controls_of, is_ordinal, measured, remembers
+from rubrank.verifiers.verifier import VERIFIERS
+
+if TYPE_CHECKING:
+    from rubrank.fusion.gate import Gate
+    from rubrank.judges.judging import Judgments
+
+_VERSION = 1
+_OWNER = "RewardEngine"
+
+
+@dataclass(frozen=True, eq=False)
+class Graded:
+    """The scores of some groups, what judges took, and the seconds it took; can be sent to another process."""
+
+    groups: tuple[GroupScores, ...] = ()
+    judging: Judgments | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class StepRewards:
+    """What a trainer gets; groups and rollouts in the order in which they were given."""
+
+    rewards: tuple[tuple[float, ...], ...]
+    """One tuple a group; NaN = nothing is known about the rollout."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """For the trainer's log; numbers that do not exist are left out, not NaN."""
+    columns: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    """Texts about every rollout, for a table of completions; shaped as the rewards."""
+
+    def flat(self) -> list[float]:
+        """All rewards in one list."""
+        return [reward for group in self.rewards for reward in group]
+
+
+class RewardEngine:
+    """Rewards by one rubric, one rule and the same judges, step after step.
+
+    rubric: what every query is asked; a query's own rubric is added. Any shape that `grade` takes.
+    rule: an expression of `find_rule`, such as "rlvr2+", or a rule. gate: options of its "+".
+    judges: who decides what no verifier can; see docs/judges.md.
+    attributes: what is controlled: names, or `Control(name, adjust, start)`.
+    workers, cache: of grading; 0 workers is this process.
+    records: a .jsonl file to which every group of every step is appended.
+    seed: of the draws of `attenuate`.
+    """
+
+    def __init__(
+        self,
+        rubric: Any = None,
+        rule: str | Rule = "rlvr2+",
+        *,
+        gate: Gate | None = None,
+        judges: Any = None,
+        attributes: Iterable[str | Attribute | Control] = (),
+        workers: int | None = 0,
+        cache: str | Path | None = None,
+        records: str | Path | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.rule = find_rule(rule, gate=gate) if isinstance(rule, str) else rule
+        self.controls = controls_of(attributes)
+        if is_ordinal(self.rule) and seed:
+            self.rule = changed(self.rule, seed=seed)
+        if self.controls:
+            changed(self.rule)  # raises for a rule that cannot control
+        self.judges = None if judges is None else _loaded(judges)
+        self.rubric = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
+        if self.rubric is not None:
+            self._check_decided(self.rubric, "rubric")
+        self.records = None if records is None else _growing(Path(records))
+        if workers is not None and workers < 0:
+            raise InvalidInput(_OWNER, "workers", "0 or more", str(workers), "0 grades in this process.")
+        self._workers, self._cache = workers, cache
+        self._named: list[str] = []  # criteria with metrics of their own, in the order in which they were met
+        self._calls: dict[tuple[bool, int], int] = {}
+        self._ended: float | None = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        # A criterion in use holds its verifier, which only its own process has: the data go, and are read again.
+        kept["rubric"] = None if self.rubric is None else self.rubric.model_dump(exclude_unset=True)
+        return kept
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        rubric = None if state["rubric"] is None else Rubric.model_validate(state["rubric"])
+        self.__dict__.update(state, rubric=rubric, _lock=threading.Lock())
+
+    # --------------------------------------------------------------------------------------------------------- steps
+
+    def score(self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True) -> StepRewards:
+        """Rewards of all groups of a step. `train=False`: an evaluation, from which no rule learns."""
+        return self.fuse(groups, self.grade(groups), step, train=train, write=write)
+
+    def grade(self, groups: Sequence[Group]) -> Graded:
+        """Scores of these groups; may be some of the groups of a step, or none."""
+        from rubrank.grading.grade import grade
+
+        if not groups:
+            return Graded()
+        begun = time.perf_counter()
+        table = grade(groups, self.rubric, judges=self.judges, workers=self._workers, cache=self._cache)
+        return Graded(table.groups, table.judging, time.perf_counter() - begun)
+
+    def fuse(
+        self, groups: Sequence[Group], graded: Graded, step: int, *, train: bool = True, write: bool = True
+    ) -> StepRewards:
+        """Rewards of all groups of a step from their scores. `write=False` leaves the records to another process."""
+        from rubrank.training.metrics import metrics_of, texts_of
+
+        if not groups:
+            return StepRewards(())
+        begun, rollouts = time.perf_counter(), [rollout for group in groups for rollout in group.rollouts]
+        table = ScoreTable(graded.groups, graded.judging)
+        controlled = measured(self.controls, rollouts, step)
+        with self._lock:  # trainers may score groups in several threads: a rule that learns does so once a time
+            batch = table.batch(attributes=controlled.values_MD, attribute_names=controlled.columns)
+            result = self._ruled(batch, controlled, train)
+            if write and self.records is not None:
+                self._write(result, batch, table, groups, step, train)
+            unknown = _unknown(result, batch, table)
+            metrics = metrics_of(result, batch, table, rollouts, self._named)
+            metrics["rubrank/unknown"] = float(unknown.mean())
+            metrics |= self._times(graded.seconds + time.perf_counter() - begun, train)
+        known = np.where(unknown, np.nan, result.reward)
+        return StepRewards(_cut(known.tolist(), batch), metrics, texts_of(result, batch, table))
+
+    def _ruled(self, batch: ScoreBatch, controlled: Controlled, train: bool) -> RuleResult:
+        rule = self.rule if controlled.values_MD is None else changed(self.rule, adjust=controlled.adjust)
+        before = None if train else self.state_dict()
+        try:
+            return rule(batch)
+        finally:
+            if before is not None:  # what is evaluated must not teach
+                self.load_state_dict(before)
+
+    def label(self, step: int, *, train: bool = True) -> str:
+        """A name for the next batch of a step, for ids of groups: "12", then "12.1"; "eval-12" of evaluations."""
+        with self._lock:
+            if not any(at == step for mode, at in self._calls if mode == train):
+                self._calls = {key: n for key, n in self._calls.items() if key[0] != train}  # earlier steps are over
+            calls = self._calls.get((train, step), 0)
+            self._calls[train, step] = calls + 1
+        return f"{'' if train else 'eval-'}{step}{f'.{calls}' if calls else ''}"
+
+    def _times(self, seconds: float, train: bool) -> dict[str, float]:
+        now, before = time.perf_counter(), self._ended
+        found = {"rubrank/seconds": seconds}
+        if train:
+            self._ended = now
+            if before is not None and now > before:
+                found["rubrank/share_of_step"] = min(seconds / (now - before), 1.0)
+        return found
+
+    # ------------------------------------------------------------------------------------------------------- records
+
+    def _write(
+        self, result: RuleResult, batch: ScoreBatch, table: ScoreTable, groups: Sequence[Group], step: int, train: bool
+    ) -> None:
+        from rubrank.fusion.rules.ordinal import OrdinalResult
+        from rubrank.records.record import records_of, records_of_rule, write_records
+
+        given: dict[str, Any] = {"groups": groups, "step": step, "metadata": {"mode": "train" if train else "eval"}}
+        if isinstance(result, OrdinalResult):
+            records = records_of(result.fused, table, rule=result.rule, **given)
+        else:
+            records = records_of_rule(result, batch, table, **given)
+        assert self.records is not None
+        write_records(self.records, records, append=True)
+
+    def rewind(self, step: int) -> int:
+        """Take away the records that a run resumed at `step` makes again; returns how many."""
+        from rubrank.training.rewinding import rewind
+
+        return 0 if self.records is None else rewind(self.records, step)
+
+    # --------------------------------------------------------------------------------------------------------- state
+
+    @property
+    def remembers(self) -> bool:
+        """Does the rule learn from step to step?"""
+        return remembers(self.rule)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must carry, as JSON can hold it."""
+        memory = self.rule.state() if self.remembers and isinstance(self.rule, Stateful) else None
+        return {"version": _VERSION, "rule": self.rule.name, "memory": memory, "criteria": list(self._named)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there; raises for the memory of another rule."""
+        if state.get("version") != _VERSION:
+            got = repr(state.get("version"))
+            raise InvalidInput(_OWNER, "state", f"of version {_VERSION}", got, "Resume with the rubrank that saved it.")
+        self._named = list(state["criteria"])
+        if state["memory"] is None:
+            return
+        if not (self.remembers and isinstance(self.rule, Stateful)):
+            raise InvalidInput(
+                _OWNER, "rule", f"{state['rule']!r}, whose memory the checkpoint holds", repr(self.rule.name),
+                "Resume with the same rule, or begin a new run from the checkpoint's model.",
+            )  # fmt: skip
+        self.rule.restore(state["memory"])
+
+    # -------------------------------------------------------------------------------------------------------- checks
+
+    def check_rubric(self, own: Any, where: str = "rubric") -> None:
+        """Can all of a query be decided, by its own rubric (None: it has none) and the shared one? Raises if not."""
+        whole = self.whole_rubric(own, where)
+        self._check_decided(whole, where)
+        if all(criterion.value_layer != "quality" for criterion in whole.criteria):
+            raise InvalidInput(
+                where, "criteria", 'some in the layer "quality"', "gates only", "Add something to rank by."
+            )
+
+    def check_rubrics(self, named: Iterable[tuple[Any, str]]) -> int:
+        """The same for many queries, of each its own rubric and where it stands; returns how many there are."""
+        number, seen = 0, set()
+        for own, where in named:
+            number += 1
+            if repr(own) not in seen:  # queries share rubrics: each is tried once
+                self.check_rubric(own, where)
+                seen.add(repr(own))
+        return number
+
+    def whole_rubric(self, own: Any, where: str) -> Rubric:
+        """All that a query is asked: the shared rubric, and its own, which replaces what has the same name."""
+        if own is not None:
+            found = to_rubric(own, where)
+            return found if self.rubric is None else self.rubric.extended(found)
+        if self.rubric is None:
+            raise InvalidInput(where, "rubric", "given", "none", "Pass rubric=…, or fill the query's column.")
+        return self.rubric
+
+    def _check_decided(self, rubric: Rubric, where: str) -> None:
+        for criterion in rubric.criteria:
+            if criterion.judged and (self.judges is None or self.judges.judge_of(criterion.name) is None):
+                near = get_close_matches(criterion.name, VERIFIERS, n=1)
+                raise InvalidInput(
+                    where, f"criterion {criterion.name!r}", "decided by somebody", "a judged one, and no judge for it",
+                    f"Did you mean {near[0]!r}?" if near else "Pass judges=…, or name a verifier.",
+                )  # fmt: skip
+
+
+def _loaded(judges: Any) -> Any:
+    from rubrank.judges.judge import load_judges
+
+    return load_judges(judges)
+
+
+def _growing(path: Path) -> Path:
+    if not path.name.endswith((".jsonl", ".jsonl.gz")):
+        raise InvalidInput(_OWNER, "records", "a .jsonl or .jsonl.gz file", str(path), "It grows with every step.")
+    return path
+
+
+def _unknown(result: RuleResult, batch: ScoreBatch, table: ScoreTable) -> np.ndarray:
+    """(M,): rollouts about which nothing is known; nobody where a query has gates alone."""
+    ranks_N = np.array([any(c.layer == "quality" for c in group.criteria) for group in table.groups], dtype=bool)
+    unknown = np.asarray(batch.missing_MK.all(axis=1)) & ranks_N[batch.group_of_row]
+    return unknown if result.gated is None else unknown & result.gated.passed
+
+
+def _cut(values: Sequence[Any], batch: ScoreBatch) -> tuple[tuple[Any, ...], ...]:
+    return tuple(tuple(values[first:end]) for first, end in pairwise(batch.starts.tolist()))
+
+
+__all__ = ["Control", "Graded", "RewardEngine", "StepRewards"]

@@ -1,0 +1,12 @@
+"""From a config (`rubrank.training.job.job`) to a run of TRL's GRPOTrainer: `run(make_plan(load_job("config.yaml")))`.
+
+sources.py      rows of files and hub datasets → prompts with rubrics
+mixing.py       in which order a run takes the prompts: proportions, stages, one seed
+batching.py     how a batch is cut over devices
+policy.py       is the model there, and is everything installed
+arguments.py    a plan as TRL's GRPOConfig
+folder.py       the folder of a run: what it holds, and whether a run may go on from there
+plan.py         all of it checked and put together, before a model is loaded
+describing.py   a plan in words
+running.py      the trainer, and its run
+"""

@@ -1,0 +1,66 @@
+"""How a batch of rollouts is cut over devices, such that groups stay whole in what is generated together.
+
+cut(Training(prompts_per_batch=16, num_generations=8), processes=2, where="config.yaml")
+    Cut(rollouts=128, per_device=8, accumulation=8, steps_per_generation=8, evaluated=8)
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+
+from rubrank.errors import InvalidInput
+from rubrank.training.job.job import HeldOut, Training
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Numbers of rollouts and of portions."""
+
+    rollouts: int
+    """Of one batch, on all processes."""
+    per_device: int
+    """At a time on one device."""
+    accumulation: int
+    """Portions of one step of the optimizer."""
+    steps_per_generation: int
+    """Portions of one batch."""
+    evaluated: int
+    """At a time on one device in evaluations."""
+
+
+def processes() -> int:
+    """How many train together: `torchrun` says it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_first() -> bool:
+    """Is this the process that speaks and writes?"""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def cut(training: Training, held_out: HeldOut | None, world: int, where: str) -> Cut:
+    """The numbers; one clear error where they do not go into each other."""
+    group, updates = training.num_generations, training.updates_per_batch
+    rollouts, parts = training.prompts_per_batch * group, world * updates
+    made = f"{training.prompts_per_batch} prompts × {group} rollouts = {rollouts}"
+    if rollouts % parts:
+        got = f"{made} in {updates} update{'s' * (updates > 1)} on {world} process{'es' * (world > 1)}"
+        allowed = f"such that a batch is a multiple of {parts} rollouts"
+        raise InvalidInput(where, "training.prompts_per_batch", allowed, got, "Change it, or updates_per_batch.")
+    per_device = training.per_device_train_batch_size or math.gcd(group, rollouts // parts)
+    portion = per_device * parts
+    if rollouts % portion:
+        name, allowed = "training.per_device_train_batch_size", f"a divisor of {rollouts // parts}"
+        got = f"{per_device} for {made} in {parts} part{'s' * (parts > 1)}"
+        raise InvalidInput(where, name, allowed, got, "Choose one, or leave it out.")
+    evaluated = (held_out and held_out.rollouts) or group
+    least = evaluated // math.gcd(evaluated, world)
+    return Cut(
+        rollouts=rollouts,
+        per_device=per_device,
+        accumulation=rollouts // portion,
+        steps_per_generation=rollouts // (per_device * world),
+        evaluated=least * max(1, per_device // least),
+    )

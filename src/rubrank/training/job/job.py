@@ -1,0 +1,289 @@
+"""The whole job from one file: what `rubrank train CONFIG.yaml` reads.
+
+    model: {path: Qwen/Qwen3-0.6B, lora: {r: 16}}
+    stages:                                           # one after the other, in one run of the trainer
+      - name: chat
+        steps: 700
+        sources:
+          - {path: chat.jsonl, share: 0.7}
+          - {path: "hf:owner/name:train", share: 0.3, columns: {prompt: question}}
+      - {name: agentic, steps: 300, sources: [{path: agentic.jsonl}]}
+    held_out: {every: 50, sources: [{path: held_out.jsonl}]}
+    rubric: rubric.yaml
+    judges: judges.yaml
+    rule: rlvr2+
+    attributes:
+      - {name: markdown, start: 70%}
+    output: out
+
+    job = load_job("config.yaml")        every key is checked, nothing else is read yet
+
+Settings under `training` have the names that TRL's GRPOConfig gives them, and the values of the paper: GSPO, groups of
+8, AdamW at 1e-6, clipping at 3e-4 and 4e-4, no KL term. Whatever else GRPOConfig takes goes under `trl`. Paths are
+relative to the config file. `rubrank.training.job` makes a plan of it, and a run.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from rubrank._plain import in_our_words
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.fusion.gate import Missing, Shape
+from rubrank.training.configured import Controlling
+from rubrank.training.controls import Control
+
+PAGE = "docs/train.md"
+LOGGERS = ("tensorboard", "wandb", "trackio")
+FIELDS = ("prompt", "rubric")
+"""What a source's `columns` may name."""
+_NEAR = 1e-6
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+
+
+def _number(value: Any) -> Any:
+    """YAML reads 1e-6 as a text, since there is no point in it; everybody means the number."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+Number: TypeAlias = Annotated[float, BeforeValidator(_number)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Lora(_Strict):
+    """Train low-rank adapters (PEFT) instead of all weights."""
+
+    r: int = Field(default=16, ge=1)
+    alpha: int = Field(default=32, ge=1)
+    dropout: Number = Field(default=0.0, ge=0.0, lt=1.0)
+    targets: str | tuple[str, ...] = "all-linear"
+    """Names of the modules that get adapters."""
+
+
+class Model(_Strict):
+    """The policy."""
+
+    path: str
+    """A folder, or a name on the hub."""
+    lora: Lora | None = None
+    """Left out: all weights are trained."""
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    """In which weights are held; computing is in bfloat16 on GPUs that can."""
+    chat: bool | None = None
+    """Are texts put to the model as a message of the user? By default where its tokenizer has a chat template."""
+
+
+class Source(_Strict):
+    """Prompts of one file, folder or dataset of the hub (hf:owner/name:split)."""
+
+    path: str
+    share: Number | None = Field(default=None, gt=0.0, le=1.0)
+    """Of its stage's prompts; left out of all sources: by their numbers of rows."""
+    columns: Mapping[str, str] = {}
+    """Field (prompt, rubric) → column, where it is not called by one of its usual names."""
+    limit: int | None = Field(default=None, ge=1)
+    """Use the first so many rows."""
+
+    def is_like(self, other: Source) -> bool:
+        """Are the same rows read, whatever their share?"""
+        return self.model_copy(update={"share": None}) == other.model_copy(update={"share": None})
+
+    @field_validator("columns")
+    @classmethod
+    def _known(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+        for field in value:
+            if field not in FIELDS:
+                raise UnknownName.of("source", "columns", field, FIELDS)
+        return value
+
+
+class Stage(_Strict):
+    """A part of the run with its own mixture of sources."""
+
+    steps: int = Field(ge=1)
+    sources: tuple[Source, ...] = Field(min_length=1)
+    name: str = "all"
+
+    @model_validator(mode="after")
+    def _are_different(self) -> Self:
+        for number, source in enumerate(self.sources):
+            if any(source.is_like(other) for other in self.sources[:number]):
+                raise InvalidInput(f"stage {self.name!r}", "sources", "different", f"{source.path} twice", "Drop one.")
+        return self
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Self:
+        shares = [source.share for source in self.sources if source.share is not None]
+        if not shares:
+            return self
+        if len(shares) < len(self.sources):
+            got = f"{len(shares)} of {len(self.sources)}"
+            raise InvalidInput(f"stage {self.name!r}", "share", "given for all sources or none", got, "Fill them in.")
+        if not math.isclose(sum(shares), 1.0, abs_tol=_NEAR):
+            got = f"{' + '.join(f'{share:g}' for share in shares)} = {sum(shares):g}"
+            raise InvalidInput(f"stage {self.name!r}", "share", "such that they add up to 1", got, "Change one.")
+        return self
+
+
+class HeldOut(_Strict):
+    """Prompts that are never trained on: the policy answers them before the run, on the way, and at its end."""
+
+    sources: tuple[Source, ...] = Field(min_length=1)
+    every: int = Field(default=50, ge=1)
+    """Steps."""
+    rollouts: int | None = Field(default=None, ge=2)
+    """For each prompt; by default as in training."""
+
+    @model_validator(mode="after")
+    def _no_shares(self) -> Self:
+        if any(source.share is not None for source in self.sources):
+            raise InvalidInput("held_out", "share", "left out", "one", "All held-out prompts are used.")
+        return self
+
+
+class Attribute(Controlling):
+    """What is taken out of the reward, from when on."""
+
+    start: int | str = 0  # type: ignore[assignment]
+    """A step counted from 0, or a share of the run, such as 70%."""
+
+    @field_validator("start", mode="before")
+    @classmethod
+    def _is_start(cls, value: Any) -> Any:
+        found = _SHARE.fullmatch(value) if isinstance(value, str) else None
+        is_step = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        if not is_step and (found is None or float(found[1]) > 100.0):
+            raise InvalidInput("attribute", "start", "a step ≥ 0, or a share of the run", repr(value), "Such as 70%.")
+        return value
+
+    def control_in(self, steps: int) -> Control:
+        """The same as engines take it, in a run of so many steps."""
+        return Controlling.model_validate({**self.model_dump(), "start": self.start_step(steps)}).control()
+
+    def start_step(self, steps: int) -> int:
+        """The step, in a run of so many."""
+        found = None if isinstance(self.start, int) else _SHARE.fullmatch(self.start)
+        return int(self.start) if found is None else math.ceil(float(found[1]) / 100.0 * steps - _NEAR)
+
+
+class Gating(_Strict):
+    """Options of a rule's "+"; see docs/gates.md."""
+
+    threshold: Number = 1.0
+    floor: Number = 0.5
+    shape: Shape = "linear"
+    missing: Missing = "pass"
+
+
+class Training(_Strict):
+    """Settings of the trainer. The first four are ours, all others have TRL's names; defaults are the paper's."""
+
+    prompts_per_batch: int = Field(default=16, ge=1)
+    """Prompts that are answered at a time; each with `num_generations` rollouts."""
+    updates_per_batch: int = Field(default=1, ge=1)
+    """Steps of the optimizer that are made of one batch of rollouts."""
+    num_generations: int = Field(default=8, ge=2)
+    """Rollouts of a prompt: the group."""
+    per_device_train_batch_size: int | None = Field(default=None, ge=1)
+    """Rollouts that a device takes at a time; by default one group. It changes memory and speed, not the steps."""
+    max_completion_length: int = Field(default=1024, ge=1)
+    temperature: Number = Field(default=1.0, gt=0.0)
+    top_p: Number = Field(default=1.0, gt=0.0, le=1.0)
+    learning_rate: Number = Field(default=1e-6, gt=0.0)
+    optim: str = "adamw_torch"
+    weight_decay: Number = Field(default=0.0, ge=0.0)
+    lr_scheduler_type: str = "constant"
+    warmup_steps: int = Field(default=0, ge=0)
+    max_grad_norm: Number = Field(default=1.0, ge=0.0)
+    importance_sampling_level: Literal["sequence", "token"] = "sequence"
+    loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"] = "grpo"
+    epsilon: Number = Field(default=3e-4, gt=0.0)
+    epsilon_high: Number = Field(default=4e-4, gt=0.0)
+    beta: Number = Field(default=0.0, ge=0.0)
+    scale_rewards: Literal["group", "batch", "none"] = "group"
+    logging_steps: int = Field(default=1, ge=1)
+    save_steps: int = Field(default=100, ge=1)
+    save_total_limit: int | None = Field(default=2, ge=1)
+
+
+class Config(_Strict):
+    """What a config file holds."""
+
+    model: Model
+    stages: tuple[Stage, ...] = Field(min_length=1)
+    held_out: HeldOut | None = None
+    rubric: Any = None
+    """Asked of every prompt: a file, a preset, or the criteria themselves. A row's own rubric is added."""
+    judges: Any = None
+    """A file, or what it would hold."""
+    rule: str = "rlvr2+"
+    gate: Gating | None = None
+    attributes: tuple[Attribute, ...] = ()
+    training: Training = Training()
+    trl: Mapping[str, Any] = {}
+    """Other arguments of TRL's GRPOConfig, such as use_vllm."""
+    report_to: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ("tensorboard",)
+    workers: int = Field(default=0, ge=0)
+    """Processes that grade; 0: the trainer's own."""
+    seed: int = Field(default=0, ge=0)
+    output: str
+
+    @property
+    def steps(self) -> int:
+        """Of the whole run."""
+        return sum(stage.steps for stage in self.stages)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A config, and the file that it stands in."""
+
+    config: Config
+    file: Path
+
+    @property
+    def where(self) -> str:
+        """For messages."""
+        return str(self.file)
+
+    @property
+    def output(self) -> Path:
+        """The folder of the run."""
+        return self.path(self.config.output)
+
+    def path(self, text: str) -> Path:
+        """A path of the config file, which is relative to it."""
+        return self.file.parent / Path(text).expanduser()
+
+
+def load_job(file: str | Path) -> Job:
+    """A config file; the first thing that is wrong with its keys and values is raised."""
+    from rubrank.rubrics.files import read_data
+
+    file = Path(file)
+    if not file.is_file():
+        raise InvalidInput(str(file), "the config", "a file that exists", "none", f"See {PAGE}.")
+    return Job(parse_config(read_data(file), str(file)), file)
+
+
+def parse_config(data: Any, where: str = "config") -> Config:
+    """A config from its data."""
+    if not isinstance(data, Mapping):
+        raise InvalidInput(where, "the config", "a mapping", type(data).__name__, f"See {PAGE}.")
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        raise in_our_words(error, where, Config, PAGE)[0] from None

@@ -1,0 +1,257 @@
+"""A config, checked in everything that can be known before a model is loaded, and what will be done.
+
+    plan = make_plan(load_job("config.yaml"))
+    print(plan.describe())
+        config.yaml: 1,000 steps of 16 prompts × 8 rollouts, seed 0, to out
+        policy      Qwen/Qwen3-0.6B, LoRA r = 16, prompts as messages
+        chat        steps 0–699: chat.jsonl 70% (7,840 of 5,000 prompts, 1.6 passes), …
+
+In the order of what it costs: keys, what is installed, numbers that must fit, files and their columns, every row's
+rubric, the model's config and tokenizer, the output folder; at last every judge is asked for a sign of life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rubrank.errors import InvalidInput
+from rubrank.judges.judge import Judges, load_judges
+from rubrank.training.engine import Control
+from rubrank.training.job.arguments import check_arguments
+from rubrank.training.job.batching import Cut, cut, processes
+from rubrank.training.job.folder import RECORDS, checkpoint_of
+from rubrank.training.job.job import Job, Stage
+from rubrank.training.job.mixing import Part, lay_out
+from rubrank.training.job.policy import check_installed, check_model
+from rubrank.training.job.sources import Read, identity, is_chat, read_source
+
+
+@dataclass(frozen=True)
+class SourcePlan:
+    """What a stage takes of a source."""
+
+    path: str
+    rows: int
+    share: float
+    prompts: int
+
+    @property
+    def passes(self) -> float:
+        """How often a row comes up."""
+        return self.prompts / self.rows
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """A stage: steps from `first` to `last`."""
+
+    name: str
+    first: int
+    last: int
+    sources: tuple[SourcePlan, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What will be done; `run` does it."""
+
+    job: Job
+    cut: Cut
+    processes: int
+    stages: tuple[StagePlan, ...]
+    controls: tuple[Control, ...]
+    chat: bool
+    checkpoint: Path | None
+    reward: Any = field(repr=False)
+    """The `RubricReward`, with its rubric, judges and rule."""
+    rows: tuple[Mapping[str, Any], ...] = field(repr=False)
+    order: np.ndarray = field(repr=False)
+    """Which of the rows the run takes, one after the other."""
+    held_out: tuple[Mapping[str, Any], ...] = field(repr=False)
+    sizes: Mapping[str, int] = field(repr=False)
+
+    def describe(self) -> str:
+        """For a reader."""
+        from rubrank.training.job.describing import describe
+
+        return describe(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines."""
+        config = self.job.config
+        return {
+            "config": config.model_dump(mode="json"),
+            "steps": config.steps,
+            "processes": self.processes,
+            "batch": asdict(self.cut),
+            "chat": self.chat,
+            "stages": [asdict(stage) for stage in self.stages],
+            "attributes": [{"name": c.name, "adjust": str(c.adjust), "start": c.start} for c in self.controls],
+            "held_out": len(self.held_out),
+            "judges": [] if self.reward.engine.judges is None else [j.name for j in self.reward.engine.judges.judges],
+            "resume": None if self.checkpoint is None else str(self.checkpoint),
+            "output": str(self.job.output),
+        }
+
+
+def make_plan(job: Job, *, resume: bool = False) -> Plan:
+    """Check everything; raises the first thing that is wrong."""
+    config, world = job.config, processes()
+    check_installed(job)
+    batch = cut(config.training, config.held_out, world, job.where)
+    _check_steps(job)
+    controls = tuple(attribute.control_in(config.steps) for attribute in config.attributes)
+    reward = _reward(job, controls)
+    data = _data(job)
+    reward.engine.check_rubrics(
+        (row["rubric"], f"{one.source.path}: row {number}")
+        for one in [*data.trained.values(), *data.held_out]
+        for number, row in enumerate(one.rows, start=1)
+    )
+    check_arguments(job)
+    chat = check_model(job, any(is_chat(row) for row in (*data.rows, *data.held_out_rows)))
+    parts = [_part(stage, config.training.updates_per_batch, data) for stage in config.stages]
+    order = lay_out(parts, data.counts, config.training.prompts_per_batch, config.seed)
+    checkpoint = checkpoint_of(job, data.sizes, resume)
+    _check_judges(reward.engine.judges)
+    return Plan(
+        job=job, cut=batch, processes=world, stages=_stages(job, parts, order, data.counts), controls=controls,
+        chat=chat, checkpoint=checkpoint, reward=reward, rows=data.rows, order=order, held_out=data.held_out_rows,
+        sizes=data.sizes,
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------------------- checks
+
+
+def _check_steps(job: Job) -> None:
+    updates = job.config.training.updates_per_batch
+    for stage in job.config.stages:
+        if stage.steps % updates:
+            raise InvalidInput(
+                job.where, f"steps of stage {stage.name!r}", f"a multiple of training.updates_per_batch ({updates})",
+                str(stage.steps), "A batch of rollouts is of one stage.",
+            )  # fmt: skip
+    late = [
+        attribute for attribute in job.config.attributes if attribute.start_step(job.config.steps) >= job.config.steps
+    ]
+    if late:
+        allowed = f"before the end of the run, at step {job.config.steps}"
+        raise InvalidInput(job.where, f"start of {late[0].name!r}", allowed, repr(late[0].start), "Such as 70%.")
+
+
+def _reward(job: Job, controls: Sequence[Control]) -> Any:
+    from rubrank.fusion.gate import Gate
+    from rubrank.training.trl.reward import RubricReward
+
+    config = job.config
+    return RubricReward(
+        _file_or_data(job, config.rubric),
+        rule=config.rule,
+        gate=None if config.gate is None else Gate(**config.gate.model_dump()),
+        judges=_judges(job),
+        attributes=controls,
+        workers=config.workers,
+        records=job.output / RECORDS,
+        seed=config.seed,
+    )
+
+
+def _file_or_data(job: Job, given: Any) -> Any:
+    """A text is a preset, or a file beside the config."""
+    from rubrank.rubrics.files import presets
+
+    return str(job.path(given)) if isinstance(given, str) and given not in presets() else given
+
+
+def _judges(job: Job) -> Judges | None:
+    """Their replies are kept in the run's folder, unless they say where: what is made again is not paid again."""
+    if job.config.judges is None:
+        return None
+    judges = load_judges(_file_or_data(job, job.config.judges))
+    return judges.model_copy(update={"cache": judges.cache or str(job.output / "replies.sqlite")})
+
+
+def _check_judges(judges: Judges | None) -> None:
+    from rubrank.judges.askers import check_judges
+
+    if judges is not None and not judges.cache_only:
+        check_judges(judges)
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """Everything that was read; a source that several stages name is read once."""
+
+    trained: Mapping[Any, Read]
+    held_out: Sequence[Read]
+
+    @property
+    def rows(self) -> tuple[Mapping[str, Any], ...]:
+        return tuple(row for one in self.trained.values() for row in one.rows)
+
+    @property
+    def held_out_rows(self) -> tuple[Mapping[str, Any], ...]:
+        return tuple(row for one in self.held_out for row in one.rows)
+
+    @property
+    def counts(self) -> list[int]:
+        return [len(one.rows) for one in self.trained.values()]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        every = (*self.trained.values(), *self.held_out)
+        return {f"{one.source.path}{f'[:{one.source.limit}]' * bool(one.source.limit)}": len(one.rows) for one in every}
+
+
+def _data(job: Job) -> _Data:
+    trained: dict[Any, Read] = {}
+    for source in (source for stage in job.config.stages for source in stage.sources):
+        if identity(source) not in trained:
+            trained[identity(source)] = read_source(job, source)
+    held_out = job.config.held_out
+    data = _Data(trained, [] if held_out is None else [read_source(job, source) for source in held_out.sources])
+    _check_held_out(job, data)
+    return data
+
+
+def _check_held_out(job: Job, data: _Data) -> None:
+    seen = {repr(row["prompt"]): one.source.path for one in data.trained.values() for row in one.rows}
+    for one in data.held_out:
+        for number, row in enumerate(one.rows, start=1):
+            if repr(row["prompt"]) in seen:
+                got = f"row {number} of {one.source.path}, which is in {seen[repr(row['prompt'])]} too"
+                raise InvalidInput(job.where, "held_out", "prompts that are not trained on", got, "Take it out of one.")
+
+
+# --------------------------------------------------------------------------------------------------------------- stages
+
+
+def _part(stage: Stage, updates: int, data: _Data) -> Part:
+    numbers = {key: number for number, key in enumerate(data.trained)}
+    sources = tuple(numbers[identity(source)] for source in stage.sources)
+    rows = [data.counts[number] for number in sources]
+    shares = [rows[i] / sum(rows) if source.share is None else source.share for i, source in enumerate(stage.sources)]
+    return Part(stage.steps // updates, sources, tuple(shares))
+
+
+def _stages(job: Job, parts: Sequence[Part], order: np.ndarray, counts: Sequence[int]) -> tuple[StagePlan, ...]:
+    prompts, first, at = job.config.training.prompts_per_batch, 0, 0
+    ends = np.cumsum(counts)
+    found = []
+    for stage, part in zip(job.config.stages, parts, strict=True):
+        taken = np.bincount(
+            np.searchsorted(ends, order[at : at + part.batches * prompts], side="right"), minlength=len(counts)
+        )
+        sources = tuple(
+            SourcePlan(source.path, counts[number], share, int(taken[number]))
+            for source, number, share in zip(stage.sources, part.sources, part.shares, strict=True)
+        )
+        found.append(StagePlan(stage.name, first, first + stage.steps - 1, sources))
+        first, at = first + stage.steps, at + part.batches * prompts
+    return tuple(found)

@@ -1,0 +1,118 @@
+"""The run: TRL's GRPOTrainer with what a plan says. There is no training loop here.
+
+    done = run(make_plan(load_job("config.yaml")))
+    done.first["eval_rubrank/NoComma/mean"], done.last["eval_rubrank/NoComma/mean"]
+
+The order of the prompts is laid out for the whole run (`mixing.py`), and the trainer takes it as it is: one trainer,
+one optimizer, one row of checkpoints over all stages.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rubrank.training.job.arguments import arguments
+from rubrank.training.job.folder import MODEL, RECORDS, write_config
+from rubrank.training.job.plan import Plan
+from rubrank.training.job.policy import model_path
+from rubrank.training.job.sources import to_dataset
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run came to."""
+
+    steps: int
+    records: Path
+    model: Path
+    log: tuple[Mapping[str, float], ...]
+    """What was logged, in order."""
+    first: Mapping[str, float]
+    """The evaluation before the run; empty without held-out prompts."""
+    last: Mapping[str, float]
+    """The evaluation at the end."""
+
+
+def run(plan: Plan, callbacks: Sequence[Any] = ()) -> Done:
+    """Train, evaluate, save; `callbacks` are further ones for the trainer."""
+    trainer = build(plan, callbacks)
+    if trainer.is_world_process_zero():
+        write_config(plan.job, plan.sizes)
+        if plan.checkpoint is None:
+            plan.reward.engine.rewind(0)  # a run that did not reach its first checkpoint is begun anew
+    trainer.train(resume_from_checkpoint=None if plan.checkpoint is None else str(plan.checkpoint))
+    if plan.held_out and not _is_evaluated(trainer):
+        trainer.evaluate()
+    trainer.save_model(str(plan.job.output / MODEL))
+    trainer.save_state()
+    log = tuple(trainer.state.log_history)
+    evaluated = [line for line in log if any(name.startswith("eval_") for name in line)]
+    first = [line for line in evaluated if line["step"] == 0]
+    return Done(
+        trainer.state.global_step, plan.job.output / RECORDS, plan.job.output / MODEL, log,
+        first[0] if first else {}, evaluated[-1] if evaluated else {},
+    )  # fmt: skip
+
+
+def _is_evaluated(trainer: Any) -> bool:
+    step = trainer.state.global_step
+    return any(line["step"] == step and "eval_loss" in line for line in trainer.state.log_history)
+
+
+def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
+    """The trainer, with the model loaded."""
+    from transformers import PrinterCallback, set_seed
+    from trl import GRPOTrainer
+
+    set_seed(plan.job.config.seed)  # adapters are drawn before the trainer seeds
+    trainer = GRPOTrainer(
+        model=model_path(plan.job),
+        reward_funcs=plan.reward,
+        args=arguments(plan),
+        train_dataset=to_dataset(plan.rows, plan.chat).select(plan.order),
+        eval_dataset=to_dataset(plan.held_out, plan.chat) if plan.held_out else None,
+        callbacks=[plan.reward.callback, _lines(), *callbacks],
+        peft_config=_adapters(plan),
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _adapters(plan: Plan) -> Any:
+    lora = plan.job.config.model.lora
+    if lora is None:
+        return None
+    from peft import LoraConfig
+
+    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
+    return LoraConfig(
+        r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=targets, task_type="CAUSAL_LM"
+    )
+
+
+def _lines() -> Any:
+    """A callback that prints one short line for whatever is logged."""
+    from transformers import TrainerCallback
+
+    class Lines(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+            if state.is_world_process_zero and logs:
+                print(line_of(logs, state.global_step, state.max_steps), file=sys.stderr, flush=True)
+
+    return Lines()
+
+
+def line_of(logs: Mapping[str, Any], step: int, steps: int) -> str:
+    """Such as "step 12 of 40: reward 0.53, length 31, NoComma 0.62"; evaluations say so."""
+    mode = "eval_" if any(name.startswith("eval_") for name in logs) else ""
+    shown = {"reward": f"{mode}reward", "tokens": f"{mode}completions/mean_length"}
+    start, end = f"{mode}rubrank/", "/mean"
+    criteria = [name for name in logs if name.startswith(start) and name.endswith(end)]
+    shown |= {name[len(start) : -len(end)]: name for name in criteria[:6]}
+    numbers = [f"{label} {float(logs[name]):.3g}" for label, name in shown.items() if name in logs]
+    said = ", ".join(numbers) or f"{float(logs.get('train_runtime', 0.0)):.0f} s"
+    return f"step {step} of {steps}{', held out' if mode else ''}: {said}"

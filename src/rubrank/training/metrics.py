@@ -1,0 +1,170 @@
+"""What is logged about a step: one flat dict of numbers, and a few texts about every rollout.
+
+    rubrank/<criterion>/mean            of its scores, on its own scale
+    rubrank/<criterion>/ties            share of the pairs within groups that it does not tell apart
+    rubrank/<criterion>/missing         share of the rollouts asked about that have no score
+    rubrank/<criterion>/weight          its share of what decides: of the variance of the fused utility under RLVR², of
+                                        the weights that were used under another rule; mean over the groups that ask it
+    rubrank/gate/stopped, /factor       share of the rollouts that a hard gate stopped; mean factor of the soft gate
+    rubrank/gate/<criterion>            share that this hard gate stopped
+    rubrank/gamma/<attribute>           mean coefficient of a controlled attribute, over what tells rollouts apart
+    rubrank/kept/<attribute>            mean share of it that stayed in the reward
+    rubrank/reasoning/words, rubrank/answer/words, rubrank/markdown/<marker>       means; markers per line
+    rubrank/groups/no_signal            share of the groups whose rewards are all equal
+    rubrank/unknown                     share of the rollouts about which nothing is known
+    rubrank/judge/calls, /hits, /cost, /missing, /latency_p50, /latency_p90
+    rubrank/seconds, rubrank/share_of_step           for rewards; and of the time since the last rewards
+
+Where queries bring criteria of their own there is no end of names: the first `MOST_NAMED` that are met have lines of
+their own, and the others share those of "others".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rubrank.fusion.rule import RuleResult
+from rubrank.rollouts.rollout import Rollout
+from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.table import CriterionSummary, GroupScores, ScoreTable
+
+if TYPE_CHECKING:
+    from rubrank.fusion.result import FusedBatch
+    from rubrank.judges.judging import Judgments
+
+MOST_NAMED = 64
+OTHERS = "others"
+_P = "rubrank"
+
+
+def metrics_of(
+    result: RuleResult, batch: ScoreBatch, table: ScoreTable, rollouts: Sequence[Rollout], named: list[str]
+) -> dict[str, float]:
+    """All numbers of a step that exist; `named` are the criteria with lines of their own, and grows."""
+    from rubrank.fusion.rules.ordinal import OrdinalResult
+
+    fused = result.fused if isinstance(result, OrdinalResult) else None
+    found = {
+        **_criteria(table.summary(), _weights(result, batch, fused), named),
+        **_gates(result),
+        **_attributes(batch, fused),
+        **_texts(rollouts),
+        f"{_P}/groups/no_signal": float(result.no_signal.mean()),
+        **_judging(table.judging),
+    }
+    return {name: float(value) for name, value in found.items() if np.isfinite(value)}
+
+
+# ------------------------------------------------------------------------------------------------------------ criteria
+
+
+def _criteria(
+    summaries: Iterable[CriterionSummary], weights: Mapping[str, float], named: list[str]
+) -> dict[str, float]:
+    lines: dict[str, dict[str, list[float]]] = {}
+    for one in summaries:
+        if one.name not in named and len(named) < MOST_NAMED:
+            named.append(one.name)
+        line = lines.setdefault(one.name if one.name in named else OTHERS, {})
+        missing = one.missing / one.rollouts if one.rollouts else np.nan
+        values = {"mean": one.mean, "ties": one.tie_rate, "missing": missing, "weight": weights.get(one.name, np.nan)}
+        for what, value in values.items():
+            if np.isfinite(value):
+                line.setdefault(what, []).append(value)
+    return {f"{_P}/{name}/{what}": float(np.mean(v)) for name, line in lines.items() for what, v in line.items()}
+
+
+def _weights(result: RuleResult, batch: ScoreBatch, fused: FusedBatch | None) -> dict[str, float]:
+    """Criterion → its effective weight, mean over the groups that ask it."""
+    from rubrank.fusion.rules.within import shares
+
+    if fused is None:
+        used = batch.weights_NK if result.weights_NK is None else result.weights_NK
+        shares_NK = np.broadcast_to(shares(batch, used), (batch.N, batch.K))
+    else:
+        shares_NK = np.array([group.effective_weights for group in fused]).reshape(batch.N, batch.K)
+    asked = batch.asked_NK
+    total = np.where(asked, shares_NK, 0.0).sum(0)
+    mean = np.divide(total, asked.sum(0), out=np.full(batch.K, np.nan), where=asked.any(0))
+    return dict(zip(batch.names, mean.tolist(), strict=True))
+
+
+def _gates(result: RuleResult) -> dict[str, float]:
+    gate, gated = result.gate, result.gated
+    if gate is None or gated is None:
+        return {}
+    found = {f"{_P}/gate/stopped": (~gated.passed).mean(), f"{_P}/gate/factor": gated.factor.mean()}
+    stopped = gated.stopped_by.mean(0) if len(gate.global_quality) else ()
+    return found | {f"{_P}/gate/{name}": rate for name, rate in zip(gate.global_quality, stopped, strict=True)}
+
+
+# ---------------------------------------------------------------------------------------------------------- attributes
+
+
+def _attributes(batch: ScoreBatch, fused: FusedBatch | None) -> dict[str, float]:
+    if fused is None or fused.fusion.gamma_NKD is None or fused.fusion.kept_NKD is None:
+        return {}
+    telling = batch.informative_NK  # elsewhere there is nothing to explain, and γ is 0
+    if not telling.any():
+        return {}
+    gamma, kept = (np.broadcast_to(a, (batch.N, *a.shape[1:]))[telling].mean(0) for a in
+                   (fused.fusion.gamma_NKD, fused.fusion.kept_NKD))  # fmt: skip
+    found = {f"{_P}/gamma/{name}": value for name, value in zip(fused.attribute_names, gamma, strict=True)}
+    return found | {f"{_P}/kept/{name}": value for name, value in zip(fused.attribute_names, kept, strict=True)}
+
+
+def _texts(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    from rubrank.fusion.attributes.length import lengths
+    from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
+
+    answers = [rollout.answer for rollout in rollouts]
+    length = lengths(answers, reasoning=[rollout.thoughts for rollout in rollouts])
+    density = markdown_density(answers).mean(0)
+    return {
+        f"{_P}/reasoning/words": length.reasoning.mean(),
+        f"{_P}/answer/words": length.answer.mean(),
+        **{f"{_P}/markdown/{marker}": value for marker, value in zip(MARKERS, density, strict=True)},
+    }
+
+
+def _judging(judging: Judgments | None) -> dict[str, float]:
+    if judging is None:
+        return {}
+    account = judging.account
+    found = {"calls": account.calls, "hits": account.hits, "cost": account.cost, "missing": judging.missing}
+    latencies = {"latency_p50": account.latency(0.5), "latency_p90": account.latency(0.9)}
+    found |= {name: np.nan if value is None else value for name, value in latencies.items()}
+    return {f"{_P}/judge/{name}": float(value) for name, value in found.items()}
+
+
+# ------------------------------------------------------------------------------------------------ about every rollout
+
+
+def texts_of(result: RuleResult, batch: ScoreBatch, table: ScoreTable) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Group, scores and gate of every rollout, for a reader."""
+    stopped: Sequence[str] = [""] * len(batch.scores_MK)
+    if result.gate is not None and result.gated is not None:
+        names = [str(name) for name in result.gate.global_quality]
+        rows = result.gated.stopped_by.tolist()
+        stopped = [", ".join(name for name, by in zip(names, row, strict=True) if by) for row in rows]
+    cuts = list(pairwise(batch.starts.tolist()))
+    return {
+        f"{_P}/group": tuple((group.id,) * len(group.scores) for group in table.groups),
+        f"{_P}/scores": tuple(_scores(group) for group in table.groups),
+        f"{_P}/stopped_by": tuple(tuple(stopped[first:end]) for first, end in cuts),
+    }
+
+
+def _scores(group: GroupScores) -> tuple[str, ...]:
+    """Such as "WordCount 1, Tone –"; what was compared has no score, and is left out."""
+    shown = [k for k, name in enumerate(group.names) if name not in group.outcomes]
+    rows = group.scores.tolist()
+    return tuple(", ".join(f"{group.names[k]} {_number(row[k])}" for k in shown) for row in rows)
+
+
+def _number(score: float) -> str:
+    return "–" if score != score else f"{score:.4g}"

@@ -1,0 +1,132 @@
+"""OpenRLHF: a rubric as the reward of an agent. This file is the agent file.
+
+    export RUBRANK_CONFIG=/abs/reward.yaml          docs/frameworks.md says what is in it
+    python -m openrlhf.cli.train_ppo_ray … \\
+        --train.agent_func_path $(python -c "import rubrank.training.openrlhf as m; print(m.__file__)")
+
+OpenRLHF samples a prompt in one rollout actor, by N concurrent calls of `AgentExecutor.execute`; it says neither which
+calls belong together nor how many there are. But it starts the N calls of a prompt at once, with one and the same
+sampling parameters, which every other prompt has as an object of its own. So calls that enter in the same turn of the
+event loop with the same parameters are a group; each then samples, and the last to finish scores them all (shape (a)).
+Evaluations may have another N. If one of them fails, all do, and nothing is graded: OpenRLHF drops them together.
+
+A multi-turn agent of yours:
+
+    class AgentExecutor(RubricAgent, MultiTurnAgentExecutor):
+        def __init__(self):
+            super().__init__(MyAgentInstance)
+
+The label of a row (`--data.label_key`) may be JSON with the query's own rubric and its prompt before the template.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Hashable
+from itertools import count
+from typing import Any
+
+from rubrank.errors import InvalidInput
+from rubrank.training.configured import configured, without_steps
+from rubrank.training.engine import RewardEngine, StepRewards
+from rubrank.training.queries import Query, query_of, score_query, without_unknown
+
+_OWNER = "OpenRLHF"
+
+
+class _Siblings:
+    """The calls of one prompt. No dataclass: those want their module in sys.modules, where OpenRLHF does not put it."""
+
+    def __init__(self, number: int, query: Query) -> None:
+        self.number, self.query, self.size = number, query, 0
+        self.said: dict[int, list[dict[str, str]]] = {}
+        self.result: asyncio.Future[StepRewards] = asyncio.get_running_loop().create_future()
+
+
+class RubricAgent:
+    """Put it before one of OpenRLHF's executors: whatever that one rewards is replaced by the rubric's rewards."""
+
+    config: str | None = None
+    """Path of the configuration; None: RUBRANK_CONFIG."""
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        # Several actors sample, each in a process of its own: each has its own records.
+        engine, self._rubric_column = configured(self.config, _OWNER, apart=f"{socket.gethostname()}-{os.getpid()}")
+        self.engine: RewardEngine = without_steps(engine, _OWNER)
+        self._entering: dict[Hashable, _Siblings] = {}
+        self._numbers = count()
+        super().__init__(*args, **given)
+
+    async def execute(
+        self, prompt: Any, label: Any, sampling_params: Any, max_length: int, hf_tokenizer: Any, llm_engine: Any,
+        images: Any = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """What the executor gives, with the reward of the sample among its siblings."""
+        siblings, member = await self._enter(prompt, label, sampling_params)
+        try:
+            output = await super().execute(  # type: ignore[misc]
+                prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=images
+            )
+            siblings.said[member] = _said(output, hf_tokenizer)
+            if len(siblings.said) == siblings.size:
+                siblings.result.set_result(await asyncio.to_thread(self._score, siblings))
+        except BaseException as error:
+            _fail(siblings.result, error)
+            raise
+        return {**output, **_rewarded(await asyncio.shield(siblings.result), member)}
+
+    async def _enter(self, prompt: Any, label: Any, sampling_params: Any) -> tuple[_Siblings, int]:
+        key = (id(sampling_params), str(prompt))
+        siblings = self._entering.get(key)
+        if siblings is None:
+            query = query_of(prompt, label, rubric_column=self._rubric_column)
+            siblings = self._entering[key] = _Siblings(next(self._numbers), query)
+        member, siblings.size = siblings.size, siblings.size + 1
+        await asyncio.sleep(0)  # the others, who were started together with this one, enter before it goes on
+        if self._entering.get(key) is siblings:
+            del self._entering[key]
+        return siblings, member
+
+    def _score(self, siblings: _Siblings) -> StepRewards:
+        said = [siblings.said[member] for member in range(siblings.size)]
+        return score_query(self.engine, siblings.query, said, step=siblings.number, where=_OWNER)
+
+
+def _fail(result: asyncio.Future[StepRewards], error: BaseException) -> None:
+    """Let nobody wait for what will not come."""
+    if result.done():
+        return
+    if isinstance(error, Exception):
+        result.set_exception(error)
+        result.exception()  # seen: it may be that nobody waits yet
+    else:
+        result.cancel()
+
+
+def _said(output: dict[str, Any], tokenizer: Any) -> list[dict[str, str]]:
+    """Every turn of the policy; what the environment said is between them, in tokens of the template."""
+    tokens = output["observation_tokens"]
+    texts = (tokenizer.decode(tokens[first:end], skip_special_tokens=True) for first, end in output["action_ranges"])
+    return [{"role": "assistant", "content": text} for text in texts]
+
+
+def _rewarded(result: StepRewards, member: int) -> dict[str, Any]:
+    reward = without_unknown(result.flat())[member]
+    # OpenRLHF puts samples together whose logs have the same names: only numbers that always exist.
+    names = ("rubrank/unknown", "rubrank/groups/no_signal", "rubrank/seconds")
+    return {"reward": reward, "scores": reward, "extra_logs": {name: result.metrics[name] for name in names}}
+
+
+def __getattr__(name: str) -> Any:
+    """`AgentExecutor`, which OpenRLHF looks for here: made when it is asked for, since it needs OpenRLHF."""
+    if name != "AgentExecutor":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from openrlhf.utils.agent import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+            SingleTurnAgentExecutor,
+        )
+    except ImportError as error:
+        raise InvalidInput(_OWNER, "package", "installed", str(error), "pip install openrlhf[vllm]==0.11.2") from error
+    return type("AgentExecutor", (RubricAgent, SingleTurnAgentExecutor), {"__module__": __name__})

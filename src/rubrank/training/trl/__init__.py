@@ -1,0 +1,1 @@
+"""TRL: a reward function that sees whole groups."""

@@ -1,0 +1,52 @@
+"""What a run with `RubricReward` keeps between its steps: the memory of rules that learn, in the trainer's state.
+
+    GRPOTrainer(…, reward_funcs=reward, callbacks=[reward.callback])
+
+Before a checkpoint is written the memory is put into `TrainerState.stateful_callbacks`, under "rubrank/<name>", so it
+stands in the checkpoint's trainer_state.json. A run that is resumed takes it from there, in every process, and the
+records of steps that are made again are taken away.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from transformers import TrainerCallback
+
+if TYPE_CHECKING:
+    from rubrank.training.trl.reward import RubricReward
+
+
+class RubricCallback(TrainerCallback):
+    """Ties a reward function to its trainer; made by `RubricReward.callback`."""
+
+    def __init__(self, reward: RubricReward) -> None:
+        self.reward = reward
+
+    @property
+    def key(self) -> str:
+        """Under which the state is kept."""
+        return f"rubrank/{self.reward.__name__}"
+
+    def on_init_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        """Let the reward function know the run."""
+        if model is not None and hasattr(args, "num_generations"):
+            self.reward.attach(args, model)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Go on from the checkpoint, if there is one."""
+        if not state.global_step:
+            return
+        engine, saved = self.reward.engine, state.stateful_callbacks.get(self.key)
+        if saved is not None:
+            engine.load_state_dict(saved)
+        elif engine.remembers:
+            message = f"the checkpoint does not hold what {engine.rule.name!r} remembered: it begins anew"
+            warnings.warn(f"{self.key}: {message}", RuntimeWarning, stacklevel=2)
+        if state.is_world_process_zero:
+            engine.rewind(state.global_step)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Have the state ready: a checkpoint may follow."""
+        state.stateful_callbacks[self.key] = self.reward.engine.state_dict()

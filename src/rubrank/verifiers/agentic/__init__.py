@@ -1,0 +1,1 @@
+"""Tools, states, patches and tests."""

@@ -1,0 +1,107 @@
+"""JSON Schema as tool definitions carry it, from people nobody knows: patterns under RE2, no remote references, and a
+budget of steps, so that no schema can keep the verifier busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+from referencing import Registry
+
+from rubrank.verifiers.agentic.values import canonical, check_size, clean, pattern
+
+_MOST_STEPS = 100_000
+_MANY = 1_000  # values in the arguments from which on running out of steps is their fault
+_left: ContextVar[list[int]] = ContextVar("steps left")
+
+
+class _OutOfSteps(Exception):  # noqa: N818
+    """The budget is used up; whose fault that is depends on the size of the arguments."""
+
+
+class BadSchema(ValueError):  # noqa: N818 - says what is wrong
+    """The tool's definition cannot be used: its author's fault, not the caller's."""
+
+
+def _counted(keyword: Callable[..., Any]) -> Callable[..., Any]:
+    """The same keyword, paying one step each time it is looked at."""
+
+    def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        left = _left.get()
+        left[0] -= 1
+        if left[0] < 0:
+            raise _OutOfSteps
+        yield from keyword(validator, value, instance, schema) or ()
+
+    return check
+
+
+def _pattern(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, str) and not pattern(value).search(clean(instance)):
+        yield ValidationError(f"{instance[:60]!r} does not match {value!r}")
+
+
+def _pattern_properties(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    for text, sub in value.items() if isinstance(instance, dict) else ():
+        for key in instance:
+            if pattern(text).search(clean(key)):
+                yield from validator.descend(instance[key], sub, path=key, schema_path=text)
+
+
+def _additional(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    known, patterns = schema.get("properties", {}), [pattern(p) for p in schema.get("patternProperties", {})]
+    for key in instance if isinstance(instance, dict) else ():
+        if key not in known and not any(p.search(clean(key)) for p in patterns):
+            if value is False:
+                yield ValidationError(f"{key!r} is not a parameter")
+            elif isinstance(value, dict):
+                yield from validator.descend(instance[key], value, path=key)
+
+
+def _unique(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if value and isinstance(instance, list) and len({canonical(item) for item in instance}) < len(instance):
+        yield ValidationError("items are not unique")
+
+
+def _no_unevaluated(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    raise BadSchema("unevaluatedProperties and unevaluatedItems are not supported")
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "pattern": _pattern, "patternProperties": _pattern_properties, "additionalProperties": _additional,
+    "uniqueItems": _unique, "unevaluatedProperties": _no_unevaluated, "unevaluatedItems": _no_unevaluated,
+}  # fmt: skip
+_Validator = extend(
+    Draft202012Validator,
+    {name: _counted(rule) for name, rule in {**Draft202012Validator.VALIDATORS, **_OWN}.items()},
+)
+
+
+def first_error(schema: Any, instance: Mapping[str, Any]) -> str | None:
+    """What is wrong with the instance, with its place; None if nothing. `BadSchema` if the schema is unusable."""
+    try:
+        check_size(schema, "schema")
+        _left.set([_MOST_STEPS])
+        error = next(_Validator(schema, registry=Registry()).iter_errors(_json(instance)), None)
+    except BadSchema:
+        raise
+    except _OutOfSteps:
+        if check_size(instance, "arguments") > _MANY:  # not missing: nobody shall escape a verdict by sending too much
+            return "the arguments are too large to be checked"
+        raise BadSchema(f"the schema needs more than {_MOST_STEPS} steps") from None
+    except Exception as trouble:  # a schema of the wrong shape can fail anywhere inside: whatever it is, it is unusable
+        words = str(trouble).split("\n", 1)[0][:200]
+        raise BadSchema(f"{type(trouble).__name__}: {words}") from None
+    return None if error is None else f"{error.json_path}: {error.message[:200]}"
+
+
+def _json(value: Any) -> Any:
+    """Plain dicts and lists: what jsonschema takes for objects and arrays."""
+    if isinstance(value, Mapping):
+        return {str(key): _json(item) for key, item in value.items()}
+    return [_json(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,1 @@
+"""Catastrophic output: what no other criterion can make up for."""

@@ -1,0 +1,170 @@
+"""IFBench `count:` — how many words, names, numbers, pronouns, marks.
+
+    count:word_count_range(min_words=57, max_words=61)    "The response must contain between 57 and 61 words."
+
+"fixed" counts words as a reader does (`Text.words`: "don't" and "well-known" are one word each); "upstream" counts as
+the public checker does, which each docstring describes where it matters.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rubrank.texts.lexicon import COORDINATORS, OTHER_PRONOUNS, PERSON_NAMES, PERSONAL_PRONOUNS
+from rubrank.texts.text import Text
+from rubrank.verifiers.ifbench.tokens import (
+    count_whole,
+    count_within,
+    instruction,
+    trimmed,
+    without_punctuation,
+)
+from rubrank.verifiers.shared.relation import counted
+from rubrank.verifiers.verifier import Answer, Compat
+
+_RUN = re.compile(r"\w+")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_DIGITS = re.compile(r"\d+")
+_JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
+_LATIN = re.compile("[A-Za-z]")
+_NAMES = re.compile(rf"\b(?:{'|'.join(PERSON_NAMES)})\b")
+
+
+@instruction("count:word_count_range", family="ifbench")
+def word_count_range(text: Text, *, min_words: int, max_words: int, compat: Compat = "fixed") -> Answer:
+    """Between `min_words` and `max_words` words, both included.
+
+    Passes: 60 words for 57 to 61. Fails: 56 words. Upstream counts runs of letters and digits, so "don't" is two.
+    Not covered: words of scripts without spaces, where every character counts as one.
+    """
+    n = len(_RUN.findall(text.raw)) if compat == "upstream" else len(text.words)
+    return min_words <= n <= max_words, f"{n} words found, {min_words} to {max_words} asked"
+
+
+@instruction("count:unique_word_count", family="ifbench")
+def unique_word_count(text: Text, *, N: int, compat: Compat = "fixed") -> Answer:
+    """At least `N` different words, whatever their case.
+
+    Passes: "To be or not" for 4. Fails: "to be or not to be" for 5. Upstream takes what stands between spaces, so
+    a lone dash is a word, too. Not covered: inflected forms ("run", "runs") are different words.
+    """
+    if compat == "upstream":
+        n = len({trimmed(word) for word in text.raw.lower().split()})
+    else:
+        n = len({word.casefold() for word in text.words})
+    return counted(n, "different word", "at least", N)
+
+
+@instruction("count:conjunctions", family="ifbench")
+def conjunctions(text: Text, *, small_n: int, compat: Compat = "fixed") -> Answer:
+    """At least `small_n` different coordinating conjunctions (for, and, nor, but, or, yet, so).
+
+    Passes: "salt and pepper, but no sugar" for 2. Fails: "and … And … and" for 2; upstream tells "And", "and" and
+    "and," apart, so there it passes. Not covered: whether "for", "so" and "yet" join anything where they stand.
+    """
+    if compat == "upstream":
+        found = {word for word in text.raw.split() if trimmed(word).lower() in COORDINATORS}
+    else:
+        found = {word.lower() for word in text.words} & COORDINATORS
+    return counted(len(found), "different conjunction", "at least", small_n)
+
+
+@instruction("count:person_names", family="ifbench")
+def person_names(text: Text, *, N: int, compat: Compat = "fixed") -> Answer:
+    """At least `N` different names of the fifty that the prompt lists (Emma, Liam, Sophia …).
+
+    Passes: "Emma met Liam." for 2. Fails: "Emma met Emma." for 2; "emma". Upstream finds them inside of words, too
+    ("Ella" in "Ellabell"). Not covered: other names, and whether the word names a person ("Grace" always does).
+    """
+    if compat == "upstream":
+        found = {name for name in PERSON_NAMES if name in text.raw}
+    else:
+        found = set(_NAMES.findall(text.raw))
+    return counted(len(found), "different listed name", "at least", N)
+
+
+@instruction("count:numbers", family="ifbench")
+def numbers(text: Text, *, N: int, compat: Compat = "fixed") -> Answer:
+    """Exactly `N` numbers written in digits.
+
+    Passes: "1,250.5 of 3" for 2. Fails: "1, 2, 3" for 2. The number of a list item counts. Upstream removes punctuation
+    first, which glues "2024-05" into one number. Not covered: numbers in words ("three").
+    """
+    if compat == "upstream":
+        n = len(_DIGITS.findall(without_punctuation(text.raw)))
+    else:
+        n = len(_NUMBER.findall(text.raw))
+    return counted(n, "number", "exactly", N)
+
+
+@instruction("count:punctuation", family="ifbench")
+def punctuation(text: Text) -> Answer:
+    """Each of . , ! ? ; : and an interrobang (?!, !? or ‽); the ! and ? of one interrobang count for it alone.
+
+    Passes: "Yes, no; so: a! b? c?! d." Fails: the same without the semicolon. Not covered: other marks (dashes,
+    quotation marks, brackets), which "every standard punctuation mark" may or may not mean.
+    """
+    raw = text.raw
+    bang = next((mark for mark in ("?!", "!?", "‽") if mark in raw), None)
+    if bang is None:
+        return False, "no interrobang found"
+    rest = raw.replace(bang, "", 1)
+    lacking = [mark for mark in ".,!?;:" if mark not in rest]
+    return not lacking, f"not found: {' '.join(lacking)}" if lacking else "all marks found"
+
+
+@instruction("count:words_japanese", family="ifbench")
+def words_japanese(text: Text, *, N: int, compat: Compat = "fixed") -> Answer:
+    """Every `N`th word (between spaces) is in Japanese: it holds kana or kanji and no Latin letter.
+
+    Passes: "one two 三 four five 六" for 3. Fails: "one two three". Fewer than N words fail; upstream passes them,
+    lets a number stand for a Japanese word, and counts a lone dash as a word. Not covered: Japanese without spaces
+    is one word; kanji may be Chinese.
+    """
+    if N < 1:
+        return False, f"every {N}th word cannot be found"
+    words = text.raw.split()
+    if compat == "fixed":
+        words = [word for word in words if any(char.isalnum() for char in word)]
+    nth = [trimmed(word) for word in words[N - 1 :: N]]
+    if compat == "upstream":
+        wrong = [word for word in nth if word and not word.isdigit() and not _JAPANESE.search(word)]
+        return not wrong, f"not Japanese: {wrong[0]!r}" if wrong else f"every {N}th word is Japanese"
+    wrong = [word for word in nth if not _JAPANESE.search(word) or _LATIN.search(word)]
+    if not nth:
+        return False, f"{len(words)} words found, so there is no {N}th"
+    return not wrong, f"not Japanese: {wrong[0]!r}" if wrong else f"all {len(nth)} of every {N}th word are Japanese"
+
+
+@instruction("count:pronouns", family="ifbench")
+def pronouns(text: Text, *, N: int, compat: Compat = "fixed") -> Answer:
+    """At least `N` pronouns: personal, possessive and reflexive ones, also inside "it's"; who, someone and the like.
+
+    Passes: "I know you; she told everyone." for 4. Fails: "Dogs bark." Upstream knows the personal ones only, and takes
+    "it's" for "its" but not "I'm" for anything. Not covered: this, that, which, one — often no pronouns.
+    """
+    if compat == "upstream":
+        words = without_punctuation(text.raw.replace("/", " ").lower()).split()
+        n = sum(word in PERSONAL_PRONOUNS for word in words)
+    else:
+        stems = (word.lower().replace("’", "'").partition("'")[0] for word in text.words)
+        n = sum(stem in PERSONAL_PRONOUNS or stem in OTHER_PRONOUNS for stem in stems)
+    return counted(n, "pronoun", "at least", N)
+
+
+@instruction("count:keywords_multiple", family="ifbench")
+def keywords_multiple(
+    text: Text, *, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str, compat: Compat = "fixed"
+) -> Answer:
+    """The five keywords exactly once, twice, three, five and seven times, whatever their case.
+
+    Passes: "a b b c c c d d d d d e e e e e e e" for a, b, c, d, e. Fails: any other count. Upstream counts inside
+    other words as well ("door" in "doorway"). Not covered: inflected forms, which count as other words.
+    """
+    keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
+    count = count_within if compat == "upstream" else count_whole
+    for keyword, asked in zip(keywords, (1, 2, 3, 5, 7), strict=True):
+        n = count(keyword, text.raw)
+        if n != asked:
+            return False, f"{keyword!r}: {n} found, {asked} asked"
+    return True, "all five counts are right"

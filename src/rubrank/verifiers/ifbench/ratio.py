@@ -1,0 +1,122 @@
+"""IFBench `ratio:` — shares and balances: stop words, kinds of sentences, overlap with a reference.
+
+    ratio:overlap(reference_text="…", percentage=72)    "Maintain a trigram overlap of 72% (±2%) …"
+
+Where nothing of a kind occurs, a ratio is not kept: the "upstream" readings pass 0 = 0, the "fixed" ones do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import TypeVar
+
+from rubrank.texts.lexicon import STOP_WORDS, is_emoji
+from rubrank.texts.text import Text
+from rubrank.verifiers.ifbench.tokens import instruction, public_sentences
+from rubrank.verifiers.verifier import Answer, Compat
+
+_T = TypeVar("_T")
+_RUN = re.compile(r"\w+")
+_KINDS = {".": "declarative", "。": "declarative", "?": "interrogative", "？": "interrogative", "!": "exclamatory",
+          "！": "exclamatory"}  # fmt: skip
+_AFTER_MARK = " \t\n\"'”’»)]}*_~`\u200d\ufe0f"
+
+
+@instruction("ratio:stop_words", family="ifbench")
+def stop_words(text: Text, *, percentage: float, compat: Compat = "fixed") -> Answer:
+    """English stop words (articles, pronouns, prepositions, auxiliaries …) are at most `percentage` % of the words.
+
+    Passes: "Cats chase mice" for 0. Fails: "The cat is on the mat" for 50 (4 of 6). Upstream cuts "don't" into two stop
+    words. Not covered: other languages; lists of stop words differ, this one has about 150.
+    """
+    if compat == "upstream":
+        words = [word.lower() for word in _RUN.findall(text.raw)]
+    else:
+        words = [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
+    if not words:
+        return False, "no words found"
+    share = 100 * sum(word in STOP_WORDS for word in words) / len(words)
+    return share <= percentage, f"{share:.1f}% stop words found, at most {percentage:g}% asked"
+
+
+@instruction("ratio:sentence_type", family="ifbench")
+def sentence_type(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """Twice as many declarative sentences (ending in a full stop) as questions.
+
+    Passes: "A. B. C?" Fails: "A. B?"; no question at all, which upstream passes where there is no full stop either.
+    A mark followed by a closing quote, bracket, emoji or asterisks still counts; upstream wants it last. Not covered:
+    questions without a question mark.
+    """
+    kinds = _kinds(text, compat)
+    said, asked = kinds["declarative"], kinds["interrogative"]
+    kept = said == 2 * asked and (asked > 0 or compat == "upstream")
+    return kept, f"{said} declarative and {asked} interrogative sentences found, 2 to 1 asked"
+
+
+@instruction("ratio:sentence_balance", family="ifbench", version=2)
+def sentence_balance(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """As many declarative sentences as questions as exclamations, by their last mark.
+
+    Passes: "A. B? C!" Fails: "A. B. C?"; a text without any mark, which upstream passes. As in `ratio:sentence_type`,
+    closing quotes and the like may follow the mark. Not covered: marks that say something else than the sentence.
+    """
+    kinds = _kinds(text, compat)
+    counts = [kinds[kind] for kind in ("declarative", "interrogative", "exclamatory")]
+    kept = len(set(counts)) == 1 and (counts[0] > 0 or compat == "upstream")
+    return kept, "{} declarative, {} interrogative, {} exclamatory sentences found, equal numbers asked".format(*counts)
+
+
+def _kinds(text: Text, compat: Compat) -> Counter[str]:
+    if compat == "upstream":
+        ends = [sentence[-1:] for sentence in public_sentences(text.raw)]
+        return Counter(_KINDS.get(end, "other") if end.isascii() else "other" for end in ends)
+    return Counter(_KINDS.get(_last_mark(sentence), "other") for sentence in text.sentences)
+
+
+def _last_mark(sentence: str) -> str:
+    end = len(sentence)
+    while end and (sentence[end - 1] in _AFTER_MARK or is_emoji(sentence[end - 1])):
+        end -= 1
+    return sentence[end - 1] if end else ""
+
+
+@instruction("ratio:overlap", family="ifbench")
+def overlap(text: Text, *, reference_text: str, percentage: float, compat: Compat = "fixed") -> Answer:
+    """`percentage` % (±2) of the different trigrams of the answer occur in the reference: three words in a row.
+
+    Passes: the reference itself for 100. Fails: a text without common word triples for 10. Upstream compares three
+    characters in a row. Not covered: answers of fewer than three words have no trigram and fail.
+    """
+    if compat == "upstream":
+        ours, theirs = _trigrams(text.raw), _trigrams(reference_text)
+    else:
+        ours, theirs = (_trigrams([word.lower() for word in t.words]) for t in (text, Text(reference_text)))
+    if not ours:
+        return False, "the answer has no trigram"
+    share = 100 * len(ours & theirs) / len(ours)
+    return abs(share - percentage) <= 2, f"{share:.1f}% of the trigrams overlap, {percentage:g}% ± 2 asked"
+
+
+def _trigrams(units: Sequence[_T]) -> set[tuple[_T, _T, _T]]:
+    return set(zip(units, units[1:], units[2:], strict=False))
+
+
+@instruction("ratio:sentence_words", family="ifbench", version=2)
+def sentence_words(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """Three sentences of the same number of characters, and no word twice.
+
+    Passes: "Cats nap. Dogs run. Owls fly." Fails: two sentences; lengths 9, 9, 10; "Cats nap. Cats run. Owls fly.",
+    which upstream passes, for it never looks at the words. Not covered: forms of one word ("cat", "cats") differ.
+    """
+    sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
+    if len(sentences) != 3:
+        return False, f"{len(sentences)} sentences found, 3 asked"
+    sizes = [len(sentence.strip()) for sentence in sentences]
+    if len(set(sizes)) > 1:
+        return False, f"the sentences have {sizes[0]}, {sizes[1]} and {sizes[2]} characters"
+    twice = [word for word, n in Counter(word.casefold() for word in text.words).items() if n > 1]
+    if twice and compat == "fixed":
+        return False, f"{twice[0]!r} is used more than once"
+    return True, f"three sentences of {sizes[0]} characters"

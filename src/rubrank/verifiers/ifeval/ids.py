@@ -1,0 +1,51 @@
+"""From the ids and keyword arguments of public data to a verifier and its parameters.
+
+    >>> resolve("fr:change_case:french_capital")
+    ('change_case:english_capital', 'fr')
+    >>> public_params("fr:keywords:frequency", {"keyword": "mot", "frequency": 2, "relation": "au moins", "x": None})[1]
+    {'keyword': 'mot', 'frequency': 2, 'relation': 'au moins'}
+
+Public files put a language before the id (`en:`, `fr:`), name the language in the id (`french_capital`), and fill the
+keyword arguments of one instruction with nulls and with those of others. All of that is taken away here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from rubrank.verifiers.ifeval.common import Lang
+from rubrank.verifiers.verifier import VERIFIERS, Verifier, find_verifier, is_verifier
+
+_LANGUAGES = ("en", "fr", "es", "ja")
+_SAME = {
+    "change_case:french_capital": "change_case:english_capital",
+    "change_case:spanish_capital": "change_case:english_capital",
+    "change_case:french_lowercase": "change_case:english_lowercase",
+    "change_case:spanish_lowercase": "change_case:english_lowercase",
+    "fr:detectable_format:no_digits": "fr:detectable_content:no_digits",
+}
+_BY_ID = {"french": "fr", "spanish": "es"}
+
+
+def resolve(instruction_id: str) -> tuple[str, str]:
+    """The verifier's name and the language of the instruction; an id that nothing answers to comes back as it is."""
+    language, _, bare = instruction_id.partition(":")
+    if language not in _LANGUAGES:
+        language, bare = _BY_ID.get(instruction_id.partition(":")[2].partition("_")[0], "en"), instruction_id
+    own = _SAME.get(f"{language}:{bare}", f"{language}:{bare}")
+    if own in VERIFIERS:
+        return own, language
+    return _SAME.get(bare, bare), language
+
+
+def public_params(instruction_id: str, kwargs: Mapping[str, Any] | None) -> tuple[Verifier, dict[str, Any]]:
+    """The verifier of a public id, and those of the arguments that are its parameters and not null."""
+    is_verifier("keywords:existence")  # imports the families: only then can ids be told apart
+    name, language = resolve(instruction_id)
+    found = find_verifier(name)
+    known = found.parameters.model_fields
+    params = {key: value for key, value in (kwargs or {}).items() if key in known and value is not None}
+    if "lang" in known and language in get_args(Lang):
+        params.setdefault("lang", language)
+    return found, params

@@ -1,0 +1,1 @@
+"""Whole items of public benchmarks."""

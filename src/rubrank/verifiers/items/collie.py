@@ -1,0 +1,295 @@
+"""COLLIE: constraints written as data. What they mean is in `rubrank.verifiers.shared.primitives`.
+
+    constraints:
+      - {level: sentence, transform: count, relation: exactly, value: 3}
+      - {level: word, transform: position, at: -1, relation: equals, value: home}
+      - {level: sentence, transform: for_each, inner: {level: word, transform: count}, relation: at most, value: 20}
+      - {level: sentence, transform: max, inner: {level: word, transform: count}, relation: less than, value: 15}
+      - {level: word, transform: for_each, relation: starts with, value: s, reduction: at least, n: 3}
+      - {level: paragraph, transform: for_each, check: {level: sentence, transform: count, relation: exactly, value: 2}}
+      - or: [{level: word, transform: count, of: cat, relation: at least, value: 2}, {not: {…}}]
+
+`level` says what is looked at; `transform` what is done with it:
+
+    count      how many there are; `of`: that are this piece; `pattern`: that match
+    distinct   how many different ones
+    position   the one at `at` (1 first, -1 last)
+    index_of   the place of the first that is `of`
+    text       the text itself (level passage)
+    max, min, sum, mean   of what `inner` measures in each
+    for_each   what `inner` measures in each (without `inner`: the unit itself), or whether `check` holds in each;
+               `reduction` then says for how many: all (default), any, none, at least / at most / exactly `n`
+
+`relation` with `value`: at least, at most, exactly, more than, less than, around, between ([low, high]) for numbers
+(also >=, <=, ==, >, <); equals, differs, contains, lacks, starts with, ends with, one of, matches (a pattern) for
+pieces; uppercase, lowercase, capitalised need no value; increasing, decreasing, same, different compare the values of
+a for_each with one another.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints, model_validator
+
+from rubrank.texts.text import Text
+from rubrank.verifiers.ifbench.tokens import public_sentences, public_tokens
+from rubrank.verifiers.ifeval.common import relation_word
+from rubrank.verifiers.shared import combining as c
+from rubrank.verifiers.shared import primitives as p
+from rubrank.verifiers.shared.combining import Check, Found
+from rubrank.verifiers.shared.primitives import Level, Measure
+from rubrank.verifiers.shared.relation import Relation
+from rubrank.verifiers.verifier import UNIT, Answer, Compat, missing, verifier
+
+_DEEPEST, _MOST_NODES, _WORK = 8, 200, 2_000_000
+
+Piece: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+Transform: TypeAlias = Literal["count", "distinct", "position", "index_of", "text", "max", "min", "sum", "mean"]
+PieceRelation: TypeAlias = Literal["equals", "differs", "contains", "lacks", "starts with", "ends with", "one of"]
+CaseRelation: TypeAlias = Literal["uppercase", "lowercase", "capitalised"]
+Reduction: TypeAlias = Literal["all", "any", "none", "at least", "at most", "exactly"]
+_SYMBOLS = {">=": "at least", "<=": "at most", "==": "exactly", "=": "exactly", ">": "more than", "<": "less than"}
+_AGGREGATES = {"max": p.most, "min": p.least, "sum": p.total, "mean": p.average}
+_CASES: dict[str, Callable[[], p.Test]] = {"uppercase": p.upper, "lowercase": p.lower, "capitalised": p.capitalised}
+
+
+def _relation(word: object) -> object:
+    return _SYMBOLS.get(word.strip(), relation_word(word)) if isinstance(word, str) else word
+
+
+AnyRelation: TypeAlias = Annotated[
+    Relation | Literal["between", "matches"] | PieceRelation | CaseRelation | c.Order, BeforeValidator(_relation)
+]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Measured(_Strict):
+    """A number or a piece of the text; see the top of this file."""
+
+    level: Level = "passage"
+    transform: Transform = "text"
+    of: Piece | None = None
+    pattern: Piece | None = None
+    at: int | None = None
+    inner: Measured | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Measured:
+        measure_of(self)  # says what is lacking
+        return self
+
+
+def measure_of(spec: Measured | Constraint) -> Measure:
+    """The function that the data describes; ValueError if it describes none."""
+    level, kind = spec.level, str(spec.transform)
+    if kind == "text":
+        return p.whole()
+    if kind == "distinct":
+        return p.distinct(level)
+    if kind == "position":
+        if not spec.at:
+            raise ValueError("transform position needs `at`: 1 is the first, -1 the last")
+        return p.at(level, spec.at)
+    if kind in _AGGREGATES:
+        if spec.inner is None:
+            raise ValueError(f"transform {kind} needs `inner`: what is measured in each {level}")
+        return _AGGREGATES[kind](level, measure_of(spec.inner))
+    return _counting(spec, level, kind)
+
+
+def _counting(spec: Measured | Constraint, level: Level, kind: str) -> Measure:
+    if kind == "index_of":
+        if spec.of is None:
+            raise ValueError("transform index_of needs `of`: the piece that is looked for")
+        return p.index_of(level, spec.of)
+    if spec.of is not None:
+        return p.count_of(level, spec.of)
+    return p.count(level) if spec.pattern is None else p.count_like(level, spec.pattern)
+
+
+class Constraint(_Strict):
+    """One constraint, or a combination of constraints; see the top of this file."""
+
+    name: str = ""
+    all_of: list[Constraint] | None = Field(default=None, alias="and", min_length=1)
+    any_of: list[Constraint] | None = Field(default=None, alias="or", min_length=1)
+    negated: Constraint | None = Field(default=None, alias="not")
+    level: Level = "passage"
+    transform: Transform | Literal["for_each"] | None = None
+    of: Piece | None = None
+    pattern: Piece | None = None
+    at: int | None = None
+    inner: Measured | None = None
+    check: Constraint | None = None
+    relation: AnyRelation | None = None
+    value: Number | Piece | list[Number] | list[Piece] | None = None
+    reduction: Reduction = "all"
+    n: int | None = Field(default=None, ge=0)
+    _checks: dict[bool, Check] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Constraint:
+        given = [self.all_of, self.any_of, self.negated, self.transform]
+        if sum(part is not None for part in given) != 1:
+            raise ValueError("a constraint is exactly one of: and, or, not, or a `transform` with its relation")
+        self.compiled(vacuous=False)  # says what is lacking
+        return self
+
+    def __getstate__(self) -> dict[Any, Any]:
+        # Functions made from the data do not travel to worker processes; they are made anew there.
+        return {**super().__getstate__(), "__pydantic_private__": {"_checks": {}}}
+
+    def compiled(self, *, vacuous: bool) -> Check:
+        """The check that the data describes, made once."""
+        if vacuous not in self._checks:
+            self._checks[vacuous] = check_of(self, vacuous)
+        return self._checks[vacuous]
+
+
+def check_of(spec: Constraint, vacuous: bool) -> Check:
+    """The function that the data describes; ValueError if it describes none."""
+    if spec.all_of is not None:
+        return c.both(*(one.compiled(vacuous=vacuous) for one in spec.all_of))
+    if spec.any_of is not None:
+        return c.either(*(one.compiled(vacuous=vacuous) for one in spec.any_of))
+    if spec.negated is not None:
+        return c.negated(spec.negated.compiled(vacuous=vacuous))
+    if spec.transform == "for_each":
+        return _for_each(spec, vacuous)
+    return c.holds(measure_of(spec), test_of(spec))
+
+
+def _for_each(spec: Constraint, vacuous: bool) -> Check:
+    inner = p.whole() if spec.inner is None else measure_of(spec.inner)
+    if spec.relation in get_args(c.Order):
+        return c.in_order(spec.level, inner, spec.relation)  # type: ignore[arg-type]
+    check = spec.check.compiled(vacuous=vacuous) if spec.check is not None else c.holds(inner, test_of(spec))
+    if spec.reduction == "all":
+        return c.every(spec.level, check, vacuous=vacuous)
+    if spec.reduction in ("any", "none"):
+        return (c.some if spec.reduction == "any" else c.none)(spec.level, check)
+    if spec.n is None:
+        raise ValueError(f"reduction {spec.reduction!r} needs `n`")
+    counted = {"at least": c.at_least, "at most": c.at_most, "exactly": c.exactly}
+    return counted[spec.reduction](spec.level, check, spec.n)
+
+
+def test_of(spec: Constraint) -> p.Test:
+    """The test that relation and value describe; ValueError if they describe none."""
+    relation, value = spec.relation, spec.value
+    if relation in _CASES:
+        return _CASES[relation]()
+    if relation is None or value is None or relation in get_args(c.Order):
+        raise ValueError(f"relation {relation!r} with value {value!r} cannot be checked here; see the docs of Collie")
+    if relation == "between":
+        return _range(value)
+    if relation in get_args(Relation) and not isinstance(value, str | list):
+        return p.number(relation, value)  # type: ignore[arg-type]
+    return _piece_test("equals" if relation == "exactly" else str(relation), value)
+
+
+def _range(value: Any) -> p.Test:
+    if not (isinstance(value, list) and len(value) == 2 and all(isinstance(v, int | float) for v in value)):
+        raise ValueError(f"relation between needs value [low, high]; got {value!r}")
+    return p.between(*value)
+
+
+def _piece_test(relation: str, value: Any) -> p.Test:
+    pieces = value if isinstance(value, list) else [value]
+    if not all(isinstance(piece, str) for piece in pieces):
+        raise ValueError(f"relation {relation!r} needs a text, or a list of texts, as value; got {value!r}")
+    several: dict[str, Callable[[Sequence[str]], p.Test]] = {
+        "contains": p.contains,
+        "lacks": p.lacks,
+        "starts with": p.starts,
+        "ends with": p.ends,
+        "one of": p.one_of,
+    }
+    single = {"equals": p.equals, "differs": p.differs, "matches": p.matches}
+    if relation in several:
+        return several[relation](pieces)
+    if relation not in single or len(pieces) != 1:
+        raise ValueError(f"relation {relation!r} cannot compare with {value!r}")
+    return single[relation](pieces[0])
+
+
+def small_enough(data: Any) -> Any:
+    """The data as it came, unless it is nested too deeply or holds too many parts."""
+    nodes, open_parts = 0, [(data, 0)]
+    while open_parts:
+        part, depth = open_parts.pop()
+        children = list(part.values()) if isinstance(part, dict) else part if isinstance(part, list) else []
+        nodes += isinstance(part, dict)
+        if depth > 2 * _DEEPEST or nodes > _MOST_NODES or len(children) > 10 * _MOST_NODES:
+            raise ValueError(f"a constraint may be {_DEEPEST} deep and have {_MOST_NODES} parts at most")
+        open_parts.extend((child, depth + 1) for child in children)
+    return data
+
+
+Constraints: TypeAlias = Annotated[list[Constraint], BeforeValidator(small_enough), Field(min_length=1)]
+
+
+@verifier("Collie", family="benchmark", domain=UNIT, version=2)
+def collie(
+    text: Text, *, constraints: Constraints, score: Literal["share", "all"] = "share", compat: Compat = "fixed"
+) -> Answer:
+    """The share of the constraints that the answer satisfies; with `score="all"` 1 if it satisfies all, else 0.
+
+    A constraint is data: level, transform, relation, value, reduction, and / or / not; the top of
+    This module explains each. An `and` that stands alone counts as its parts. Passes (1): "One. Two."
+    for {level: sentence, transform: count, relation: exactly, value: 2}. Fails (0): "One." for the same. The reason
+    names the first constraint that fails. Missing: constraints that would look at more than 2,000,000 parts.
+    Not covered: constraints whose target is another text, or the meaning of words.
+    upstream: words and sentences as the public checker cuts them, paragraphs only between two line breaks, and "every
+    sentence …" holds when there is none.
+    """
+    parts = constraints[0].all_of if len(constraints) == 1 and constraints[0].all_of else constraints
+    subject = text if compat == "fixed" else PublicText(text.raw)
+    try:
+        with p.budget(_WORK):
+            found = [one.compiled(vacuous=compat == "upstream")(subject) for one in parts]
+    except p.TooMuchWork as error:
+        return missing(str(error))
+    return _total(parts, found, score)
+
+
+def _total(parts: Sequence[Constraint], found: Sequence[Found], score: str) -> tuple[float, str]:
+    met = sum(one.ok for one in found)
+    said = f"{met} of {len(found)} constraints hold"
+    for i, (part, one) in enumerate(zip(parts, found, strict=True), 1):
+        if not one.ok:
+            said += f"; the first that does not is {part.name or f'number {i}'}: {one.reason[:300]}"
+            break
+    return (met / len(found) if score == "share" else float(met == len(found))), said
+
+
+class PublicText(Text):
+    """A text cut as the public checker cuts it."""
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Treebank tokens that are no punctuation."""
+        return tuple(token.strip().strip(".") for token in public_tokens(self.raw) if token not in string.punctuation)
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """Sentences without the full stop at their end."""
+        return tuple(sentence.strip().strip(".") for sentence in public_sentences(self.raw))
+
+    @cached_property
+    def paragraphs(self) -> tuple[str, ...]:
+        """What stands between two line breaks."""
+        return tuple(paragraph.strip().strip(".") for paragraph in self.raw.split("\n\n"))
+
+    @cached_property
+    def characters(self) -> str:
+        """Every character, white space too."""
+        return self.raw

@@ -1,0 +1,1 @@
+"""Instructions of M-IFEval, one file a language."""

@@ -1,0 +1,100 @@
+"""M-IFEval, the instructions that only French has: accents, œ and ç, tutoiement, numbers in words."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import partial
+
+from rubrank.texts.text import Text
+from rubrank.verifiers.ifeval.common import brief, instruction
+from rubrank.verifiers.shared.relation import counted
+from rubrank.verifiers.verifier import Answer, Compat
+
+french = partial(instruction, family="m_ifeval", languages=("fr",))
+
+_WORD = re.compile(r"\w+")
+_ACCENTED = re.compile("[àáâãäåçèéêëìíîïñòóôõöùúûüýÿÀÁÂÃÄÅÇÈÉÊËÌÍÎÏÑÒÓÔÕÖÙÚÛÜÝ]")
+
+
+def _bare(word: str) -> str:
+    """The word without its accents."""
+    return "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+
+
+@french("fr:special_character:accents")
+def accents(text: Text, *, word_to_accentuate: dict[str, str], compat: Compat = "fixed") -> Answer:
+    """The words of the map stand in the answer with their accents ({"deja": "déjà"}), and never without.
+
+    Passes: "Il est déjà là." Fails: "Il est deja là.", an answer without the word. Not covered: all other words.
+    upstream: a word that does not occur is no fault.
+    """
+    body = text.raw if compat == "upstream" else unicodedata.normalize("NFC", text.raw)
+    words = set(_WORD.findall(body.lower()))
+    wrong = sorted(word for word in words if word_to_accentuate.get(bare := _bare(word), word) != word and bare)
+    if wrong:
+        return False, f"wrong accents: {brief(wrong)}"
+    absent = [right for right in word_to_accentuate.values() if right.lower() not in words]
+    if absent and compat == "fixed":
+        return False, f"without {brief(absent)}"
+    return True, "all words accented as asked"
+
+
+@french("fr:special_character:no_accents")
+def no_accents(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """No letter with an accent, cedilla or diaeresis.
+
+    Passes: "Il fait beau." Fails: "été", "garçon", also with combining accents. Not covered: œ is no accented letter.
+    upstream: a list of letters of French and its neighbours; ő or a combining accent is not on it.
+    """
+    if compat == "upstream":
+        found = _ACCENTED.findall(text.raw)
+    else:
+        found = [c for c in text.raw if not c.isascii() and c.isalpha() and _bare(c) != c and _bare(c).isascii()]
+        found += [c for c in text.raw if "\u0300" <= c <= "\u036f"]
+    return not found, f"accented letters: {brief(found)}" if found else "no accented letter"
+
+
+@french("fr:special_character:ethel_or_cedilla")
+def ethel_or_cedilla(text: Text, *, forbidden_char: str, compat: Compat = "fixed") -> Answer:
+    """The character, œ or ç, does not occur, small or capital.
+
+    Passes: "soeur" for œ. Fails: "SŒUR" for œ. Not covered: other characters than the one named.
+    upstream: a ç written with a combining cedilla is not seen.
+    """
+    body = text.raw if compat == "upstream" else unicodedata.normalize("NFC", text.raw)
+    return counted(body.lower().count(forbidden_char.lower()), f"“{forbidden_char}”", "exactly", 0)
+
+
+_TU = re.compile(r"(?<!\w)(?:tu|te|toi|ton|ta|tes|tiens?|tiennes?|t['’](?=\w))(?!\w)|(?<!\w)t['’]\w", re.IGNORECASE)
+_TU_UPSTREAM = re.compile(r"\b(?:tu|te|toi|ton|ta|tes|t')\b", re.IGNORECASE)
+_VOUS = re.compile(r"(?<!\w)(?:vous|votre|vos|vôtres?)(?!\w)", re.IGNORECASE)
+
+
+@french("fr:detectable_content:informal_address")
+def informal_address(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """The reader is addressed as "tu" and nowhere as "vous".
+
+    Passes: "Comment vas-tu ?" Fails: "Comment allez-vous ?", "Tu vois ? Asseyez-vous." Not covered: imperatives alone
+    ("Viens !"), and "vous" for several people, which fails.
+    upstream: one form of "tu" is enough.
+    """
+    if compat == "upstream":
+        found = _TU_UPSTREAM.search(text.raw)
+        return found is not None, f"“{found[0]}” found" if found else "no form of “tu”"
+    formal = _VOUS.search(text.raw)
+    if formal:
+        return False, f"“{formal[0]}” found"
+    informal = _TU.search(text.raw)
+    return informal is not None, f"“{informal[0]}” found" if informal else "no form of “tu”"
+
+
+@french("fr:detectable_content:no_digits")
+def no_digits(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """No digit: numbers are written in words.
+
+    Passes: "vingt ans". Fails: "20 ans", "m²", "①". Not covered: Roman numerals.
+    upstream: raised and circled digits (², ①) are not seen.
+    """
+    found = [c for c in text.raw if (c.isdecimal() if compat == "upstream" else c.isdigit())]
+    return not found, f"digits: {brief(found)}" if found else "no digit"

@@ -1,0 +1,166 @@
+"""How long, how many: WordCount, SentenceCount, EntryCount, LetterFrequency.
+
+Each takes `relation` and `count` ("at least", 100), or `low` and `high` for a range.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from typing import Literal, TypeAlias
+
+from rubrank.texts.prose import HAN, count_sentences, is_heading, list_items, split_code
+from rubrank.texts.text import Text
+from rubrank.verifiers.shared.relation import Count, Relation, in_range
+from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
+
+Unit: TypeAlias = Literal["words", "characters", "characters without spaces", "han"]
+Entries: TypeAlias = Literal["auto", "list", "lines", "separated", "table", "json"]
+
+_HAN = re.compile(f"[{HAN}]")
+_TABLE_ROW = re.compile(r"[ \t]*\|.*\|[ \t]*$")
+_TABLE_LINE = re.compile(r"[ \t]*+\|(?:[ \t]*+:?-++:?[ \t]*+\|)+[ \t]*+$")
+_UNDERLINE = re.compile(r"={3,}[ \t]*$")  # of a heading
+_SEPARATORS = re.compile(r"[,，、;；|]")
+
+
+@verifier("WordCount", family="length", domain=BINARY, version=1, scans=1)
+def word_count(
+    text: Text,
+    *,
+    relation: Relation = "at least",
+    count: Count | None = None,
+    low: Count | None = None,
+    high: Count | None = None,
+    unit: Unit = "words",
+) -> Answer:
+    """The answer has so many words; in Chinese, Japanese and Thai every character is a word (字数).
+
+    Passes: "one two three" for exactly 3; "你好世界" for exactly 4. Fails: any other number. Punctuation is never
+    counted in words; unit "han" counts Chinese characters only, "characters" everything. "around" allows a tenth more
+    or less. Not covered: the words (词) of Chinese; code counts like text.
+    """
+    if unit == "words":
+        return in_range(text.word_count, "word", relation, count, low, high)
+    if unit == "han":
+        return in_range(len(_HAN.findall(text.raw)), "Chinese character", relation, count, low, high)
+    n = len(text.raw) if unit == "characters" else len("".join(text.raw.split()))
+    return in_range(n, "character", relation, count, low, high)
+
+
+@verifier("SentenceCount", family="length", domain=BINARY, version=2, scans=9)
+def sentence_count(
+    text: Text,
+    *,
+    relation: Relation = "at least",
+    count: Count | None = None,
+    low: Count | None = None,
+    high: Count | None = None,
+) -> Answer:
+    """The answer has so many sentences.
+
+    Passes: "Dr. Lee came. He sat." for exactly 2; "好。真的吗？" for exactly 2. Fails: any other number. A list entry
+    is a sentence of its own; headings, rules and code are none. Not covered: verse without punctuation (a stanza is
+    one).
+    """
+    return in_range(count_sentences(text), "sentence", relation, count, low, high)
+
+
+@verifier("EntryCount", family="length", domain=BINARY, version=1)
+def entry_count(
+    text: Text,
+    *,
+    relation: Relation = "exactly",
+    count: Count | None = None,
+    low: Count | None = None,
+    high: Count | None = None,
+    entries: Entries = "auto",
+    separator: str | None = None,
+    nested: bool = False,
+) -> Answer:
+    """The answer lists so many entries: bullets, numbers (1. 一、 ①), table rows, JSON elements, lines, "a, b, c".
+
+    Passes: "- a\\n- b" for exactly 2; "苹果、香蕉" for exactly 2. Fails: any other number. "auto" takes the first
+    that is there: JSON, list (entries under entries only if `nested`), table, several lines (headings are none),
+    separated by commas or `separator`. Not covered: entries told apart by sense alone.
+    """
+    kind = entries if entries != "auto" else "separated" if separator else _entry_kind(text)
+    n = {"list": lambda: _listed(text, nested), "lines": lambda: _lines(text), "table": lambda: _rows(text)}.get(
+        kind, lambda: len(_elements(text) or ()) if kind == "json" else _separated(text, separator)
+    )()
+    return in_range(n, "entry", relation, count, low, high)
+
+
+def _entry_kind(text: Text) -> Entries:
+    if _elements(text) is not None:
+        return "json"
+    if list_items(text.raw):
+        return "list"
+    if _rows(text):
+        return "table"
+    return "lines" if _lines(text) > 1 else "separated"
+
+
+def _listed(text: Text, nested: bool) -> int:
+    items = list_items(text.raw)
+    top = min((item.indent for item in items), default=0)
+    return sum(nested or item.indent <= top + 1 for item in items)
+
+
+def _lines(text: Text) -> int:
+    lines = split_code(text.raw)[0]
+    underlined = {i - 1 for i, line in enumerate(lines) if _UNDERLINE.match(line)}
+    entries = (line for i, line in enumerate(lines) if i not in underlined and not is_heading(line))
+    return sum(any(c.isalnum() for c in line) for line in entries)
+
+
+def _rows(text: Text) -> int:
+    rows = [line for line in split_code(text.raw)[0] if _TABLE_ROW.match(line)]
+    rules = sum(bool(_TABLE_LINE.match(row)) for row in rows)
+    return max(0, len(rows) - 2 * rules) if rules else 0  # the header row is no entry
+
+
+def _separated(text: Text, separator: str | None) -> int:
+    pieces = text.raw.split(separator) if separator else _SEPARATORS.split(text.raw)
+    return sum(any(c.isalnum() for c in piece) for piece in pieces)
+
+
+def _elements(text: Text) -> list[object] | dict[str, object] | None:
+    """The outermost list or object, if the answer is JSON, bare or in one fence."""
+    outside, blocks, _ = split_code(text.raw)
+    source = blocks[0][1] if len(blocks) == 1 and not "".join(outside).strip() else text.raw
+    if source.lstrip()[:1] not in ("[", "{"):
+        return None
+    try:
+        value = json.loads(source)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, list | dict) else None
+
+
+@verifier("LetterFrequency", family="length", domain=BINARY, version=1)
+def letter_frequency(
+    text: Text,
+    *,
+    letter: str,
+    relation: Relation = "at least",
+    count: Count | None = None,
+    low: Count | None = None,
+    high: Count | None = None,
+    case_sensitive: bool = False,
+) -> Answer:
+    """A letter (or one Chinese character, digit or sign) occurs so often.
+
+    Passes: letter "e", at least 2: "See". Fails: "Set". Capitals count as the small letter unless `case_sensitive`;
+    "é" is another letter than "e", however it is encoded. Not covered: several letters at once.
+    """
+    wanted = unicodedata.normalize("NFC", letter)
+    if len(wanted) != 1:
+        return missing(f"letter must be one character, not {letter!r}")
+    if not case_sensitive and wanted.isascii() and wanted.isalnum() and text.plain is not None:
+        n = text.plain.count(wanted.lower())
+    else:
+        forms = {wanted} if case_sensitive else {wanted, wanted.lower(), wanted.upper()}
+        n = sum(map(text.composed.count, forms))
+    return in_range(n, f"{wanted!r}", relation, count, low, high)

@@ -1,0 +1,305 @@
+"""Small functions from which constraints on a text are built: level × transformation × relation × reduction, and / or.
+
+    >>> words, few = count("word"), number("at most", 4)
+    >>> words(Text("This one is rather long.")), few(5)
+    (5, False)
+
+Four kinds of function, each made by calling one of the names here with its parameters:
+
+    measure   text → number or piece    count, count_of, count_like, distinct, at, whole, index_of, and over the units
+                                        of a level: most, least, total, average
+    test      number or piece → bool    number, between, equals, differs, contains, lacks, starts, ends, matches,
+                                        one_of, upper, lower, capitalised
+    check     text → Found              holds(measure, test); over units: every, some, none, at_least, at_most, exactly;
+                                        over the measures of units: in_order (in `rubrank.verifiers.shared.combining`)
+    logic     checks → check            both, either, negated (there too)
+
+The grammar is that of COLLIE (Yao et al., 2023); `verifiers.items.collie` builds such functions from data. Words and
+pieces are compared without regard to case and to punctuation around them. Patterns run under RE2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+import re2
+
+from rubrank.texts.text import Text
+from rubrank.verifiers.ifeval.common import clean, count_word
+from rubrank.verifiers.shared.relation import Relation
+from rubrank.verifiers.shared.relation import holds as compares
+
+Level: TypeAlias = Literal[
+    "character", "letter", "word", "sentence", "paragraph", "line", "heading", "bullet", "numbered", "item",
+    "code_block", "highlight", "passage",
+]  # fmt: skip
+
+
+Value: TypeAlias = float | str | None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A function from a text to a number or a piece of it, and how to call that."""
+
+    name: str
+    of: Callable[[Text], Value]
+
+    def __call__(self, text: Text) -> Value:
+        """The value for this text."""
+        return self.of(text)
+
+
+@dataclass(frozen=True)
+class Test:
+    """A function from a value to yes or no, and how to call that."""
+
+    name: str
+    of: Callable[[Any], bool]
+
+    def __call__(self, value: Value) -> bool:
+        """The answer for this value; a value that is not there never passes."""
+        return value is not None and self.of(value)
+
+
+# ---- levels ---------------------------------------------------------------------------------------------------------
+
+_UNITS: dict[str, Callable[[Text], Sequence[str]]] = {
+    "character": lambda text: text.characters,
+    "letter": lambda text: text.letters,
+    "word": lambda text: text.words,
+    "sentence": lambda text: text.sentences,
+    "paragraph": lambda text: text.paragraphs,
+    "line": lambda text: [line for line in text.lines if line.strip()],
+    "heading": lambda text: [heading.text for heading in text.markdown.headings],
+    "bullet": lambda text: [item.text for item in text.markdown.bullets],
+    "numbered": lambda text: [item.text for item in text.markdown.numbered],
+    "item": lambda text: [item.text for item in text.markdown.bullets + text.markdown.numbered],
+    "code_block": lambda text: [block.code for block in text.markdown.code_blocks],
+    "highlight": lambda text: text.markdown.emphasised,
+    "passage": lambda text: (text.raw,),
+}
+_PLURAL = {"numbered": "numbered items", "code_block": "code blocks"}
+
+
+class TooMuchWork(ArithmeticError):  # noqa: N818 - says what is wrong
+    """A constraint that would look at more units than the budget allows."""
+
+
+_budget: ContextVar[list[int] | None] = ContextVar("budget", default=None)
+
+
+@contextmanager
+def budget(units: int) -> Iterator[None]:
+    """Within this block no more than so many units are looked at; then `TooMuchWork` is raised."""
+    token = _budget.set([units])
+    try:
+        yield
+    finally:
+        _budget.reset(token)
+
+
+def units(text: Text, level: Level) -> Sequence[str]:
+    """The units of a level, in order; lines that are blank are none."""
+    found = _UNITS[level](text)
+    if (left := _budget.get()) is not None:
+        left[0] -= len(found)
+        if left[0] < 0:
+            raise TooMuchWork("the constraint looks at more parts of the text than is allowed")
+    return found
+
+
+def plural(level: str) -> str:
+    """The name of many units."""
+    return _PLURAL.get(level, f"{level}s")
+
+
+def parts(text: Text, level: Level) -> Iterator[Text]:
+    """The units as texts of their own."""
+    return map(type(text), units(text, level))
+
+
+# ---- comparing ------------------------------------------------------------------------------------------------------
+
+_AROUND = " \t\r\n.,;:!?\"'`*_()[]{}<>“”‘’«»„、，。！？；：…（）「」『』《》【】-–—"
+
+
+def fold(piece: str) -> str:
+    """The piece as it is compared: without case, without punctuation around it unless it is nothing else."""
+    return _folded(piece) if len(piece) < 32 else _folded.__wrapped__(piece)  # words repeat; long pieces do not
+
+
+@lru_cache(maxsize=4096)
+def _folded(piece: str) -> str:
+    return (piece.strip(_AROUND) or piece.strip()).casefold()
+
+
+@lru_cache(maxsize=256)
+def pattern(source: str) -> Any:
+    """The pattern, compiled by RE2; ValueError if it is none."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(source, options)
+    except re2.error as error:
+        raise ValueError(f"{source!r} is no RE2 pattern: {error}") from None
+
+
+# ---- measures -------------------------------------------------------------------------------------------------------
+
+
+def count(level: Level) -> Measure:
+    """How many units there are."""
+    return Measure(plural(level), lambda text: len(_UNITS[level](text)))
+
+
+def count_of(level: Level, target: str) -> Measure:
+    """How many units are the target."""
+    wanted = fold(target)
+    return Measure(
+        f"{plural(level)} that are {target!r}", lambda text: sum(fold(unit) == wanted for unit in units(text, level))
+    )
+
+
+def count_like(level: Level, source: str) -> Measure:
+    """How many units hold a match of the pattern."""
+    like = pattern(source)
+    name = f"{plural(level)} like /{source}/"
+    return Measure(name, lambda text: sum(like.search(clean(unit)) is not None for unit in units(text, level)))
+
+
+def distinct(level: Level) -> Measure:
+    """How many different units there are."""
+    return Measure(f"different {plural(level)}", lambda text: len({fold(unit) for unit in units(text, level)}))
+
+
+def at(level: Level, place: int) -> Measure:
+    """The unit at a place: 1 is the first, -1 the last; none if there are not so many."""
+    index = place - 1 if place > 0 else place
+
+    def piece(text: Text) -> Value:
+        found = _UNITS[level](text)
+        return found[index] if -len(found) <= index < len(found) else None
+
+    return Measure(f"{level} {place}", piece)
+
+
+def whole() -> Measure:
+    """The text itself."""
+    return Measure("text", lambda text: text.raw)
+
+
+def index_of(level: Level, target: str) -> Measure:
+    """The place, from 1, of the first unit that is the target; none if there is none."""
+    wanted = fold(target)
+    return Measure(
+        f"place of {target!r} among the {plural(level)}",
+        lambda text: next((i for i, unit in enumerate(units(text, level), 1) if fold(unit) == wanted), None),
+    )
+
+
+def _over(name: str, level: Level, inner: Measure, reduce: Callable[[list[float]], float]) -> Measure:
+    def value(text: Text) -> Value:
+        numbers = [v for v in map(inner, parts(text, level)) if isinstance(v, int | float)]
+        return reduce(numbers) if numbers else None
+
+    return Measure(f"{name} {inner.name} of the {plural(level)}", value)
+
+
+def most(level: Level, inner: Measure) -> Measure:
+    """The largest measure of any unit."""
+    return _over("most", level, inner, max)
+
+
+def least(level: Level, inner: Measure) -> Measure:
+    """The smallest measure of any unit."""
+    return _over("fewest", level, inner, min)
+
+
+def total(level: Level, inner: Measure) -> Measure:
+    """The sum over the units."""
+    return _over("total", level, inner, sum)
+
+
+def average(level: Level, inner: Measure) -> Measure:
+    """The mean over the units."""
+    return _over("average", level, inner, lambda numbers: sum(numbers) / len(numbers))
+
+
+# ---- tests ----------------------------------------------------------------------------------------------------------
+
+
+def number(relation: Relation, asked: float) -> Test:
+    """A number in a relation to the one asked for."""
+    return Test(f"{relation} {asked:g}", lambda value: not isinstance(value, str) and compares(value, relation, asked))
+
+
+def between(low: float, high: float) -> Test:
+    """A number from low to high, both included."""
+    return Test(f"{low:g} to {high:g}", lambda value: not isinstance(value, str) and low <= value <= high)
+
+
+def equals(target: str) -> Test:
+    """The same piece."""
+    return Test(f"equal to {target!r}", lambda value: fold(str(value)) == fold(target))
+
+
+def differs(target: str) -> Test:
+    """Another piece."""
+    return Test(f"other than {target!r}", lambda value: fold(str(value)) != fold(target))
+
+
+def one_of(targets: Sequence[str]) -> Test:
+    """One of several pieces."""
+    wanted = frozenset(map(fold, targets))
+    return Test(f"one of {list(targets)}", lambda value: fold(str(value)) in wanted)
+
+
+def contains(targets: Sequence[str]) -> Test:
+    """Every target stands in the piece as a word or phrase."""
+    return Test(f"with {list(targets)}", lambda value: all(count_word(str(value), word) for word in targets))
+
+
+def lacks(targets: Sequence[str]) -> Test:
+    """No target stands in the piece as a word or phrase."""
+    return Test(f"without {list(targets)}", lambda value: not any(count_word(str(value), word) for word in targets))
+
+
+def starts(targets: Sequence[str]) -> Test:
+    """The piece begins with one of the targets."""
+    wanted = tuple(map(fold, targets))
+    return Test(
+        f"beginning with {list(targets)}", lambda value: str(value).lstrip(_AROUND).casefold().startswith(wanted)
+    )
+
+
+def ends(targets: Sequence[str]) -> Test:
+    """The piece ends with one of the targets."""
+    wanted = tuple(map(fold, targets))
+    return Test(f"ending with {list(targets)}", lambda value: fold(str(value)).endswith(wanted))
+
+
+def matches(source: str) -> Test:
+    """The pattern is found in the piece."""
+    like = pattern(source)
+    return Test(f"like /{source}/", lambda value: like.search(clean(str(value))) is not None)
+
+
+def upper() -> Test:
+    """All letters are capitals, and there are some."""
+    return Test("in capitals", lambda value: str(value).isupper())
+
+
+def lower() -> Test:
+    """No letter is a capital, and there are some with case."""
+    return Test("in small letters", lambda value: str(value).islower())
+
+
+def capitalised() -> Test:
+    """The first letter is a capital."""
+    return Test("with a capital first", lambda value: str(value).lstrip(_AROUND)[:1].isupper())

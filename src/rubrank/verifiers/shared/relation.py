@@ -1,0 +1,56 @@
+"""Comparing a count with what was asked: "at least 3", "less than 50", "between 2 and 4"."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from rubrank.verifiers.verifier import Verdict, missing
+
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+
+Relation: TypeAlias = Literal["at least", "at most", "exactly", "more than", "less than", "around"]
+
+_WITHIN = 0.1  # "around 100" accepts 90 to 110
+
+
+def _near(count: float, asked: float) -> bool:
+    return abs(count - asked) <= max(1.0, round(_WITHIN * asked))
+
+
+_TESTS: dict[Relation, Callable[[float, float], bool]] = {
+    "at least": operator.ge,
+    "at most": operator.le,
+    "exactly": operator.eq,
+    "more than": operator.gt,
+    "less than": operator.lt,
+    "around": _near,
+}
+
+
+def holds(count: float, relation: Relation, asked: float) -> bool:
+    """Does the count satisfy the relation?"""
+    return _TESTS[relation](count, asked)
+
+
+def counted(count: int, unit: str, relation: Relation, asked: float) -> tuple[bool, str]:
+    """The verdict with its reason: `3 bullets found, at least 4 asked`."""
+    plural = unit if count == 1 else f"{unit}s"
+    return holds(count, relation, asked), f"{count} {plural} found, {relation} {asked:g} asked"
+
+
+def in_range(
+    n: int, unit: str, relation: Relation, count: int | None, low: int | None, high: int | None
+) -> Verdict | tuple[bool, str]:
+    """The verdict on a count: against `relation count`, or between `low` and `high` (either may be open)."""
+    plural = unit if n == 1 else f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}s"
+    if count is not None:
+        return holds(n, relation, count), f"{n} {plural} found, {relation} {count} asked"
+    if low is None and high is None:
+        return missing("no number is asked for: give `count`, or `low` and `high`")
+    asked = f"at most {high}" if low is None else f"at least {low}" if high is None else f"{low} to {high}"
+    return (low or 0) <= n and (high is None or n <= high), f"{n} {plural} found, {asked} asked"

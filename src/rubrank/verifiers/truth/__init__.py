@@ -1,0 +1,1 @@
+"""Answers compared with a known one."""

@@ -1,0 +1,265 @@
+"""The contract of a verifier: a program that decides a criterion.
+
+    @verifier("Shouting", family="style", domain=BINARY, version=1)
+    def shouting(text: Text, *, most: int = 3) -> Answer:
+        '''At most `most` words in capitals.
+
+        Passes: "OK, fine." Fails: "THIS IS NOT FINE AT ALL". Not covered: scripts without capitals (always pass).
+        '''
+        n = sum(word.isupper() and len(word) > 1 for word in text.words)
+        return n <= most, f"{n} words in capitals, at most {most} allowed"
+
+The first parameter says what the function wants to see: `Text` (the answer, without reasoning) or `Rollout`
+(everything: prompt, turns, tool calls, metadata). The keyword parameters are the criterion's parameters; their
+annotations are checked by pydantic before anything runs. The result is a value and a reason: "3 bullets, 4 asked".
+
+- A value is a number of the declared domain, or a bool (1 or 0).
+- `missing(reason)` says that it cannot be decided; so does any exception. It is never a score.
+- `compat: Compat` as a keyword parameter makes two readings available: "fixed" (what the instruction says; default) and
+  "upstream" (the verdict of the public benchmark's checker, quirks included).
+- `version` is raised whenever a verdict could change: caches are keyed by it.
+- Examples live beside the code, in `verifiers/examples/<family>.yaml`; tests run them all, the docs show them.
+
+Registering is importing: `rubrank.verifiers` imports its families when a verifier is first looked up.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from reprlib import repr as brief
+from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.rollouts.rollout import Rollout
+from rubrank.texts.text import Text
+
+LONGEST_REASON = 500  # characters
+
+Compat: TypeAlias = Literal["fixed", "upstream"]
+Mode: TypeAlias = Literal["strict", "loose"]
+Layer: TypeAlias = Literal["quality", "low_quality", "global_quality"]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values a criterion can take."""
+
+    kind: Literal["binary", "ternary", "discrete", "continuous"]
+    values: tuple[float, ...] = ()
+    low: float = 0.0
+    high: float = 1.0
+
+    def holds(self, value: float) -> bool:
+        """Is this a possible value?"""
+        return value in self.values if self.values else self.low <= value <= self.high
+
+
+BINARY = Domain("binary", (0.0, 1.0))
+TERNARY = Domain("ternary", (0.0, 0.5, 1.0))
+UNIT = Domain("continuous")
+
+
+def discrete(*values: float) -> Domain:
+    """A domain of other values, such as discrete(-1, 0, 1)."""
+    return Domain("discrete", tuple(sorted(values)), min(values), max(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A value with its reason; value None = missing, and the reason says why."""
+
+    value: float | None
+    reason: str
+
+    @property
+    def score(self) -> float:
+        """The value as a number; NaN if missing."""
+        return math.nan if self.value is None else self.value
+
+
+Answer: TypeAlias = Verdict | tuple[bool | float, str]
+Found: TypeAlias = tuple[float | None, str]
+"""A value, or None if it is missing, and the reason: a verdict that is made, and pickles, fast."""
+
+
+def missing(reason: str) -> Verdict:
+    """Cannot be decided."""
+    return Verdict(None, reason)
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """A registered verifier; `verify(rollout, params)` gives a `Verdict` and never raises."""
+
+    name: str
+    function: Callable[..., Answer]
+    family: str
+    domain: Domain
+    version: int
+    layer: Layer = "quality"
+    how: Literal["rule", "judge", "both"] = "rule"
+    cost: Literal["cheap", "process"] = "cheap"
+    """"process": starts a subprocess (sandbox, mathematics); graded apart from the cheap ones."""
+    languages: tuple[str, ...] = ()
+    """Languages it is made for; empty: any."""
+    wants: type = field(default=Text)
+    scans: int = 0
+    """What it saves on texts that were scanned together (`Text.scan`), where a scan itself costs 3."""
+
+    @cached_property
+    def parameters(self) -> type[BaseModel]:
+        """The parameters, as a pydantic model."""
+        hints = get_type_hints(self.function, include_extras=True)
+        fields: dict[str, Any] = {
+            p.name: (hints.get(p.name, Any), ... if p.default is p.empty else p.default)
+            for p in inspect.signature(self.function).parameters.values()
+            if p.kind is p.KEYWORD_ONLY and p.name != "compat"
+        }
+        return create_model(f"{self.name} parameters", __config__=ConfigDict(extra="forbid", frozen=True), **fields)
+
+    @cached_property
+    def knows_compat(self) -> bool:
+        """Does it have an "upstream" reading?"""
+        return "compat" in inspect.signature(self.function).parameters
+
+    @property
+    def doc(self) -> str:
+        """What passes, what fails, what is not covered."""
+        return inspect.getdoc(self.function) or ""
+
+    def check_parameters(self, params: dict[str, Any]) -> BaseModel:
+        """The parameters, validated; one clear error if they do not fit."""
+        try:
+            return self.parameters(**params)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "parameters"
+            known = ", ".join(self.parameters.model_fields) or "none"
+            raise InvalidInput(
+                f"verifier {self.name!r}", where, f"right ({first['msg']}); it has the parameters: {known}",
+                brief(first.get("input")), f"See `rubrank criteria {self.name}`.",
+            ) from None  # fmt: skip
+
+    def verify(
+        self, rollout: Rollout, params: BaseModel, *, compat: Compat = "fixed", mode: Mode = "strict"
+    ) -> Verdict:
+        """Decide; whatever goes wrong inside is "missing" with a reason."""
+        return Verdict(*self.bind(params, compat, mode)(rollout))
+
+    def bind(self, params: BaseModel, compat: Compat = "fixed", mode: Mode = "strict") -> Callable[[Rollout], Found]:
+        """The verifier made ready for these parameters: asked many times, it does once what no rollout changes."""
+        given = {name: getattr(params, name) for name in type(params).model_fields}
+        # What the function takes anyway is not handed over each time.
+        usual = getattr(self.function, "__kwdefaults__", None) or {}
+        arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not usual.get(name, ...)}
+        if self.knows_compat:
+            arguments["compat"] = compat
+        run = self._ready(arguments)
+        if mode == "loose" and self.knows_loose:
+            return lambda rollout: self._loosely(rollout, run)
+        return (lambda rollout: run(rollout.text)) if self.wants is Text else run
+
+    @property
+    def knows_loose(self) -> bool:
+        """Has it a loose mode? Not a gate (a line dropped hides a defect), nor what starts a process each time."""
+        return self.wants is Text or (self.layer != "global_quality" and self.cost == "cheap")
+
+    def _loosely(self, rollout: Rollout, run: Callable[[Any], Found]) -> Found:
+        """The best verdict over the usual eight variants of the answer (edges and asterisks dropped)."""
+        best = run(rollout.text if self.wants is Text else rollout)
+        if best[0] == self.domain.high:
+            return best
+        for variant in loose_variants(rollout.answer)[1:]:
+            other = run(Text(variant) if self.wants is Text else rollout.with_answer(variant))
+            if other[0] is not None and (best[0] is None or other[0] > best[0]):
+                best = other
+            if best[0] == self.domain.high:
+                break
+        return best
+
+    def _ready(self, arguments: dict[str, Any]) -> Callable[[Any], Found]:
+        """From what the function wants to see to a value of the domain and a short reason."""
+        function, name = self.function, self.name
+        holds = frozenset(self.domain.values).__contains__ if self.domain.values else self.domain.holds
+
+        def run(subject: Any) -> Found:
+            try:
+                answer = function(subject, **arguments)
+                if isinstance(answer, Verdict):
+                    value, reason = answer.value, answer.reason
+                else:
+                    value, reason = float(answer[0]), answer[1]
+                if len(reason) > LONGEST_REASON:  # it quotes the answer
+                    reason = reason[:LONGEST_REASON] + " …"
+            except Exception as error:
+                return None, f"{name} failed: {type(error).__name__}: {error}"
+            if value is None or holds(value):
+                return value, reason
+            return None, f"{name} gave {value!r}, which is not in its domain"
+
+        return run
+
+
+def loose_variants(text: str) -> list[str]:
+    """The answer; without its first, last, both lines; and each of the four without asterisks; different ones only.
+
+    The answer itself comes first, whatever it is; an empty variant would fail, and is left out.
+    """
+    lines = text.split("\n")
+    cut = [text, "\n".join(lines[1:]).strip(), "\n".join(lines[:-1]).strip(), "\n".join(lines[1:-1]).strip()]
+    variants = dict.fromkeys(cut + [variant.replace("*", "") for variant in cut])
+    return [variant for i, variant in enumerate(variants) if i == 0 or variant.strip()]
+
+
+VERIFIERS: dict[str, Verifier] = {}
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def verifier(
+    name: str,
+    *,
+    family: str = "user",
+    domain: Domain = BINARY,
+    version: int = 1,
+    layer: Layer = "quality",
+    how: Literal["rule", "both"] = "rule",
+    cost: Literal["cheap", "process"] = "cheap",
+    languages: Iterable[str] = (),
+    scans: int = 0,
+) -> Callable[[_F], _F]:
+    """Register a function as the verifier `name`; see the top of this file."""
+
+    def register(function: _F) -> _F:
+        known = VERIFIERS.get(name)
+        if known is not None and known.function.__qualname__ != function.__qualname__:
+            raise InvalidInput("verifier", "name", "new", f"{name!r}, which exists", "Choose another name.")
+        first = next(iter(inspect.signature(function).parameters))
+        wants = get_type_hints(function).get(first, Text)
+        VERIFIERS[name] = Verifier(
+            name, function, family, domain, version, layer, how, cost, tuple(languages), wants, scans
+        )  # fmt: skip
+        return function
+
+    return register
+
+
+def is_verifier(name: str) -> bool:
+    """Is there a verifier of that name?"""
+    if name not in VERIFIERS:
+        import rubrank.verifiers
+
+        rubrank.verifiers.load()
+    return name in VERIFIERS
+
+
+def find_verifier(name: str) -> Verifier:
+    """The verifier of that name."""
+    if not is_verifier(name):
+        raise UnknownName.of("find_verifier", "name", name, VERIFIERS)
+    return VERIFIERS[name]

@@ -1,0 +1,62 @@
+"""A room imports only the rooms above it; README's tree is what is on the disk."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "rubrank"
+FOUNDATION = {"errors", "_jit", "_files", "_plain"}
+_IN_ORDER = (
+    "texts rollouts verifiers rubrics judges scores grading fusion records studies evaluation training service cli"
+)
+ROOMS = _IN_ORDER.split()
+FACADE = {"__init__", "__main__"}  # the public names, and the way in
+
+
+def imports(path: Path) -> list[tuple[int, str]]:
+    """(line, dotted name) of everything that a file imports from rubrank, wherever it stands in it."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "rubrank":
+            if node.module == "rubrank":
+                found += [(node.lineno, f"rubrank.{alias.name}") for alias in node.names]
+            else:
+                found.append((node.lineno, str(node.module)))
+        elif isinstance(node, ast.Import):
+            found += [(node.lineno, a.name) for a in node.names if a.name.startswith("rubrank.")]
+    return found
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("room", sorted(FOUNDATION | set(ROOMS)))
+def test_a_room_imports_only_rooms_above_it(room):
+    allowed = FOUNDATION | {room} | set(ROOMS[: ROOMS.index(room)] if room in ROOMS else ())
+    paths = [p for p in SOURCE.rglob("*.py") if room_of(p) == room]
+    upward = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in paths
+        for line, name in imports(path)
+        if name.split(".")[1] not in allowed
+    ]
+    assert upward == []
+
+
+def test_the_top_level_holds_packages_and_the_foundation():
+    names = {room_of(p) for p in SOURCE.rglob("*.py")}
+    assert names <= FOUNDATION | set(ROOMS) | FACADE
+
+
+def test_the_tree_in_the_readme_is_the_one_on_the_disk():
+    block = re.search(
+        r"```text\nsrc/rubrank/[^\n]*\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert block
+    listed = {line.split()[0].strip("/") for line in block[1].splitlines() if re.match(r"  \S", line)}
+    there = {p.name for p in SOURCE.iterdir() if p.name not in ("__pycache__", "py.typed", "__main__.py")}
+    assert listed == there
