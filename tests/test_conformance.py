@@ -8,13 +8,9 @@ import pytest
 
 from rubrank.errors import InvalidInput
 from rubrank.studies.conformance import measure
-from rubrank.verifiers import (
-    ifeval_format,  # noqa: F401 - importing registers
-    ifeval_length,  # noqa: F401
-    ifeval_whole,  # noqa: F401
-    ifeval_words,  # noqa: F401
-    m_ifeval_fr,  # noqa: F401
-)
+from rubrank.verifiers import load
+
+load()
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "m_ifeval"
 

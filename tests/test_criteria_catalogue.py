@@ -1,17 +1,10 @@
-import importlib
-
 import pytest
 
 from rubrank.rubrics.catalogue import KNOWN, judged
+from rubrank.verifiers import load
 from rubrank.verifiers.verifier import VERIFIERS
 
-MODULES = (
-    "paper_format", "paper_whole", "paper_structure", "paper_writing", "paper_length", "paper_language",
-    "paper_presence",
-    "paper_penalty", "gates", "gates_text", "ground_truth",
-)  # fmt: skip
-for module in MODULES:
-    importlib.import_module(f"rubrank.verifiers.{module}")
+load()
 ELSEWHERE = ("benchmark", "agentic")
 
 

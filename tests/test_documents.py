@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from rubrank import aggregators, utility
+from rubrank.fusion import model, rules
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "rubrank"
@@ -155,9 +155,9 @@ def name(path: Path) -> str:
 @pytest.fixture
 def registry(monkeypatch):
     """Models and rules that an example registers are gone after it."""
-    utility.model_names()  # the built-in ones are registered by now
-    monkeypatch.setattr(utility, "_MODELS", dict(utility._MODELS))
-    monkeypatch.setattr(aggregators, "RULES", dict(aggregators.RULES))
+    model.model_names()  # the built-in ones are registered by now
+    monkeypatch.setattr(model, "_MODELS", dict(model._MODELS))
+    monkeypatch.setattr(rules, "RULES", dict(rules.RULES))
 
 
 # docs/cli.md works on the files that it shows, which tests/test_cli.py writes first.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rubrank import utility
+from rubrank.fusion import model
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -20,8 +20,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 @pytest.fixture
 def run(monkeypatch, tmp_path, capsys):
     """Run one example as a script in an empty directory; returns what it prints. Its models are gone afterwards."""
-    utility.model_names()  # the built-in ones are registered by now
-    monkeypatch.setattr(utility, "_MODELS", dict(utility._MODELS))
+    model.model_names()  # the built-in ones are registered by now
+    monkeypatch.setattr(model, "_MODELS", dict(model._MODELS))
     monkeypatch.chdir(tmp_path)
 
     def run_example(number: str) -> str:
@@ -87,8 +87,8 @@ def test_gate_and_explain(run):
 
 def test_own_model(run):
     text = run("04")
-    for model in ("bradley-terry", "thurstone", "borda", "laplace", "bold"):
-        utilities, rewards = (found := numbers_after(model + " ", text))[:5], found[5:]
+    for named in ("bradley-terry", "thurstone", "borda", "laplace", "bold"):
+        utilities, rewards = (found := numbers_after(named + " ", text))[:5], found[5:]
         assert utilities == sorted(utilities, reverse=True)
         assert (rewards[0], rewards[-1]) == (1.0, 0.0)
         assert rewards[1] == rewards[2]

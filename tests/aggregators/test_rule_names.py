@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from rubrank import aggregators
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.fusion import rules
 from rubrank.fusion.gate import Gate
 from rubrank.fusion.rule import Reweighting, Rule, RuleResult, Stateful
 from rubrank.fusion.rules import ALIASES, find_rule, register_rule, rule_class, rule_names, score_batch
@@ -27,7 +27,7 @@ def test_all_rules_are_there():
     assert set(rule_names()) >= set(re.split(r"\s+", wanted))
 
 
-@pytest.mark.parametrize("name", [*aggregators.RULES, *ALIASES])
+@pytest.mark.parametrize("name", [*rules.RULES, *ALIASES])
 def test_a_rule_keeps_the_contract(name):
     rule = find_rule(name)
     assert isinstance(rule, Rule)
@@ -38,7 +38,7 @@ def test_a_rule_keeps_the_contract(name):
     assert rule.name == ALIASES.get(name, name).partition(":")[0]
 
 
-@pytest.mark.parametrize("name", aggregators.RULES)
+@pytest.mark.parametrize("name", rules.RULES)
 def test_a_module_says_what_it_does(name):
     """An instance worked by hand, the grade, and what becomes of missing scores."""
     doc = inspect.getmodule(rule_class(name)).__doc__
@@ -47,7 +47,7 @@ def test_a_module_says_what_it_does(name):
     assert "issing" in doc
 
 
-@pytest.mark.parametrize("name", aggregators.RULES)
+@pytest.mark.parametrize("name", rules.RULES)
 def test_the_table_of_the_docs_has_it(name):
     table = DOCUMENT.read_text(encoding="utf-8").partition("## All rules")[2]
     row = next(line for line in table.splitlines() if line.startswith(f"| `{name}` |"))
@@ -139,7 +139,7 @@ def test_a_gate_needs_a_plus():
 
 @pytest.fixture
 def registry(monkeypatch):
-    monkeypatch.setattr(aggregators, "RULES", dict(aggregators.RULES))
+    monkeypatch.setattr(rules, "RULES", dict(rules.RULES))
 
 
 @pytest.mark.usefixtures("registry")

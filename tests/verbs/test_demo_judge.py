@@ -22,7 +22,7 @@ from rubrank.judges.prompting.answer_form import finding_levels
 from rubrank.rubrics.files import load_yaml
 from rubrank.rubrics.rubric import Criterion, Rubric, parse_rubric
 
-TEXT = (files("rubrank") / "data" / "demo_judge.yaml").read_text(encoding="utf-8")
+TEXT = (files("rubrank.cli.demo") / "demo_judge.yaml").read_text(encoding="utf-8")
 SAID = load_yaml(TEXT)
 GROUPS = load_demo_groups()
 RANKINGS = [(name, query) for name, queries in SAID["listwise"].items() for query in queries]

@@ -25,7 +25,7 @@ from rubrank.verifiers.agentic.values import best_pairs, equal, matches
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
-EXAMPLES = yaml.safe_load((Path(agentic_code.__file__).parent / "examples" / "agentic.yaml").read_text("utf-8"))
+EXAMPLES = yaml.safe_load((Path(agentic_code.__file__).parents[1] / "examples" / "agentic.yaml").read_text("utf-8"))
 
 
 def verdict(name: str, response: str = "ok", params: dict | None = None, **rollout) -> Verdict:

@@ -3,11 +3,10 @@ import random
 import pytest
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.gates import language as gates_text
-from rubrank.verifiers.gates import response as gates
+from rubrank.verifiers import load
 from rubrank.verifiers.verifier import VERIFIERS
 
-assert gates.__name__ < gates_text.__name__  # importing registers
+load()
 NAMES = ("EmptyAnswer", "Truncated", "RepeatSegment", "GarbledText", "ThinkLeak", "WrongLanguage")
 
 

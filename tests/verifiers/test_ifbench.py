@@ -6,7 +6,6 @@ import doctest
 import gzip
 import json
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts import lexicon
 from rubrank.texts.lexicon import could_be_verb, is_emoji, syllables
+from rubrank.verifiers import load
 from rubrank.verifiers.ifbench import format as ifbench_format
 from rubrank.verifiers.ifbench import tokens as ifbench_tokens
 from rubrank.verifiers.ifbench.tokens import count_whole, public_sentences, public_tokens
@@ -25,11 +25,10 @@ from rubrank.verifiers.items.benchmark_items import public_parameters
 from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
 PARTS = ("count", "ratio", "words", "sentence", "format", "nesting", "custom", "csv")
-for module in ("benchmark_items", *(f"ifbench_{part}" for part in PARTS)):
-    import_module(f"rubrank.verifiers.{module}")
+load()
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "ifbench"
-EXAMPLES = Path(ifbench_format.__file__).parent / "examples"
+EXAMPLES = Path(ifbench_format.__file__).parents[1] / "examples"
 IDS = sorted(name for name, check in VERIFIERS.items() if check.family == "ifbench")
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="needs the published prompts and verdicts in ../shared/data")

@@ -6,17 +6,13 @@ import pytest
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers import (
-    ifeval_format,  # noqa: F401 - importing registers
-    ifeval_length,  # noqa: F401
-    ifeval_whole,  # noqa: F401
-    ifeval_words,  # noqa: F401
-    m_ifeval_fr,  # noqa: F401
-)
+from rubrank.verifiers import load
 from rubrank.verifiers.ifeval.ids import public_params, resolve
 from rubrank.verifiers.ifeval.nltk_like import count_capital_words, count_sentences
 from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.verifier import VERIFIERS
+
+load()
 
 
 def check(name, text, compat="fixed", mode="strict", **kwargs):

@@ -4,16 +4,11 @@ import pytest
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers import (
-    ifeval_format,  # noqa: F401 - importing registers
-    ifeval_whole,  # noqa: F401
-    m_ifeval_es,  # noqa: F401
-    m_ifeval_fr,  # noqa: F401
-    m_ifeval_ja,  # noqa: F401
-    multi_if,  # noqa: F401
-)
+from rubrank.verifiers import load
 from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.verifier import VERIFIERS, find_verifier
+
+load()
 
 
 def check(name, text, compat="fixed", **kwargs):
