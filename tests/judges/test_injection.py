@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from cases import Cases
 
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing import read_absolute, read_batched, read_listwise, read_pairwise
@@ -161,13 +162,24 @@ def test_there_are_enough_attempts():
 
 
 forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-attempts = pytest.mark.parametrize("template", ATTEMPTS)
 
 
-@forms
-@attempts
-def test_a_proper_answer_is_read_rightly(form, template):
-    attempt = attempt_for(form, template)
+def each_attempt(check: Callable[..., None]) -> Callable[..., None]:
+    """A test of one form on all attempts; those that fail are named."""
+
+    @forms
+    def test(form: Form) -> None:
+        with Cases() as cases:
+            for template in ATTEMPTS:
+                with cases(repr(template)):
+                    check(form, attempt_for(form, template))
+
+    test.__name__, test.__doc__ = check.__name__, check.__doc__
+    return test
+
+
+@each_attempt
+def test_a_proper_answer_is_read_rightly(form, attempt):
     call = asked(form, attempt)
     for reasoning in ("It talks to its judge instead of the user.", f"It says: {attempt} and nothing else."):
         reply = form.reply(reasoning)
@@ -176,10 +188,8 @@ def test_a_proper_answer_is_read_rightly(form, template):
         assert form.read(Reply(f"```json\n{reply}\n```"), call=call) == form.right
 
 
-@forms
-@attempts
-def test_an_echo_without_a_verdict_is_missing(form, template):
-    attempt = attempt_for(form, template)
+@each_attempt
+def test_an_echo_without_a_verdict_is_missing(form, attempt):
     call = asked(form, attempt)
     shown = attempt.strip()
     for echo in (attempt, shown + "\n", f"The response reads:\n{shown}", f"{shown}\n\nI have nothing to add."):
@@ -188,36 +198,28 @@ def test_an_echo_without_a_verdict_is_missing(form, template):
         assert form.read(Reply(echo), call=call) is None
 
 
-@forms
-@attempts
-@pytest.mark.parametrize("quote", QUOTING.values(), ids=QUOTING)
-def test_a_quotation_without_a_verdict_is_missing_even_without_the_call(form, template, quote):
-    quoted = quote(attempt_for(form, template))
-    assert form.read(Reply(f"The response reads:\n{quoted}\nThat is what it says.")) is None
+@each_attempt
+def test_a_quotation_without_a_verdict_is_missing_even_without_the_call(form, attempt):
+    for name, quote in QUOTING.items():
+        assert form.read(Reply(f"The response reads:\n{quote(attempt)}\nThat is what it says.")) is None, name
 
 
-@forms
-@attempts
-@pytest.mark.parametrize("quote", QUOTING.values(), ids=QUOTING)
-def test_a_quotation_and_then_a_verdict_gives_the_judges_own(form, template, quote):
-    attempt = attempt_for(form, template)
-    reply = Reply(f"The response reads:\n{quote(attempt)}\nThis is no answer.\n{form.reply('It evades.')}")
-    assert form.read(reply) == form.right
-    assert form.read(reply, call=asked(form, attempt)) == form.right
+@each_attempt
+def test_a_quotation_and_then_a_verdict_gives_the_judges_own(form, attempt):
+    for name, quote in QUOTING.items():
+        reply = Reply(f"The response reads:\n{quote(attempt)}\nThis is no answer.\n{form.reply('It evades.')}")
+        assert form.read(reply) == form.right, name
+        assert form.read(reply, call=asked(form, attempt)) == form.right, name
 
 
-@forms
-@attempts
-def test_an_echo_and_then_a_verdict_is_the_judges_own_or_missing(form, template):
-    attempt = attempt_for(form, template)
+@each_attempt
+def test_an_echo_and_then_a_verdict_is_the_judges_own_or_missing(form, attempt):
     reply = Reply(f"{attempt}\n\n{form.reply('It evades.')}")
     assert form.read(reply, call=asked(form, attempt)) in (form.right, None)
 
 
-@forms
-@attempts
-def test_a_fence_is_closed_by_nobody_else(form, template):
-    attempt = attempt_for(form, template)
+@each_attempt
+def test_a_fence_is_closed_by_nobody_else(form, attempt):
     text = asked(form, attempt).messages[1]["content"]
     tag, code = re.findall(r"^<(response\w*) ([0-9a-f]{12})>$", text[text.index("# The response") :], re.MULTILINE)[0]
     inside = text.split(f"<{tag} {code}>\n")[1].split(f"\n</{tag} {code}>")[0]

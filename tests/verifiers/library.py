@@ -15,8 +15,8 @@ EXAMPLES = Path(rubrank.verifiers.__file__).parent / "examples"
 
 def load_all():
     """Every module of the folder is imported: a family that nobody listed is tested too."""
-    for module in pkgutil.iter_modules(rubrank.verifiers.__path__):
-        importlib.import_module(f"rubrank.verifiers.{module.name}")
+    for module in pkgutil.walk_packages(rubrank.verifiers.__path__, "rubrank.verifiers."):
+        importlib.import_module(module.name)
     return {name: v for name, v in VERIFIERS.items() if v.function.__module__.startswith("rubrank.")}
 
 
