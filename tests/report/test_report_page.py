@@ -97,7 +97,7 @@ def test_no_asset_writes_html_from_text() -> None:
 
 
 def test_every_asset_is_used() -> None:
-    folder = Path(__file__).parents[2] / "src" / "rubrank" / "report" / "assets"
+    folder = Path(__file__).parents[2] / "src" / "rubrank" / "records" / "report" / "assets"
     assert {path.name for path in folder.iterdir()} == {*SCRIPTS, *STYLES, "page.html"}
 
 

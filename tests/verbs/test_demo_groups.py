@@ -72,7 +72,7 @@ def test_there_are_enough_queries_of_both_languages_with_eight_different_respons
 
 
 def test_the_file_stays_small():
-    assert (files("rubrank") / "data" / "demo_groups.jsonl").stat().st_size < 250_000
+    assert (files("rubrank") / "cli" / "demo" / "demo_groups.jsonl").stat().st_size < 250_000
 
 
 def test_every_kind_of_rollout_is_there():

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.adjust import Rule, kept_shares, rules_for
 from rubrank.fusion.model import UtilityModel, find_model
-from rubrank.fusion.models.observed import fit_observed
+from rubrank.fusion.observed import fit_observed
 from rubrank.scores.arrays import Batch, attributes_like, check_each, make_batch, per_criterion, refuse_infinite
 from rubrank.scores.observed import Cells, Observations, marked, observed_cells
 
