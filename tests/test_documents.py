@@ -1,27 +1,23 @@
 """README, docs and docstrings: every example runs and prints what it says, every link leads somewhere.
 
-In a Markdown file the ```python blocks are run in order, in one namespace and an empty directory.
+In a Markdown file the ```python blocks are run in order by pytest-examples, in one namespace and an empty directory.
 
-- A block with `>>>` is a doctest.
-- A ```text block right after a ```python block is what that block prints.
-- A comment behind a `print` that begins like an output (`[`, `{`, `'`, a digit, `(` and a digit) is what is printed.
-  It may go on after it, or pick some parts of it separated by commas.
+- What a `print` gives stands under it: `#> [1, 2]`, or a string of several lines. `make docs-output` writes these.
+- A ```text block right after a ```python block is, instead, all that the block prints.
 """
 
 from __future__ import annotations
 
-import ast
 import doctest
 import importlib
 import io
 import re
-import tokenize
+import sys
 from contextlib import redirect_stdout
-from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 
 import pytest
+from pytest_examples import CodeExample, EvalExample, find_examples
 
 from rubrank.fusion import model, rules
 
@@ -31,92 +27,71 @@ DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *(p for d in ("docs", "examples", "recipes") for p in (ROOT / d).rglob("*.md"))]
 )
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<source>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
+OUTPUT = re.compile(r"```\n\s*```text\n(?P<printed>.*?)```", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Block:
-    path: Path
-    line: int
-    """Line of the file in which the code begins."""
-    source: str
-    prints: str | None = None
-
-    @property
-    def is_session(self) -> bool:
-        return ">>> " in self.source
+def examples_of(path: Path) -> list[CodeExample]:
+    """The ```python blocks; ```py marks those that need more than is installed here."""
+    return [example for example in find_examples(path) if example.prefix.split()[:1] == ["python"]]
 
 
-def blocks_of(path: Path) -> list[Block]:
-    """The Python blocks of a Markdown file, with the outputs that follow them."""
-    text = path.read_text(encoding="utf-8")
-    fences = list(FENCE.finditer(text))
-    found = []
-    for fence, after in zip_longest(fences, fences[1:]):
-        if fence["info"].strip() in ("python", "pycon"):
-            follows = after is not None and after["info"] == "text" and not text[fence.end() : after.start()].strip()
-            line = text.count("\n", 0, fence.start("source")) + 1
-            found.append(Block(path, line, fence["source"], after["source"] if follows and after else None))
+def output_after(example: CodeExample) -> str | None:
+    """What stands in a ```text block right after the example."""
+    rest = example.path.read_text(encoding="utf-8")[example.end_index :]
+    after = OUTPUT.match(rest)
+    return None if after is None else after["printed"]
+
+
+def run_document(path: Path, runner: EvalExample, capsys: pytest.CaptureFixture[str]) -> None:
+    runner.set_config(line_length=120)
+    names: dict[str, object] = {}
+    for example in examples_of(path):
+        try:
+            names |= run_example(example, runner, capsys, names)
+        except Exception as error:  # the traceback of pytest-examples has no frame that pytest could show
+            raise AssertionError(f"{example}: {type(error).__name__}: {error}") from None
+
+
+def run_example(
+    example: CodeExample, runner: EvalExample, capsys: pytest.CaptureFixture[str], names: dict[str, object]
+) -> dict[str, object]:
+    printed = output_after(example)
+    if printed is None:
+        run = runner.run_print_update if runner.update_examples else runner.run_print_check
+        return run(example, module_globals=names)
+    capsys.readouterr()
+    found = runner.run(example, module_globals=names)
+    assert capsys.readouterr().out == printed, "it prints something else"
     return found
 
 
-def run_block(block: Block, namespace: dict[str, object]) -> None:
-    """Run one block; what goes wrong is told with file and line."""
-    if block.is_session:
-        run_session(block, namespace)
-        return
-    tree = ast.parse(block.source, str(block.path))
-    comments = comments_of(block.source)
-    printed = ""
-    for statement in tree.body:
-        claim = comments.get(statement.end_lineno or 0, "")
-        ast.increment_lineno(statement, block.line - 1)
-        output = run_statement(block, statement, namespace)
-        if is_print(statement) and re.match(r"[\[{'\d]|\(\d", claim):
-            assert agrees(output, claim), f"{place(block, statement)}: prints {output!r}, not {claim!r}"
-        printed += output
-    if block.prints is not None:
-        assert printed == block.prints, f"{place(block)}: prints\n{printed}\nnot\n{block.prints}"
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
 
 
-def run_statement(block: Block, statement: ast.stmt, namespace: dict[str, object]) -> str:
-    code = compile(ast.Module([statement], []), str(block.path), "exec", dont_inherit=True)
-    with redirect_stdout(io.StringIO()) as output:
-        try:
-            exec(code, namespace)
-        except Exception as error:
-            raise AssertionError(f"{place(block, statement)}: {type(error).__name__}: {error}") from error
-    return output.getvalue()
+# ------------------------------------------------------------------------------------------------------ Markdown
 
 
-def run_session(block: Block, namespace: dict[str, object]) -> None:
-    examples = doctest.DocTestParser().get_doctest(
-        block.source, namespace, block.path.name, str(block.path), block.line - 1
-    )
-    report = io.StringIO()
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    runner.run(examples, out=report.write, clear_globs=False)
-    namespace.update(examples.globs)
-    assert runner.failures == 0, f"{place(block)}:\n{report.getvalue()}"
+@pytest.fixture
+def registry(monkeypatch):
+    """Models and rules that an example registers are gone after it; so is the module that it pretends to be."""
+    model.model_names()  # the built-in ones are registered by now
+    monkeypatch.setattr(model, "_MODELS", dict(model._MODELS))
+    monkeypatch.setattr(rules, "RULES", dict(rules.RULES))
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
-def place(block: Block, statement: ast.stmt | None = None) -> str:
-    return f"{block.path}:{block.line if statement is None else statement.lineno}"
+# docs/cli.md works on the files that it shows, which tests/test_cli.py writes first.
+@pytest.mark.parametrize("path", [p for p in DOCUMENTS if examples_of(p) and p.name != "cli.md"], ids=name)
+@pytest.mark.usefixtures("registry")
+def test_examples_of_a_document(path, tmp_path, monkeypatch, eval_example, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_document(path, eval_example, capsys)
 
 
-def is_print(statement: ast.stmt) -> bool:
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print"
-
-
-def comments_of(source: str) -> dict[int, str]:
-    """Line → comment."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
-
-
-def agrees(output: str, claim: str) -> bool:
-    output, claim = (" ".join(text.split()) for text in (output, claim))
-    return claim.startswith(output) or all(part in output for part in claim.split(", "))
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_links_of_a_document(path):
+    assert broken_links(path) == []
 
 
 def links_of(path: Path) -> list[tuple[int, str]]:
@@ -145,36 +120,6 @@ def broken_links(path: Path) -> list[str]:
     return found
 
 
-def name(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-# ------------------------------------------------------------------------------------------------------ Markdown
-
-
-@pytest.fixture
-def registry(monkeypatch):
-    """Models and rules that an example registers are gone after it."""
-    model.model_names()  # the built-in ones are registered by now
-    monkeypatch.setattr(model, "_MODELS", dict(model._MODELS))
-    monkeypatch.setattr(rules, "RULES", dict(rules.RULES))
-
-
-# docs/cli.md works on the files that it shows, which tests/test_cli.py writes first.
-@pytest.mark.parametrize("path", [path for path in DOCUMENTS if blocks_of(path) and path.name != "cli.md"], ids=name)
-@pytest.mark.usefixtures("registry")
-def test_examples_of_a_document(path, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks_of(path):
-        run_block(block, namespace)
-
-
-@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
-def test_links_of_a_document(path):
-    assert broken_links(path) == []
-
-
 # ---------------------------------------------------------------------------------------------------- docstrings
 
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8"))
@@ -200,49 +145,33 @@ def document(tmp_path: Path, *lines: str) -> Path:
     return path
 
 
-def run_document(path: Path) -> None:
-    namespace: dict[str, object] = {}
-    for block in blocks_of(path):
-        run_block(block, namespace)
+def block(*lines: str) -> tuple[str, ...]:
+    return ("```python", *lines, "```")
 
 
-def test_blocks_share_a_namespace(tmp_path):
-    path = document(
-        tmp_path, "```python", "x = 1", "```", "", "```python", ">>> x + 1", "2", "```", "```python", "x", "```"
-    )
-    assert [(block.line, block.source) for block in blocks_of(path)] == [
-        (2, "x = 1\n"),
-        (6, ">>> x + 1\n2\n"),
-        (10, "x\n"),
-    ]
-    run_document(path)
-
-
-def test_other_blocks_are_not_run(tmp_path):
-    path = document(tmp_path, "```console", "$ false", "```", "```text", "1/0", "```", "```", "1/0", "```")
-    assert blocks_of(path) == []
+@pytest.mark.usefixtures("registry")
+def test_blocks_share_a_namespace_and_others_are_not_run(tmp_path, eval_example, capsys):
+    others = ("", "```console", "$ 0", "```", "", "```py", "1 / 0", "```", "")
+    path = document(tmp_path, *block("x = 1"), *others, *block("print(x + 1)", "#> 2"))
+    assert len(examples_of(path)) == 2
+    run_document(path, eval_example, capsys)
 
 
 @pytest.mark.parametrize(
-    ("lines", "message"),
+    "lines",
     [
-        (["x = 1", "1 / 0"], "page.md:5: ZeroDivisionError"),
-        ([">>> 1 + 1", "3"], "page.md:4:"),
-        (["x = [1]", "print(x)  # [2]"], "page.md:5: prints"),
-        (["print(1)", "```", "```text", "2"], "page.md:4: prints"),
+        block("x = 1", "1 / 0"),
+        block("print([1])", "#> [2]"),
+        block("print([1])"),
+        (*block("print(1)"), "```text", "2", "```"),
+        (*block("print(1)"), "", "```text", "1", "2", "```"),
     ],
 )
-def test_failures_are_told_with_file_and_line(tmp_path, lines, message):
-    path = document(tmp_path, "# A page", "", "```python", *lines, "```")
-    with pytest.raises(AssertionError, match=re.escape(message)):
-        run_document(path)
-
-
-def test_outputs_that_agree(tmp_path):
-    lines = ["print([1, 2])  # [1, 2], in order", "print({'a': 1, 'b': 2})  # 'b': 2", "print('x')  # whatever it is"]
-    run_document(
-        document(tmp_path, "```python", *lines, "```", "", "```text", "[1, 2]", "{'a': 1, 'b': 2}", "x", "```")
-    )
+@pytest.mark.usefixtures("registry")
+def test_what_is_wrong_is_found(tmp_path, lines, eval_example, capsys):
+    path = document(tmp_path, "# A page", "", *lines)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        run_document(path, eval_example, capsys)
 
 
 def test_broken_links_are_found(tmp_path):
