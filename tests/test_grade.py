@@ -141,21 +141,21 @@ def test_every_query_may_bring_its_own_rubric():
     one, two = groups(["a"], ["b"])
     one = one.model_copy(update={"rubric": ["grade-test has a"]})
     two = two.model_copy(
-        update={"rubric": {"criteria": [{"name": "grade-test has a", "params": {"letter": "b"}}, "WordCount"]}}
+        update={"rubric": {"criteria": [{"name": "grade-test has a", "params": {"letter": "b"}}, "Postscript"]}}
     )
     table = grade([one, two])
     assert table["g0"].names == ("grade-test has a",)
-    assert table["g1"].names == ("grade-test has a", "WordCount")
+    assert table["g1"].names == ("grade-test has a", "Postscript")
     assert table["g1"].score(0, "grade-test has a") == 1
     both = grade([one, two], ["EmptyAnswer", "grade-test has a"])
     assert both["g0"].names == ("EmptyAnswer", "grade-test has a")
-    assert both["g1"].names == ("EmptyAnswer", "grade-test has a", "WordCount")
+    assert both["g1"].names == ("EmptyAnswer", "grade-test has a", "Postscript")
     assert both["g1"].score(0, "grade-test has a") == 1  # the query's own replaces the common one
 
 
 def test_rubrics_and_rollouts_from_files(tmp_path):
     (tmp_path / "r.jsonl").write_text('{"id": 1, "prompt": "p", "said": "x"}\n{"id": 2, "prompt": "q", "said": ""}\n')
-    (tmp_path / "r.yaml").write_text("extends: gates\ncriteria: [WordCount]\n")
+    (tmp_path / "r.yaml").write_text("extends: gates\ncriteria: [Postscript]\n")
     table = grade(tmp_path / "r.jsonl", tmp_path / "r.yaml", columns={"response": "said"})
     assert table["2"].score(0, "EmptyAnswer") == 0
     assert table["1"].score(0, "EmptyAnswer") == 1
@@ -170,12 +170,12 @@ def test_it_feeds_fusion():
 def test_options_that_are_wrong():
     for wrong in ({"compat": "old"}, {"mode": "lax"}):
         with pytest.raises(UnknownName):
-            grade(groups(["a"]), ["WordCount"], **wrong)
+            grade(groups(["a"]), ["Postscript"], **wrong)
     with pytest.raises(InvalidInput, match="0 or more"):
-        grade(groups(["a"]), ["WordCount"], workers=-1)
+        grade(groups(["a"]), ["Postscript"], workers=-1)
     with pytest.raises(InvalidInput, match="none for group 'g0'"):
         grade(groups(["a"]))
-    bad = groups(["a"])[0].model_copy(update={"rubric": ["WordCount", {"name": "B", "verifier": "Nothing"}]})
+    bad = groups(["a"])[0].model_copy(update={"rubric": ["Postscript", {"name": "B", "verifier": "Nothing"}]})
     with pytest.raises(InvalidInput, match="group 'g0'"):
         grade([bad])
 
@@ -408,7 +408,7 @@ def test_a_module_that_other_processes_cannot_import(module):
 
 def test_what_kills_a_worker_twice_is_missing_and_the_rest_goes_on(module):
     some = groups(["x", "die 1", "y", "die 2", "z"])
-    table = grade(some, ["grade-test elsewhere", "grade-test dies", "WordCount"], workers=1)
+    table = grade(some, ["grade-test elsewhere", "grade-test dies", "Postscript"], workers=1)
     assert np.isnan(table["g0"].scores[:, 1]).tolist() == [False, True, False, True, False]
     assert table["g0"].reason(1, "grade-test dies") == (
         "grade-test dies failed: it ended its worker process twice (exit code 3)"
@@ -478,12 +478,12 @@ def test_there_is_a_limit_in_workers_unless_there_is_none(module, monkeypatch):
 @pytest.mark.parametrize("timeout", [0, -1, math.inf, math.nan, True, "long"])
 def test_limits_that_are_none(timeout):
     with pytest.raises(InvalidInput, match="seconds > 0"):
-        grade(groups(["a"]), ["WordCount"], timeout=timeout)
+        grade(groups(["a"]), ["Postscript"], timeout=timeout)
 
 
 def test_no_limit_can_be_kept_in_this_process():
     with pytest.raises(InvalidInput, match="workers=1"):
-        grade(groups(["a"]), ["WordCount"], timeout=5, workers=0)
+        grade(groups(["a"]), ["Postscript"], timeout=5, workers=0)
 
 
 @pytest.mark.parametrize(

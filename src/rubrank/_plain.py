@@ -5,7 +5,7 @@ judges.yaml: judges.0.kid must be left out; got 1. Did you mean 'kind'?
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -18,7 +18,15 @@ def in_our_words(
     error: ValidationError, where: str, model: type[BaseModel], page: str = "docs/rubrics.md"
 ) -> list[InvalidInput]:
     """Each complaint as one of our errors; one of our own comes through as it is, with the place before it."""
-    return [_in_our_words(complaint, where, model, page) for complaint in error.errors()]
+    return [_in_our_words(complaint, where, model, page) for complaint in error.errors() if not _follows(complaint)]
+
+
+def _follows(complaint: Any) -> bool:
+    """Is a list only too short because what is wrong with its items was left out?"""
+    given = complaint.get("input")
+    return (
+        complaint["type"] == "too_short" and isinstance(given, Sized) and len(given) >= complaint["ctx"]["min_length"]
+    )
 
 
 def _in_our_words(complaint: Any, where: str, model: type[BaseModel], page: str) -> InvalidInput:

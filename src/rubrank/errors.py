@@ -13,11 +13,12 @@ about it. The answers are attributes too, and survive pickling, so that a worker
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Self
 
 _MOST_NAMES = 40  # a longer list helps nobody
+_MOST_OTHERS = 9
 
 
 class RubrankError(Exception):
@@ -32,7 +33,16 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - says what is wrong
         self.owner, self.parameter, self.allowed, self.got, self.remedy = owner, parameter, allowed, got, remedy
 
     def __str__(self) -> str:
-        return f"{self.owner}: {self.parameter} must be {self.allowed}; got {self.got}. {self.remedy}"
+        return f"{self.owner}: {self.parameter} must be {self.allowed}; got {self.got}. {self.remedy}".rstrip()
+
+    def together_with(self, others: Sequence[InvalidInput]) -> InvalidInput:
+        """This error, with others that were found at the same time named after its remedy."""
+        if not others:
+            return self
+        shown = "; ".join(str(other).rstrip(".") for other in others[:_MOST_OTHERS])
+        more = f"; and {len(others) - _MOST_OTHERS} more" if len(others) > _MOST_OTHERS else ""
+        remedy = f"{self.remedy} Also: {shown}{more}.".lstrip()
+        return type(self)(self.owner, self.parameter, self.allowed, self.got, remedy)
 
 
 class UnknownName(InvalidInput, LookupError):  # noqa: N818

@@ -80,11 +80,11 @@ def test_lists_of_anything():
             {"criterion": "Names the source", "weight": 2},
             {"criterion": "Names the source", "importance": "Important"},
             "Is polite",
-            "WordCount",
+            "Postscript",
             {"name": "Short", "verifier": "WordCount", "params": {"high": 50}},
         ]
     )
-    assert rubric.names == ("Names the source", "Names the source (2)", "Is polite", "WordCount", "Short")
+    assert rubric.names == ("Names the source", "Names the source (2)", "Is polite", "Postscript", "Short")
     assert [c.weight for c in rubric.criteria[:2]] == [2.0, 0.7]
     assert [c.judged for c in rubric.criteria] == [True, True, True, False, False]
     assert rubric.criteria[1].question == "Names the source"
@@ -137,9 +137,9 @@ def test_what_is_no_rubric(data):
 def test_trl_columns():
     prompts = [[{"role": "user", "content": "a"}]] * 2 + [[{"role": "user", "content": "b"}]] * 2
     completions = [[{"role": "assistant", "content": text}] for text in "wxyz"]
-    groups = from_trl(prompts, completions, rubric=[["WordCount"]] * 4, truth=[1, 1, 2, 2], trainer_state=object())
+    groups = from_trl(prompts, completions, rubric=[["Postscript"]] * 4, truth=[1, 1, 2, 2], trainer_state=object())
     assert [[r.response for r in group.rollouts] for group in groups] == [["w", "x"], ["y", "z"]]
-    assert groups[1].rubric == ["WordCount"]
+    assert groups[1].rubric == ["Postscript"]
     assert groups[1].rollouts[0].metadata == {"truth": 2}
 
 

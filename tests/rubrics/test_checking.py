@@ -68,14 +68,14 @@ def test_everything_is_listed_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a.yaml", "extends: gates\ncriteria: [WordCount]\n"),
-        ("a.toml", '[[criteria]]\nname = "WordCount"\n'),
-        ("a.json", '{"criteria": ["WordCount"]}'),
+        ("a.yaml", "extends: gates\ncriteria: [Postscript]\n"),
+        ("a.toml", '[[criteria]]\nname = "Postscript"\n'),
+        ("a.json", '{"criteria": ["Postscript"]}'),
         ("a.json", '[{"criterion": "Is kind", "points": 3}]'),
-        ("a.json", '["WordCount", "Is it kind?"]'),
-        ("a.jsonl", '{"prompt": "p", "response": "r", "rubric": ["WordCount"]}\n'),
+        ("a.json", '["Postscript", "Is it kind?"]'),
+        ("a.jsonl", '{"prompt": "p", "response": "r", "rubric": ["Postscript"]}\n'),
         ("a.jsonl", '{"prompt": "p", "rubric": "gates"}\n'),
-        ("a.csv", 'prompt,response,rubric\np,r,"[""WordCount""]"\n'),
+        ("a.csv", 'prompt,response,rubric\np,r,"[""Postscript""]"\n'),
     ],
 )
 def test_nothing_wrong(tmp_path, name, text):
@@ -88,7 +88,7 @@ def test_nothing_wrong(tmp_path, name, text):
         ("a.yaml", "criteria: [", "valid yaml"),
         ("a.yaml", "3", "a mapping"),
         ("a.yaml", "criteria: []", "at least one criterion"),
-        ("a.yaml", "extends: nobody\ncriteria: [WordCount]", "a preset"),
+        ("a.yaml", "extends: nobody\ncriteria: [Postscript]", "presets ("),
         ("a.json", "{", "valid json"),
         ("a.jsonl", "", "no rows"),
         ("a.txt", "x", "suffix"),
@@ -105,7 +105,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 def test_rows_of_a_dataset(tmp_path):
     rows = [
-        {"prompt": "p", "response": "r", "rubric": ["WordCount"]},
+        {"prompt": "p", "response": "r", "rubric": ["Postscript"]},
         {"prompt": "p", "response": "r", "rubric": [{"name": "A", "verifier": "Nothing"}, {"name": "B", "weight": -1}]},
         {"prompt": "p", "response": "s", "rubric": [{"name": "A", "verifier": "Nothing"}, {"name": "B", "weight": -1}]},
         {"prompt": [{"role": "nobody"}], "response": "r"},

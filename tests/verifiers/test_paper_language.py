@@ -1,5 +1,6 @@
 import pytest
 
+from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.gates import language as gates_text
 from rubrank.verifiers.paper import language as paper_language
@@ -62,8 +63,9 @@ def test_half_in_another_language_is_too_much():
     assert verdict("LanguageRequirement", f"{TEXTS['en']}\n\n{TEXTS['zh']}", language="en").value == 0
 
 
-def test_an_unknown_language_is_not_decided():
-    assert verdict("LanguageRequirement", TEXTS["en"], language="Klingon").value is None
+def test_an_unknown_language_is_refused():
+    with pytest.raises(InvalidInput, match="Klingon"):
+        verdict("LanguageRequirement", TEXTS["en"], language="Klingon")
 
 
 @pytest.mark.parametrize(

@@ -74,11 +74,13 @@ def _is_rubric(data: Any, path: Path) -> bool:
 
 def check_rubric_data(data: Any, file: str, folder: Path = Path(), row: int | None = None) -> Iterator[Problem]:
     """All problems of one rubric, in our own shape or a public one."""
+    wrong: list[InvalidInput] = []
     try:
-        merged = merge_extended(rubric_data(data, file), file, folder)
+        merged = merge_extended(rubric_data(data, file), file, folder, wrong=wrong)
     except RubrankError as error:
         yield Problem(file, _shown(error, file), row)
         return
+    yield from (Problem(file, _shown(error, file), row) for error in wrong)
     items = merged.get("criteria")
     if not isinstance(items, Sequence) or isinstance(items, str) or not items:
         yield Problem(file, "criteria must be a list with at least one criterion", row)
@@ -87,7 +89,7 @@ def check_rubric_data(data: Any, file: str, folder: Path = Path(), row: int | No
     good: list[Criterion] = []
     for number, item in enumerate(items):
         yield from _criterion_problems(item, number, file, row, good)
-    yield from _between(good, [_name(item) for item in items], file, row)
+    yield from _between(good, [_name(item) for item in items], file, row, known=not wrong)
 
 
 def _rubric_fields(merged: Mapping[str, Any], file: str, row: int | None) -> Iterator[Problem]:
@@ -101,7 +103,7 @@ def _rubric_fields(merged: Mapping[str, Any], file: str, row: int | None) -> Ite
 
 
 def _criterion_problems(item: Any, number: int, file: str, row: int | None, good: list[Criterion]) -> Iterator[Problem]:
-    name = _name(item) or f"{number + 1}"
+    name = _name(item).strip() or f"{number + 1}"
     try:
         good.append(Criterion.model_validate(item))
     except ValidationError as error:
@@ -109,14 +111,14 @@ def _criterion_problems(item: Any, number: int, file: str, row: int | None, good
             yield Problem(file, _shown(wrong, file, name), row, name)
 
 
-def _between(good: list[Criterion], names: list[str], file: str, row: int | None) -> Iterator[Problem]:
-    """Problems of several criteria together."""
+def _between(good: list[Criterion], names: list[str], file: str, row: int | None, known: bool) -> Iterator[Problem]:
+    """Problems of several criteria together; `known`: are the names all that there are?"""
     for name, times in Counter(names).items():
         if name and times > 1:
             yield Problem(file, f"the name is given {times} times; names must differ", row, name)
     for criterion in good:
         for edge in criterion.depends:
-            if edge.on not in names:
+            if known and edge.on not in names:
                 yield Problem(file, f"it depends on {edge.on!r}, which is not in the rubric", row, criterion.name)
     for circle in _circles(good):
         yield Problem(file, f"it depends on itself: {' → '.join(circle)}", row, circle[0])

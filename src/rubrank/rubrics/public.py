@@ -16,17 +16,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from rubrank._plain import in_our_words, shortened
+from rubrank._plain import shortened
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group
+from rubrank.rubrics.catalogue import KNOWN
 from rubrank.rubrics.files import presets, read_data
 from rubrank.rubrics.rubric import Criterion, Rubric, merge_extended, parse_rubric
-from rubrank.verifiers.verifier import is_verifier
+from rubrank.verifiers.verifier import VERIFIERS, is_verifier
 
 CATEGORY_WEIGHTS = {"Essential": 1.0, "Important": 0.7, "Optional": 0.3, "Pitfall": 0.9}
 """What a category of RaR weighs where the data gives no weight."""
@@ -34,6 +34,14 @@ CATEGORY_WEIGHTS = {"Essential": 1.0, "Important": 0.7, "Optional": 0.3, "Pitfal
 _CATEGORY = re.compile(rf"\s*({'|'.join(CATEGORY_WEIGHTS)})\s*(?:Criteria|Criterion)?\s*[:：]\s*", re.IGNORECASE)
 _TEXT_KEYS = ("criterion", "criteria", "question", "description", "rubric", "text", "requirement", "title", "name")
 _WEIGHT_KEYS = ("points", "weight", "score", "importance")
+_FOREIGN = frozenset({"criterion", "criteria", "description", "rubric", "text", "requirement", "title"})
+"""Keys that only other shapes have: a criterion with none of them is ours, whatever else it holds."""
+_KEPT = ("domain", "direction", "family", "layer", "margin", "tier", "depends")
+_UNDERSTOOD = {*Criterion.model_fields, *_TEXT_KEYS, *_WEIGHT_KEYS, "tags"}
+_TELLING = (*_WEIGHT_KEYS, *_KEPT, "params", "verifier", "category", "reference", "question")
+_NEAR = 0.8
+_ONE_WORD = re.compile(r"[A-Za-z][\w:.-]*")
+_COMPOUND = re.compile(r"[a-z][A-Z]|\w:\w")  # WordCount, keywords:existence
 _LONGEST_NAME = 80
 
 
@@ -41,10 +49,7 @@ def to_rubric(data: Any, where: str = "rubric", folder: Path = Path()) -> Rubric
     """A rubric from whatever a dataset's column holds; see the top of this file."""
     if isinstance(data, Rubric):
         return data
-    try:
-        return parse_rubric(rubric_data(data, where), where, folder)
-    except ValidationError as error:
-        raise in_our_words(error, where, Rubric)[0] from None
+    return parse_rubric(rubric_data(data, where), where, folder)
 
 
 def rubric_data(data: Any, where: str = "rubric") -> dict[str, Any]:
@@ -87,8 +92,7 @@ def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "criteria" in data or "extends" in data:
         items = data.get("criteria", ())
         if isinstance(items, Sequence) and not isinstance(items, str):
-            items = [item if _is_ours(item) else _item(item) for item in items]
-            return {**data, "criteria": items}
+            return {**data, "criteria": [_item(item) for item in items]}
         return dict(data)
     inner = next((data[key] for key in ("rubric", "rubrics") if key in data), None)
     if inner is None:
@@ -128,19 +132,32 @@ def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, 
 
 
 def _item(item: Any) -> Any:
+    """A criterion in our own shape; one that is in it already, or in none that is known, is left to be checked."""
     if isinstance(item, str):
-        return {"name": item} if is_verifier(item) else {"name": _short(item), "question": item}
-    if not isinstance(item, Mapping) or _is_ours(item):
+        return {"name": item} if _is_a_name(item) else {"name": _short(item), "question": item}
+    if not isinstance(item, Mapping) or not set(item) & _FOREIGN:
         return item
-    text = next((str(item[key]) for key in _TEXT_KEYS if key != "title" and isinstance(item.get(key), str)), "")
-    if not (text or item.get("title")):
+    key = next((key for key in _TEXT_KEYS if key != "title" and isinstance(item.get(key), str) and item[key]), None)
+    text = str(item[key or "title"]) if key or item.get("title") else ""
+    if not text:
         return item  # checking the criterion says what it lacks
-    return {**_asked(item, text or str(item["title"])), **_weighed(item, text)}
+    if key is not None and "name" not in item and _is_a_name(text):
+        return {"name": text, **{k: v for k, v in item.items() if k != key}}
+    if set(item) & {"verifier", "params"}:
+        return item  # ours, with a key that is none of ours
+    slips = {k: v for k, v in item.items() if k not in _UNDERSTOOD and get_close_matches(str(k), _TELLING, 1, _NEAR)}
+    kept = {k: v for k, v in item.items() if k in _KEPT}
+    # A slip such as `wieght` is carried along: checking the criterion says what was meant.
+    return {**_asked(item, text), **_weighed(item, text), **kept, **slips}
 
 
-def _is_ours(item: Any) -> bool:
-    """Has it a name and nothing that only other shapes have?"""
-    return not isinstance(item, Mapping) or ("name" in item and not set(item) - set(Criterion.model_fields))
+def _is_a_name(text: str) -> bool:
+    """Is it the name of a criterion, or nearly one, rather than a question in words?"""
+    if is_verifier(text) or text in KNOWN:
+        return True
+    if not _ONE_WORD.fullmatch(text):
+        return False
+    return bool(_COMPOUND.search(text) or get_close_matches(text, (*VERIFIERS, *KNOWN), 1, _NEAR))
 
 
 def _asked(item: Mapping[str, Any], text: str) -> dict[str, Any]:

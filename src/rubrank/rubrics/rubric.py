@@ -28,9 +28,10 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from unicodedata import category
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from rubrank._plain import in_our_words, shortened
 from rubrank.errors import InvalidInput, UnknownName
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 JUDGE = "judge"
 """As the verifier of a criterion: no program decides."""
 
+_INVISIBLE = ("Cc", "Cf", "Zs", "Zl", "Zp")
+_HEAVIEST = 1e9  # a larger weight is a slip, and would drown everything else
 EdgeKind: TypeAlias = Literal["weak", "strong", "trigger"]
 
 
@@ -71,14 +74,14 @@ class Dependency(_Strict):
 class Criterion(_Strict):
     """One thing that is asked of a response."""
 
-    name: str = Field(min_length=1)
+    name: str
     verifier: str | None = None
     """Who decides; by default the verifier of the criterion's own name. "judge": a judge, by the library's prompt."""
     params: Mapping[str, Any] = {}
     question: str | None = None
     """What a judge is asked, where no program can decide."""
-    weight: float = Field(default=1.0, gt=0.0, allow_inf_nan=False)
-    points: float | None = Field(default=None, allow_inf_nan=False)
+    weight: float = Field(default=1.0, gt=0.0, le=_HEAVIEST, allow_inf_nan=False)
+    points: float | None = Field(default=None, ge=-_HEAVIEST, le=_HEAVIEST, allow_inf_nan=False)
     """Points as a point-based rubric gives them; negative for what should not be there. Without a weight, their size is
     the weight, and below 0 lower scores are better."""
     domain: str | tuple[float, ...] | Mapping[str, float] | None = None
@@ -109,6 +112,13 @@ class Criterion(_Strict):
             return {"direction": direction, **data, "weight": abs(points)}
         return data
 
+    @field_validator("name", "question")
+    @classmethod
+    def _not_blank(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and not any(category(c) not in _INVISIBLE for c in value):
+            raise InvalidInput("criterion", str(info.field_name), "a text that can be read", repr(value), "")
+        return value
+
     @field_validator("depends", mode="before")
     @classmethod
     def _short_dependencies(cls, value: Any) -> Any:
@@ -125,7 +135,10 @@ class Criterion(_Strict):
             raise self._wrong("question", "given: no prompt of the library has that name", "none", "Write a question.")
         if not self.judged:
             self._check_parameters()
-        self.value_domain  # noqa: B018 - raises if the domain cannot be read
+        domain = self.value_domain  # raises if it cannot be read
+        if self.margin >= domain.high - domain.low:
+            allowed = f"less than {domain.high - domain.low:g}, the width of its domain: else all scores are ties"
+            raise self._wrong("margin", allowed, f"{self.margin:g}", "")
         return self
 
     def _check_parameters(self) -> None:
@@ -285,11 +298,17 @@ def load_rubric(source: str | Path | Mapping[str, Any]) -> Rubric:
 
 def parse_rubric(data: Any, where: str, folder: Path = Path()) -> Rubric:
     """A rubric from loaded data; `extends` is resolved, errors name the place."""
-    merged = merge_extended(data, where, folder)
+    wrong: list[InvalidInput] = []
+    merged = merge_extended(data, where, folder, wrong=wrong)
     try:
-        return Rubric.model_validate(merged)
+        rubric = Rubric.model_validate(merged)
     except ValidationError as error:
-        raise in_our_words(error, where, Rubric)[0] from None
+        # What depends on a criterion of a rubric that could not be read is no mistake of its own.
+        found = in_our_words(error, where, Rubric)
+        wrong += [one for one in found if not wrong or one.parameter != "depends"]
+    if wrong:
+        raise wrong[0].together_with(wrong[1:])
+    return rubric
 
 
 def json_schema() -> dict[str, Any]:
@@ -323,8 +342,13 @@ def dump_rubric(rubric: Rubric, path: str | Path) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def merge_extended(data: Any, where: str, folder: Path, above: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The data with the criteria of what it extends put first; one of the same name is replaced. Nothing is checked."""
+def merge_extended(
+    data: Any, where: str, folder: Path, above: tuple[str, ...] = (), wrong: list[InvalidInput] | None = None
+) -> dict[str, Any]:
+    """The data with the criteria of what it extends put first; one of the same name is replaced. Nothing is checked.
+
+    wrong: gets what cannot be extended, so that everything else can be looked at; None: that is raised.
+    """
     if isinstance(data, Sequence) and not isinstance(data, str):
         data = {"criteria": data}
     if not isinstance(data, Mapping):
@@ -332,26 +356,40 @@ def merge_extended(data: Any, where: str, folder: Path, above: tuple[str, ...] =
     merged = dict(data)
     bases = merged.pop("extends", None) or []
     own = merged.get("criteria") or []
-    if not bases or not isinstance(own, Sequence):
+    if not bases or not isinstance(own, Sequence) or isinstance(own, str):
         return merged
     replaced = {_name(criterion) for criterion in own}
-    inherited = {
-        _name(criterion): criterion
-        for base in ([bases] if isinstance(bases, str) else bases)
-        for criterion in _base_criteria(str(base), where, folder, above)
-    }
+    inherited: dict[str, Any] = {}
+    for base in [bases] if isinstance(bases, str) or not isinstance(bases, Sequence) else bases:
+        try:
+            found = _base_criteria(base, where, folder, above)
+            inherited |= {_name(criterion): criterion for criterion in found}
+        except InvalidInput as error:
+            if wrong is None:
+                raise
+            wrong.append(error)
     merged["criteria"] = [c for name, c in inherited.items() if name not in replaced] + list(own)
     return merged
 
 
-def _base_criteria(base: str, where: str, folder: Path, above: tuple[str, ...]) -> list[Any]:
+def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) -> list[Any]:
+    if not isinstance(base, str):
+        raise InvalidInput(where, "extends", "names of presets or files", repr(base), f"Presets: {_listed(presets())}.")
     is_preset = base in presets()
     name = base if is_preset else str((folder / base).resolve())
     if name in above:
         raise InvalidInput(where, "extends", "without a circle", " → ".join((*above, name)), "Cut one of them.")
+    if not is_preset and not (folder / base).is_file():
+        allowed = f"presets ({_listed(presets())}) or files that exist"
+        near = get_close_matches(base, presets(), n=1)
+        raise UnknownName(where, "extends", allowed, repr(base), f"Did you mean {near[0]!r}?" if near else "")
     data = read_data(base if is_preset else folder / base)
     inner = Path() if is_preset else (folder / base).parent
     return list(merge_extended(data, base, inner, (*above, name)).get("criteria") or [])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
 
 
 def _name(criterion: Any) -> str:

@@ -111,6 +111,8 @@ class Verifier:
     wants: type = field(default=Text)
     scans: int = 0
     """What it saves on texts that were scanned together (`Text.scan`), where a scan itself costs 3."""
+    check: Callable[[Any], str | None] | None = None
+    """What is wrong with parameters that fit one by one, such as none at all where one of three is needed."""
 
     @cached_property
     def parameters(self) -> type[BaseModel]:
@@ -121,7 +123,8 @@ class Verifier:
             for p in inspect.signature(self.function).parameters.values()
             if p.kind is p.KEYWORD_ONLY and p.name != "compat"
         }
-        return create_model(f"{self.name} parameters", __config__=ConfigDict(extra="forbid", frozen=True), **fields)
+        strict = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+        return create_model(f"{self.name} parameters", __config__=strict, **fields)
 
     @cached_property
     def knows_compat(self) -> bool:
@@ -135,16 +138,19 @@ class Verifier:
 
     def check_parameters(self, params: dict[str, Any]) -> BaseModel:
         """The parameters, validated; one clear error if they do not fit."""
+        owner, remedy = f"verifier {self.name!r}", f"See `rubrank criteria {self.name}`."
         try:
-            return self.parameters(**params)
+            found = self.parameters(**params)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "parameters"
+            first, *others = error.errors()
             known = ", ".join(self.parameters.model_fields) or "none"
-            raise InvalidInput(
-                f"verifier {self.name!r}", where, f"right ({first['msg']}); it has the parameters: {known}",
-                brief(first.get("input")), f"See `rubrank criteria {self.name}`.",
-            ) from None  # fmt: skip
+            allowed = f"right ({first['msg']}); it has the parameters: {known}"
+            remedy += "".join(f" Also wrong: {_place(other)} ({other['msg']})." for other in others)
+            raise InvalidInput(owner, _place(first), allowed, brief(first.get("input")), remedy) from None
+        wrong = None if self.check is None else self.check(found)
+        if wrong is not None:
+            raise InvalidInput(owner, "params", wrong, brief(params), remedy)
+        return found
 
     def verify(
         self, rollout: Rollout, params: BaseModel, *, compat: Compat = "fixed", mode: Mode = "strict"
@@ -206,6 +212,10 @@ class Verifier:
         return run
 
 
+def _place(complaint: Any) -> str:
+    return ".".join(map(str, complaint["loc"])) or "parameters"
+
+
 def loose_variants(text: str) -> list[str]:
     """The answer; without its first, last, both lines; and each of the four without asterisks; different ones only.
 
@@ -232,6 +242,7 @@ def verifier(
     cost: Literal["cheap", "process"] = "cheap",
     languages: Iterable[str] = (),
     scans: int = 0,
+    check: Callable[[Any], str | None] | None = None,
 ) -> Callable[[_F], _F]:
     """Register a function as the verifier `name`; see the top of this file."""
 
@@ -242,7 +253,7 @@ def verifier(
         first = next(iter(inspect.signature(function).parameters))
         wants = get_type_hints(function).get(first, Text)
         VERIFIERS[name] = Verifier(
-            name, function, family, domain, version, layer, how, cost, tuple(languages), wants, scans
+            name, function, family, domain, version, layer, how, cost, tuple(languages), wants, scans, check
         )  # fmt: skip
         return function
 

@@ -22,7 +22,7 @@ from rubrank.verifiers.ifbench.tokens import (
     public_sentences,
     public_tokens,
 )
-from rubrank.verifiers.shared.relation import Relation, counted
+from rubrank.verifiers.shared.relation import Count, Relation, counted
 from rubrank.verifiers.verifier import Answer, Compat, missing
 
 
@@ -76,7 +76,7 @@ def word_count_different_numbers(
     text: Text,
     *,
     keyword: Word,
-    frequency: int,
+    frequency: Count,
     relation: Literal["less than", "at least"] | None = None,
     compat: Compat = "fixed",
 ) -> Answer:
@@ -122,7 +122,7 @@ def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 @instruction("keywords:keyword_specific_position", family="if_rlvr", version=2)
-def keyword_specific_position(text: Text, *, keyword: Word, n: int, m: int, compat: Compat = "fixed") -> Answer:
+def keyword_specific_position(text: Text, *, keyword: Word, n: Count, m: Count, compat: Compat = "fixed") -> Answer:
     """`keyword` is the `m`th word of the `n`th sentence, whatever its case.
 
     Passes: "One. I giggle." for giggle, 2, 2. Fails: any other place. Upstream counts punctuation marks as words and
@@ -224,7 +224,7 @@ def _all_are(found: list[list[str]], wanted: str, verb: str) -> Answer:
 
 
 @instruction("count:lowercase_counting", family="if_rlvr")
-def lowercase_counting(text: Text, *, N: int, compat: Compat = "fixed") -> Answer:
+def lowercase_counting(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """At most `N` words are written in small letters only.
 
     Passes: "THE CAT sat" for 1. Fails: "the cat sat" for 2. Upstream knows words of a to z alone ("don't" is two of
@@ -235,7 +235,7 @@ def lowercase_counting(text: Text, *, N: int, compat: Compat = "fixed") -> Answe
 
 
 @instruction("count:counting_composition", family="if_rlvr", version=2)
-def counting_composition(text: Text, *, n_sent: int, n_words: int, compat: Compat = "fixed") -> Answer:
+def counting_composition(text: Text, *, n_sent: Count, n_words: Count, compat: Compat = "fixed") -> Answer:
     """Three paragraphs divided by `***` or `* * *`, each of `n_sent` sentences of `n_words` words.
 
     Passes: "I am. We go. *** It is. He ran. *** You won. They did." for 2, 2. Fails: any other number. Upstream counts
@@ -277,7 +277,7 @@ def count_increment_word(text: Text, *, keyword1: Word, keyword2: Word, compat: 
 
 
 @instruction("letters:letter_counting", family="if_rlvr")
-def letter_counting(text: Text, *, N: int, relation: Relation, compat: Compat = "fixed") -> Answer:
+def letter_counting(text: Text, *, N: Count, relation: Relation, compat: Compat = "fixed") -> Answer:
     """The answer has `relation` ("at least", "less than" …) `N` letters.
 
     Passes: "Tea" for less than 4. Fails: "Teas" for less than 4. Upstream counts a to z only. Not covered: digits and
@@ -288,7 +288,7 @@ def letter_counting(text: Text, *, N: int, relation: Relation, compat: Compat = 
 
 
 @instruction("letters:letter_counting2", family="if_rlvr")
-def letter_counting2(text: Text, *, letter: Word, let_frequency: int, let_relation: Relation) -> Answer:
+def letter_counting2(text: Text, *, letter: Word, let_frequency: Count, let_relation: Relation) -> Answer:
     """`letter` occurs `let_relation` ("at least", "less than" …) `let_frequency` times, whatever its case.
 
     Passes: "Banana" for a, at least 3. Fails: "Bread" for a, at least 3. Not covered: letters with accents are others.

@@ -9,7 +9,7 @@ import re
 
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import instruction, public_sentences
-from rubrank.verifiers.shared.relation import counted
+from rubrank.verifiers.shared.relation import Count, counted
 from rubrank.verifiers.verifier import Answer, Compat
 
 _DIVIDER = re.compile(r"\s?\*\*\*\s?")
@@ -23,7 +23,7 @@ _LAST_ALONE = re.compile(r"<<[^<>\s]+>>\W*\Z")
 
 
 @instruction("copy:repeat_phrase", family="if_rlvr")
-def repeat_phrase(text: Text, *, phrase: str, small_n: int, compat: Compat = "fixed") -> Answer:
+def repeat_phrase(text: Text, *, phrase: str, small_n: Count, compat: Compat = "fixed") -> Answer:
     """The phrase exactly `small_n` times, each time with another word in place of one of its inner words.
 
     Passes: "the old sea" and "the wide sea" for "the deep sea", 2. Fails: the phrase unchanged, another first or last
@@ -88,7 +88,7 @@ def copying_simple(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed
 
 
 @instruction("copy:copying_multiple", family="if_rlvr")
-def copying_multiple(text: Text, *, prompt_to_repeat: str, N: int, compat: Compat = "fixed") -> Answer:
+def copying_multiple(text: Text, *, prompt_to_repeat: str, N: Count, compat: Compat = "fixed") -> Answer:
     """The request again without change, `N` times, divided by six asterisks.
 
     Passes: "Sing.\\n******\\nSing." for "Sing.", 2. Fails: once more or less; asterisks at the end. Not covered:
@@ -111,7 +111,9 @@ def _same(one: str, two: str, compat: Compat) -> bool:
 
 
 @instruction("new:copy_span_idx", family="if_rlvr")
-def copy_span_idx(text: Text, *, prompt_to_repeat: str, n_start: int, n_end: int, compat: Compat = "fixed") -> Answer:
+def copy_span_idx(
+    text: Text, *, prompt_to_repeat: str, n_start: Count, n_end: Count, compat: Compat = "fixed"
+) -> Answer:
     """The characters of the request from index `n_start` to `n_end`, counted from 0, both included; nothing else.
 
     Passes: "bcd" for "abcdef", 1, 3. Fails: "bc", which is what upstream wants, for it leaves out the last one and

@@ -19,7 +19,7 @@ from rubrank.verifiers.ifbench.tokens import (
     trimmed,
     without_punctuation,
 )
-from rubrank.verifiers.shared.relation import counted
+from rubrank.verifiers.shared.relation import Count, counted
 from rubrank.verifiers.verifier import Answer, Compat
 
 _RUN = re.compile(r"\w+")
@@ -31,7 +31,7 @@ _NAMES = re.compile(rf"\b(?:{'|'.join(PERSON_NAMES)})\b")
 
 
 @instruction("count:word_count_range", family="ifbench")
-def word_count_range(text: Text, *, min_words: int, max_words: int, compat: Compat = "fixed") -> Answer:
+def word_count_range(text: Text, *, min_words: Count, max_words: Count, compat: Compat = "fixed") -> Answer:
     """Between `min_words` and `max_words` words, both included.
 
     Passes: 60 words for 57 to 61. Fails: 56 words. Upstream counts runs of letters and digits, so "don't" is two.
@@ -42,7 +42,7 @@ def word_count_range(text: Text, *, min_words: int, max_words: int, compat: Comp
 
 
 @instruction("count:unique_word_count", family="ifbench")
-def unique_word_count(text: Text, *, N: int, compat: Compat = "fixed") -> Answer:
+def unique_word_count(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """At least `N` different words, whatever their case.
 
     Passes: "To be or not" for 4. Fails: "to be or not to be" for 5. Upstream takes what stands between spaces, so
@@ -56,7 +56,7 @@ def unique_word_count(text: Text, *, N: int, compat: Compat = "fixed") -> Answer
 
 
 @instruction("count:conjunctions", family="ifbench")
-def conjunctions(text: Text, *, small_n: int, compat: Compat = "fixed") -> Answer:
+def conjunctions(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
     """At least `small_n` different coordinating conjunctions (for, and, nor, but, or, yet, so).
 
     Passes: "salt and pepper, but no sugar" for 2. Fails: "and … And … and" for 2; upstream tells "And", "and" and
@@ -70,7 +70,7 @@ def conjunctions(text: Text, *, small_n: int, compat: Compat = "fixed") -> Answe
 
 
 @instruction("count:person_names", family="ifbench")
-def person_names(text: Text, *, N: int, compat: Compat = "fixed") -> Answer:
+def person_names(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """At least `N` different names of the fifty that the prompt lists (Emma, Liam, Sophia …).
 
     Passes: "Emma met Liam." for 2. Fails: "Emma met Emma." for 2; "emma". Upstream finds them inside of words, too
@@ -84,7 +84,7 @@ def person_names(text: Text, *, N: int, compat: Compat = "fixed") -> Answer:
 
 
 @instruction("count:numbers", family="ifbench")
-def numbers(text: Text, *, N: int, compat: Compat = "fixed") -> Answer:
+def numbers(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """Exactly `N` numbers written in digits.
 
     Passes: "1,250.5 of 3" for 2. Fails: "1, 2, 3" for 2. The number of a list item counts. Upstream removes punctuation
@@ -114,7 +114,7 @@ def punctuation(text: Text) -> Answer:
 
 
 @instruction("count:words_japanese", family="ifbench")
-def words_japanese(text: Text, *, N: int, compat: Compat = "fixed") -> Answer:
+def words_japanese(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """Every `N`th word (between spaces) is in Japanese: it holds kana or kanji and no Latin letter.
 
     Passes: "one two 三 four five 六" for 3. Fails: "one two three". Fewer than N words fail; upstream passes them,
@@ -137,7 +137,7 @@ def words_japanese(text: Text, *, N: int, compat: Compat = "fixed") -> Answer:
 
 
 @instruction("count:pronouns", family="ifbench")
-def pronouns(text: Text, *, N: int, compat: Compat = "fixed") -> Answer:
+def pronouns(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """At least `N` pronouns: personal, possessive and reflexive ones, also inside "it's"; who, someone and the like.
 
     Passes: "I know you; she told everyone." for 4. Fails: "Dogs bark." Upstream knows the personal ones only, and takes

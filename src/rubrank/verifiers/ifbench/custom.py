@@ -15,6 +15,7 @@ from itertools import pairwise
 from rubrank.texts.lexicon import AFRICAN_COUNTRIES, NORTHERN_CAPITALS
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import instruction, public_sentences, trimmed, without_punctuation
+from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
 _DIGITS = re.compile(r"\d+")
@@ -231,7 +232,7 @@ def repeat_simple(text: Text) -> Answer:
 
 
 @instruction("repeat:repeat_span", family="ifbench")
-def repeat_span(text: Text, *, prompt_to_repeat: str, n_start: int, n_end: int, compat: Compat = "fixed") -> Answer:
+def repeat_span(text: Text, *, prompt_to_repeat: str, n_start: Count, n_end: Count, compat: Compat = "fixed") -> Answer:
     """The words of the request from index `n_start` to `n_end`, counted from 0, both included; nothing else.
 
     Passes: "b c" for "a b c d", 1, 2. Fails: one word more or less. Case does not matter. Upstream cuts out

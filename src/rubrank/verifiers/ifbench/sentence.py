@@ -20,6 +20,7 @@ from rubrank.verifiers.ifbench.tokens import (
     public_sentences,
     without_punctuation,
 )
+from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
 
@@ -63,7 +64,7 @@ def _longest_run(letters: Sequence[str]) -> int:
 
 
 @instruction("sentence:keyword", family="ifbench", version=2)
-def keyword(text: Text, *, word: str, N: int, compat: Compat = "fixed") -> Answer:
+def keyword(text: Text, *, word: str, N: Count, compat: Compat = "fixed") -> Answer:
     """The `N`th sentence holds `word` as a word of its own, whatever its case.
 
     Passes: "One. A giraffe!" for giraffe, 2. Fails: fewer sentences; "giraffes", which upstream accepts. Not covered:
@@ -77,7 +78,7 @@ def keyword(text: Text, *, word: str, N: int, compat: Compat = "fixed") -> Answe
 
 
 @instruction("sentence:increment", family="ifbench", version=2)
-def increment(text: Text, *, small_n: int, compat: Compat = "fixed") -> Answer:
+def increment(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
     """Each sentence has exactly `small_n` words more than the one before.
 
     Passes: "I sing. You all dance." for 1. Fails: any other step; a single sentence, which upstream passes. Not

@@ -18,6 +18,7 @@ from rubrank.texts.lexicon import AUXILIARIES, TAGGED_VERBS, could_be_verb, syll
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import ASCII_PUNCTUATION as MARKS
 from rubrank.verifiers.ifbench.tokens import instruction, public_sentences, public_tokens, trimmed, without_punctuation
+from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
@@ -143,7 +144,7 @@ def _tagged_as_verb(first: str, second: str) -> bool:
 
 
 @instruction("words:repeats", family="ifbench")
-def repeats(text: Text, *, small_n: int, compat: Compat = "fixed") -> Answer:
+def repeats(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
     """No word occurs more than `small_n` times, whatever its case.
 
     Passes: "no, no" for 2. Fails: "the … the … the" for 2. Not covered: forms of one word are different words.
@@ -231,7 +232,7 @@ def no_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 @instruction("words:keywords_specific_position", family="ifbench", version=2)
-def keywords_specific_position(text: Text, *, keyword: str, n: int, m: int, compat: Compat = "fixed") -> Answer:
+def keywords_specific_position(text: Text, *, keyword: str, n: Count, m: Count, compat: Compat = "fixed") -> Answer:
     """`keyword` is the `m`th word of the `n`th sentence, whatever its case.
 
     Passes: "One. I giggle." for giggle, 2, 2. Fails: any other place. Upstream counts punctuation marks as words, takes

@@ -7,7 +7,7 @@ import re
 
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.common import Lang, as_pattern, clean, count_pattern, instruction
-from rubrank.verifiers.shared.relation import counted
+from rubrank.verifiers.shared.relation import Count, counted
 from rubrank.verifiers.verifier import Answer, Compat
 
 _BULLET = re.compile(r"(?:[-*+•‣◦▪–]|・)[ \t\u3000]*\S")
@@ -15,7 +15,7 @@ _RULE = re.compile(r"(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}")
 
 
 @instruction("detectable_format:number_bullet_lists")
-def number_bullet_lists(text: Text, *, num_bullets: int, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
+def number_bullet_lists(text: Text, *, num_bullets: Count, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """Exactly `num_bullets` bullets, at any depth: lines that begin with `-`, `*`, `+`, `•` (Japanese: `・`).
 
     Passes: "* a\\n- b" for 2. Fails: "1. a" for 1; a rule `---` or **bold** at the beginning of a line is no bullet.
@@ -63,7 +63,7 @@ _MARKED_JA = re.compile(r"《[^\n《》]*》")
 
 @instruction("detectable_format:number_highlighted_sections")
 def number_highlighted_sections(
-    text: Text, *, num_highlights: int, lang: Lang = "en", compat: Compat = "fixed"
+    text: Text, *, num_highlights: Count, lang: Lang = "en", compat: Compat = "fixed"
 ) -> Answer:
     """At least `num_highlights` highlighted parts: `*so*` or `**so**` (Japanese: 《so》).
 
@@ -82,7 +82,7 @@ def number_highlighted_sections(
 
 @instruction("detectable_format:multiple_sections")
 def multiple_sections(
-    text: Text, *, section_spliter: str, num_sections: int, lang: Lang = "en", compat: Compat = "fixed"
+    text: Text, *, section_spliter: str, num_sections: Count, lang: Lang = "en", compat: Compat = "fixed"
 ) -> Answer:
     """`num_sections` sections, each begun by a line `section_spliter` and a number: "SECTION 1" (Japanese: 第1章).
 
@@ -191,7 +191,7 @@ _PLACEHOLDER = re.compile(r"\[[^\[\]\n]*\]")
 
 
 @instruction("detectable_content:number_placeholders")
-def number_placeholders(text: Text, *, num_placeholders: int, compat: Compat = "fixed") -> Answer:
+def number_placeholders(text: Text, *, num_placeholders: Count, compat: Compat = "fixed") -> Answer:
     """At least `num_placeholders` placeholders in square brackets, such as [address].
 
     Passes: "Dear [name], at [place]" for 2. Fails: "[text](link)", "[ ]", "[x]" for 1. Not covered: `<name>`.

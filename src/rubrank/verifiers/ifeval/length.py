@@ -8,7 +8,7 @@ from rubrank.texts.text import Text
 from rubrank.texts.words import count_runs
 from rubrank.verifiers.ifeval.common import AnyRelation, Lang, instruction
 from rubrank.verifiers.ifeval.nltk_like import count_sentences
-from rubrank.verifiers.shared.relation import counted
+from rubrank.verifiers.shared.relation import Count, counted
 from rubrank.verifiers.verifier import Answer, Compat
 
 _STARS = re.compile(r"\s?\*\*\*\s?")
@@ -17,7 +17,9 @@ _LEADING = re.compile(r"[\W_]*")
 
 
 @instruction("length_constraints:number_words")
-def number_words(text: Text, *, num_words: int, relation: AnyRelation = "at least", compat: Compat = "fixed") -> Answer:
+def number_words(
+    text: Text, *, num_words: Count, relation: AnyRelation = "at least", compat: Compat = "fixed"
+) -> Answer:
     """At least / less than … `num_words` words. In scripts without spaces each character is a word.
 
     Passes: "don't stop now" for less than 4. Fails: the same for at least 4. Not covered: words of Thai or Chinese.
@@ -29,7 +31,7 @@ def number_words(text: Text, *, num_words: int, relation: AnyRelation = "at leas
 
 @instruction("length_constraints:number_sentences", version=2)
 def number_sentences(
-    text: Text, *, num_sentences: int, relation: AnyRelation = "at least", lang: Lang = "en", compat: Compat = "fixed"
+    text: Text, *, num_sentences: Count, relation: AnyRelation = "at least", lang: Lang = "en", compat: Compat = "fixed"
 ) -> Answer:
     """At least / less than … `num_sentences` sentences; a blank line ends one too.
 
@@ -52,7 +54,7 @@ def _japanese_sentences(text: str) -> int:
 
 
 @instruction("length_constraints:number_paragraphs")
-def number_paragraphs(text: Text, *, num_paragraphs: int, compat: Compat = "fixed") -> Answer:
+def number_paragraphs(text: Text, *, num_paragraphs: Count, compat: Compat = "fixed") -> Answer:
     """Exactly `num_paragraphs` paragraphs, divided by `***`.
 
     Passes: "One.\\n***\\nTwo." for 2. Fails: "One.\\n\\nTwo." for 2 (no divider). Not covered: other dividers.
@@ -72,8 +74,8 @@ def number_paragraphs(text: Text, *, num_paragraphs: int, compat: Compat = "fixe
 def nth_paragraph_first_word(
     text: Text,
     *,
-    num_paragraphs: int,
-    nth_paragraph: int,
+    num_paragraphs: Count,
+    nth_paragraph: Count,
     first_word: str,
     lang: Lang = "en",
     compat: Compat = "fixed",

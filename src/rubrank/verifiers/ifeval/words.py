@@ -8,7 +8,7 @@ from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.common import AnyRelation, Lang, brief, count_pattern, count_word, instruction
 from rubrank.verifiers.ifeval.nltk_like import count_capital_words
 from rubrank.verifiers.shared.language import detect_language, detectable, is_other
-from rubrank.verifiers.shared.relation import counted, holds
+from rubrank.verifiers.shared.relation import Count, counted, holds
 from rubrank.verifiers.verifier import Answer, Compat, missing
 
 _SURE = 0.5  # of another language, to say that the answer is not in the one asked for
@@ -27,7 +27,7 @@ def existence(text: Text, *, keywords: list[str], compat: Compat = "fixed") -> A
 
 @instruction("keywords:frequency")
 def frequency(
-    text: Text, *, keyword: str, frequency: int, relation: AnyRelation = "at least", compat: Compat = "fixed"
+    text: Text, *, keyword: str, frequency: Count, relation: AnyRelation = "at least", compat: Compat = "fixed"
 ) -> Answer:
     """The keyword occurs at least / less than … `frequency` times, in any case.
 
@@ -60,7 +60,7 @@ def letter_frequency(
     text: Text,
     *,
     letter: str,
-    let_frequency: int,
+    let_frequency: Count,
     let_relation: AnyRelation = "at least",
     lang: Lang = "en",
     compat: Compat = "fixed",
@@ -109,7 +109,7 @@ def response_language(text: Text, *, language: str, compat: Compat = "fixed") ->
 
 @instruction("change_case:capital_word_frequency")
 def capital_word_frequency(
-    text: Text, *, capital_frequency: int, capital_relation: AnyRelation = "at least", compat: Compat = "fixed"
+    text: Text, *, capital_frequency: Count, capital_relation: AnyRelation = "at least", compat: Compat = "fixed"
 ) -> Answer:
     """Words of capitals only, at least / less than … `capital_frequency` of them.
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.common import AnyRelation, instruction
-from rubrank.verifiers.shared.relation import counted
+from rubrank.verifiers.shared.relation import Count, counted
 from rubrank.verifiers.verifier import Answer, Compat
 
 spanish = partial(instruction, family="m_ifeval", languages=("es",))
@@ -34,7 +34,7 @@ def _hyphened(text: str) -> list[str]:
 
 
 @spanish("es:special_character:tildes")
-def tildes(text: Text, *, num_words: int, relation: AnyRelation = "at least", compat: Compat = "fixed") -> Answer:
+def tildes(text: Text, *, num_words: Count, relation: AnyRelation = "at least", compat: Compat = "fixed") -> Answer:
     """At least / at most … `num_words` words with an acute accent (á é í ó ú).
 
     Passes: "Él está aquí" for at least 3. Fails: "año, pingüino" for at least 1 (ñ and ü are no tildes).
@@ -44,7 +44,7 @@ def tildes(text: Text, *, num_words: int, relation: AnyRelation = "at least", co
 
 
 @spanish("es:special_character:enie")
-def enie(text: Text, *, let_frequency: int, compat: Compat = "fixed") -> Answer:
+def enie(text: Text, *, let_frequency: Count, compat: Compat = "fixed") -> Answer:
     """Exactly `let_frequency` words with ñ.
 
     Passes: "El niño sueña" for 2. Fails: "año año año" for 2 (each counts). Not covered: whether they are Spanish.
@@ -54,7 +54,7 @@ def enie(text: Text, *, let_frequency: int, compat: Compat = "fixed") -> Answer:
 
 
 @spanish("es:special_character:dieresis")
-def dieresis(text: Text, *, let_frequency: int, compat: Compat = "fixed") -> Answer:
+def dieresis(text: Text, *, let_frequency: Count, compat: Compat = "fixed") -> Answer:
     """Exactly `let_frequency` words with ü.
 
     Passes: "El pingüino bilingüe" for 2. Fails: "guerra" for 1. Not covered: ü in foreign names counts too.

@@ -8,7 +8,7 @@ from functools import partial
 
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.common import AnyRelation, brief, instruction
-from rubrank.verifiers.shared.relation import counted
+from rubrank.verifiers.shared.relation import Count, counted
 from rubrank.verifiers.verifier import Answer, Compat
 
 japanese = partial(instruction, family="m_ifeval", languages=("ja",))
@@ -37,7 +37,7 @@ def furigana(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 @japanese("ja:letters:kanji")
-def kanji(text: Text, *, kanji_limit: int, relation: AnyRelation = "at least", compat: Compat = "fixed") -> Answer:
+def kanji(text: Text, *, kanji_limit: Count, relation: AnyRelation = "at least", compat: Compat = "fixed") -> Answer:
     """At least / less than … `kanji_limit` kanji (each occurrence counts).
 
     Passes: "東京都" for at least 3. Fails: "とうきょう" for at least 1. Not covered: which kanji.
@@ -125,7 +125,7 @@ def no_period(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 @japanese("ja:length_constraints:number_letters")
 def number_letters(
-    text: Text, *, num_letters: int, relation: AnyRelation = "at least", compat: Compat = "fixed"
+    text: Text, *, num_letters: Count, relation: AnyRelation = "at least", compat: Compat = "fixed"
 ) -> Answer:
     """At least / less than … `num_letters` characters, without white space.
 
@@ -141,7 +141,7 @@ _ITEM = re.compile(r"[*_ 　]*\d+(?:[.．、]|[.．]?[)）])(?!\d)")
 
 
 @japanese("ja:detectable_format:number_numbered_lists")
-def number_numbered_lists(text: Text, *, num_items: int, compat: Compat = "fixed") -> Answer:
+def number_numbered_lists(text: Text, *, num_items: Count, compat: Compat = "fixed") -> Answer:
     """Exactly `num_items` numbered items: lines that begin with 1. or １． or 1)
 
     Passes: "1. 赤\\n2. 青" for 2. Fails: "・赤" for 1, "1.5倍" for 1. Not covered: whether the numbers are in order.
@@ -187,7 +187,7 @@ _NOUNS = ("こと", "もの", "ため", "ところ", "とき", "はず", "わけ
 
 
 @japanese("ja:detectable_format:nominal_ending")
-def nominal_ending(text: Text, *, count: int, compat: Compat = "fixed") -> Answer:
+def nominal_ending(text: Text, *, count: Count, compat: Compat = "fixed") -> Answer:
     """At least `count` sentences outside quotes end with a noun (体言止め).
 
     Passes: "春の京都。" for 1. Fails: "京都です。" for 1. A sentence ends with a noun when its last letter is kanji,

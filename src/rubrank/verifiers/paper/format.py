@@ -19,7 +19,7 @@ from rubrank.texts.prose import (
     without_code,
 )  # fmt: skip
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.relation import Count, Relation, in_range
+from rubrank.verifiers.shared.relation import Count, Relation, asks_for_a_number, in_range
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 Highlight: TypeAlias = Literal["any", "bold", "italic", "marked", "brackets"]
@@ -37,7 +37,7 @@ _HIGHLIGHTS: dict[str, re.Pattern[str]] = {
 _UNDERSCORED = re.compile(r"(?<![\w_])_{1,2}(?=[^\s_])[^_\n]*(?<=[^\s_])_{1,2}(?![\w_])")
 
 
-@verifier("BulletCount", family="format", domain=BINARY, version=1, scans=1)
+@verifier("BulletCount", family="format", domain=BINARY, version=1, scans=1, check=asks_for_a_number)
 def bullet_count(
     text: Text,
     *,
@@ -62,7 +62,7 @@ def bullet_count(
     return in_range(n, unit, relation, count, low, high)
 
 
-@verifier("HighlightCount", family="format", domain=BINARY, version=1)
+@verifier("HighlightCount", family="format", domain=BINARY, version=1, check=asks_for_a_number)
 def highlight_count(
     text: Text,
     *,
@@ -92,7 +92,7 @@ def _unbulleted(line: str) -> str:
     return start[2:] if start[:2] in ("* ", "*\t") else "" if is_rule(line) else line
 
 
-@verifier("ParagraphCount", family="format", domain=BINARY, version=1, scans=3)
+@verifier("ParagraphCount", family="format", domain=BINARY, version=1, scans=3, check=asks_for_a_number)
 def paragraph_count(
     text: Text,
     *,

@@ -71,7 +71,15 @@ def _merged(pieces: list[str]) -> list[str]:
     return merged
 
 
-@verifier("LanguageRequirement", family="language", domain=BINARY, version=1)
+def _can_be_told(params: Any) -> str | None:
+    asked = [params.language] if isinstance(params.language, str) else params.language
+    unknown = [name for name in asked if not detectable(language_code(name).split("-")[0])]
+    if unknown or not asked:
+        return f"of a language that can be told, not {unknown[0]!r}" if unknown else "given: a `language`"
+    return None
+
+
+@verifier("LanguageRequirement", family="language", domain=BINARY, version=1, check=_can_be_told)
 def language_requirement(text: Text, *, language: str | tuple[str, ...], share: Share = 0.8) -> Answer:
     """The answer is in the language asked for (or one of several): by code or name, "fr", "French", "法语", "zh-Hant".
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from rubrank.texts.prose import HAN, count_sentences, is_heading, list_items, split_code
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.relation import Count, Relation, in_range
+from rubrank.verifiers.shared.relation import Count, Relation, asks_for_a_number, in_range
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 Unit: TypeAlias = Literal["words", "characters", "characters without spaces", "han"]
@@ -25,7 +25,7 @@ _UNDERLINE = re.compile(r"={3,}[ \t]*$")  # of a heading
 _SEPARATORS = re.compile(r"[,，、;；|]")
 
 
-@verifier("WordCount", family="length", domain=BINARY, version=1, scans=1)
+@verifier("WordCount", family="length", domain=BINARY, version=1, scans=1, check=asks_for_a_number)
 def word_count(
     text: Text,
     *,
@@ -49,7 +49,7 @@ def word_count(
     return in_range(n, "character", relation, count, low, high)
 
 
-@verifier("SentenceCount", family="length", domain=BINARY, version=2, scans=9)
+@verifier("SentenceCount", family="length", domain=BINARY, version=2, scans=9, check=asks_for_a_number)
 def sentence_count(
     text: Text,
     *,
@@ -67,7 +67,7 @@ def sentence_count(
     return in_range(count_sentences(text), "sentence", relation, count, low, high)
 
 
-@verifier("EntryCount", family="length", domain=BINARY, version=1)
+@verifier("EntryCount", family="length", domain=BINARY, version=1, check=asks_for_a_number)
 def entry_count(
     text: Text,
     *,
@@ -139,7 +139,13 @@ def _elements(text: Text) -> list[object] | dict[str, object] | None:
     return value if isinstance(value, list | dict) else None
 
 
-@verifier("LetterFrequency", family="length", domain=BINARY, version=1)
+def _one_letter(params: Any) -> str | None:
+    if len(unicodedata.normalize("NFC", params.letter)) != 1:
+        return "with a `letter` of one character"
+    return asks_for_a_number(params)
+
+
+@verifier("LetterFrequency", family="length", domain=BINARY, version=1, check=_one_letter)
 def letter_frequency(
     text: Text,
     *,

@@ -123,7 +123,18 @@ def _count_at(place: str, phrase: str, whole: bool, where: Where) -> int:
     return count_phrase(place, phrase, whole=whole)
 
 
-@verifier("ForbiddenContent", family="presence", domain=BINARY, version=1)
+def _forbids_something(params: Any) -> str | None:
+    if not (params.words or params.patterns or params.characters or params.kinds):
+        return "given: words, patterns, characters or kinds"
+    for pattern in params.patterns:
+        try:
+            _pattern(pattern)
+        except re2.error as error:
+            return f"with patterns that RE2 can read ({pattern!r}: {error})"
+    return None
+
+
+@verifier("ForbiddenContent", family="presence", domain=BINARY, version=1, check=_forbids_something)
 def forbidden_content(
     text: Text,
     *,

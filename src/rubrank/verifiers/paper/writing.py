@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -74,7 +74,25 @@ _EITHER = frozenset(  # words that speakers count either way, by one syllable
 )
 
 
-@verifier("ConstrainedWriting", family="format", domain=discrete(0, 0.25, 0.5, 0.75, 1), version=2)
+_NEEDS = {
+    "acrostic": "word", "telestich": "word", "syllables": "pattern", "line lengths": "pattern", "lipogram": "letters",
+    "univocalic": "letters",
+}  # fmt: skip
+
+
+def _has_what_its_kind_needs(params: Any) -> str | None:
+    needed = _NEEDS.get(params.kind)
+    if needed is not None and not getattr(params, needed):
+        return f"given: the kind {params.kind!r} needs `{needed}`"
+    if params.word is not None and not any(c.isalnum() for c in params.word):
+        return "with letters in `word`"
+    return None
+
+
+@verifier(
+    "ConstrainedWriting", family="format", domain=discrete(0, 0.25, 0.5, 0.75, 1), version=2,
+    check=_has_what_its_kind_needs,
+)  # fmt: skip
 def constrained_writing(
     rollout: Rollout,
     *,

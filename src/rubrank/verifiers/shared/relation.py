@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from rubrank.verifiers.verifier import Verdict, missing
 
-Count: TypeAlias = Annotated[int, Field(ge=0)]
+MOST = 10_000_000
+"""More words, lines or letters than a response can have: such a number is a slip."""
+Count: TypeAlias = Annotated[int, Field(ge=0, le=MOST)]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 Relation: TypeAlias = Literal["at least", "at most", "exactly", "more than", "less than", "around"]
@@ -41,6 +43,20 @@ def counted(count: int, unit: str, relation: Relation, asked: float) -> tuple[bo
     """The verdict with its reason: `3 bullets found, at least 4 asked`."""
     plural = unit if count == 1 else f"{unit}s"
     return holds(count, relation, asked), f"{count} {plural} found, {relation} {asked:g} asked"
+
+
+def asks_for_a_number(params: Any) -> str | None:
+    """Do `relation` and `count`, or `low` and `high`, ask for something that a response can have?"""
+    count, low, high = params.count, params.low, params.high
+    if count is None and low is None and high is None:
+        return "given: `count`, or `low` and `high`"
+    if count is not None and (low is not None or high is not None):
+        return "`count`, or `low` and `high`: not both"
+    if low is not None and high is not None and low > high:
+        return "with `low` not above `high`"
+    if count == 0 and params.relation == "less than":
+        return "possible: nothing is less than 0"
+    return None
 
 
 def in_range(
