@@ -8,7 +8,8 @@ import pytest
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared import worker
-from rubrank.verifiers.shared.answers import chosen_letters, final_answer
+from rubrank.verifiers.shared.answers import read_answer
+from rubrank.verifiers.shared.choices import chosen_letters
 from rubrank.verifiers.shared.numbers import read_numbers
 from rubrank.verifiers.truth import ground_truth
 from rubrank.verifiers.verifier import VERIFIERS
@@ -67,7 +68,7 @@ def test_tolerance_is_relative():
     ],
 )  # fmt: skip
 def test_the_chosen_letter(response, letters):
-    assert chosen_letters(response)[0] == letters
+    assert chosen_letters(response).letters == letters
 
 
 def test_several_letters_where_one_is_true_are_ambiguous():
@@ -78,10 +79,10 @@ def test_several_letters_where_one_is_true_are_ambiguous():
 
 
 def test_the_final_answer():
-    assert final_answer("x\n\n**Answer: 42**") == "42"
-    assert final_answer(r"\boxed{\frac{1}{2}} and \boxed{a{b}c}") == "a{b}c"
-    assert final_answer("答案：西湖。") == "西湖"
-    assert final_answer("") == ""
+    assert read_answer("x\n\n**Answer: 42**").text == "42"
+    assert read_answer(r"\boxed{\frac{1}{2}} then \boxed{a{b}c}").text == "a{b}c"
+    assert read_answer("答案：西湖。").text == "西湖"
+    assert read_answer("").text == ""
 
 
 @pytest.mark.parametrize("mode", ["exact", "normalised", "numeric", "choice", "set", "math"])
@@ -168,7 +169,7 @@ def test_a_failing_worker_is_no_verdict(monkeypatch):
         raise worker.WorkerFailed("the worker process died")
 
     monkeypatch.setattr(ground_truth, "call", fail)
-    result = verdict(r"\boxed{2}", "2", "math")
+    result = verdict(r"\boxed{1+1}", "2", "math")
     assert result.value is None
     assert "died" in result.reason
 
@@ -195,4 +196,6 @@ def test_hostile_texts_get_a_verdict(mode, text):
 def test_the_reason_shows_the_number_as_it_was_written(answer, written):
     verifier = VERIFIERS["GroundTruthMatch"]
     params = verifier.check_parameters({"truth": 7, "mode": "numeric"})
-    assert verifier.verify(Rollout(response=answer), params).reason == f"'{written}' given, '7' expected"
+    assert (
+        verifier.verify(Rollout(response=answer), params).reason == f"read '{written}' from the last line, '7' expected"
+    )

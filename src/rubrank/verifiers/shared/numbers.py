@@ -1,65 +1,108 @@
-"""Numbers as people write them: 1,234.5 · 3/4 · 1.2 × 10^5 · 45% · 五百二十 · 三分之二 · forty-two · 5 km.
+"""Numbers as people write them: 1,234.5 · 1.234,5 · 3/4 · 2^10 · 1.2 × 10^5 · 45% · 五百二十 · forty-two · 5 km.
 
 >>> read_numbers("about 1,200 m")[0]
 Number(value=1200.0, unit='m', percent=False)
+
+Digits of all scripts count. A comma before exactly three digits groups (1,234 is a thousand), any other single one
+divides the decimals (3,14); with both signs the last one divides. Not covered: 1.234 as a thousand, when nothing else
+shows it; Roman numerals.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from dataclasses import dataclass, field
 
-_DIGITS = "零〇一二三四五六七八九"
-_CHINESE = {c: max(0, i - 1) if i > 1 else 0 for i, c in enumerate(_DIGITS)} | {"两": 2, "兩": 2}
-_STEPS = {"十": 10, "百": 100, "千": 1000}
-_SCALES = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8}
-_SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-seventeen eighteen nineteen"""
-_TIES = "twenty thirty forty fifty sixty seventy eighty ninety"
-_ENGLISH = {w: i for i, w in enumerate(_SMALL.split())} | {w: 10 * i for i, w in enumerate(_TIES.split(), 2)}
-_TENS = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+from rubrank.verifiers.shared.arithmetic import raised
+from rubrank.verifiers.shared.numerals import (
+    ENGLISH,
+    ENGLISH_PART,
+    HAN,
+    HAN_DIGITS,
+    HAN_SCALES,
+    SINO_KOREAN,
+    english,
+    english_part,
+    han,
+    korean,
+)
+from rubrank.verifiers.shared.units import MONEY, UNITS
 
-# (factor, dimension) of the units that are known.
-_UNITS = """
-length: km 千米 公里 kilometers kilometres kilometer=1000; m 米 meters metres meter metre=1; cm 厘米 centimeters=0.01
-length: mm 毫米=0.001; miles mile 英里=1609.344; ft feet foot 英尺=0.3048; in inches inch 英寸=0.0254; yd yards=0.9144
-mass: kg 千克 公斤 kilograms kilogram=1; g 克 grams gram=0.001; mg 毫克=0.000001; t 吨 tonnes tons=1000; 斤=0.5
-mass: lb lbs pounds 磅=0.45359237
-time: h hr hrs hours hour 小时=3600; min mins minutes minute 分钟=60; s sec seconds second 秒=1; ms 毫秒=0.001
-time: days day 天=86400; weeks 周=604800
-volume: l liters litres liter 升=1; ml 毫升=0.001
-area: m² m^2 平方米=1; km² km^2 平方千米 平方公里=1000000; cm² cm^2 平方厘米=0.0001; ha 公顷=10000
-yuan: 元 圆 rmb cny ¥ yuan=1
-dollar: $ usd dollars dollar 美元=1; cents=0.01
-euro: € eur euros 欧元=1
-pound: £ gbp 英镑=1
-celsius: °c ℃ 摄氏度=1
-degree: ° 度 degrees=1
-"""
-UNITS: dict[str, tuple[float, str]] = {}
-for _line in _UNITS.split("\n")[1:-1]:
-    _dimension, _, _table = _line.partition(": ")
-    for _entry in _table.split("; "):
-        _names, _, _factor = _entry.partition("=")
-        UNITS |= dict.fromkeys(_names.split(), (float(_factor), _dimension))
-
-_PLAIN = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:[ \u202f\u00a0]\d{3})+(?!\d)|\d+(?:[.,]\d+)?|\.\d+"
-_HAN = r"[零〇一二三四五六七八九两兩十百千万萬亿億]+"
-_WORDS = "|".join([*_ENGLISH, *_TENS])
+_PLAIN = (
+    r"0[xX][0-9a-fA-F]{1,16}\b|0b[01]{1,60}\b"
+    r"|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}(?![\d.])"  # 1.234.567,89
+    r"|\d{1,3}(?:[ '’_]\d{3})+(?!\d)(?:[.,]\d+)?"  # 1 234 567,89 and 1'234'567.89
+    r"|\d{1,2}(?:,\d{2})+,\d{3}(?!\d)(?:\.\d+)?"  # 12,34,567
+    r"|\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:[.,]\d+)?|\.\d+"
+)
+_SMALL_HAN = f"[{HAN_DIGITS}]"
+_SCALE = (
+    r"[万萬亿億千百兆]+|[만억천]+(?=\D)"
+    r"|(?:thousand|million|billion|trillion|k|bn|mn|millones|millón|millions|milliards?|millionen|milliarden|mrd|mio"
+    r"|milhões|milhão|bilhões|milioni|miliardi|тыс|тысяч|млн|миллионов|млрд|miliar|juta|triệu|tỷ)\b"
+)
 _NUMBER = re.compile(
-    rf"(?P<sign>(?<![\w)])[-−–+]\s?)?(?P<money>[$€£¥])?(?:"
-    rf"\\[dt]?frac\{{(?P<fn>-?\d+)\}}\{{(?P<fd>\d+)\}}|(?P<parts>{_HAN})分之(?P<of>{_HAN}(?:点{_HAN})?)"
-    rf"|(?P<num>{_PLAIN})(?:\s?/\s?(?P<den>\d+(?:\.\d+)?)(?![\d/])|\s+(?P<mn>\d+)/(?P<md>\d+))?"
-    rf"|(?P<han>{_HAN}(?:点[零〇一二三四五六七八九]+)?)|(?P<word>\b(?:{_WORDS})(?:(?:\s+and)?[\s-]+(?:{_WORDS}))*\b))"
-    r"(?:\s?(?:[x×*·]|\\times|\\cdot)\s?10\s?(?:\^|\*\*)?\s?\{?(?P<exp>[-−+]?\d+)\}?|[eE](?P<e>[-+]?\d{1,3})(?!\w))?"
-    r"\s?(?P<scale>[万萬亿億千百]+|(?:thousand|million|billion|trillion|k|bn)\b)?",
+    r"(?P<sign>(?<![\w)])[-–+±]\s?|\b(?:minus|negative|moins|menos|meno|минус)\s|[负負]|マイナス)?"
+    r"(?P<money>[$€£¥₹]\s?)?(?P<sign2>(?<=[$€£¥₹])-)?(?:"
+    r"\\[dtc]?frac\s?\{?(?P<fn>-?\d+(?:\.\d+)?)\}?\s?\{?(?P<fd>(?<=[{}])\d+(?:\.\d+)?|\d)\}?"
+    rf"|(?P<parts>{HAN}+|\d+)分之(?P<of>{HAN}+(?:[点點]{_SMALL_HAN}+)?|\d+(?:\.\d+)?)"
+    rf"|(?P<num>{_PLAIN})(?:(?P<dots>\.\.\.|…)|(?:\^|\*\*)\s?\{{?(?P<power>-?\d{{1,4}})\}}?(?![\d.])"
+    r"|\s?/\s?(?P<den>\d+(?:\.\d+)?)(?![\d/])|\s+(?:and\s+)?(?P<mn>\d+)\s?/\s?(?P<md>\d+)(?![\d/])"
+    r"|\s?\\[dtc]?frac\s?\{(?P<xn>\d+)\}\s?\{(?P<xd>\d+)\}|(?P<half>\s+and\s+a\s+half\b))?"
+    rf"|(?P<han>{HAN}+(?:[点點]{_SMALL_HAN}+)?(?P<hanhalf>个半|個半|半)?)|(?P<korean>{SINO_KOREAN}{{2,}})"
+    rf"|(?P<part>{ENGLISH_PART})|(?P<word>{ENGLISH})(?P<wordhalf>\s+and\s+a\s+half\b)?)"
+    r"(?:\s?(?:[x×*·⋅]|\\times|\\cdot)\s?10\s?(?:\^|\*\*)\s?\{?\s?(?P<exp>[-+]?\d{1,4})\}?"
+    r"|[eE](?P<e>[-+]?\d{1,3})(?!\w))?"
+    rf"\s?(?P<scale>{_SCALE})?",
     re.IGNORECASE,
+)
+_PERCENT = (
+    r"\\?%|٪|percent(?:age points?)?|per cent|pct\b|por\s?ciento|por cento|pour cent|prozent|procent|per cento"
+    r"|процент\w*|パーセント|퍼센트|프로(?!\w)|phần trăm|persen|yüzde|เปอร์เซ็นต์"
 )
 _AFTER = re.compile(
-    r"[\s~]*(?:\\?%|％|percent|per cent)|[\s~]*\\?(?:text|mathrm)?\{?\s*([^\s\d.,;:!?。，；：！？、)）}]{1,14})",
+    rf"[\s~]*(?:(?P<percent>{_PERCENT})|(?P<mille>‰|permille)|(?P<tenths>成(?!\w)|割))"
+    r"|[\s~]*\\?(?:text|mathrm|operatorname)?\{?\s*(?P<unit>\^?\\circ\s?C?|[^\s\d.,;:!?。，；：！？、)）}$=<>|]"
+    r"[^\s.,;:!?。，；：！？、)）}$=<>|]{0,13}(?:\^?\{?[23]\}?(?=\W|$))?)",
     re.IGNORECASE,
 )
+_FACTORS = {
+    **dict.fromkeys(("k", "thousand", "тыс", "тысяч"), 1e3),
+    **dict.fromkeys(
+        [
+            "million",
+            "mn",
+            "mio",
+            "millones",
+            "millón",
+            "millions",
+            "millionen",
+            "milhões",
+            "milhão",
+            "milioni",
+            "млн",
+            "миллионов",
+            "juta",
+            "triệu",
+        ],
+        1e6,
+    ),
+    **dict.fromkeys(
+        ["billion", "bn", "milliard", "milliards", "milliarden", "mrd", "bilhões", "miliardi", "млрд", "miliar", "tỷ"],
+        1e9,
+    ),
+    "trillion": 1e12,
+    "만": 1e4,
+    "억": 1e8,
+    "천": 1e3,
+}
+# x^2, x_1, H2O, B12: no numbers of their own; USD5 and Rs500 are.
+_GLUED = re.compile(
+    r"(?:[A-Za-zÀ-ɏ)}][\^_]\{?|(?<![A-Za-z])(?!(?:usd|eur|gbp|cny|rmb|inr|rs|us|nt|hk|x)\Z)[A-Za-z]{1,11})\Z", re.I
+)
+_FRACTION_SIGN = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,119 +114,164 @@ class Number:
     percent: bool = False
     written: str = field(default="", compare=False, repr=False)
     """As it stands in the text, with its unit."""
+    start: int = field(default=0, compare=False, repr=False)
+    end: int = field(default=0, compare=False, repr=False)
+    """Its place in `prepared(text)`, without the unit."""
+    in_words: bool = field(default=False, compare=False, repr=False)
+
+
+def prepared(text: str) -> str:
+    """The text in which numbers are looked for: one width, ASCII digits, powers as ^{…}, no thin spaces of LaTeX."""
+    text = raised(_FRACTION_SIGN.sub(" ", text))
+    text = unicodedata.normalize("NFKC", text).replace("−", "-").replace("⁄", "/").replace("\u00ad", "")
+    text = re.sub(r"\\[,!;: ]|\{,\}|\\(?:left|right)\b", "", text).replace("٫", ".").replace("٬", ",")
+    if text.isascii():
+        return text
+    return "".join(str(unicodedata.decimal(c)) if c > "\x7f" and c.isdecimal() else c for c in text)
 
 
 def read_numbers(text: str) -> list[Number]:
     """All numbers of the text, in order."""
-    text = unicodedata.normalize("NFKC", text.replace("½", " 1/2").replace("¼", " 1/4").replace("¾", " 3/4")).replace(
-        "−", "-"
-    )
-    text = re.sub(r"\\[,!; ]|\{,\}", "", text)
+    text = prepared(text)
     found = []
     for match in _NUMBER.finditer(text):
-        value = _value(match)
+        value = None if _GLUED.search(text, max(0, match.start() - 12), match.start()) else _value(match)
         if value is not None:
             found.append(_with_unit(value, match, text))
-    return found
+    return _joined(found, text)
+
+
+def _joined(numbers: list[Number], text: str) -> list[Number]:
+    """2亿3000万 and 1万5千 are one number each."""
+    joined: list[Number] = []
+    for number in numbers:
+        before = joined[-1] if joined else None
+        if before and before.end == number.start and before.written[-1:] in "万萬亿億만억" and not before.unit:
+            both = Number(
+                before.value + number.value,
+                number.unit,
+                False,
+                before.written + number.written,
+                before.start,
+                number.end,
+            )
+            joined[-1] = both
+        else:
+            joined.append(number)
+    return joined
 
 
 def _value(match: re.Match[str]) -> float | None:
     part = match.groupdict()
-    if part["fn"]:
-        value = _ratio(float(part["fn"]), float(part["fd"]))
-    elif part["parts"]:
-        value = _ratio(_han(part["of"]), _han(part["parts"]))
-    elif part["num"]:
-        value = _decimal(part["num"])
-        value = _ratio(value, float(part["den"])) if part["den"] else value
-        value = value + _ratio(float(part["mn"]), float(part["md"])) if part["mn"] else value
-    else:
-        value = _han(part["han"]) if part["han"] else _english(part["word"])
-    value *= 10.0 ** max(-300, min(300, int((part["exp"] or part["e"] or "0").replace("−", "-"))))
+    value = _base(part)
+    if value is None:
+        return None
+    power = int((part["exp"] or part["e"] or "0").replace("−", "-"))
+    value *= 10.0 ** max(-300, min(300, power))
     value *= _scale(part["scale"])
-    return -value if (part["sign"] or "").strip() in ("-", "–") else value
+    sign = (part["sign"] or part["sign2"] or "").strip().casefold()
+    return value if sign in ("", "+", "±") else -value
+
+
+def _base(part: dict[str, str | None]) -> float | None:
+    """The value without sign, power of ten, scale and unit."""
+    if part["fn"] and part["fd"]:
+        return _ratio(float(part["fn"]), float(part["fd"]))
+    if part["parts"] and part["of"]:
+        return _ratio(_either(part["of"]), _either(part["parts"]))
+    if part["num"]:
+        return _with_parts(_decimal(part["num"], repeats=bool(part["dots"])), part)
+    if part["han"]:
+        half = part["hanhalf"] or ""
+        if part["han"] == "一半":
+            return 0.5
+        return han(part["han"].removesuffix(half)) + (0.5 if half else 0.0)
+    if part["korean"]:
+        return korean(part["korean"])
+    if part["part"]:
+        return english_part(part["part"])
+    return english(part["word"] or "") + (0.5 if part["wordhalf"] else 0.0)
+
+
+def _with_parts(value: float, part: dict[str, str | None]) -> float:
+    if part["power"]:
+        try:
+            return math.pow(value, int(part["power"]))
+        except (OverflowError, ValueError):
+            return math.inf
+    if part["den"]:
+        return _ratio(value, float(part["den"]))
+    above, below = part["mn"] or part["xn"], part["md"] or part["xd"]
+    if above and below:
+        return value + _ratio(float(above), float(below))
+    return value + (0.5 if part["half"] else 0.0)
+
+
+def _either(numeral: str) -> float:
+    return float(numeral) if numeral[0].isascii() else han(numeral)
 
 
 def _ratio(a: float, b: float) -> float:
     return a / b if b else float("nan")
 
 
-def _decimal(digits: str) -> float:
-    """A comma before three digits groups, any other one is a decimal comma."""
-    digits = re.sub(r"[ \u202f\u00a0]", "", digits[:400])
-    if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", digits):
-        return float(digits.replace(",", ""))
-    return float(digits.replace(",", "."))
+def _decimal(digits: str, repeats: bool = False) -> float:
+    """The last of two kinds of sign divides the decimals; a comma before three digits groups, any other one divides."""
+    if digits[:2].lower() in ("0x", "0b"):
+        return float(int(digits, 0))
+    digits = re.sub(r"[ '’_]", "", digits[:400])
+    if re.fullmatch(r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}", digits):
+        digits = digits.replace(".", "").replace(",", ".")
+    elif re.fullmatch(r"\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d+)?", digits):
+        digits = digits.replace(",", "")
+    digits = digits.replace(",", ".")
+    if repeats and (last := re.search(r"\.\d*?(\d{1,3})\1+$", digits)):  # 0.333…
+        digits += last[1] * 20
+    return float(digits)
 
 
 def _scale(name: str | None) -> float:
-    factors = {"k": 1e3, "thousand": 1e3, "million": 1e6, "billion": 1e9, "bn": 1e9, "trillion": 1e12}
     if not name:
         return 1.0
-    if name.lower() in factors:
-        return factors[name.lower()]
+    if name.lower() in _FACTORS:
+        return _FACTORS[name.lower()]
     value = 1.0
     for char in name[:8]:
-        value *= _STEPS.get(char) or _SCALES.get(char) or 1
+        value *= HAN_SCALES.get(char) or 1
     return value
 
 
-def _han(numeral: str) -> float:
-    whole, _, decimals = numeral[:60].partition("点")
-    if not any(c in _STEPS or c in _SCALES for c in whole):  # 二〇二四: digit by digit
-        value = float("".join(str(_CHINESE[c]) for c in whole) or 0)
-    else:
-        value = _han_steps(whole)
-    return value + float("0." + ("".join(str(_CHINESE[c]) for c in decimals) or "0"))
-
-
-def _han_steps(numeral: str) -> float:
-    total = section = digit = 0
-    for char in numeral:
-        if char in _CHINESE:
-            digit = _CHINESE[char]
-        elif char in _STEPS:
-            section += (digit or 1) * _STEPS[char]
-            digit = 0
-        else:
-            total = (
-                (total + section + digit) * _SCALES[char]
-                if char in "亿億"
-                else total + (section + digit) * _SCALES[char]
-            )
-            section = digit = 0
-    return float(total + section + digit)
-
-
-def _english(words: str) -> float:
-    total = current = 0
-    for word in re.split(r"[\s-]+", words.lower())[:40]:
-        if word in _ENGLISH:
-            current += _ENGLISH[word]
-        elif word == "hundred":
-            current = (current or 1) * 100
-        elif word in _TENS:
-            total += (current or 1) * _TENS[word]
-            current = 0
-    return float(total + current)
-
-
 def _with_unit(value: float, match: re.Match[str], text: str) -> Number:
+    def number(value: float, written: str, unit: str = "", percent: bool = False) -> Number:
+        in_words = bool(match["word"] or match["part"])
+        return Number(value, unit, percent, written, match.start(), match.end(), in_words)
+
     before = text[max(0, match.start() - 4) : match.start()].endswith("百分之")
     written = ("百分之" if before else "") + match[0].strip()
-    if match["parts"] == "百":
-        return Number(value, percent=True, written=written)
+    if match["parts"] in ("百", "100"):
+        return number(value, written, percent=True)
     after = _AFTER.match(text[match.end() : match.end() + 40])
-    if before or (after and after[1] is None):
-        return Number(value / 100, percent=True, written=written if before else match[0] + (after[0] if after else ""))
-    name = (match["money"] or (after[1] if after else "") or "").lower()
+    for kind, share in (("percent", 100), ("mille", 1000), ("tenths", 10)):
+        if (before and kind == "percent") or (after and after[kind]):
+            return number(value / share, written if before or not after else match[0] + after[0], percent=True)
+    money = (match["money"] or "").strip()
+    name = _unit_name(money or (after["unit"] if after else "") or "")
+    if name not in UNITS:
+        return number(value, written)
+    factor, dimension = UNITS[name]
+    if after and not money:
+        latex = "\\" in after[0]
+        written = f"{match[0].strip()} {name}" if latex else match[0] + after[0][: after.start("unit") + len(name)]
+    return number(value * factor, written.strip(), dimension if dimension in MONEY else name)
+
+
+def _unit_name(name: str) -> str:
+    """The unit that a word is or begins with; "" for compound ones (km/h), which are not converted."""
+    name = name.casefold().replace("{", "").replace("}", "")
+    if name.startswith(("^\\circ", "\\circ")):
+        return "°c" if name.endswith("c") and not name.endswith("circ") else "°"
+    if re.match(r"\w+(?:/|每|\\cdot|·)\w", name):
+        return ""
     while name and name not in UNITS and not name.isascii():
         name = name[:-1]  # 米长, 元左右
-    if name not in UNITS:
-        return Number(value, written=written)
-    factor, dimension = UNITS[name]
-    if after and not match["money"]:
-        written = match[0] + after[0][: after.start(1) + len(name)]
-    return Number(
-        value * factor, dimension if dimension in ("yuan", "dollar", "euro", "pound") else name, written=written.strip()
-    )
+    return name

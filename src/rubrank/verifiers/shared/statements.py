@@ -1,0 +1,147 @@
+"""How answers are stated in running words: "the answer is", 答案是, la réponse est; and how they are denied or hedged.
+
+>>> [text[end:] for text in ["So the final answer is 42.", "正解はB"] for end in statement_ends(text)]
+['42.', 'B']
+>>> denied("It is not", 9), denied("It is", 5)
+(True, False)
+
+The words of some thirty languages stand in tables; a language is added by adding its words. All patterns take time
+proportional to the text.
+"""
+
+from __future__ import annotations
+
+import re
+
+NOUNS = """
+answers? solution result outcome
+réponse résultat respuesta resultado solución resposta solução risposta risultato soluzione
+antwort lösung ergebnis endergebnis antwoord uitkomst resultaat svar svaret resultatet vastaus tulos
+odpowiedź odpowiedzią wynik odpověď výsledek odpoveď výsledok odgovor rezultat răspuns răspunsul rezultatul válasz
+megoldás cevap cevabı yanıt sonuç ответ ответом результат відповідь результат отговор
+jawaban jawabannya hasil hasilnya jibu απάντηση αποτέλεσμα
+"""
+"""Words for "answer" in scripts that put spaces between words."""
+UNSPACED_NOUNS = """
+最终答案|最終答案|正确答案|正確答案|标准答案|参考答案|答案|最终结果|结果|結果|结论|答|解
+最終的な答え|正解|答え|解答|回答|こたえ
+최종 답|최종 답변|정답|해답|답변|결과|답
+đáp án|đáp số|câu trả lời|kết quả|คำตอบ|ผลลัพธ์
+الإجابة|الاجابة|الجواب|النتيجة|پاسخ|جواب|उत्तर|जवाब|উত্তর|תשובה|התשובה
+"""
+"""The same in scripts without spaces, with particles at the noun, or of several words."""
+
+COPULAS = """
+is are was were be equals est sont es son é são è sono ist sind lautet beträgt är er is on to jest je są
+adalah ialah ni là คือ هي هو هى est være este eşittir είναι становить является equal
+"""
+FILLERS = """
+the final correct right best true my our your would should must will to this that question problem therefore thus hence
+so then then, here now clearly simply just only exactly option choice letter number value
+finale correcte bonne juste la le les l' question option lettre donc final correcta final correcto el opción letra
+por lo tanto correta certa alternativa portanto corretta giusta finale quindi opzione lettera
+die der das richtige korrekte endgültige frage option buchstabe also somit het juiste optie vraag
+rätta riktiga alternativ правильный правильным верный окончательный вариант это prawidłowa poprawna ostateczna správná
+doğru nihai seçenek şık đúng chính xác phương benar akhir yang pilihan opsi ที่ถูกต้อง ข้อ
+الصحيحة النهائية الصحيح صحيح सही अंतिम विकल्प হলো সঠিক הנכונה sahihi σωστή τελική
+"""
+
+
+def _words(table: str) -> list[str]:
+    return sorted(set(table.split()), key=len, reverse=True)
+
+
+_UNSPACED = sorted(UNSPACED_NOUNS.strip().replace("\n", "|").split("|"), key=len, reverse=True)
+_MARK = r"[*_`\"'”’)\]】」』#]"
+_COLON = r"(?:[:：=＝→⇒—–]|:\s?-)"
+# A noun, a few small words, and then a colon or a word for "is".
+_SPACED = (
+    rf"(?<!\w)(?P<noun>{'|'.join(_words(NOUNS))})(?!\w){_MARK}*+"
+    rf"(?P<rest>(?:\s++(?:{'|'.join(map(re.escape, _words(COPULAS + FILLERS)))})(?!\w){_MARK}*+){{0,8}}+)"
+    rf"\s*+(?P<colon>{_COLON}?)"
+)
+_GLUED = (
+    rf"(?P<glued>{'|'.join(map(re.escape, _UNSPACED))}){_MARK}*+"
+    r"(?:\s?(?:应该|應該|应当|应|應|就|即|便|选项|选择|的选项|最终|最后|الصحيحة|النهائية|الصحيح|النهائي|सही|đúng"
+    r"|ที่ถูกต้อง"
+    r"|הנכונה|הסופית)){0,3}+"
+    rf"(?:\s?(?:是|为|為|等于|选|選|乃|は|が|이|가|은|는|là|คือ|هي|هو|है|হলো|হল|היא|הוא){_MARK}*+"
+    rf"\s*+{_COLON}?|\s*+{_COLON}|(?<=】)[ \t]*+(?=\S))"
+)
+STATED = re.compile(f"{_SPACED}|{_GLUED}", re.IGNORECASE)
+_HEADING = re.compile(
+    rf"(?:^|\n)[ \t#*_>【\[]*(?:(?:the|final|correct|最终|la|le)\s*+){{0,3}}"
+    rf"(?:{'|'.join(_words(NOUNS))}|{'|'.join(map(re.escape, _UNSPACED))})"
+    r"[ \t#*_】\]:：]*+\n",
+    re.IGNORECASE,
+)
+_LIST_OF_OPTIONS = re.compile(r"\s*(?:choices|options|key|sheet)\b", re.IGNORECASE)
+_COPULA_ENDS = tuple(f" {word}" for word in _words(COPULAS))
+
+
+def statement_ends(text: str) -> list[int]:
+    """Where the results begin that the text states, in order: behind "answer is", "Answer:", "## Answer"."""
+    ends = []
+    for match in STATED.finditer(text):
+        if match["glued"] or match["colon"] or _says(match[0]):
+            ends.append(match.end())
+    ends += [match.end() for match in _HEADING.finditer(text)]
+    return sorted(set(ends))
+
+
+def _says(statement: str) -> bool:
+    """Does the statement end with a word for "is", small words aside?"""
+    words = re.sub(r"[*_`\"'”’)\]#]+", "", statement.casefold()).split()
+    return any(f" {word}" in _COPULA_ENDS for word in words[1:])
+
+
+# ---- denial and doubt ----------------------------------------------------------------------------------------------
+
+_DENIAL_BEFORE = re.compile(
+    r"(?:\b(?:not|never|no|isn['’]?t|aren['’]?t|wasn['’]?t|cannot be|can['’]?t be|neither|nor|rather than|instead of"
+    r"|other than|except|excluding|eliminat(?:e|ed|ing)|rul(?:e|ed|ing) out|reject(?:ed|ing)?|discard(?:ed)?|unlike"
+    r"|pas|ni|jamais|plutôt que|no|não|nem|non|né|nicht|keine?|statt|anstatt|niet|geen|inte|ikke|ej|ei|не|нет|ні"
+    r"|nie|nu|nem|değil|bukan|tidak|không phải|không|ไม่ใช่|ليس|ليست|لا|नहीं)"
+    r"|不是|并非|並非|而非|不等于|不选|不選|不应选|不能选|不会是|不可能是|没有|排除|非|≠|\\neq?|!=)"
+    r"[\s*_:：,，(（\"'“‘「『$\\]*(?:(?:the|a|an|la|le|el|die|der|das|o|il|option|answer|likely|be|es|é|è|fue"
+    r"|era|est|ist)\b|选项|答案)?\s*"
+    r"[*_(（\"'“‘「『$]*\Z",
+    re.IGNORECASE,
+)
+_DENIAL_AFTER = re.compile(
+    r"[*_)）\]】」』\"'”’`$.、,，:：]*\s*(?:选项|項|项|番|번|option)?\s*(?:is|are|was|were|est|es|é|è|ist|to"
+    r"|jest|är|er)?"
+    r"\s*(?:是|は|が|은|는|이|가|를|을)?\s*(?:clearly|also|simply|definitely|therefore|thus|la|una|le|都|均|也"
+    r"|都是)?\s*"
+    r"(?:not\b|n['’]t\b|never\b|cannot\b|can['’]?t\b|isn['’]?t\b|wrong\b|incorrect\b|false\b|ruled out\b|eliminated\b"
+    r"|doesn['’]?t\b|does not\b|n['’]est pas|no es\b|não é\b|non è\b|ist nicht|faux\b|fausse\b|falsch\b|falsa\b|falso\b"
+    r"|incorrect[oae]\b|sbagliata\b|errada\b|errónea\b|fout\b|onjuist\b|fel\b|невер|неправильн|ошибочн|не\s"
+    r"|错|錯|误|誤|不对|不對|不正确|不正確|不成立|不符|不选|不是|不合|不能|排除|間違|違う|違い|正しくな|ではな|じゃな"
+    r"|오답|틀|아니|아닙|yanlış|salah\b|sai\b|không\b|ผิด|ไม่|خطأ|خاطئ|ليس|गलत|नहीं|❌|✗|✘)",
+    re.IGNORECASE,
+)
+RETRACTION = re.compile(
+    r"\b(?:wait|actually|correction|i was wrong|scratch that|on second thought|no, |sorry|my mistake|let me correct)"
+    r"|不对[，,]|不對[，,]|更正|其实|应该改为|我错了|抱歉|待って|訂正|아니[,，]|잠깐",
+    re.IGNORECASE,
+)
+OR = r"(?:or|oder|ou|o|u|eller|tai|или|або|lub|nebo|alebo|ili|sau|vagy|veya|ya da|atau|hoặc|หรือ|أو|या|ή|או)"
+ALTERNATIVE = re.compile(
+    rf"\s*[,，、;]?\s*(?:\(?\s*(?:and/or|{OR})(?!\w)|或者?|还是|還是|または|又は|もしくは|あるいは|か(?=[^\w]|[A-Z\d])"
+    r"|또는|혹은|/|\||~|～|or perhaps|or maybe)[\s*_(（$\\]*",
+    re.IGNORECASE,
+)
+"""What joins two results of which only one can be meant."""
+
+
+def denied(text: str, start: int, end: int | None = None) -> bool:
+    """Is what stands at text[start:end] denied: "not X", 不是X; "X is wrong", X错误?"""
+    if _DENIAL_BEFORE.search(text[max(0, start - 40) : start]):
+        return True
+    return end is not None and _DENIAL_AFTER.match(text[end : end + 60]) is not None
+
+
+def after_retraction(text: str) -> str:
+    """What stands behind the last "wait", "actually", 更正; the whole text if nothing is taken back."""
+    found = list(RETRACTION.finditer(text))
+    return text[found[-1].end() :] if found else text

@@ -1,0 +1,179 @@
+"""Does a sentence claim the truth? "The capital of France is Paris." claims Paris; "It is not Paris" does not.
+
+>>> claims("The capital of France is Paris.", "Paris"), claims("Some say Paris, but it is Lyon.", "Paris")
+(True, False)
+
+A claim is the truth in one of two places: at the end of a clause behind a word for "is" (or a colon), or at the
+beginning of the sentence before one. What is denied, hedged ("Paris or Lyon"), or only mentioned is no claim.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from rubrank.texts.prose import clean
+from rubrank.texts.sentences import split_sentences
+from rubrank.verifiers.paper.language import converter
+from rubrank.verifiers.shared.statements import ALTERNATIVE, RETRACTION, denied
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_LONGEST = 600  # characters of a sentence that may claim something
+
+
+def normalised(text: str) -> str:
+    """Without case, width, punctuation, articles, and in Simplified characters."""
+    text = unicodedata.normalize("NFKC", clean(text)).casefold()
+    if not text.isascii():
+        text = converter("t2s").convert(text)
+    kept = "".join(c if c.isalnum() or unicodedata.category(c)[0] in "SM" else " " for c in text.replace("'", ""))
+    words = " ".join(_ARTICLES.sub(" ", kept).split())
+    return words or " ".join(kept.split()) or text.strip()
+
+
+_IS = (
+    r"(?:\b(?:is|are|was|were|be|been|being|it['’]?s|that['’]?s|he['’]?s|she['’]?s|named|called|as|means?"
+    r"|equals?|became"
+    r"|est|sont|était|c['’]est|s['’]appelle|es|son|era|fue|se llama|é|são|foi|chama-se|è|sono|fu|si chiama|ist|sind|war"
+    r"|heißt|lautet|was|heet|är|var|heter|er|on|oli|to|jest|był|była|je|byl|är|este|dır|adalah|ialah|là|ni|είναι"
+    r"|это|является|называется|был|была|has|have|had|get|gets|got|find|obtain|contains?|wrote|by)"
+    r"|[은는이가](?=\s)|是|为|為|叫做?|名叫|称为|等于|即|乃|は|が|คือ|هي|هو|היא|הוא|[:：=＝—–→-])"
+)
+_SMALL = (
+    r"(?:[\s*_\"“‘'`「『《«(（$]|\b(?:the|a|an|of|city|town|called|named|definitely|certainly|likely|probably|clearly"
+    r"|indeed|actually|therefore|thus|la|le|les|el|los|las|il|lo|der|die|das|den|o|os|as|un|une|una|ein|eine|um|uma|het"
+    r"|de|d['’]|l['’]|approximately|about|simply|just|obviously|known as)\b)*"
+)
+_CLAIM_BEFORE = re.compile(rf"{_IS}{_SMALL}\Z", re.IGNORECASE)
+_START_BEFORE = re.compile(
+    rf"\A[\s*_\"“‘'`「『《«(（#>-]*(?:(?:so|therefore|thus|hence|well|yes|sure|okay|因此|所以|那么|由此可见"
+    rf"|よって|따라서)"
+    rf"[\s,，:：]*)?{_SMALL}\Z",
+    re.IGNORECASE,
+)
+_CLOSE = r"[\s*_\"”’'`」』》»)）$]*"
+_END = re.compile(
+    rf"{_CLOSE}(?:\Z|[.。．!！;；\n?？](?:\W|\Z)|[.。．!！;；]|です|だ(?!\w)|である|でした|입니다|이다|예요"
+    rf"|이에요|है|है।|dir\b|dır\b|dur\b"
+    r"|(?:[,，、]?\s*(?:because|since|as|which|who|whose|where|for|so|and it|and the|given|due|with|in|on|at"
+    r"|from|not|rather"
+    r"|instead|but|although|though|whereas|while|by|parce|car|puisque|qui|où|en|porque|pois|ya que|que|weil|da"
+    r"|denn|das|die"
+    r"|perché|che|потому|который|так как|поскольку)\b)|[,，]?\s*(?:因为|由于|而不是|而非|不是|它|其|这|位于|なぜなら))",
+    re.IGNORECASE,
+)
+_COPULA_AFTER = re.compile(
+    rf"{_CLOSE}(?:\s(?:is|are|was|were|has|had|est|es|é|è|ist|war|är|er|jest|adalah|là|это)\b|\s?[—–:：]\s|是|为|は|が"
+    r"|이|가|은|는|\s(?:wrote|discovered|invented|painted|won|became|founded|composed)\b)",
+    re.IGNORECASE,
+)
+_DOUBT = re.compile(
+    r"\b(?:either|might|may be|could be|perhaps|not sure|unsure|i guess|maybe|some (?:say|think|believe|claim)"
+    r"|people (?:say|think)"
+    r"|many (?:say|think|believe)|often (?:said|thought|confused)|commonly (?:said|thought)|if |unless|as "
+    r"opposed|peut-être"
+    r"|quizás?|tal vez|vielleicht|entweder|talvez|forse|возможно|может быть|或许|也许|可能|有人说|有人认为"
+    r"|かもしれ|어쩌면|아마)",
+    re.IGNORECASE,
+)
+
+
+def claims(answer: str, truth: str, question: str = "") -> bool:
+    """Does the first or the last sentence claim the truth, and nothing take it back?"""
+    sentences = [s for s in split_sentences(answer) if any(map(str.isalnum, s))]
+    if not sentences:
+        return False
+    if _claims(sentences[-1], truth, question):
+        return True
+    first = sentences[0]
+    later = " ".join(sentences[1:])[:4000]
+    return len(sentences) > 1 and not RETRACTION.search(later) and _claims(first, truth, question)
+
+
+def _claims(sentence: str, truth: str, question: str) -> bool:
+    sentence = _simple(sentence[:_LONGEST])
+    wanted = _simple(truth).strip(" .。")
+    if not wanted or _DOUBT.search(sentence):
+        return False
+    places = _places(sentence, wanted)
+    return bool(places) and any(_is_claim(sentence, start, end, question) for start, end in places)
+
+
+def _simple(text: str) -> str:
+    text = unicodedata.normalize("NFKC", clean(text))
+    text = text if text.isascii() else converter("t2s").convert(text)
+    return " ".join(text.casefold().split())
+
+
+def _places(sentence: str, wanted: str) -> list[tuple[int, int]]:
+    """Where the truth stands as whole words."""
+    left = r"(?<!\w)" if _spaced(wanted[0]) else ""
+    right = r"(?!\w)" if _spaced(wanted[-1]) else ""
+    loose = r"[\s\-‐]+".join(map(re.escape, wanted.replace("-", " ").split()))
+    return [match.span() for match in re.finditer(left + loose + right, sentence)][:20]
+
+
+def _spaced(char: str) -> bool:
+    """Is it a letter of a script that puts spaces between words?"""
+    return char.isalnum() and not (
+        "\u0e00" <= char <= "\u0e7f" or "\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7af"
+    )
+
+
+def _is_claim(sentence: str, start: int, end: int, question: str) -> bool:
+    before, after = sentence[:start], sentence[end:]
+    if denied(sentence, start) or _denied_after(after) or _hedged(before, after):
+        return False
+    at_end = _END.match(after) is not None or _apposition(after, question)
+    if _CLAIM_BEFORE.search(before[-80:]) and at_end:
+        return True
+    return _START_BEFORE.match(before) is not None and (_COPULA_AFTER.match(after) is not None or at_end)
+
+
+_NOT = re.compile(
+    rf"{_CLOSE}\s*(?:(?:is|was|are|were|has|would|does|did)\s?(?:not|n['’]t)\b|isn['’]?t|wasn['’]?t|n['’]est pas"
+    rf"|no (?:es|fue)\b"
+    r"|não (?:é|foi)\b|non (?:è|fu)\b|ist (?:nicht|falsch)|is (?:niet|geen|wrong|incorrect|false)|не\b|不是|并非"
+    r"|不对|ではな|じゃな|[가이은는] 아[니닙]"
+    r"|değil|bukan|không phải|नहीं|\?)",
+    re.IGNORECASE,
+)
+
+
+def _denied_after(after: str) -> bool:
+    return _NOT.match(after) is not None
+
+
+def _hedged(before: str, after: str) -> bool:
+    """Is another result offered beside it: "X or Y", "Y or X", "X/Y"?"""
+    if ALTERNATIVE.match(after.lstrip("*_\"”’'`」』》» )）")):
+        return True
+    return re.search(rf"(?:{ALTERNATIVE.pattern})\Z", before[-30:], re.IGNORECASE) is not None
+
+
+def _apposition(after: str, question: str) -> bool:
+    """ ", the capital of …": a comma and small words; or a comma and a name that the question itself gives."""
+    match = re.match(rf"{_CLOSE}[,，]\s*([^,，.。;；!?]{{1,80}})", after)
+    if match is None:
+        return False
+    phrase = match[1].strip().casefold()
+    first = phrase.split()[0] if phrase.split() else ""
+    small = first in (
+        "the",
+        "a",
+        "an",
+        "which",
+        "who",
+        "la",
+        "le",
+        "el",
+        "der",
+        "die",
+        "das",
+        "il",
+        "o",
+        "su",
+        "son",
+        "its",
+    )
+    return small or (len(phrase) > 2 and phrase in _simple(question))

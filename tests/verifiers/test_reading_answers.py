@@ -1,0 +1,210 @@
+"""Results are read as people state them: hundreds of phrasings, in many languages and notations, right and wrong."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.shared.answers import read_answer
+from rubrank.verifiers.shared.choices import chosen_letters
+from rubrank.verifiers.verifier import find_verifier
+
+PHRASINGS = yaml.safe_load(Path(__file__).with_name("phrasings.yaml").read_text("utf-8"))
+OTHERS = {"A": ("C", "D"), "B": ("A", "D"), "C": ("B", "A"), "D": ("A", "C")}
+
+
+def verdict(response, truth=None, mode="normalised", question="", metadata=None, **params):
+    verifier = find_verifier("GroundTruthMatch")
+    rollout = Rollout(prompt=question, response=response, metadata=metadata or {})
+    given = {"mode": mode, **params} | ({} if truth is None else {"truth": truth})
+    return verifier.verify(rollout, verifier.check_parameters(given))
+
+
+def filled(template, letter, lower=False):
+    other, third = OTHERS[letter]
+    for name, value in (("{X}", letter), ("{Y}", other), ("{Z}", third)):
+        template = template.replace(name, value.lower() if lower else value)
+    return template
+
+
+@pytest.mark.parametrize("template", PHRASINGS["chosen"])
+@pytest.mark.parametrize("letter", "ABCD")
+def test_an_option_is_chosen(template, letter):
+    text = filled(template, letter)
+    assert chosen_letters(text).letters == letter, text
+    assert verdict(text, letter, "choice").value == 1
+    wrong = OTHERS[letter][0]
+    assert verdict(text, wrong, "choice").value == 0
+
+
+@pytest.mark.parametrize("template", [t for t in PHRASINGS["chosen"] if "{Y}" not in t])
+def test_small_letters_are_options_too(template):
+    assert chosen_letters(filled(template, "B", lower=True)).letters == "B"
+
+
+@pytest.mark.parametrize("template", PHRASINGS["not_chosen"])
+@pytest.mark.parametrize("letter", "ABCD")
+def test_what_is_denied_or_hedged_is_not_chosen(template, letter):
+    assert verdict(filled(template, letter), letter, "choice").value == 0
+
+
+@pytest.mark.parametrize(("answer", "truth"), PHRASINGS["numbers"])
+def test_right_numbers(answer, truth):
+    result = verdict(answer, truth, "numeric")
+    assert result.value == 1, result.reason
+
+
+@pytest.mark.parametrize(("answer", "truth"), PHRASINGS["not_numbers"])
+def test_wrong_hedged_denied_and_contradictory_numbers(answer, truth):
+    result = verdict(answer, truth, "numeric")
+    assert result.value == 0, result.reason
+
+
+@pytest.mark.parametrize(("answer", "truth", "right", "question"), [(*t, "")[:4] for t in PHRASINGS["texts"]])
+def test_texts(answer, truth, right, question):
+    result = verdict(answer, truth, question=question)
+    assert result.value == right, result.reason
+
+
+@pytest.mark.parametrize("mode", ["exact", "normalised", "numeric", "math"])
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "<answer>42</answer>",
+        "<solution>42</solution>",
+        "\\boxed{42}",
+        "#### 42",
+        '{"answer": "42"}',
+        "Answer: 42",
+        "42",
+    ],
+)
+def test_every_mode_reads_by_the_same_layer(mode, wrapped):
+    assert verdict(f"6 times 7 is\n\n{wrapped}", "42", mode).value == 1
+    assert verdict(f"Not 42, I think.\n\n{wrapped.replace('42', '41')}", "42", mode).value == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "how"),
+    [
+        ("<answer>42</answer>", "the last <answer>"),
+        ("so \\boxed{42}", "the last \\boxed"),
+        ("#### 42", "the last ####"),
+        ('{"answer": 42}', "the JSON key"),
+        ("The answer is 42", "the last statement"),
+        ("so it is 42", "the last line"),
+    ],
+)
+def test_the_reason_says_what_was_read_and_where(answer, how):
+    assert verdict(answer, "7", "numeric").reason == f"read '42' from {how}, '7' expected"
+
+
+def test_extractors_can_be_chosen_and_ordered():
+    text = "<answer>1</answer> \\boxed{2}\n\n#### 3\n\nAnswer: 4"
+    assert [read_answer(text, (name,)).text for name in ("answer_tag", "boxed", "hash", "stated")] == [
+        "1",
+        "2",
+        "3",
+        "4",
+    ]
+    assert read_answer(text, ("solution_tag", "hash", "boxed")).text == "3"
+    assert verdict(text, 2, "numeric", extractors=["boxed"]).value == 1
+    assert verdict(text, 1, "numeric").value == 1
+    assert verdict("B\n\nAnswer: C", "B", "choice", extractors=["answer_tag", "last"]).value == 1
+    assert verdict("no tag, 42", 42, "numeric", extractors=["answer_tag"]).value == 0
+
+
+QUESTION = "Which city is the capital?\nA. Lyon\nB. Paris\nC. Nice\nD. Lille"
+
+
+@pytest.mark.parametrize(
+    "answer", ["Paris", "<answer>Paris</answer>", "The answer is Paris.", "\\boxed{\\text{Paris}}"]
+)
+def test_the_text_of_an_option_is_its_letter(answer):
+    assert verdict(answer, "B", "choice", QUESTION).value == 1
+    assert verdict(answer, "C", "choice", QUESTION).value == 0
+    assert verdict("B", "Paris", "choice", QUESTION).value == 1
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"reward_model": {"style": "rule", "ground_truth": "42"}},
+        {"reward_model": '{"ground_truth": "42"}'},
+        {"ground_truth": "42"},
+        {"answer": 42},
+        {"gold": "42"},
+        {"label": 42},
+        {"solution": "So \\boxed{42}"},
+        {"target": "42"},
+        {"final_answer": "42"},
+        {"extra_info": {"answer": "42", "index": 3}},
+        {"answer": "6*7 = <<6*7=42>>42\n#### 42"},
+        {"info": {"answer": "42"}},
+        {"ground_truth": ["41", "42"]},
+        {"ground_truth": '["42"]'},
+        {"expected_answer": 42.0},
+        {"label": {"answer": "42"}},
+        {"reward_spec": {"ground_truth": "42"}},
+        {"correct_answer": "42"},
+        {"answers": ["42"]},
+    ],
+)
+def test_the_truth_is_found_under_the_usual_names(metadata):
+    assert verdict("The answer is 42.", None, "numeric", metadata=metadata).value == 1
+    assert verdict("The answer is 40.", None, "numeric", metadata=metadata).value == 0
+
+
+def test_without_a_truth_the_reason_names_what_was_looked_for():
+    result = verdict("42", metadata={"difficulty": 3})
+    assert result.value is None
+    assert "ground_truth" in result.reason
+    assert "difficulty" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "same"),
+    [
+        (r"\boxed{41 = 42}", "42", 0),
+        (r"\boxed{x = 42}", "42", 1),
+        (r"\boxed{6 \times 7 = 42}", "42", 1),
+        (r"\boxed{x \neq 42}", "42", 0),
+        (r"\boxed{x > 42}", "42", 0),
+        (r"\boxed{41} or \boxed{42}", "42", 0),
+        (r"\boxed{41 \text{ or } 42}", "42", 0),
+        (r"<answer>x+1</answer>", "1+x", 1),
+        (r"<answer>\frac{1}{2}</answer>", "0.5", 1),
+        ("The answer is $x+1$.", "1+x", 1),
+        ("The answer is 41, not 42.", "42", 0),
+        (r"#### \frac{2}{4}", r"\frac{1}{2}", 1),
+        (r"\boxed{\{1,2\}}", r"\{2,1\}", 1),
+        (r"\boxed{9^{9^{9^{9^9}}}}", "42", 0),
+        (r"\boxed{9^{9^{9^{9^9}}}}", r"9^{9^{9^{9^9}}}", 1),
+    ],
+)
+def test_mathematics(answer, truth, same):
+    result = verdict(answer, truth, "math")
+    assert result.value == same, result.reason
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(-(10**9), 10**9),
+    st.sampled_from(["{}", "<answer>{}</answer>", "The answer is {}.", "答案是{}。", "\\boxed{{{}}}"]),
+)
+def test_any_integer_is_read_in_any_wrapping(number, wrapping):
+    for written in (str(number), f"{number:,}"):
+        text = wrapping.format(written)
+        assert verdict(text, number, "numeric").value == 1
+        assert verdict(text, number + 1 + abs(number) // 1000, "numeric").value == 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=300), st.sampled_from(["exact", "normalised", "numeric", "choice", "set"]))
+def test_any_text_gets_a_verdict(text, mode):
+    result = verdict(text, "B" if mode == "choice" else "7", mode)
+    assert result.value in (0, 1)
+    assert "failed" not in result.reason
