@@ -1,13 +1,182 @@
-"""SQLite files that several processes may open, even make, at the same moment.
+"""Files: read as UTF-8 text, written without harm to what was there, and SQLite that several processes may open.
 
-connect("verdicts.sqlite")      a connection in WAL mode; statements are not gathered into transactions by themselves
+open_text("rollouts.jsonl.zst")                     lines of UTF-8, decompressed; other bytes are one clear error
+output_at("scores.parquet", SUFFIXES, inputs=[…])   before work begins: suffix, folder, room, what is there already
+with replacing(path) as temporary: …                the file appears when it is complete, or stays as it was
+connect("verdicts.sqlite")                          a connection in WAL mode; no transactions of its own accord
 """
 
 from __future__ import annotations
 
+import gzip
+import io
+import os
+import secrets
+import shutil
 import sqlite3
 import time
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
+
+from rubrank.errors import InvalidInput
+
+PACKED = (".gz", ".zst")
+"""Suffixes of compressed files that are read as what is in them."""
+_LEAST_ROOM = 1 << 20  # bytes; with less nothing can be written
+
+# -------------------------------------------------------------------------------------------------------------- reading
+
+
+def existing_file(path: str | Path, what: str = "the file") -> Path:
+    """The path of a file that can be read; one message where it cannot."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise InvalidInput(str(path), what, "a file", "a folder", "")
+        with path.open("rb"):
+            return path
+    except OSError as error:
+        got = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
+        raise InvalidInput(str(path), what, "a file that can be read", got, "") from None
+    except ValueError:  # a zero byte in the name
+        raise InvalidInput(repr(str(path)), what, "a file that can be read", "no such file", "") from None
+
+
+def unpacked_suffix(path: str | Path) -> str:
+    """The suffix in small letters, without that of a compression: ".csv" of "Scores.CSV.gz"."""
+    path = Path(path)
+    return (path.with_suffix("") if path.suffix.lower() in PACKED else path).suffix.lower()
+
+
+def open_bytes(path: Path) -> Any:
+    """The bytes of a file, decompressed if its name says that it is compressed."""
+    packed = path.suffix.lower()
+    if packed == ".gz":
+        return gzip.open(path, "rb")
+    if packed == ".zst":
+        return zstandard_for(path).ZstdDecompressor().stream_reader(path.open("rb"), closefd=True)
+    return path.open("rb")
+
+
+def zstandard_for(path: Path) -> Any:
+    """The package that decompresses .zst; one clear error if it is not installed."""
+    try:
+        import zstandard
+    except ImportError:
+        remedy = "Run `pip install zstandard`, or decompress it."
+        raise InvalidInput(str(path), "the file", "readable with what is installed", "zstd", remedy) from None
+    return zstandard
+
+
+@contextmanager
+def open_text(path: str | Path) -> Iterator[IO[str]]:
+    """The text of a file, decompressed, line ends as they are. Raises one clear error if it is not UTF-8 or damaged."""
+    path = existing_file(path)
+    with in_our_words_of(path), open_bytes(path) as raw:
+        yield io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+
+
+@contextmanager
+def in_our_words_of(path: str | Path) -> Iterator[None]:
+    """Errors of bytes that cannot be decoded or decompressed, as errors of this file."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise not_utf8(path) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InvalidInput(str(path), "the file", "readable to its end", str(error), "Copy it again.") from None
+    except Exception as error:
+        if type(error).__name__ != "ZstdError":
+            raise
+        raise InvalidInput(str(path), "the file", "readable to its end", str(error), "Copy it again.") from None
+
+
+def not_utf8(path: str | Path, where: str = "the file") -> InvalidInput:
+    """The one message about text in another encoding."""
+    return InvalidInput(str(path), where, "UTF-8 text", "other bytes", "Save it as UTF-8.")
+
+
+def read_text(path: str | Path) -> str:
+    """All of a text file."""
+    with open_text(path) as file:
+        return file.read()
+
+
+# -------------------------------------------------------------------------------------------------------------- writing
+
+
+def output_at(
+    path: str | Path, suffixes: Sequence[str] = (), *, inputs: Iterable[Any] = (), force: bool = False, verb: str = ""
+) -> Path:
+    """Where to write, after everything that can be known before any work: raises if it could not be written.
+
+    suffixes: allowed ones; none: any. inputs: files that must never be overwritten. force: replace what is there.
+    """
+    path, owner = Path(path), verb or "output"
+    _check_suffix(path, suffixes, owner)
+    target = path.resolve()
+    if target.is_dir():
+        raise InvalidInput(owner, "the output", "a file", f"the folder {path}", "")
+    for source in inputs:
+        if isinstance(source, str | Path) and _same_file(target, Path(source)):
+            raise InvalidInput(owner, "the output", "another file than the input", str(path), "Choose another name.")
+    if target.exists() and target.is_file() and not force:
+        raise InvalidInput(owner, "the output", "a new file", f"{path}, which exists", "--force replaces it.")
+    _check_folder(path, target, owner)
+    return target
+
+
+def _check_suffix(path: Path, suffixes: Sequence[str], owner: str) -> None:
+    if suffixes and not path.name.lower().endswith(tuple(suffixes)) and not _is_device(path):
+        allowed = f"a file that ends in {', '.join(suffixes[:-1]) + ' or ' if suffixes[:-1] else ''}{suffixes[-1]}"
+        raise InvalidInput(owner, "the output", allowed, repr(path.name), "")
+
+
+def _is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _same_file(target: Path, source: Path) -> bool:
+    try:
+        return target.exists() and target.samefile(source)
+    except (OSError, ValueError):
+        return False
+
+
+def _check_folder(path: Path, target: Path, owner: str) -> None:
+    """The folder is there, or can be made, and has room."""
+    folder = next((parent for parent in target.parents if parent.exists()), target.parent)
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise InvalidInput(owner, "the output", "in a folder that can be written to", str(path), "")
+    if shutil.disk_usage(folder).free < _LEAST_ROOM:
+        raise InvalidInput(owner, "the output", "on a disk with room left", str(path), "Free some space.")
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A temporary file beside the target, which takes its place at the end; after an error the target is as it was.
+
+    Folders are made. What is no regular file, such as /dev/stdout, is written to directly.
+    """
+    target = Path(path).resolve()
+    if _is_device(target):
+        yield target
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+# --------------------------------------------------------------------------------------------------------------- SQLite
 
 PATIENCE = 60.0
 """Seconds to wait for another process that writes."""

@@ -95,9 +95,10 @@ def test_without_a_group_the_prompt_decides():
     assert answers(read_groups(rows)) == {"0": ["1", "3"], "1": ["2"]}
 
 
-def test_an_id_of_the_rollout_does_not_divide_a_group():
+def test_an_id_is_never_set_aside():
     rows = [{"id": i, "prompt": "x" if i < 2 else "y", "response": str(i)} for i in range(4)]
-    assert answers(read_groups(rows)) == {"0": ["0", "1"], "1": ["2", "3"]}
+    assert answers(read_groups(rows)) == {"0": ["0"], "1": ["1"], "2": ["2"], "3": ["3"]}
+    assert answers(read_groups(rows, {"group": "prompt"})) == {"x": ["0", "1"], "y": ["2", "3"]}
 
 
 # -------------------------------------------------------------------------------------------------- prompts and answers
@@ -284,7 +285,7 @@ def test_explicit_columns():
         ("r.json", "{", "JSON"),
         ("r.csv", "prompt,response\na,b,c\n", "row 1: cells"),
         ("r.parquet", "no parquet", "Parquet"),
-        ("r.xml", "", "suffix"),
+        ("r.xml", "", "that ends in .jsonl"),
         ("r.jsonl", '{"prompt": "x"}', "with the response among them"),
         ("r.jsonl", '{"response": "x"}\n{"response": null}', "row 2: response"),
         ("r.jsonl", '{"response": "x", "prompt": [{"role": "nobody", "content": ""}]}', "row 1"),
@@ -300,7 +301,7 @@ def test_one_message_for_each_mistake(tmp_path, name, text, says):
 
 
 def test_sources_that_are_none(tmp_path):
-    with pytest.raises(InvalidInput, match="a file that exists"):
+    with pytest.raises(InvalidInput, match="no such file"):
         read_groups(tmp_path / "nothing.jsonl")
     with pytest.raises(InvalidInput, match="a path, a table, or rows"):
         read_groups(3)

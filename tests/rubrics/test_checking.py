@@ -91,7 +91,7 @@ def test_nothing_wrong(tmp_path, name, text):
         ("a.yaml", "extends: nobody\ncriteria: [Postscript]", "presets ("),
         ("a.json", "{", "valid json"),
         ("a.jsonl", "", "no rows"),
-        ("a.txt", "x", "suffix"),
+        ("a.txt", "x", "that ends in"),
     ],
 )
 def test_files_that_cannot_be_used(tmp_path, name, text, says):

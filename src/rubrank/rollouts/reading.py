@@ -1,148 +1,153 @@
 """Groups of rollouts from files and tables.
 
-    read_groups("rollouts.jsonl")                                  JSON Lines, CSV (both also .gz), JSON, Parquet
+    read_groups("rollouts.jsonl")                                  JSON Lines, JSON, CSV, TSV (also .gz, .zst), Parquet
+    read_groups("completions/"), read_groups("logs/*.eval")        a folder or pattern: TRL's completions, Inspect logs
     read_groups("saved_dataset/"), read_groups(dataset)            Hugging Face `datasets`: saved to disk, or an object
-    read_groups("hf:owner/name:train")                             the same from the hub
-    read_groups(rows), read_groups(frame)                          dicts, a polars or pandas frame
+    read_groups("hf:owner/name:train"), read_groups("-")           the same from the hub; standard input
+    read_groups(rows), read_groups(frame)                          dicts, a polars, pandas or Arrow table
     read_groups(rollouts)                                          rollouts of the same prompt are a group
 
 A row is one rollout, or one query with a list of responses. Columns are found by their usual names (`COLUMNS`); one
 with another name is given as `columns={"response": "model_output"}`. Everything else in a row becomes metadata.
+docs/data.md lists the shapes; `rollouts.grouping` says which rows are a group.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.rollouts.columns import COLUMNS
+from rubrank.rollouts.grouping import Part, collected, find_keys, part_of
 from rubrank.rollouts.messages import are_messages, decoded, prompt_message, said_message, tool_calls_of
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
-from rubrank.rollouts.rows import Row, Source, is_table, read_rows
-
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "group": ("group", "group_id", "query_id", "prompt_id", "question_id", "key", "uid", "id"),
-    "prompt": ("prompt", "prompts", "messages", "query", "question", "instruction", "input", "conversation"),
-    "response": ("response", "responses", "completion", "completions", "output", "outputs", "generation",
-                 "generations", "rollouts", "samples", "model_output"),
-    "reasoning": ("reasoning", "reasoning_content", "thinking", "thoughts"),
-    "tool_calls": ("tool_calls",),
-    "tools": ("tools",),
-    "finish_reason": ("finish_reason", "stop_reason"),
-    "token_counts": ("token_counts",),
-    "metadata": ("metadata",),
-    "rubric": ("rubric", "rubrics", "criteria"),
-}  # fmt: skip
-"""The usual names of each field, the likeliest first."""
+from rubrank.rollouts.rows import Row, Source, format_of_source, is_table, read_rows
+from rubrank.rollouts.shapes import as_usual
 
 _STRUCTURED = ("tool_calls", "tools", "token_counts", "metadata")
 _PER_ROLLOUT = ("reasoning", "tool_calls", "finish_reason", "token_counts")
 _INSTRUCTIONS = ("instruction_id_list", "kwargs")
+_KEYS = ("group", "step")
 
 
-def read_groups(source: Source, columns: Mapping[str, str] | None = None) -> list[Group]:
+@dataclass(frozen=True)
+class Rollouts:
+    """What a source holds, and how it was read."""
+
+    groups: list[Group]
+    shape: str
+    """Such as "CSV" or "Parquet, verl"."""
+    by: str
+    """What decided the groups, such as "prompt_id"."""
+
+    def __str__(self) -> str:
+        """read 512 rollouts in 64 groups (CSV, by prompt_id)"""
+        n = sum(len(group.rollouts) for group in self.groups)
+        alone = " Every group has one rollout: is that meant?" if n == len(self.groups) > 1 else ""
+        return f"read {n:,} rollouts in {len(self.groups):,} groups ({self.shape}, by {self.by}).{alone}"
+
+
+def read_groups(source: Source, columns: Mapping[str, Any] | None = None) -> list[Group]:
     """All groups of a source; see the top of this file. `columns` maps a field to the name of its column."""
+    return read_rollouts(source, columns).groups
+
+
+def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> Rollouts:
+    """The same, with what is to be said about the reading."""
     if isinstance(source, Group):
-        return [source]
+        return Rollouts([source], "a group", "group")
     where = str(source) if isinstance(source, str | Path) else "rollouts"
     if not isinstance(source, str | Path | Mapping) and isinstance(source, Iterable) and not is_table(source):
         source = list(source)
         if source and all(isinstance(item, Group) for item in source):
-            return _different_ids(source)
+            return Rollouts(_different_ids(source), "groups", "group")
         if source and all(isinstance(item, Rollout) for item in source):
-            return _by_prompt(source)
-    return groups_of_rows(read_rows(source), where, columns)
+            return Rollouts(_by_prompt(source), "rollouts", "prompt")
+    found, shapes, by = _read(read_rows(source), where, columns)
+    return Rollouts(found, ", ".join(filter(None, [format_of_source(source), *shapes])), by)
 
 
 # --------------------------------------------------------------------------------------------------------------- groups
 
 
-def groups_of_rows(rows: Iterable[Row], where: str, columns: Mapping[str, str] | None = None) -> list[Group]:
+def groups_of_rows(rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None = None) -> list[Group]:
     """Rows, of one rollout each or of one query each, as groups in the order in which they first appear."""
-    names: dict[str, str] | None = None
-    prompts: list[str] = []
-    parts: list[_Part] = []
+    return _read(rows, where, columns)[0]
+
+
+def _read(
+    rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None
+) -> tuple[list[Group], dict[str, None], str]:
+    """The groups, the names of their shapes, and what decided."""
+    shapes: dict[str, None] = {}
+    usual: list[Row] = []
     for number, row in enumerate(rows, start=1):
-        names = _names(row, where, columns) if names is None else _with_new(names, row, columns)
-        parts.append(_part(row, names, f"{where}: row {number}"))
-        prompts.append(parts[-1].prompt_key)
-    if not parts:
-        raise InvalidInput(where, "rows", "at least one", "none", "Check the file.")
-    ids = [part.id for part in parts]
-    # A column such as `id` may number rollouts instead of queries: then every id is new although prompts return.
-    by_prompt = None in ids or (len(set(ids)) == len(ids) and len(set(prompts)) < len(prompts) and _singles(parts))
-    return _collected(parts, by_prompt)
+        found, shape = as_usual(row, f"{where}: row {number}", columns)
+        usual.append(found)
+        shapes[shape] = None
+    if not usual:
+        raise InvalidInput(where, "rows", "at least one", "none", "")
+    names = _names(usual[0], where, columns)
+    keys = find_keys(usual, where, names.get("group"), names.get("step"))
+    fields = {field: column for field, column in names.items() if field not in _KEYS}
+    parts: list[Part] = []
+    for number, row in enumerate(usual, start=1):
+        fields = _with_new(fields, row)
+        place = f"{where}: row {number}"
+        values = _values(row, fields, place)
+        rollouts = _rollouts(row, {*fields.values(), *keys.group}, values, place)
+        parts.append(part_of(row, keys, place, values.get("prompt", ""), rollouts, _rubric(row, values)))
+    return collected(parts), shapes, str(keys)
 
 
-class _Part:
-    """What one row adds to a group."""
-
-    def __init__(self, id: str | None, prompt_key: str, rollouts: list[Rollout], rubric: Any) -> None:
-        self.id, self.prompt_key, self.rollouts, self.rubric = id, prompt_key, rollouts, rubric
-
-
-def _singles(parts: list[_Part]) -> bool:
-    return all(len(part.rollouts) == 1 for part in parts)
-
-
-def _collected(parts: list[_Part], by_prompt: bool) -> list[Group]:
-    members: dict[str, list[Rollout]] = {}
-    rubrics: dict[str, Any] = {}
-    numbers: dict[str, str] = {}
-    for part in parts:
-        id = numbers.setdefault(part.prompt_key, str(len(numbers))) if by_prompt else str(part.id)
-        members.setdefault(id, []).extend(part.rollouts)
-        if part.rubric is not None:
-            rubrics.setdefault(id, part.rubric)
-    return [Group(id=id, rollouts=tuple(rollouts), rubric=rubrics.get(id)) for id, rollouts in members.items()]
-
-
-def _names(row: Row, where: str, columns: Mapping[str, str] | None) -> dict[str, str]:
-    """Field → column, from the first row."""
-    for field, column in (columns or {}).items():
+def _names(row: Row, where: str, columns: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Field → column: those that were said, and the response."""
+    for field, given in (columns or {}).items():
         if field not in COLUMNS:
             raise UnknownName.of("read_groups", "columns", field, COLUMNS)
-        if column not in row:
-            raise UnknownName.of(where, f"column of {field!r}", column, map(str, row))
-    names = _with_new(dict(columns or {}), row, columns)
-    if "response" not in names:
-        raise InvalidInput(
-            where, "columns", f"with the response among them ({', '.join(COLUMNS['response'][:6])} …)",
-            ", ".join(map(str, row)), 'Name it: columns={"response": …}.',
-        )  # fmt: skip
+        for column in [given] if isinstance(given, str) else given:
+            if column not in row:
+                raise UnknownName.of(where, f"column of {field!r}", column, map(str, row))
+    names = dict(columns or {})
+    if "response" not in _with_new(names, row):
+        allowed = f"with the response among them ({', '.join(COLUMNS['response'][:6])} …)"
+        remedy = "Name it: --column response=NAME (columns={'response': NAME})."
+        raise InvalidInput(where, "columns", allowed, ", ".join(map(str, row)), remedy)
     return names
 
 
-def _with_new(names: dict[str, str], row: Row, columns: Mapping[str, str] | None) -> dict[str, str]:
+def _with_new(names: dict[str, Any], row: Row) -> dict[str, Any]:
     """Fields that this row has and earlier ones had not; a column serves one field."""
-    found = {**names, **(columns or {})}
+    found = dict(names)
     for field, usual in COLUMNS.items():
-        if field not in found:
-            free = [c for c in usual if c in row and c not in found.values()]
+        if field not in found and field not in _KEYS:
+            taken = [column for name, column in found.items() if name not in _KEYS]
+            free = [c for c in usual if c in row and c not in taken]
             column = next((c for c in free if row[c] is not None), free[0] if free and field == "response" else None)
             if column is not None:
                 found[field] = column
     return found
 
 
-def _part(row: Row, names: Mapping[str, str], where: str) -> _Part:
+def _values(row: Row, names: Mapping[str, Any], where: str) -> dict[str, Any]:
     values = {field: row.get(column) for field, column in names.items()}
     # An empty cell, as CSV has them, says nothing; but an empty response is a response.
     values = {field: v for field, v in values.items() if v is not None and (v != "" or field in ("response", "prompt"))}
     if "response" not in values and values.get("tool_calls") is None:
         raise InvalidInput(where, "response", "given", f"nothing in {names['response']!r}", "Use '' for no answer.")
-    shared = _shared(row, names, values)
-    rollouts = [_rollout(answer, shared, values, where) for answer in _answers(values.get("response", ""))]
-    id = values.get("group")
-    key = json.dumps(values.get("prompt", ""), sort_keys=True, ensure_ascii=False, default=str)
-    return _Part(None if id is None else str(id), key, rollouts, _rubric(row, values))
+    return values
 
 
-def _shared(row: Row, names: Mapping[str, str], values: Row) -> dict[str, Any]:
+def _rollouts(row: Row, used: set[str], values: Row, where: str) -> list[Rollout]:
+    shared = _shared(row, used, values)
+    return [_rollout(answer, shared, values, where) for answer in _answers(values.get("response", ""))]
+
+
+def _shared(row: Row, used: set[str], values: Row) -> dict[str, Any]:
     """What all rollouts of a row have in common."""
-    used = set(names.values())
     metadata = {str(key): value for key, value in row.items() if key not in used and value is not None}
     shared: dict[str, Any] = {"metadata": {**metadata, **_own_metadata(values.get("metadata"))}}
     if "prompt" in values:
@@ -227,14 +232,14 @@ def _own_metadata(value: Any) -> dict[str, Any]:
 
 def _by_prompt(rollouts: Sequence[Rollout]) -> list[Group]:
     """Rollouts of the same prompt, or of the same metadata["group"], are a group."""
-    found: dict[str, list[Rollout]] = {}
-    for rollout in rollouts:
-        given = rollout.metadata.get("group")
-        found.setdefault(repr(rollout.prompt) if given is None else f"={given}", []).append(rollout)
-    return [
-        Group(id=key[1:] if key[:1] == "=" else str(number), rollouts=tuple(members))
-        for number, (key, members) in enumerate(found.items())
-    ]
+    rows = [rollout.metadata for rollout in rollouts]
+    keys = find_keys(rows, "rollouts", "group" if any("group" in row for row in rows) else ())
+    return collected(
+        [
+            part_of(row, keys, f"rollouts: rollout {number}", repr(rollout.prompt), [rollout], None)
+            for number, (row, rollout) in enumerate(zip(rows, rollouts, strict=True))
+        ]
+    )
 
 
 def _different_ids(groups: list[Group]) -> list[Group]:

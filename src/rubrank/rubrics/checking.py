@@ -22,7 +22,8 @@ from pydantic import ValidationError
 
 from rubrank._plain import in_our_words
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.rollouts.reading import COLUMNS, groups_of_rows
+from rubrank.rollouts.columns import COLUMNS
+from rubrank.rollouts.reading import groups_of_rows
 from rubrank.rollouts.rows import Row, read_rows
 from rubrank.rubrics.public import rubric_data
 from rubrank.rubrics.rubric import Criterion, Rubric, merge_extended, read_data

@@ -16,8 +16,8 @@ from itertools import islice
 from typing import Any
 
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.rollouts.columns import COLUMNS
 from rubrank.rollouts.messages import are_messages, decoded, prompt_message
-from rubrank.rollouts.reading import COLUMNS
 from rubrank.rollouts.rows import Row, read_rows
 from rubrank.training.job.job import Job, Source
 

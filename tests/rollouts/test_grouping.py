@@ -1,0 +1,109 @@
+"""Which rows are one group depends on the rows alone, and nothing that a row says is set aside."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rubrank import Group, Rollout
+from rubrank.errors import InvalidInput
+from rubrank.rollouts.reading import read_groups, read_rollouts
+
+
+def answers(groups: list[Group]) -> dict[str, list[str]]:
+    return {group.id: [rollout.response for rollout in group.rollouts] for group in groups}
+
+
+def row(response, **more):
+    return {"prompt": "p", "response": response, **more}
+
+
+def test_different_ids_with_the_same_prompt_stay_apart():
+    for name in ("group", "prompt_id", "uid", "id"):
+        assert answers(read_groups([row("a", **{name: 1}), row("b", **{name: 2})])) == {"1": ["a"], "2": ["b"]}
+
+
+@pytest.mark.parametrize("nothing", [{}, {"group": None}, {"group": ""}, {"group": float("nan")}])
+def test_one_row_without_a_group_is_an_error_and_regroups_nobody(nothing):
+    rows = [row("a", group="x"), row("b", group="x"), row("c", **nothing)]
+    with pytest.raises(InvalidInput, match="row 3: the group must be given"):
+        read_groups(rows)
+
+
+def test_the_same_prompt_in_two_steps_is_two_groups():
+    rows = [row(f"{step}{i}", step=step) for step in (1, 2) for i in range(2)]
+    assert [[r.response for r in g.rollouts] for g in read_groups(rows)] == [["10", "11"], ["20", "21"]]
+    named = [{**r, "prompt_id": "q"} for r in rows]
+    assert answers(read_groups(named)) == {"q (step 1)": ["10", "11"], "q (step 2)": ["20", "21"]}
+    assert answers(read_groups(named[:2])) == {"q": ["10", "11"]}
+
+
+def test_a_step_that_some_rows_lack_is_an_error():
+    with pytest.raises(InvalidInput, match="row 2: the step"):
+        read_groups([row("a", step=1), row("b")])
+
+
+def test_rubrics_that_differ_in_a_group_are_an_error():
+    with pytest.raises(InvalidInput, match=r"row 2: the rubric of group 'g' must be the same in all rows"):
+        read_groups([row("a", group="g", rubric=["Postscript"]), row("b", group="g", rubric=["Is it kind?"])])
+    ids = [row("a", instruction_id_list=[name], kwargs=[{}]) for name in ("a:b", "a:c")]
+    with pytest.raises(InvalidInput, match="the same in all rows"):
+        read_groups(ids)
+
+
+def test_a_rubric_may_stand_in_one_row_of_its_group():
+    (group,) = read_groups([row("a", group="g", rubric=["Postscript"]), row("b", group="g")])
+    assert group.rubric == ["Postscript"]
+
+
+def test_two_columns_that_name_different_groups_are_both_named():
+    rows = [row("a", uid=1, prompt_id=1), row("b", uid=2, prompt_id=1)]
+    with pytest.raises(InvalidInput, match=r"two readings: by 'uid' and by 'prompt_id'.*--group-column"):
+        read_groups(rows)
+    assert answers(read_groups(rows, {"group": "prompt_id"})) == {"1": ["a", "b"]}
+    assert answers(read_groups([row("a", uid=1, prompt_id=7), row("b", uid=1, prompt_id=7)])) == {"1": ["a", "b"]}
+
+
+def test_several_columns_name_a_group_together():
+    rows = [row(a + b, source=a, number=b) for a in "xy" for b in "12"]
+    assert answers(read_groups(rows, {"group": ["source", "number"]})).keys() == {"x/1", "x/2", "y/1", "y/2"}
+
+
+def test_rollouts_that_name_no_group_beside_some_that_do():
+    some = [Rollout(prompt="p", response="a", metadata={"group": "g"}), Rollout(prompt="p", response="b")]
+    with pytest.raises(InvalidInput, match="the group must be given"):
+        read_groups(some)
+    steps = [Rollout(prompt="p", response=str(i), metadata={"step": i // 2}) for i in range(4)]
+    assert [len(group.rollouts) for group in read_groups(steps)] == [2, 2]
+
+
+def test_what_was_read_is_said():
+    said = str(read_rollouts([row("a", prompt_id=1), row("b", prompt_id=1)]))
+    assert said == "read 2 rollouts in 1 groups (rows, by prompt_id)."
+    assert "one rollout" in str(read_rollouts([row("a", id=1), row("b", id=2)]))
+
+
+_ROWS = st.lists(
+    st.fixed_dictionaries(
+        {"group": st.sampled_from("abc"), "prompt": st.sampled_from("pq"), "step": st.integers(0, 1)}
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def partition(rows):
+    """Rows by number → the rows that are with them."""
+    found = read_groups([{**r, "response": str(i)} for i, r in enumerate(rows)])
+    return {int(r.response): {int(o.response) for o in group.rollouts} for group in found for r in group.rollouts}
+
+
+@given(
+    _ROWS, _ROWS, st.sampled_from([("group",), ("prompt",), ("group", "step"), ("prompt", "step"), ("group", "prompt")])
+)
+def test_other_rows_of_a_file_never_regroup_the_first(some, others, kept):
+    some, others = ([{name: r[name] for name in kept} for r in rows] for rows in (some, others))
+    alone, together = partition(some), partition([*some, *others])
+    first = set(range(len(some)))
+    assert all(alone[i] == together[i] & first for i in first)
