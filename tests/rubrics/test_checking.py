@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import rubrank.verifiers.gates.language
-import rubrank.verifiers.gates.response
+import rubrank.verifiers.gates.empty
 import rubrank.verifiers.ifeval.format
 import rubrank.verifiers.ifeval.length
 import rubrank.verifiers.ifeval.whole
