@@ -15,7 +15,7 @@ from rubrank.texts import prose, scanned, sentences
 from rubrank.texts.scan import flags as scan_flags
 from rubrank.texts.scan import scanning as scan
 from rubrank.texts.text import Text
-from rubrank.verifiers.gates import empty, thinking
+from rubrank.verifiers.gates import thinking
 from rubrank.verifiers.paper import format as paper_format
 
 KEYWORDS = ("word", "example", "because", "k", "fine", "s", "3", "x", "i", "中文", "he's", "a word")

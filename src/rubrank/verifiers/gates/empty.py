@@ -18,13 +18,15 @@ _NO_CONTENT = re.compile(  # frames around nothing: \boxed{}, <answer></answer>,
     r"\\(?:boxed|fbox|text|mathrm)\s*\{\s*\}|</?(?:answer|solution|final|response|output|result)\s*/?>|\$+"
 )
 _LABEL = re.compile(
-    r"(?:the |my |final |your )*(?:answer|solution|response|result|output|conclusion)(?:(?: is| below)\s*[:：=]?|\s*[:：=])"
+    r"(?:the |my |final |your )*(?:answer|solution|response|result|output|conclusion)(?:(?: is| below)\s*[:：=]?"
+    r"|\s*[:：=])"
     r"|(?:最终)?(?:答案|回答|答|解|结果|结论|解答|答复)(?:(?:是|为|如下)\s*[:：]?|\s*[:：])",
     re.IGNORECASE,
 )
 _NOTHING_FOUND = re.compile(r"\[\s*\]|\{\s*\}|\(\s*\)|set\(\)|''|\"\"|“”|‘’|[?？!！]{1,3}|∅|n/a|null", re.IGNORECASE)
 _ABOUT_SIGNS = re.compile(
-    r"\b(?:signs?|symbols?|punctuation|marks?|characters?|operators?|delimiters?|separators?)\b|标点|符号|字符|记号", re.IGNORECASE
+    r"\b(?:signs?|symbols?|punctuation|marks?|characters?|operators?|delimiters?|separators?)\b|标点|符号|字符|记号",
+    re.IGNORECASE,
 )
 _BRACKETED = re.compile(r"[\[<{(（【「]{1,2}\s*(.{1,80}?)\s*[\]>})）】」]{1,2}[.。]?", re.DOTALL)
 _THING = (
@@ -32,8 +34,10 @@ _THING = (
     r"|summary|message|name|description|information|details)"
 )
 _PLACEHOLDER = re.compile(
-    rf"(?:please )?(?:insert|enter|type|write|add|put|fill in|place|provide)\b.{{0,60}}|(?:your|the|final|model|an?)\s(?:\w+\s){{0,2}}"
-    rf"{_THING}(?:\s+(?:goes\s+)?here|\s+below)?|{_THING}(?:\s+(?:goes\s+)?here)?|todo|tbd|placeholder|lorem ipsum.{{0,60}}"
+    rf"(?:please )?(?:insert|enter|type|write|add|put|fill in|place|provide)\b.{{0,60}}|(?:your|the|final|model"
+    rf"|an?)\s(?:\w+\s){{0,2}}"
+    rf"{_THING}(?:\s+(?:goes\s+)?here|\s+below)?|{_THING}(?:\s+(?:goes\s+)?here)?|todo|tbd|placeholder"
+    rf"|lorem ipsum.{{0,60}}"
     r"|(?:请)?(?:在|于)?(?:此处?|这里|这儿|下方|以下)(?:填写|输入|插入|写|作答).{0,20}|(?:请)?(?:填写|输入|插入)(?:你|您)?的?.{0,20}"
     r"|(?:你|您)的?(?:答案|回答|回复|内容|解答)(?:在此|写在这里)?|答案|回答内容|内容|待补充|待填写",
     re.IGNORECASE | re.DOTALL,
@@ -47,14 +51,17 @@ _TEMPLATES = re.compile(r"template|placeholder|fill[- ]in|form\b|format|boilerpl
 _PREAMBLE = re.compile(
     r"(?:(?:sure|certainly|of course|ok(?:ay)?|absolutely|alright|great question|no problem|gladly|yes"
     r"|(?:i(?:'d| would|’d) be )?happy to help)\b[^\n:]{0,60}?[!,.:—-]\s*){0,2}"
-    r"(?:here(?:'s|’s| is| are| you go)|below(?: is| are)?|the following|let me|let(?:'s|’s)|i(?:'ll|’ll| will| can| have)"
+    r"(?:here(?:'s|’s| is| are| you go)|below(?: is| are)?|the following|let me|let(?:'s|’s)|i(?:'ll|’ll| will"
+    r"| can| have)"
     r"|this is|see below)\b[^\n:]{0,150}[:：]"
     r"|(?:好的?|当然(?:可以)?|没问题|可以|行|是的)?[，,！!。\s]*(?:以下|下面|如下|这是|这里|接下来|让我)[^\n：:。]{0,60}[：:]"
     r"|(?:sure|certainly|of course|absolutely)[!,.]? here(?:'s|’s| is| are) [^\n:.]{1,100}[.!]",
     re.IGNORECASE,
 )
 _TITLE_ASKED = re.compile(
-    r"titles?\b|headings?\b|headlines?\b|header|name\b|slogan|outline|subject line|标题|题目|大纲|目录|名字|口号|markdown", re.IGNORECASE
+    r"titles?\b|headings?\b|headlines?\b|header|name\b|slogan|outline|subject line|标题|题目|大纲|目录|名字|口号"
+    r"|markdown",
+    re.IGNORECASE,
 )
 _TEXT_ASKED = re.compile(
     r"\b(?:explain|describe|write|how|why|steps|list|compare|discuss|summari[sz]e|essay|story|poem|letter|article|guide|plan"
@@ -72,11 +79,11 @@ _GENERIC = re.compile(
 def empty_answer(rollout: Rollout) -> Answer:
     """There is an answer.
 
-    Passes: "4", "👍", "+", `[]`, `{}`, `?`, a tool call without text. Fails: nothing, spaces, invisible characters, HTML
-    comments and empty elements, Markdown signs without content, only punctuation ("…"), thoughts without an answer, an
-    empty frame (`\\boxed{}`, "Answer:"), a placeholder ("[Your answer here]"), an announcement and nothing after it
-    ("Sure! Here is an explanation:"), a heading alone that only names the subject. Not covered: an answer that says
-    nothing in other ways.
+    Passes: "4", "👍", "+", `[]`, `{}`, `?`, a tool call without text. Fails: nothing, spaces, invisible characters,
+    HTML comments and empty elements, Markdown signs without content, only punctuation ("…"), thoughts without an
+    answer, an empty frame (`\\boxed{}`, "Answer:"), a placeholder ("[Your answer here]"), an announcement and nothing
+    after it ("Sure! Here is an explanation:"), a heading alone that only names the subject. Not covered: an answer
+    that says nothing in other ways.
     """
     if rollout.tool_calls:
         return True, "a tool is called"

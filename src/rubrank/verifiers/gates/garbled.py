@@ -42,7 +42,9 @@ _HAPPY = (
     {"Latin", "Thai"},
 )
 _SOUP = 60  # characters of a line from which a mix of signs is no longer writing
-_ESCAPES = re.compile(r"\\u[0-9a-fA-F]{4}|\\x[89a-fA-F][0-9a-fA-F]|&#(?:\d{3,6}|x[0-9a-fA-F]{2,5});|(?:%[89A-F][0-9A-F]){3,}")
+_ESCAPES = re.compile(
+    r"\\u[0-9a-fA-F]{4}|\\x[89a-fA-F][0-9a-fA-F]|&#(?:\d{3,6}|x[0-9a-fA-F]{2,5});|(?:%[89A-F][0-9A-F]){3,}"
+)
 _TOKENS = re.compile(
     r"<unk>|<pad>|\[UNK\]|\[PAD\]|\[SEP\]|\[CLS\]|\[MASK\]|<mask>|<eos>|<bos>|<extra_id_\d+>|<0x[0-9A-F]{2}>"
     r"|<\|(?:end_of_text|endoftext|pad|eot_id|im_end)\|>|<｜[^<>｜]{1,30}｜>|(?:[▁Ġ][A-Za-z]+[ ,.]{0,2}){2,}|Ċ{2,}"
@@ -73,11 +75,11 @@ def garbled_text(rollout: Rollout) -> Answer:
     """The text can be read.
 
     Fails: broken characters (replacement, control, private use, lone surrogates) in three places, or two of a short
-    text; wrongly decoded text ("â€™", "浣犲ソ", "锟斤拷"); letters as escapes (`\\u6c34`, `&#27700;`); tokens of a model's
-    vocabulary (`<unk>`, `<pad>`, `</s>`); random letters; long stretches of mixed signs without words; words that mix
-    scripts, three or more; letters under heaps of accents. Passes: code, mathematics, emoji, tables, drawings of lines,
-    every script, and what the prompt itself contains or speaks of (ciphers, escapes). Not covered: real words in
-    senseless order.
+    text; wrongly decoded text ("â€™", "浣犲ソ", "锟斤拷"); letters as escapes (`\\u6c34`, `&#27700;`); tokens of a
+    model's vocabulary (`<unk>`, `<pad>`, `</s>`); random letters; long stretches of mixed signs without words; words
+    that mix scripts, three or more; letters under heaps of accents. Passes: code, mathematics, emoji, tables,
+    drawings of lines, every script, and what the prompt itself contains or speaks of (ciphers, escapes). Not covered:
+    real words in senseless order.
     """
     prose = without_code(rollout.answer)
     for what, n in _signs_of_garbling(prose, rollout.question):
@@ -141,7 +143,15 @@ def _was_utf8_as_gbk(run: str) -> int:
 
 _BLOCKS = [
     re.compile(f"[{letters}]{{2,}}")
-    for letters in ("\u4e00-\u9fff\u3000-\u30ff\uff00-\uffef“”‘’…—", "А-яёЁіїєў", "À-ÿ", "α-ωΑ-Ω", "ء-ي", "א-ת", "가-힣")
+    for letters in (
+        "\u4e00-\u9fff\u3000-\u30ff\uff00-\uffef“”‘’…—",
+        "А-яёЁіїєў",
+        "À-ÿ",
+        "α-ωΑ-Ω",
+        "ء-ي",
+        "א-ת",
+        "가-힣",
+    )
 ]
 
 

@@ -21,11 +21,12 @@ _SHORTEST = 16  # characters of a repeat that can matter, given the least `least
 _LINE = re.compile(r"^[\s\d.)(、*_#>•·-]+")
 _NUMERAL = "一二三四五六七八九十百千零〇两"
 _COUNTER = re.compile(
-    rf"\d+(?:\.\d+)*|第[{_NUMERAL}]+|[①-⑳]|(?<=[^\W\d_] )(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
+    rf"\d+(?:\.\d+)*|第[{_NUMERAL}]+|[①-⑳]|(?<=[^\W\d_] )(?:one|two|three|four|five|six|seven|eight|nine|ten"
+    rf"|eleven|twelve)\b"
     r"|\b(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b",
     re.IGNORECASE,
 )
-_MANY_ENTRIES, _MANY_ROWS, _MANY_CODE_LINES = 10, 12, 25
+_MANY_ENTRIES, _MANY_ROWS, _MANY_CODE_LINES = 12, 12, 25
 _MANY_BREAKS = re.compile(r"(?:[ \t\r\xa0\u3000]*\n){100}")
 _MANY_SPACES = re.compile(r"[ \t\xa0\u3000]{2000}")
 
@@ -43,10 +44,10 @@ def repeat_segment(
 
     Fails: a segment of any length (also of Chinese) repeated in a row more than `most_times` times over at least
     `least_length` characters (Chinese counts double); more than `most_copied` of the prose being long copies of what
-    was said before; most lines of a list being the same; ten sentences or entries in a row that differ in a counter
-    only ("Step 7: …"); a dozen such rows of a table, 25 such lines of code; a hundred empty lines. Passes: tables, code,
-    rules, lists of alike entries, a chorus between verses, `refrains` given as parameters, and repetition that the
-    prompt asks for ("say it 20 times"). Not covered: the same thought in other words.
+    was said before; most lines of a list being the same; twelve sentences or entries in a row that differ in a
+    counter only ("Step 7: …"); a dozen such rows of a table, 25 such lines of code; a hundred empty lines. Passes:
+    tables, code, rules, lists of alike entries, a chorus between verses, `refrains` given as parameters, and
+    repetition that the prompt asks for ("say it 20 times"). Not covered: the same thought in other words.
     """
     prose, whole = _loopable(rollout.answer, refrains), rollout.answer
     asked = asks_to_repeat(rollout.question)

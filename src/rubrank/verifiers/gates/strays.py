@@ -23,7 +23,9 @@ _LOOKED_FOR = {
     "Devanagari": "\u0900-\u097f",
 }
 _BETWEEN = {  # a stray word, with words of the sentence on both sides
-    name: re.compile(rf"(?<=[a-zà-ÿ][ ,])[{letters}]{{2,}}(?=[ ,]?[a-zà-ÿ]{{2}})|(?<=[a-zà-ÿ])[{letters}]{{2,}}(?=[a-zà-ÿ])")
+    name: re.compile(
+        rf"(?<=[a-zà-ÿ][ ,])[{letters}]{{2,}}(?=[ ,]?[a-zà-ÿ]{{2}})|(?<=[a-zà-ÿ])[{letters}]{{2,}}(?=[a-zà-ÿ])"
+    )
     for name, letters in _LOOKED_FOR.items()
 }
 _IN_CHINESE = {
@@ -31,7 +33,9 @@ _IN_CHINESE = {
     for name, letters in _LOOKED_FOR.items()
     if name != "Han"
 }
-_SET_APART = re.compile(r"\([^()\n]{1,300}\)|（[^（）\n]{1,300}）|\[[^\[\]\n]{1,300}\]|\*[^*\n]{1,300}\*|_[^_\n]{1,300}_|【[^】\n]{1,100}】")
+_SET_APART = re.compile(
+    r"\([^()\n]{1,300}\)|（[^（）\n]{1,300}）|\[[^\[\]\n]{1,300}\]|\*[^*\n]{1,300}\*|_[^_\n]{1,300}_|【[^】\n]{1,100}】"
+)
 _ALIKE = {"Kana": "Han", "Han": "Kana"}
 
 

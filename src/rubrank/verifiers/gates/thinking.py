@@ -28,7 +28,8 @@ _ABOUT_USER = re.compile(
     r"|output)\b.{0,80}\b(?:user|prompt|"
     r"instruction|constraint)|let me (?:analy[sz]e|think about|parse|re-?read) (?:the|this) (?:user|request"
     r"|prompt|question))"
-    r"|user(?:'s)? (?:asks?|asked|wants?|request(?:s|ed)?|query|question|prompt|says?|needs?)\s*(?:[:：]|for\b|me\b|us\b|to\b)"
+    r"|user(?:'s)? (?:asks?|asked|wants?|request(?:s|ed)?|query|question|prompt|says?|needs?)\s*(?:[:：]|for\b"
+    r"|me\b|us\b|to\b)"
     r"|(?:好的|嗯|好|首先|那么|现在)*[，,。 ]*(?:用户(?:让我|要求|想要|想|希望|问|需要|说|给|提)|我(?:需要|得"
     r"|应该)(?:先)?(?:理解|分析|确认)用户)",
     re.IGNORECASE,
@@ -43,9 +44,11 @@ _TO_ITSELF = re.compile(  # nobody opens so when speaking of the users that a pr
 _OPENS = re.compile(  # how a model begins to think, and no answer begins
     r"(?:okay|ok|alright|hmm+|right|well)[,.…]+ (?:so[,]? )?(?:i|we) (?:need|have|should|must|am|are|'m|'ve)(?: got)?"
     r"(?: to| been| trying| asked| this)\b"
-    r"|(?:okay|ok|alright|hmm+|so|first|now)[,.…]+ (?:let me|let's) (?:think|see|figure|break|parse|start by|re-?read|try to"
+    r"|(?:okay|ok|alright|hmm+|so|first|now)[,.…]+ (?:let me|let's) (?:think|see|figure|break|parse|start by"
+    r"|re-?read|try to"
     r"|understand|work through|recall|consider)\b"
-    r"|(?:first|so|now)[,]? i (?:need|have|should|must) to (?:figure|understand|determine|work out|make sure|think|recall"
+    r"|(?:first|so|now)[,]? i (?:need|have|should|must) to (?:figure|understand|determine|work out|make sure"
+    r"|think|recall"
     r"|identify what|parse|clarify)\b"
     r"|let me (?:think|figure out|try to understand|break down what|work out what|re-?read)\b"
     r"|i(?:'m| am) (?:being asked|asked) to\b"
@@ -56,15 +59,21 @@ _OPENS = re.compile(  # how a model begins to think, and no answer begins
     re.IGNORECASE,
 )
 _LABELS = re.compile(
-    r"(?:\W{0,4})(?:(?:my |internal |the )?(?:thinking|thought|reasoning) process|(?:internal|inner) monologue|chain[- ]of[- ]thought"
+    r"(?:\W{0,4})(?:(?:my |internal |the )?(?:thinking|thought|reasoning) process|(?:internal|inner) monologue"
+    r"|chain[- ]of[- ]thought"
     r"|thinking(?: out loud| aloud)?|scratchpad|internal reasoning|思考过程|思维过程|思维链|内心独白|推理过程|我的思考)"
     r"\W{0,3}[:：]",
     re.IGNORECASE,
 )
-_CHANNELS = re.compile(r"\A\W{0,3}(?:analysis|commentary)(?=[A-Z\u4e00-\u9fff]|\s*\n)|assistant(?:final|commentary|analysis)(?=\W|[A-Z\u4e00-\u9fff]|$)")
-_STEPS = re.compile(r"(?m)^\W{0,4}(thought|action|observation|action input|思考|行动|观察)(?: ?\d+)?\W{0,3}[:：]", re.IGNORECASE)
+_CHANNELS = re.compile(
+    r"\A\W{0,3}(?:analysis|commentary)(?=[A-Z\u4e00-\u9fff]|\s*\n)|assistant(?:final|commentary|analysis)(?=\W|[A-Z\u4e00-\u9fff]|$)"
+)
+_STEPS = re.compile(
+    r"(?m)^\W{0,4}(thought|action|observation|action input|思考|行动|观察)(?: ?\d+)?\W{0,3}[:：]", re.IGNORECASE
+)
 _SPOKEN_OF = re.compile(
-    r"\b(?:think\w*|thoughts?|reason\w*|chain[- ]of|step[- ]by[- ]step|monologue|diary|story|character|react|agent|action"
+    r"\b(?:think\w*|thoughts?|reason\w*|chain[- ]of|step[- ]by[- ]step|monologue|diary|story|character|react"
+    r"|agent|action"
     r"|analysis|assistant|dialog\w*|screenplay|script)\b|思考|推理|思路|独白|思维|分析过程|行动|故事|小说|日记|剧本|对话|角色",
     re.IGNORECASE,
 )
@@ -72,7 +81,9 @@ _MONOLOGUE = re.compile(  # which letters it begins with is asked first: the res
     r"(?i)\n[ \t]*(?=(?-i:[WHOANBwhoanb等不嗯]))"
     r"(?:wait|hmm+|okay|alright|hold on|no, wait|but wait|actually, wait|等等|等一下|不对|嗯)[,，.。…!！ —-]"
 )
-_SUNG = re.compile(r"\b(?:lyrics?|song|poem|verse|chorus|rap|story|dialog\w*|script|scene)\b|歌|诗|故事|对话|剧", re.IGNORECASE)
+_SUNG = re.compile(
+    r"\b(?:lyrics?|song|poem|verse|chorus|rap|story|dialog\w*|script|scene)\b|歌|诗|故事|对话|剧", re.IGNORECASE
+)
 
 
 @verifier("ThinkLeak", family="gate", domain=BINARY, version=2, layer="global_quality", scans=1)
@@ -80,11 +91,12 @@ def think_leak(rollout: Rollout) -> Answer:
     """No thinking is left in the answer.
 
     Passes: thoughts in their tags or field, and a clean answer after them. Fails: a thinking tag or a chat-template
-    token in the answer (not in code, nor when the prompt speaks of it); "analysis…assistantfinal…"; an answer that opens
-    by speaking about "the user" (用户要求…; where the prompt itself is about users only if it talks to itself: "Okay, the
-    user …"), to itself ("Okay, so I need to …", 首先，我需要弄清楚题目), or with a label ("**Thinking Process:**"); steps of
-    an agent ("Thought: … Action: …"); four or more lines that start with "Wait", "Hmm", "等等". Labels, openings and
-    steps are fine where the prompt asks for thoughts. Not covered: reasoning steps meant for the reader.
+    token in the answer (not in code, nor when the prompt speaks of it); "analysis…assistantfinal…"; an answer that
+    opens by speaking about "the user" (用户要求…; where the prompt itself is about users only if it talks to itself:
+    "Okay, the user …"), to itself ("Okay, so I need to …", 首先，我需要弄清楚题目), or with a label ("**Thinking
+    Process:**"); steps of an agent ("Thought: … Action: …"); four or more lines that start with "Wait", "Hmm",
+    "等等". Labels, openings and steps are fine where the prompt asks for thoughts. Not covered: reasoning steps meant
+    for the reader.
     """
     answer, scan = rollout.answer, rollout.text.scan
     signs = ~0 if scan is None else scan.signs  # anything may be there

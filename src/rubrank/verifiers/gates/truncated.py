@@ -21,7 +21,8 @@ _WHOLE = frozenset(
     ("stop", "end_turn", "eos", "eos_token", "stop_sequence", "stop_token", "tool_calls", "tool_use", "completed")
 )
 _FUNCTION_WORDS = (  # no sentence ends with these; "what it is for", "read from" do
-    "and|or|but|the|a|an|because|which|whose|between|although|whereas|unless|such as|including|as well as|due to|their|your"
+    "and|or|but|the|a|an|because|which|whose|between|although|whereas|unless|such as|including|as well as|due to"
+    "|their|your"
     "|et|und|oder|y|la|le|les|der|das|el|los|una|que|qui|della|il|dass|weil|и|или|но|что|который"
 )
 _DANGLING = re.compile(
@@ -29,10 +30,14 @@ _DANGLING = re.compile(
     r"|或者)|(?:という|および|または|しかし|について|[はがを]))$",
     re.IGNORECASE,
 )
-_MARKER_ONLY = re.compile(r"[ \t]*(?:\d{1,3}[.)、]|[-*+•]|[一二三四五六七八九十]{1,3}、|[(（]\d{1,3}[)）]|#{1,6})[ \t]*(?:\*{1,3}|_{1,2})?[ \t]*$")
+_MARKER_ONLY = re.compile(
+    r"[ \t]*(?:\d{1,3}[.)、]|[-*+•]|[一二三四五六七八九十]{1,3}、|[(（]\d{1,3}[)）]|#{1,6})[ \t]*(?:\*{1,3}"
+    r"|_{1,2})?[ \t]*$"
+)
 _TERMINAL = ".!?。！？…~～”’\"'」』》）)]】}`*_|:：;；>$%°€£¥@^/\\"
 _NO_PROSE = re.compile(
-    r"#\S+\s*$|https?://|www\.|@\w|^\s*(?:key ?words?|tags?|关键词|关键字|标签|keywords)\s*[:：]|[=≈≤≥<>^\\]|^\s*\S{1,40}\s*[:：]",
+    r"#\S+\s*$|https?://|www\.|@\w|^\s*(?:key ?words?|tags?|关键词|关键字|标签|keywords)\s*[:：]|[=≈≤≥<>^\\]"
+    r"|^\s*\S{1,40}\s*[:：]",
     re.IGNORECASE,
 )
 _WIDE = re.compile(f"[{HAN}\u3040-\u30ff]")
@@ -43,10 +48,10 @@ def truncated(rollout: Rollout) -> Answer:
     """The answer is complete.
 
     Passes: one that ends, in hashtags, keywords, a formula, a name or a verse too. Fails: the sampler stopped it
-    ("length"); thoughts, a code fence, JSON or bold that never closes; an end in mid-sentence — a comma, an open bracket,
-    "and the", "因为"; half a row of a table; the number of an entry and nothing after it. Missing: it is not known why
-    sampling ended, and the last sentence has no full stop where the others have. Not covered: an ending that is missing
-    but leaves a whole sentence.
+    ("length"); thoughts, a code fence, JSON or bold that never closes; an end in mid-sentence — a comma, an open
+    bracket, "and the", "因为"; half a row of a table; the number of an entry and nothing after it. Missing: it is not
+    known why sampling ended, and the last sentence has no full stop where the others have. Not covered: an ending
+    that is missing but leaves a whole sentence.
     """
     reason = (rollout.finish_reason or "").lower()
     if reason in _CUT:

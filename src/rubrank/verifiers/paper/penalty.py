@@ -38,8 +38,10 @@ _STOCK = re.compile(
 
 
 _ABOUT_ITSELF = re.compile(
-    r"\bai\b|chatgpt|language model|assistant|人工智能|模型|助手|你是谁|你是什么|who are you|are you|(?:can|do|could|would) you"
-    r" (?:\w+ ){0,2}(?:think|feel|remember|see|hear|know|browse|access)|(?:current|today's) (?:date|time)|what (?:day|time)"
+    r"\bai\b|chatgpt|language model|assistant|人工智能|模型|助手|你是谁|你是什么|who are you|are you|(?:can|do"
+    r"|could|would) you"
+    r" (?:\w+ ){0,2}(?:think|feel|remember|see|hear|know|browse|access)|(?:current|today's) (?:date|time)"
+    r"|what (?:day|time)"
     r"|(?:process|way)[^.?!]{0,40}\b(?:you|answers?)\b|\burls?\b|\blinks?\b|https?:|real[- ]time|\bfile\b|今天|现在几点"
 )
 
@@ -63,11 +65,13 @@ def robotic_template(rollout: Rollout, *, most: Annotated[int, Field(ge=0)] = 3)
 
 
 _SAY = (
-    "answer|respond|reply|explain|describe|summari[sz]e|define|tell|say|state|give|write|put|sum up|what|who|why|how|where"
+    "answer|respond|reply|explain|describe|summari[sz]e|define|tell|say|state|give|write|put|sum up|what|who|why"
+    "|how|where"
     "|keep|be|make|is"
 )
 _ONE = re.compile(  # the whole answer in one word or sentence
-    rf"\b(?:{_SAY})\b[^.!?\n]{{0,100}}\b(?:in|with|using|just|only|to)\s+(?:just |only |exactly )?(?:one|a single|1|one single)\s+"
+    rf"\b(?:{_SAY})\b[^.!?\n]{{0,100}}\b(?:in|with|using|just|only|to)\s+(?:just |only |exactly )?(?:one"
+    rf"|a single|1|one single)\s+"
     r"(word|sentence|line)\b|^\W*(?:in|with|using)\s+(?:one|a single|1)\s+(word|sentence|line)\b"
     r"|\b(?:one|single)[- ](word|sentence)\s+(?:answer|reply|response|summary|explanation)\b"
     r"|(?:请|只|就|仅)?(?:用|以)(?:一|1)(?:个)?(词|字|句话)(?:来|简短地?|简要地?)?(?:回答|概括|总结|说明|解释|介绍|描述|表达|形容|告诉|说)"
@@ -75,14 +79,16 @@ _ONE = re.compile(  # the whole answer in one word or sentence
     re.IGNORECASE | re.MULTILINE,
 )
 _FEW = re.compile(  # the whole answer in few words
-    r"\b(?:answer|respond|reply|explain|describe|summari[sz]e|be|keep (?:it|your (?:answer|reply|response)))\s+(?:me\s+)?"
+    r"\b(?:answer|respond|reply|explain|describe|summari[sz]e|be|keep (?:it|your (?:answer|reply"
+    r"|response)))\s+(?:me\s+)?"
     r"(?:very\s+)?(?:brief(?:ly)?|concise(?:ly)?|succinct(?:ly)?|short|in short|in brief)\b"
     r"|^\W*briefly\b|\bin a (?:few|couple of) words\b|\bshort answer\b|\btl;?dr\b"
     r"|(?:请|请你)?(?:简短|简要|简洁|简单)地?(?:回答|作答|回复|答复)(?!.{0,6}(?:不|否))",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOT_WHOLE = re.compile(  # a part of the answer, or one case of several
-    r"\b(?:each|every|per|for all|then|if|when|first|last|final|opening|closing|title|headline|begin|start|end|also|and then"
+    r"\b(?:each|every|per|for all|then|if|when|first|last|final|opening|closing|title|headline|begin|start|end"
+    r"|also|and then"
     r"|followed|bullet|paragraph|item|section|not|don['’]t|never|more than|at least)\b"
     r"|每|各|如果|若|否则|时[，,]|先|然后|最后|再|首|末|开头|结尾|标题|不要|不能|至少|以上|不少于|分别|并",
     re.IGNORECASE,
@@ -96,18 +102,19 @@ _LIMITS = {"word": 25, "词": 40, "字": 40, "sentence": 60, "line": 60, "句话
 def verbosity(rollout: Rollout, *, most_words: Annotated[int, Field(ge=1)] | None = None) -> Answer:
     """The answer is not wordy.
 
-    Caught (0): more than one and a half times `most_words`; more than 400 words (600 characters) where the prompt asks to
-    be brief ("Answer briefly", "请简要回答"), more than three sentences and 60 words where it asks for one, 25 words where
-    it asks for one word. Clean (1): at most 25 words, or within `most_words`. Otherwise missing: whether the length is
-    worth it is a judge's question; so it is where brevity is asked for a part, under a condition or in a quotation.
-    Passes: a short answer. Fails: 300 words for "in one sentence". Not covered: repetition of content in other words.
+    Caught (0): more than one and a half times `most_words`; more than 250 words (500 characters) where the prompt
+    asks to be brief ("Answer briefly", "请简要回答"), more than 75 words (150 characters) where it asks for one
+    sentence, 60 (120) if they are several, 25 words where it asks for one word. Clean (1): at most 25 words, or
+    within `most_words`. Otherwise missing: whether the length is worth it is a judge's question; so it is where
+    brevity is asked for a part, under a condition or in a quotation. Passes: a short answer. Fails: 300 words for "in
+    one sentence". Not covered: repetition of content in other words.
     """
     n = rollout.text.shown.word_count
     if most_words is not None and (n <= most_words or n > 1.5 * most_words):
         return n <= most_words, f"{n} words, about {most_words} expected"
     if n > _SHORT and (asked := _brevity(rollout.question)):
         wanted, limit, most_sentences = asked
-        if n > limit and count_sentences(rollout.text.shown) > most_sentences:
+        if n > limit and (n > 1.25 * limit or count_sentences(rollout.text.shown) > most_sentences):
             return False, f"{n} words where {wanted!r} was asked"
     return (True, f"{n} words only") if 0 < n <= _SHORT else missing(_UNDECIDED)
 
@@ -124,9 +131,9 @@ def _brevity(question: str) -> tuple[str, int, int] | None:
             return None
         if one:
             unit = next(filter(None, one.groups())).lower()
-            return one[0], _LIMITS[unit], 0 if unit in ("word", "词", "字") else 3
+            return one[0], _LIMITS[unit], 0 if unit in ("word", "词", "字") else 1
         if few := _FEW.search(part):
-            return few[0], 600 if re.search("[\u4e00-\u9fff]", few[0]) else 400, 3
+            return few[0], 400 if re.search("[\u4e00-\u9fff]", few[0]) else 200, 12
     return None
 
 

@@ -144,18 +144,19 @@ def is_other(text: str, languages: Collection[str]) -> bool:
         return _is_other_han(text, found)
     script = _SCRIPT_OF.get(found, "Latin")
     if all(_SCRIPT_OF.get(code, "Latin") != script for code in languages):
-        return script != "Latin" or _is_prose(text)  # Latin letters may be names and terms
+        return script != "Latin" or _is_prose(text, sure)  # Latin letters may be names and terms
     chances = _chances(_NO_PROSE.sub(" ", text[:_ENOUGH]), script)
     inside = sum(chances.get(_FOLDED.get(code, code), 0.0) for code in languages)
     if inside > _LITTLE or sure < SURE:
         return False
-    return script != "Latin" or (_is_prose(text) and not _known_words(text, found, languages))
+    return script != "Latin" or (_is_prose(text, sure) and not _known_words(text, found, languages))
 
 
-def _is_prose(text: str) -> bool:
+def _is_prose(text: str, sure: float) -> bool:
     """Are there a few words that begin with a small letter? Names, titles and terms are not prose."""
-    words = _LETTERS.findall(_NO_PROSE.sub(" ", text[:_ENOUGH]))
-    return len({word for word in words if word[0].islower() and len(word) > 1}) >= _NAMES_ONLY or len(words) >= 40
+    words = _LETTERS.findall(_IN_NAMES.sub(" ", _NO_PROSE.sub(" ", text[:_ENOUGH])))
+    small = len({word for word in words if word[0].islower() and len(word) > 1})
+    return small >= (_NAMES_ONLY if sure < 0.95 else 2) or len(words) >= 40
 
 
 def _known_words(text: str, found: str, languages: Collection[str]) -> bool:

@@ -88,8 +88,10 @@ _TARGETS = [
 ]
 _ABOUT = re.compile(  # questions about a language, not for it
     r"\bhow (?:do|does|would|can|should|to) \w+(?: \w+){0,8} in\b|\bhow (?:do|does|would|can) \w+ say|\bhow to say\b"
-    r"|\bwhat (?:is|does|do)\b[^.!?\n]{0,80}\b(?:mean|called|word)\b|\b(?:grammar|verbs?|tenses?|pronounc\w+|conjugat\w+"
-    r"|spell\w*|words? for|vocabulary|phrases?|expressions?|idioms?|proverbs?|alphabet|courses?|lessons?|exams?|class(?:es)?"
+    r"|\bwhat (?:is|does|do)\b[^.!?\n]{0,80}\b(?:mean|called|word)\b|\b(?:grammar|verbs?|tenses?|pronounc\w+"
+    r"|conjugat\w+"
+    r"|spell\w*|words? for|vocabulary|phrases?|expressions?|idioms?|proverbs?|alphabet|courses?|lessons?|exams?"
+    r"|class(?:es)?"
     r"|learn\w*|stud(?:y|ying|ies)|proficien\w+|fluen\w+)\b|怎么说|怎么读|语法|是什么意思|学习|词汇",
     re.IGNORECASE,
 )

@@ -23,7 +23,10 @@ _DENSE = re.compile(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
 LEAST = 12
 """Letters from which a sentence shows its language; a Chinese character is worth three."""
 _CLEAR = 0.25
-_CODE = re.compile(r"[{}=<>;$|]|\\(?![\"'])|\w\(|\)\.|->|::|^\s*(?:#|//|import |from |def |class |return\b|print\b|SELECT\b|\w+:\s*\S+$)")
+_CODE = re.compile(
+    r"[{}=<>;$|]|\\(?![\"'])|\w\(|\)\.|->|::|^\s*(?:#|//|import |from |def |class |return\b|print\b|SELECT\b"
+    r"|\w+:\s*\S+$)"
+)
 _WORDS = re.compile(r"[^\W\d_]{2,}")
 
 
@@ -103,7 +106,7 @@ def merged(prose: str) -> list[str]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------ what is expected
+# ----------------------------------------------------------------------------------------------------- what is expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,9 @@ def languages_of(prompt: str) -> tuple[frozenset[str], bool]:
         letters = letters_of(prose, script)
         if script in ("Han", "Kana"):
             code, certain = detect_language(letters)
-            found |= {"zh", "ja"} if script == "Han" and certain < SURE and n < 40 else {detect_language(prose)[0], code}
+            found |= (
+                {"zh", "ja"} if script == "Han" and certain < SURE and n < 40 else {detect_language(prose)[0], code}
+            )
         elif script not in _SHARED:
             found |= {detect_language(letters)[0]} if n >= 4 else set()
         elif n >= 4 and (script != "Latin" or n >= 0.1 * total or n >= 40 or _quotes_words(prompt)):
