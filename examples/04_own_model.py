@@ -11,7 +11,7 @@ import rubrank
 from rubrank.fusion.models.newton import maximise
 
 
-@rubrank.register_model
+@rubrank.utility_model
 class Bold:
     """Wins minus losses, squared with their sign: the best and the worst stand out."""
 
@@ -23,7 +23,7 @@ class Bold:
         return np.sign(lead) * lead**2
 
 
-@rubrank.register_model
+@rubrank.utility_model
 class Laplace:
     """i beats j with probability F(u_i − u_j), F being Laplace's distribution function."""
 

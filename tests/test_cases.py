@@ -49,6 +49,7 @@ def test_a_long_list_is_cut():
         run(*([1] * (MOST_SHOWN + 5)))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
 def test_an_ignored_interrupt_is_not_inherited():
     """As under `nohup make test &`: pytest starts with SIGINT ignored, and the tests that send it still pass."""

@@ -237,6 +237,7 @@ def test_explain_refusals(table: Path) -> None:
     assert "from 0 to 1" in refused("explain", table, "--group", "q2", "--rollout", "2")
 
 
+@pytest.mark.slow
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for arguments, path in (([], "out/demo_rewards.jsonl"), (["--output", "there/r.jsonl"], "there/r.jsonl")):
@@ -266,6 +267,7 @@ def big(path: Path, groups: int = 40_000) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_streams_stay_apart(table: Path) -> None:
     good = process("fuse", table, "--json")
     out, err = good.communicate()
@@ -278,6 +280,7 @@ def test_streams_stay_apart(table: Path) -> None:
     assert b"Traceback" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals and closed pipes work differently there")
 def test_interrupted_or_cut_off(tmp_path: Path) -> None:
     path = big(tmp_path / "big.csv")

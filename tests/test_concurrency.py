@@ -22,6 +22,8 @@ import rubrank
 from rubrank import fuse
 from rubrank.fusion.models import shapes
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = Path(rubrank.__file__).parent
 LIMIT = 300  # seconds; a run takes a few, a machine without a cache of compiled code some dozens
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from rubrank.cli.listing import _examples
@@ -26,15 +27,26 @@ from rubrank.verifiers.verifier import (
 def plainly(found, subject, arguments):
     """The function's answer as a verdict, step by step."""
     try:
-        answer = found.function(subject, **arguments)
-        verdict = answer if isinstance(answer, Verdict) else Verdict(float(answer[0]), answer[1])
+        verdict = as_verdict(found.function(subject, **arguments))
         if len(verdict.reason) > LONGEST_REASON:
             verdict = Verdict(verdict.value, verdict.reason[:LONGEST_REASON] + " …")
     except Exception as error:
         return missing(f"{found.name} failed: {type(error).__name__}: {error}")
     if verdict.value is not None and not found.domain.holds(verdict.value):
-        return missing(f"{found.name} gave {verdict.value!r}, which is not in its domain")
+        said = found.domain.said
+        return missing(f"{found.name} gave {verdict.value:g}, which is not in its domain ({said})")
     return verdict
+
+
+def as_verdict(answer):
+    if isinstance(answer, Verdict):
+        return answer
+    value, reason = (
+        answer if isinstance(answer, tuple) else (answer, "no verdict" if answer is None else f"gives {answer}")
+    )
+    if isinstance(value, str):
+        raise TypeError(f"a verifier returns a bool, a number, or (value, reason), not {value!r}")
+    return Verdict(None if value is None else float(value), reason)
 
 
 def both(found, rollout, params, compat="fixed", mode="strict"):
@@ -52,6 +64,7 @@ def both(found, rollout, params, compat="fixed", mode="strict"):
     return verdict
 
 
+@pytest.mark.slow
 def test_every_example():
     compared = 0
     for name, examples in _examples().items():
@@ -68,14 +81,33 @@ def test_every_example():
 
 
 ANSWERS = [
-    (True, "yes"), (0, "no"), (0.5, "half"), (0.25, "quarter"), (7, "too much"), (math.nan, "nothing"), ("1", "text"),
-    (None, "none"), (True,), None, "yes", ([1], "list"), Verdict(1.0, "whole"), Verdict(3.0, "out"), missing("why"),
-]  # fmt: skip
+    ((True, "yes"), 1.0),
+    ((0, "no"), 0.0),
+    ((0.5, "half"), 0.5),
+    ((0.25, "quarter"), 0.25),
+    ((7, "too much"), None),
+    ((math.nan, "nothing"), None),
+    (("1", "text"), None),
+    ((None, "none"), None),
+    (([1], "list"), None),
+    (True, 1.0),
+    (False, 0.0),
+    (np.bool_(True), 1.0),
+    (0.5, 0.5),
+    (1, 1.0),
+    (7, None),
+    (None, None),
+    ("yes", None),
+    ([1], None),
+    (Verdict(1.0, "whole"), 1.0),
+    (Verdict(3.0, "out"), None),
+    (missing("why"), None),
+]
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=repr)
+@pytest.mark.parametrize(("answer", "value"), ANSWERS, ids=repr)
 @pytest.mark.parametrize("domain", [TERNARY, UNIT], ids=lambda d: d.kind)
-def test_whatever_a_verifier_answers(answer, domain):
+def test_whatever_a_verifier_answers(answer, value, domain):
     @verifier("binding-test", domain=domain)
     def answers(text: Text, *, error: bool = False):
         if error:
@@ -83,7 +115,22 @@ def test_whatever_a_verifier_answers(answer, domain):
         return answer
 
     try:
-        both(find_verifier("binding-test"), Rollout(response="x"), {})
+        found = both(find_verifier("binding-test"), Rollout(response="x"), {})
+        assert found.value == (value if value is None or domain.holds(value) else None)
+        assert found.reason
         assert both(find_verifier("binding-test"), Rollout(response="x"), {"error": True}).value is None
+    finally:
+        del VERIFIERS["binding-test"]
+
+
+def test_a_pair_without_a_reason_is_missing():
+    @verifier("binding-test")
+    def answers(text: Text):
+        return (True,)
+
+    try:
+        found = find_verifier("binding-test")
+        verdict = found.verify(Rollout(response="x"), found.check_parameters({}))
+        assert (verdict.value, verdict.reason[:19]) == (None, "binding-test failed")
     finally:
         del VERIFIERS["binding-test"]

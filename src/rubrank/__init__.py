@@ -22,6 +22,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rubrank.cli.demo.groups import load_demo_groups as load_demo_groups
     from rubrank.errors import BadTable as BadTable
     from rubrank.errors import InvalidInput as InvalidInput
     from rubrank.errors import JudgingFailed as JudgingFailed
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from rubrank.errors import SolverError as SolverError
     from rubrank.errors import UnknownName as UnknownName
     from rubrank.fusion.adjust import attenuate as attenuate
+    from rubrank.fusion.attribute import Attribute as Attribute
+    from rubrank.fusion.attributes import attribute as attribute
+    from rubrank.fusion.attributes import attribute_names as attribute_names
+    from rubrank.fusion.attributes import measure as measure
     from rubrank.fusion.attributes.length import Lengths as Lengths
     from rubrank.fusion.attributes.length import lengths as lengths
     from rubrank.fusion.attributes.markdown import MARKERS as MARKERS
@@ -38,31 +43,71 @@ if TYPE_CHECKING:
     from rubrank.fusion.fusing import utilities as utilities
     from rubrank.fusion.gate import Gate as Gate
     from rubrank.fusion.gate import Gated as Gated
-    from rubrank.fusion.model import register_model as register_model
+    from rubrank.fusion.model import model_names as model_names
+    from rubrank.fusion.model import utility_model as utility_model
+    from rubrank.fusion.models.newton import maximise as maximise
     from rubrank.fusion.result import FusedBatch as FusedBatch
     from rubrank.fusion.result import FusedGroup as FusedGroup
     from rubrank.fusion.rlvr2 import RLVR2 as RLVR2
     from rubrank.fusion.rules import find_rule as find_rule
-    from rubrank.fusion.rules import register_rule as register_rule
+    from rubrank.fusion.rules import rule as rule
     from rubrank.fusion.rules import rule_names as rule_names
     from rubrank.fusion.rules import score_batch as score_batch
+    from rubrank.fusion.stream.files import Columns as Columns
+    from rubrank.fusion.stream.files import explain_file as explain_file
+    from rubrank.fusion.stream.files import fuse_file as fuse_file
     from rubrank.grading.grade import grade as grade
+    from rubrank.judges import judge_kind as judge_kind
+    from rubrank.judges.judge import Call as Call
     from rubrank.judges.judge import Judge as Judge
     from rubrank.judges.judge import Judges as Judges
+    from rubrank.judges.judge import Judgment as Judgment
+    from rubrank.judges.judge import Question as Question
+    from rubrank.judges.judge import Reply as Reply
     from rubrank.judges.judge import load_judges as load_judges
+    from rubrank.judges.parsing import read_absolute as read_absolute
+    from rubrank.judges.prompting import absolute_call as absolute_call
     from rubrank.records.record import GroupRecord as GroupRecord
     from rubrank.records.record import read_records as read_records
     from rubrank.records.record import records_of as records_of
     from rubrank.records.record import write_records as write_records
+    from rubrank.records.report import write_report as write_report
     from rubrank.rollouts.rollout import Group as Group
     from rubrank.rollouts.rollout import Rollout as Rollout
+    from rubrank.rubrics.checking import check_file as check_file
+    from rubrank.rubrics.contradiction import Interval as Interval
+    from rubrank.rubrics.contradiction import claims as claims
+    from rubrank.rubrics.public import to_rubric as to_rubric
     from rubrank.rubrics.rubric import Criterion as Criterion
     from rubrank.rubrics.rubric import Rubric as Rubric
     from rubrank.rubrics.rubric import load_rubric as load_rubric
     from rubrank.scores.outcomes import outcomes as outcomes
     from rubrank.scores.table import ScoreTable as ScoreTable
     from rubrank.scores.table import read_scores as read_scores
+    from rubrank.studies.audit.audit import audit as audit
+    from rubrank.studies.replay.logged import read_logged as read_logged
+    from rubrank.studies.replay.replay import replay as replay
+    from rubrank.studies.replay.robustness import robustness as robustness
+    from rubrank.studies.statistics.resampling import Measure as Measure
+    from rubrank.studies.statistics.resampling import Resampling as Resampling
+    from rubrank.studies.statistics.resampling import ratio_measure as ratio_measure
+    from rubrank.texts.reasoning import split_reasoning as split_reasoning
+    from rubrank.texts.text import Text as Text
+    from rubrank.training.controls import Control as Control
+    from rubrank.training.engine import RewardEngine as RewardEngine
+    from rubrank.training.job.job import parse_config as parse_config
+    from rubrank.training.making import rollout_of as rollout_of
+    from rubrank.training.shapes.barrier import Barrier as Barrier
+    from rubrank.training.shapes.flat_batch import Processes as Processes
+    from rubrank.training.shapes.flat_batch import Sample as Sample
+    from rubrank.training.shapes.flat_batch import score_flat as score_flat
+    from rubrank.training.shapes.one_group import score_group as score_group
+    from rubrank.verifiers.verifier import BINARY as BINARY
+    from rubrank.verifiers.verifier import TERNARY as TERNARY
+    from rubrank.verifiers.verifier import UNIT as UNIT
+    from rubrank.verifiers.verifier import Domain as Domain
     from rubrank.verifiers.verifier import Verdict as Verdict
+    from rubrank.verifiers.verifier import discrete as discrete
     from rubrank.verifiers.verifier import find_verifier as find_verifier
     from rubrank.verifiers.verifier import missing as missing
     from rubrank.verifiers.verifier import verifier as verifier
@@ -90,7 +135,7 @@ _HOMES = {
     "RLVR2": "fusion.rlvr2",
     "find_rule": "fusion.rules",
     "rule_names": "fusion.rules",
-    "register_rule": "fusion.rules",
+    "rule": "fusion.rules",
     "score_batch": "fusion.rules",
     "GroupRecord": "records.record",
     "records_of": "records.record",
@@ -107,7 +152,53 @@ _HOMES = {
     "markdown_counts": "fusion.attributes.markdown",
     "markdown_density": "fusion.attributes.markdown",
     "MARKERS": "fusion.attributes.markdown",
-    "register_model": "fusion.model",
+    "utility_model": "fusion.model",
+    "attribute": "fusion.attributes",
+    "judge_kind": "judges",
+    # for extending, files, studies and trainers
+    "Text": "texts.text",
+    "split_reasoning": "texts.reasoning",
+    "Domain": "verifiers.verifier",
+    "BINARY": "verifiers.verifier",
+    "TERNARY": "verifiers.verifier",
+    "UNIT": "verifiers.verifier",
+    "discrete": "verifiers.verifier",
+    "to_rubric": "rubrics.public",
+    "check_file": "rubrics.checking",
+    "claims": "rubrics.contradiction",
+    "Interval": "rubrics.contradiction",
+    "Call": "judges.judge",
+    "Reply": "judges.judge",
+    "Question": "judges.judge",
+    "Judgment": "judges.judge",
+    "absolute_call": "judges.prompting",
+    "read_absolute": "judges.parsing",
+    "Attribute": "fusion.attribute",
+    "measure": "fusion.attributes",
+    "attribute_names": "fusion.attributes",
+    "model_names": "fusion.model",
+    "maximise": "fusion.models.newton",
+    "fuse_file": "fusion.stream.files",
+    "explain_file": "fusion.stream.files",
+    "Columns": "fusion.stream.files",
+    "write_report": "records.report",
+    "replay": "studies.replay.replay",
+    "read_logged": "studies.replay.logged",
+    "robustness": "studies.replay.robustness",
+    "audit": "studies.audit.audit",
+    "Measure": "studies.statistics.resampling",
+    "Resampling": "studies.statistics.resampling",
+    "ratio_measure": "studies.statistics.resampling",
+    "RewardEngine": "training.engine",
+    "Control": "training.controls",
+    "Sample": "training.shapes.flat_batch",
+    "Processes": "training.shapes.flat_batch",
+    "score_flat": "training.shapes.flat_batch",
+    "score_group": "training.shapes.one_group",
+    "Barrier": "training.shapes.barrier",
+    "rollout_of": "training.making",
+    "parse_config": "training.job.job",
+    "load_demo_groups": "cli.demo.groups",
     "RubrankError": "errors",
     "InvalidInput": "errors",
     "UnknownName": "errors",

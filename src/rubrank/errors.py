@@ -26,7 +26,7 @@ class RubrankError(Exception):
 
 
 class InvalidInput(RubrankError, ValueError):  # noqa: N818 - says what is wrong
-    """A value that cannot be used: `owner(parameter)` allows `allowed`, got `got`; `remedy`."""
+    """A value that cannot be used: `owner(parameter)` allows `allowed`, got `got`; `remedy`, "" if there is none."""
 
     def __init__(self, owner: str, parameter: str, allowed: str, got: str, remedy: str) -> None:
         super().__init__(owner, parameter, allowed, got, remedy)
@@ -53,7 +53,7 @@ class UnknownName(InvalidInput, LookupError):  # noqa: N818
         """The error for `name`, with the nearest known names as the remedy."""
         names = sorted(known)
         near = get_close_matches(str(name), names, n=1)
-        remedy = f"Did you mean {near[0]!r}?" if near else "Choose one of these."
+        remedy = f"Did you mean {near[0]!r}?" if near else ""
         if len(names) > _MOST_NAMES:
             remedy = remedy if near else "See `rubrank criteria`, or the table at hand."
             return cls(owner, parameter, f"one of {len(names)} known names", repr(name), remedy)

@@ -15,7 +15,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion import rules
 from rubrank.fusion.gate import Gate
 from rubrank.fusion.rule import Reweighting, Rule, RuleResult, Stateful
-from rubrank.fusion.rules import ALIASES, find_rule, register_rule, rule_class, rule_names, score_batch
+from rubrank.fusion.rules import ALIASES, find_rule, rule_class, rule_names, score_batch
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "rules.md"
 
@@ -144,7 +144,7 @@ def registry(monkeypatch):
 
 @pytest.mark.usefixtures("registry")
 def test_a_rule_of_ones_own():
-    @register_rule
+    @rules.rule
     @dataclass(frozen=True)
     class BestCase:
         name: ClassVar[str] = "best-case"
@@ -184,7 +184,7 @@ def test_what_cannot_be_registered():
         (lambda batch: batch, "a class with a `name`"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            register_rule(wrong)
+            rules.rule(wrong)
 
 
 def test_importing_the_registry_is_light():

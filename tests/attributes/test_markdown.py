@@ -239,6 +239,7 @@ SPACES = ["\n", "\n", "\n\n", "\r", "\r\n", " ", "  ", "    ", "\t", "\0", "\u20
 sources = st.lists(st.sampled_from(PIECES + SPACES), max_size=40).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(st.lists(sources, max_size=8))
 def test_counting_tags_equals_counting_events(texts):

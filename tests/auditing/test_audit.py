@@ -22,6 +22,8 @@ from rubrank.studies.audit.files import audit_files
 from rubrank.studies.audit.tables import not_measured, show
 from rubrank.verifiers.verifier import discrete
 
+pytestmark = pytest.mark.slow
+
 N, G, K = 80, 8, 2
 NAMES = ("Clarity", "Depth")
 

@@ -14,6 +14,8 @@ from rubrank.errors import InvalidInput
 from rubrank.studies.audit.audit import audit
 from rubrank.studies.audit.drawing import _columns, draw
 
+pytestmark = pytest.mark.slow
+
 N, G = 12, 5
 
 

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data" / "m_ifeval" / "en_groups.jsonl.gz"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data")
 def test_it_runs(tmp_path):
     command = [sys.executable, "benchmarks/grading.py", "--quick", "--json", str(tmp_path / "figures.json")]

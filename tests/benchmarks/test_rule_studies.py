@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 NEEDS_DATA = pytest.mark.skipif(not (DATA / "longform_writing").exists(), reason="needs ../shared/data")

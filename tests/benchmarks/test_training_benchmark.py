@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("torch", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
 pytest.importorskip("trl", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
 def test_it_runs_with_a_tiny_policy(tmp_path):
     subprocess.run([sys.executable, "recipes/tiny_policy/make.py", str(tmp_path / "tiny")], cwd=ROOT, check=True)
     command = [sys.executable, "benchmarks/training.py", "--steps", "2", "--tokens", "8"]

@@ -18,6 +18,8 @@ import pytest
 
 from rubrank.fusion.rules import find_rule, score_batch
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch", reason="TRL's trainer is not installed: pip install torch trl")
 pytest.importorskip("trl", reason="TRL's trainer is not installed: pip install torch trl")
 

@@ -6,6 +6,8 @@ import multiprocessing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rubrank.grading.cache import VerdictCache
 from rubrank.judges.client.replies import Replies
 
@@ -16,6 +18,7 @@ def _open(path: Path, kind: Any, together: Any) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_made_by_several_at_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     for number in range(3):

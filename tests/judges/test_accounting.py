@@ -71,6 +71,7 @@ def test_for_machines():
     assert json.loads(json.dumps(Tally().account().as_dict()))["latency_p50"] is None
 
 
+@pytest.mark.slow
 def test_the_file_says_what_the_tally_says(tmp_path):
     def script(asked):
         return Answer(finish_reason="length" if asked.number % 5 == 0 else "stop", usage=(asked.number, 3, 0))

@@ -187,6 +187,7 @@ _INTERRUPTED = """
 """
 
 
+@pytest.mark.slow
 def test_interrupt_keeps_what_was_answered(tmp_path: Path) -> None:
     cache = tmp_path / "replies.sqlite"
     with Server(by(lambda shown: Answer(said(1).text, delay=0.2))) as server:

@@ -79,6 +79,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=40) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_body_raises(data):
     outcome = read_completion(data, Price(input=1.0))

@@ -207,6 +207,7 @@ def _work(path, number):
             store.count_hit(CALL, REPLY)
 
 
+@pytest.mark.slow
 def test_several_processes(tmp_path):
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_work, args=(tmp_path / "r.sqlite", i)) for i in range(3)]

@@ -48,6 +48,7 @@ def assert_same(data, pool, tolerance=1e-9):
     return compiled
 
 
+@pytest.mark.slow
 @POOLS
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 16, 25, 40])
 def test_any_group_size(n, pool):

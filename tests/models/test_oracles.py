@@ -195,6 +195,7 @@ def test_pooled(oracle, D):
         assert (gamma[:, k] == gamma[0, k]).all()
 
 
+@pytest.mark.slow
 def test_arena_rank_without_attributes():
     pytest.importorskip("arena_rank")
     scores, _ = a_group(8, seed=8)
@@ -202,6 +203,7 @@ def test_arena_rank_without_attributes():
     np.testing.assert_allclose(utilities(scores, prior=0.5)[:, 2], expected, rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_arena_rank_with_attributes():
     pytest.importorskip("arena_rank")
     scores, attributes = a_group(8, D=3, seed=5)

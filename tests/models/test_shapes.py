@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from rubrank import InvalidInput, fuse, register_model, utilities
+from rubrank import InvalidInput, fuse, utilities, utility_model
 from rubrank.fusion.model import _MODELS, UtilityModel, find_model, model_names
 from rubrank.fusion.models import BradleyTerry, shapes
 from rubrank.fusion.models.shapes import ShapeTable
@@ -53,6 +53,7 @@ def test_shapes_keep_their_values_while_the_table_grows(fresh_tables):
     assert np.array_equal(utilities(early), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("G", [13, 16, 31, 32])
 def test_many_shapes_of_groups_that_are_compared_but_not_indexed(fresh_tables, G):
     """More new shapes at once than the kernel's list of wishes holds, with and without missing scores."""
@@ -140,7 +141,7 @@ def registry():
 def test_a_users_model():
     """The example at the top of utility.py, small and large groups."""
 
-    @register_model
+    @utility_model
     class Copeland:
         name = "copeland"
 
@@ -167,9 +168,9 @@ def test_a_new_model_of_the_same_name_replaces_the_old():
         def fit(self, wins, ridge):
             return self.sign * (wins.sum(-1) - wins.sum(-2)) / ridge
 
-    register_model(Constant(1))
+    utility_model(Constant(1))
     up = fuse([[1.0], [2.0]], model="mine")
-    register_model(Constant(-1))
+    utility_model(Constant(-1))
     assert np.array_equal(fuse([[1.0], [2.0]], model="mine"), 1 - up)
     assert np.array_equal(fuse([[1.0], [2.0]], model=Constant(1)), up)
 
@@ -202,8 +203,8 @@ def test_a_model_with_a_wrong_answer(answer, got, G):
 
 @pytest.mark.parametrize("model", [object(), type("NoFit", (), {"name": "x"}), type("NoName", (), {"fit": print})])
 def test_what_is_not_a_model_is_not_registered(model):
-    with pytest.raises(InvalidInput, match="register_model: model must be an object with `name` and `fit"):
-        register_model(model)
+    with pytest.raises(InvalidInput, match="utility_model: model must be an object with `name` and `fit"):
+        utility_model(model)
 
 
 # ------------------------------------------------------------------------------------------------------ hard to sort

@@ -227,6 +227,7 @@ def test_the_verb_fuse(tmp_path: Path) -> None:
     assert run("fuse", path, "-o", tmp_path / "r.jsonl", "--quiet").stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_the_verb_explain(tmp_path: Path, how: str, suffix: str) -> None:
     table = own()

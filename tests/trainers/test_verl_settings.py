@@ -112,6 +112,7 @@ def test_arrays_become_lists():
     assert plain((1, "ab", None)) == [1, "ab", None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["verl.trainer", "verl.reward_loop"])
 def test_without_verl_one_line_says_what_to_install(module):
     code = f"import sys; sys.modules['verl'] = None; import rubrank.training.{module}"

@@ -16,6 +16,8 @@ from rubrank.cli.demo.judge import NOTICE, demo_judges
 from rubrank.grading.grade import grade
 from rubrank.records.record import read_records
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):

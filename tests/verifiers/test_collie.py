@@ -173,6 +173,7 @@ def test_constraints_may_not_be_too_deep_or_too_many():
             COLLIE.check_parameters({"constraints": bad})
 
 
+@pytest.mark.slow
 def test_too_much_work_is_missing_not_slow():
     each = {"level": "character", "transform": "for_each", "relation": "lowercase"}
     verdict = check("ab " * 400_000, *[each] * 5)

@@ -106,6 +106,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_texts_are_decided_quickly(kind: str) -> None:
     cases = {name: case.get("params") for name, case in worked_cases()}

@@ -166,6 +166,7 @@ def same_both_ways(raw: str) -> None:
     assert (split_reasoning(raw) == ("", raw)) >= (not any(tag in raw for pair in TAGS for tag in pair))
 
 
+@pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(mixed)
 @example("It works. 🎉")
@@ -186,6 +187,7 @@ def test_on_every_real_response():
         same_both_ways(raw)
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(mixed)
 def test_thinking_is_found_wherever_it_stands(raw):

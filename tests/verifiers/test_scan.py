@@ -90,6 +90,7 @@ lined = st.lists(
 ).map(lambda lines: "\n".join(head + rest for head, rest in lines))
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.one_of(mixed, abbreviated, lined), min_size=1, max_size=8))
 @example(["", " ", "\n", "x", "\0", "K. He", "“走吧！”他说。"])
@@ -99,6 +100,7 @@ def test_scan_is_python(raws):
     same_as_python(raws)
 
 
+@pytest.mark.slow
 def test_most_is_left_to_nobody():
     assert same_as_python([f"# {piece}\n\nA {piece} b. C, d.\n\n- e" for piece in PIECES if piece.isprintable()]) < 5
 

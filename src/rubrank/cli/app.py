@@ -21,11 +21,13 @@ from typing import Annotated
 import typer
 
 import rubrank
+from rubrank.cli.importing import ExtensibleGroup
 from rubrank.cli.printing import errors_in_words
 from rubrank.cli.verbs import criteria, fusing, judge, record, replay, report, train
 
 app = typer.Typer(
     name="rubrank",
+    cls=ExtensibleGroup,
     help="Rubrics into rewards, by ranking: check a rubric, grade rollouts with it, fuse the scores into rewards.",
     no_args_is_help=True,
     add_completion=False,

@@ -16,7 +16,7 @@ from typing import Any
 from rubrank.errors import UnknownName
 from rubrank.rubrics.catalogue import KNOWN
 from rubrank.rubrics.files import load_yaml
-from rubrank.verifiers.verifier import VERIFIERS, Domain, Verifier, is_verifier
+from rubrank.verifiers.verifier import VERIFIERS, Domain, Verifier, verifier_names
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,7 @@ def describe(name: str) -> Listed:
 
 
 def _all_names() -> set[str]:
-    is_verifier("")  # imports every family
-    return {*VERIFIERS, *KNOWN}
+    return {*verifier_names(), *KNOWN}
 
 
 def _listed(name: str) -> Listed:

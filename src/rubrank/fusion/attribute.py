@@ -7,17 +7,13 @@ with attributes asks how much of a ranking they explain, so that only the rest i
 numbers: finite, at least 0, one row of `columns` per text, in the leading shape of the texts. Texts come as a list, or
 as N lists of G texts; values follow as (n, D) or (N, G, D).
 
-To add one, make an `Attribute` and hand it to `measure` beside the built-in names, or put it under its
-name into the registry `rubrank.fusion.attributes.ATTRIBUTES`, where names given as text are looked up:
+To add one, decorate a function of one text (docs/extending.md); it is then known by name everywhere:
 
-    from rubrank.fusion.attribute import Attribute, flatten_texts
+    @rubrank.attribute("shouting")
+    def capitals(text):
+        return sum(map(str.isupper, text))
 
-    def capitals(texts):
-        flat, shape = flatten_texts("capitals", texts)
-        return np.reshape([sum(map(str.isupper, text)) for text in flat], (*shape, 1))
-
-    ATTRIBUTES["shouting"] = Attribute("shouting", ("capitals",), capitals)
-
+What can count many texts faster than one at a time makes an `Attribute` of its own, and hands it to `measure`.
 An implementation of ours is one file in `attributes/`, with a test for every column.
 """
 

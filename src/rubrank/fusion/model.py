@@ -14,7 +14,7 @@ A utility model turns that into one number for each rollout, larger for better, 
 
 How to add a model: write a class with `name` and `fit` and register it.
 
-    @register_model
+    @rubrank.utility_model
     class Copeland:
         name = "copeland"
         def fit(self, wins, ridge):
@@ -29,11 +29,14 @@ classes, for which a table of all pairs would be large: see `models/large.py`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
+from rubrank._plugins import check_free, decorated, load_plugins
 from rubrank.errors import InvalidInput, UnknownName
 
 Link = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -60,22 +63,50 @@ class LinkModel(UtilityModel, Protocol):
 
 
 _MODELS: dict[str, UtilityModel] = {}
+_LIBRARY = frozenset({"bradley-terry", "thurstone", "borda"})  # known before models/ is imported, which takes numba
 _M = TypeVar("_M")
 
 
-def register_model(model: _M) -> _M:
-    """Register a utility model (an instance, or a class without arguments) under its `name`; usable as a decorator."""
-    instance = model() if isinstance(model, type) else model
-    if not isinstance(instance, UtilityModel) or not isinstance(instance.name, str):
-        raise InvalidInput(
-            "register_model",
-            "model",
-            "an object with `name` and `fit(wins, ridge)`",
-            repr(model),
-            "See the top of rubrank/utility.py for an example.",
-        )
-    _MODELS[instance.name] = instance
-    return model
+@overload
+def utility_model(name: str | None = None) -> Callable[[_M], _M]: ...
+
+
+@overload
+def utility_model(name: _M, /) -> _M: ...
+
+
+def utility_model(name: Any = None) -> Any:
+    """Register a utility model under `name`, or under the `name` that it has.
+
+    A class without arguments, an instance, or a function `fit(wins, ridge)`: `@utility_model("copeland")`.
+    """
+
+    def register(chosen: str | None, made: Any) -> Any:
+        instance = made() if isinstance(made, type) else made
+        if inspect.isfunction(made):
+            instance = _Fitted(made.__name__ if chosen is None else chosen, made)
+        elif chosen is not None:
+            instance.name = chosen
+        if not isinstance(instance, UtilityModel) or not isinstance(instance.name, str):
+            allowed = "an object with `name` and `fit(wins, ridge)`"
+            raise InvalidInput("utility_model", "model", allowed, repr(made), "See docs/extending.md.")
+        check_free("utility_model", instance.name, made, _made.get, instance.name in _LIBRARY)
+        _MODELS[instance.name], _made[instance.name] = instance, made
+        return made
+
+    return decorated(register, name)
+
+
+_made: dict[str, Any] = {}
+"""What each model was made from: the same class or function again replaces it."""
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """A function as a model."""
+
+    name: str
+    fit: Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def find_model(name: str | UtilityModel) -> UtilityModel:
@@ -90,6 +121,8 @@ def find_model(name: str | UtilityModel) -> UtilityModel:
         import rubrank.fusion.models  # noqa: F401 - registers the built-in models, only when a fit needs them
 
         if name not in _MODELS:
+            load_plugins()
+        if name not in _MODELS:
             raise UnknownName.of("find_model", "model", name, _MODELS)
     return _MODELS[name]
 
@@ -97,4 +130,5 @@ def find_model(name: str | UtilityModel) -> UtilityModel:
 def model_names() -> tuple[str, ...]:
     """All registered models."""
     find_model("bradley-terry")
+    load_plugins()
     return tuple(sorted(_MODELS))

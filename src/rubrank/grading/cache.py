@@ -34,14 +34,14 @@ _AT_ONCE = 500  # keys in one query; SQLite allows 999 in old versions
 
 def check_digest(verifier: Verifier, params: BaseModel, compat: Compat, mode: Mode) -> bytes:
     """Of everything but the rollout."""
-    reading = [compat if verifier.knows_compat else "", mode if verifier.wants is Text else ""]
+    reading = [compat if verifier.knows_compat else "", mode if verifier.knows_loose else ""]
     parts = [verifier.name, verifier.version, params.model_dump(mode="json"), *reading]
     return _digest(json.dumps(parts, sort_keys=True, default=repr).encode())
 
 
 def seen_digest(rollout: Rollout, wants: type) -> bytes:
     """Of what a verifier gets to see."""
-    if wants is Text:
+    if wants in (Text, str):
         return _digest(rollout.answer.encode("utf-8", "surrogatepass"))
     try:
         return _digest(rollout.model_dump_json().encode())

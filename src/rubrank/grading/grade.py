@@ -146,13 +146,12 @@ class _Check:
     @cached_property
     def is_local(self) -> bool:
         """Can only this process run it, because no other can import it?"""
-        function = self.verifier.function
-        return function.__module__ == "__main__" or "<locals>" in function.__qualname__
+        return not self.verifier.home
 
     @cached_property
     def is_ours(self) -> bool:
         """Is it of the library, whose verifiers come to an end?"""
-        return self.verifier.function.__module__.startswith("rubrank.")
+        return self.verifier.home.startswith("rubrank.")
 
     @cached_property
     def is_slow(self) -> bool:
@@ -349,7 +348,7 @@ class _Run:
             rollout.__dict__.pop("text", None)  # its words and sentences are many times its size
 
     def _grade_elsewhere(self, tasks: list[_Task], number: int, results: queue.SimpleQueue[Any]) -> None:
-        modules = {check.verifier.function.__module__ for task in tasks for check in task.checks}
+        modules = {check.verifier.home for task in tasks for check in task.checks}
         jobs = [_job(tag, task) for tag, task in enumerate(tasks)]
         timeout = TIMEOUT if self.timeout == "auto" else self.timeout
         with Workers(min(number, len(tasks)), sorted(modules), self.compat, self.mode, timeout) as pool:

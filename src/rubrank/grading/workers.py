@@ -189,7 +189,7 @@ if hasattr(os, "register_at_fork"):
 
 def _kind(start: tuple[tuple[str, ...], Compat, Mode]) -> Hashable:
     """All that a worker's verdicts may depend on beside the rollouts."""
-    versions = frozenset((v.name, v.version) for v in VERIFIERS.values() if v.function.__module__ in start[0])
+    versions = frozenset((v.name, v.version) for v in VERIFIERS.values() if v.home in start[0])
     return start, versions, tuple(sys.path), os.getcwd(), frozenset(os.environ.items())
 
 

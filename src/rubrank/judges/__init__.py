@@ -2,45 +2,107 @@
 
     judgment = await judged(question, judge, asker_of)       whatever its kind, panel or not
 
-To add a kind:
+To add a kind from a module of your own (docs/extending.md):
 
-1. Write `judges/<name>.py` with a class that has `calls(question, judge)`, how many calls it will make, and
-   `async judge(question, judge, asker)`, which makes them (`judges/asking.py`).
-2. Add its name to `rubrank.judges.judge.Kind`, and a line to `KINDS` below. Panels, accounts, the cache, deadlines and
-   ceilings then work for it as they do for the others.
+    @rubrank.judge_kind("yes-no")
+    class YesNo:
+        async def judge(self, question, judge, asker): ...       a Judgment; its calls are answered by the asker
+
+`calls(question, judge)`, how many calls it will make, is wanted too where that is not one a cell. A kind of the library
+is a file in `judges/kinds/` and a line in `KINDS`. Panels, accounts, the cache, deadlines and ceilings work for all.
 
 Importing this package imports none of them: a kind is loaded when it is first asked for.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from rubrank.errors import UnknownName
+from rubrank._plugins import check_free, decorated, load_plugins
+from rubrank.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
     from rubrank.judges.asking import AskerOf, CountedKind
     from rubrank.judges.judge import Judge, Judgment, Question
 
-KINDS: dict[str, str] = {
+KINDS: dict[str, str | type] = {
     "absolute": "rubrank.judges.kinds.absolute:Absolute",
     "batched": "rubrank.judges.kinds.batched:Batched",
     "pairwise": "rubrank.judges.kinds.pairwise:Pairwise",
     "listwise": "rubrank.judges.kinds.listwise:Listwise",
 }
-"""Every kind, and where its class is."""
+"""Every kind, and where its class is, or the class itself."""
 
-COMPARES = frozenset({"pairwise", "listwise"})
+COMPARES = {"pairwise", "listwise"}
 """The kinds that compare rollouts instead of scoring them."""
+
+
+_K = TypeVar("_K")
+
+
+@overload
+def judge_kind(name: str | None = None, *, compares: bool = False) -> Callable[[_K], _K]: ...
+
+
+@overload
+def judge_kind(name: _K, /) -> _K: ...
+
+
+def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
+    """Register a way of asking under `name`, or under the class's `name`: a class, or a function like its `judge`.
+
+    compares: it says which rollout is better (`Judgment.outcomes`) instead of how good each is (`Judgment.verdicts`).
+    """
+
+    def register(chosen: str | None, made: Any) -> Any:
+        wanted = chosen or getattr(made, "name", None) or getattr(made, "__name__", None)
+        known = check_free("judge_kind", wanted, made, _taken)
+        judge = getattr(made, "judge", None) if isinstance(made, type) else made
+        if not inspect.iscoroutinefunction(judge):
+            allowed = "a class with `async judge(question, judge, asker)`, or such a function"
+            raise InvalidInput("judge_kind", "kind", allowed, repr(made), "See docs/extending.md.")
+        KINDS[known] = _counted(made)
+        (COMPARES.add if compares else COMPARES.discard)(known)
+        return made
+
+    return decorated(register, name)
+
+
+def _taken(name: str) -> Any:
+    found = KINDS.get(name)
+    return find_kind if isinstance(found, str) else getattr(found, "made", found)  # a path is the library's
+
+
+def _counted(made: Any) -> type:
+    """The class, with a `calls` if it has none."""
+    if isinstance(made, type) and hasattr(made, "calls"):
+        return made
+    members: dict[str, Any] = {"made": made, "calls": lambda self, question, judge: int(question.wanted.sum())}
+    if isinstance(made, type):
+        return type(made.__name__, (made,), members)
+    return type(made.__name__, (), {**members, "judge": staticmethod(made)})
+
+
+def kind_names() -> tuple[str, ...]:
+    """All kinds: the library's, those of plug-ins, and your own."""
+    load_plugins()
+    return tuple(KINDS)
 
 
 def find_kind(name: str) -> CountedKind:
     """The kind of that name."""
     if name not in KINDS:
+        load_plugins()
+    if name not in KINDS:
         raise UnknownName.of("judge", "kind", name, KINDS)
-    module, _, attribute = KINDS[name].partition(":")
-    kind: CountedKind = getattr(import_module(module), attribute)()
+    found = KINDS[name]
+    if isinstance(found, str):
+        module, _, attribute = found.partition(":")
+        found = getattr(import_module(module), attribute)
+    kind: CountedKind = found()
     return kind
 
 

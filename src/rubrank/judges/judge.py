@@ -36,7 +36,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rubrank._plain import in_our_words
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.judges import kind_names
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict
@@ -44,7 +45,6 @@ from rubrank.verifiers.verifier import Verdict
 JUDGED = "needs a judge"
 """How the reason of a cell begins that no verifier could decide."""
 
-Kind: TypeAlias = Literal["absolute", "batched", "pairwise", "listwise"]
 Language: TypeAlias = Literal["auto", "en", "zh"]
 Combine: TypeAlias = Literal["majority", "mean", "median"]
 Structured: TypeAlias = Literal["auto", "json_schema", "json_object", "text"]
@@ -119,7 +119,8 @@ class Judge(_Strict):
     """One judge: what it is asked, how, and where."""
 
     name: str = "judge"
-    kind: Kind = "absolute"
+    kind: str = "absolute"
+    """"absolute", "batched", "pairwise", "listwise", or one that you registered (`rubrank.judge_kind`)."""
     endpoints: tuple[Endpoint, ...] = ()
     criteria: tuple[str, ...] | None = None
     """The criteria it decides; None: all that no other judge names."""
@@ -150,6 +151,13 @@ class Judge(_Strict):
     """Few-shot examples by criterion: {prompt, response, reasoning, verdict}."""
     seed: int = 0
     """Of orders and designs."""
+
+    @field_validator("kind")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        if value not in kind_names():
+            raise UnknownName.of("judge", "kind", value, kind_names())
+        return value
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -49,6 +49,9 @@ class Text:
     def __repr__(self) -> str:
         return f"Text({self.raw!r})"
 
+    def __contains__(self, part: str) -> bool:
+        return part in self.raw
+
     def __len__(self) -> int:
         return len(self.raw)
 

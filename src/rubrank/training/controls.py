@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput
 from rubrank.fusion.adjust import Rule as Adjustment
 from rubrank.fusion.adjust import rules_for
 from rubrank.fusion.attribute import Attribute
@@ -45,13 +45,9 @@ class Control:
     @property
     def found(self) -> Attribute:
         """The attribute itself."""
-        from rubrank.fusion.attributes import ATTRIBUTES
+        from rubrank.fusion.attributes import find_attribute
 
-        if not isinstance(self.attribute, str):
-            return self.attribute
-        if self.attribute not in ATTRIBUTES:
-            raise UnknownName.of(_OWNER, "name", self.attribute, ATTRIBUTES)
-        return ATTRIBUTES[self.attribute]
+        return find_attribute(self.attribute) if isinstance(self.attribute, str) else self.attribute
 
 
 def controls_of(given: Iterable[str | Attribute | Control]) -> tuple[Control, ...]:

@@ -9,12 +9,15 @@
         n = sum(word.isupper() and len(word) > 1 for word in text.words)
         return n <= most, f"{n} words in capitals, at most {most} allowed"
 
-The first parameter says what the function wants to see: `Text` (the answer, without reasoning) or `Rollout`
-(everything: prompt, turns, tool calls, metadata). The keyword parameters are the criterion's parameters; their
-annotations are checked by pydantic before anything runs. The result is a value and a reason: "3 bullets, 4 asked".
+The first parameter's annotation says what the function wants to see: `Text` (the answer without reasoning; also what it
+gets without an annotation), `str` (the same as a string), or `Rollout` (everything: prompt, turns, tools, metadata).
+The keyword parameters are the criterion's parameters; their annotations are checked by pydantic before anything runs.
+The result is a value and a reason: "3 bullets, 4 asked". A value alone will do, and `@verifier` alone takes the
+function's name: `@verifier def polite(text): return "please" in text`.
 
-- A value is a number of the declared domain, or a bool (1 or 0).
-- `missing(reason)` says that it cannot be decided; so does any exception. It is never a score.
+- A value is a number of the declared domain, or a bool (1 or 0). Without `domain=` that is 0 to 1, and 0 or 1 where the
+  function is annotated `-> bool` or is the library's.
+- `missing(reason)` says that it cannot be decided; so does None, and any exception. It is never a score.
 - `compat: Compat` as a keyword parameter makes two readings available: "fixed" (what the instruction says; default) and
   "upstream" (the verdict of the public benchmark's checker, quirks included).
 - `version` is raised whenever a verdict could change: caches are keyed by it.
@@ -29,12 +32,13 @@ import inspect
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from reprlib import repr as brief
-from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from rubrank._plugins import check_free, decorated, importable_home, is_ours, load_plugins
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
@@ -54,6 +58,11 @@ class Domain:
     values: tuple[float, ...] = ()
     low: float = 0.0
     high: float = 1.0
+
+    @property
+    def said(self) -> str:
+        """In words: "0, 0.5, 1" or "0 to 1"."""
+        return ", ".join(f"{value:g}" for value in self.values) or f"{self.low:g} to {self.high:g}"
 
     def holds(self, value: float) -> bool:
         """Is this a possible value?"""
@@ -98,7 +107,7 @@ class Verifier:
     """A registered verifier; `verify(rollout, params)` gives a `Verdict` and never raises."""
 
     name: str
-    function: Callable[..., Answer]
+    function: Callable[..., Any]
     family: str
     domain: Domain
     version: int
@@ -113,11 +122,13 @@ class Verifier:
     """What it saves on texts that were scanned together (`Text.scan`), where a scan itself costs 3."""
     check: Callable[[Any], str | None] | None = None
     """What is wrong with parameters that fit one by one, such as none at all where one of three is needed."""
+    home: str = ""
+    """The module that registers it when imported, so that worker processes can; "": only this process knows it."""
 
     @cached_property
     def parameters(self) -> type[BaseModel]:
         """The parameters, as a pydantic model."""
-        hints = get_type_hints(self.function, include_extras=True)
+        hints = _hints(self.function, include_extras=True)
         fields: dict[str, Any] = {
             p.name: (hints.get(p.name, Any), ... if p.default is p.empty else p.default)
             for p in inspect.signature(self.function).parameters.values()
@@ -169,29 +180,37 @@ class Verifier:
         run = self._ready(arguments)
         if mode == "loose" and self.knows_loose:
             return lambda rollout: self._loosely(rollout, run)
+        if self.wants is str:
+            return lambda rollout: run(rollout.answer)
         return (lambda rollout: run(rollout.text)) if self.wants is Text else run
 
     @property
     def knows_loose(self) -> bool:
         """Has it a loose mode? Not a gate (a line dropped hides a defect), nor what starts a process each time."""
-        return self.wants is Text or (self.layer != "global_quality" and self.cost == "cheap")
+        return self.wants is not Rollout or (self.layer != "global_quality" and self.cost == "cheap")
 
     def _loosely(self, rollout: Rollout, run: Callable[[Any], Found]) -> Found:
         """The best verdict over the usual eight variants of the answer (edges and asterisks dropped)."""
-        best = run(rollout.text if self.wants is Text else rollout)
+        best = run(self._seen(rollout))
         if best[0] == self.domain.high:
             return best
         for variant in loose_variants(rollout.answer)[1:]:
-            other = run(Text(variant) if self.wants is Text else rollout.with_answer(variant))
+            other = run(self._seen(rollout.with_answer(variant)))
             if other[0] is not None and (best[0] is None or other[0] > best[0]):
                 best = other
             if best[0] == self.domain.high:
                 break
         return best
 
+    def _seen(self, rollout: Rollout) -> Any:
+        """What the function is handed of a rollout."""
+        if self.wants is str:
+            return rollout.answer
+        return rollout.text if self.wants is Text else rollout
+
     def _ready(self, arguments: dict[str, Any]) -> Callable[[Any], Found]:
         """From what the function wants to see to a value of the domain and a short reason."""
-        function, name = self.function, self.name
+        function, name, domain = self.function, self.name, self.domain.said
         holds = frozenset(self.domain.values).__contains__ if self.domain.values else self.domain.holds
 
         def run(subject: Any) -> Found:
@@ -199,21 +218,33 @@ class Verifier:
                 answer = function(subject, **arguments)
                 if isinstance(answer, Verdict):
                     value, reason = answer.value, answer.reason
+                elif isinstance(answer, tuple):
+                    value, reason = _number(answer[0]), answer[1]
                 else:
-                    value, reason = float(answer[0]), answer[1]
+                    value = _number(answer)
+                    reason = "no verdict" if value is None else f"gives {answer}"
                 if len(reason) > LONGEST_REASON:  # it quotes the answer
                     reason = reason[:LONGEST_REASON] + " …"
             except Exception as error:
                 return None, f"{name} failed: {type(error).__name__}: {error}"
             if value is None or holds(value):
                 return value, reason
-            return None, f"{name} gave {value!r}, which is not in its domain"
+            return None, f"{name} gave {value:g}, which is not in its domain ({domain})"
 
         return run
 
 
 def _place(complaint: Any) -> str:
     return ".".join(map(str, complaint["loc"])) or "parameters"
+
+
+def _number(value: Any) -> float | None:
+    """A value as a number; None says that there is none. Text is not read as a number: "0" is no verdict."""
+    if value is None or isinstance(value, bool | int | float):
+        return None if value is None else float(value)
+    if isinstance(value, str | bytes):
+        raise TypeError(f"a verifier returns a bool, a number, or (value, reason), not {value[:50]!r}")
+    return float(value)  # numpy's
 
 
 def loose_variants(text: str) -> list[str]:
@@ -228,14 +259,40 @@ def loose_variants(text: str) -> list[str]:
 
 
 VERIFIERS: dict[str, Verifier] = {}
+# Criteria that only a judge decides (rubrics/catalogue.py): a verifier of such a name would silently take their place.
+JUDGED_NAMES = frozenset(
+    {
+        "Affectation",
+        "BusinessScenarioQuality",
+        "CapabilityBoundary",
+        "CoreFactAccuracy",
+        "CoreIntentMatch",
+        "CrossLingualInstruction",
+        "DialogueStyle",
+        "GeneralQuality",
+        "LogicalError",
+        "MaterialFaithfulness",
+        "MultiTurnMemory",
+        "NonCoreFactAccuracy",
+        "RoleConsistency",
+        "TaskTypeMatch",
+        "TextTypeMatch",
+        "UnrealisticContent",
+    }
+)
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+@overload
+def verifier(name: _F, /) -> _F: ...
+
+
+@overload
 def verifier(
-    name: str,
+    name: str | None = None,
     *,
     family: str = "user",
-    domain: Domain = BINARY,
+    domain: Domain = ...,
     version: int = 1,
     layer: Layer = "quality",
     how: Literal["rule", "both"] = "rule",
@@ -243,30 +300,71 @@ def verifier(
     languages: Iterable[str] = (),
     scans: int = 0,
     check: Callable[[Any], str | None] | None = None,
-) -> Callable[[_F], _F]:
-    """Register a function as the verifier `name`; see the top of this file."""
+) -> Callable[[_F], _F]: ...
 
-    def register(function: _F) -> _F:
-        known = VERIFIERS.get(name)
-        if known is not None and known.function.__qualname__ != function.__qualname__:
-            raise InvalidInput("verifier", "name", "new", f"{name!r}, which exists", "Choose another name.")
-        first = next(iter(inspect.signature(function).parameters))
-        wants = get_type_hints(function).get(first, Text)
-        VERIFIERS[name] = Verifier(
-            name, function, family, domain, version, layer, how, cost, tuple(languages), wants, scans, check
-        )  # fmt: skip
+
+def verifier(name: Any = None, *, languages: Iterable[str] = (), **given: Any) -> Any:
+    """Register a function as the verifier `name`, or under its own name; see the top of this file."""
+
+    def register(chosen: str | None, function: Callable[..., Any]) -> Callable[..., Any]:
+        wanted = getattr(function, "__name__", None) if chosen is None else chosen
+        ours = is_ours(function)
+        if not ours:
+            _load_families()  # so that no name of the library is taken unseen
+        known = check_free("verifier", wanted, function, _taken, wanted in JUDGED_NAMES)
+        hints = _hints(function)
+        usual = BINARY if ours or hints.get("return") is bool else UNIT
+        options = {"family": "user", "domain": usual, "version": 1, "wants": _wants(function, hints), **given}
+        home = function.__module__ if ours else importable_home()
+        VERIFIERS[known] = Verifier(known, function, languages=tuple(languages), home=home, **options)
         return function
 
-    return register
+    return decorated(register, name)
+
+
+def _taken(name: str) -> Callable[..., Any] | None:
+    known = VERIFIERS.get(name)
+    return None if known is None else known.function
+
+
+def _load_families() -> None:
+    import rubrank.verifiers
+
+    rubrank.verifiers.load()
+
+
+def _hints(function: Callable[..., Any], include_extras: bool = False) -> dict[str, Any]:
+    """Of a function, of what functools.partial wraps, or of an object's `__call__`."""
+    while isinstance(function, partial):
+        function = function.func
+    plain = function if inspect.isroutine(function) else type(function).__call__
+    return get_type_hints(plain, include_extras=include_extras)
+
+
+def _wants(function: Callable[..., Any], hints: dict[str, Any]) -> type:
+    """What its first parameter is annotated with: Rollout, str, or Text, which is also what an unmarked one gets."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        allowed = "one whose first parameter is the response"
+        raise InvalidInput("verifier", "function", allowed, repr(function), "See docs/extending.md.")
+    wants: type = hints.get(parameters[0].name, Text)
+    return wants if wants in (Rollout, str) else Text
 
 
 def is_verifier(name: str) -> bool:
     """Is there a verifier of that name?"""
     if name not in VERIFIERS:
-        import rubrank.verifiers
-
-        rubrank.verifiers.load()
+        _load_families()
+        if name not in VERIFIERS:
+            load_plugins()
     return name in VERIFIERS
+
+
+def verifier_names() -> tuple[str, ...]:
+    """All of them: the library's, those of installed plug-ins, and your own."""
+    _load_families()
+    load_plugins()
+    return tuple(VERIFIERS)
 
 
 def find_verifier(name: str) -> Verifier:

@@ -3,24 +3,30 @@
     reasoning_length, answer_length, total_length    in words                            attributes/length.py
     markdown                              eleven densities, per line of the answer       attributes/markdown.py
 
-How to add one: see `rubrank.fusion.attribute`.
+How to add one, in a module of your own: a function from one text to a number, or to as many as it has columns.
+
+    @rubrank.attribute
+    def exclamations(text):
+        return text.count("!")
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from reprlib import repr as brief
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rubrank._plugins import check_free, decorated, load_plugins
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.attribute import Attribute, Measured, Texts, flatten_texts
 from rubrank.fusion.attributes.length import lengths
 from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
 from rubrank.texts.reasoning import split_reasoning
 
-__all__ = ["ATTRIBUTES", "measure"]
+__all__ = ["ATTRIBUTES", "attribute", "attribute_names", "find_attribute", "measure"]
 
 
 def _answer_markdown(texts: Texts) -> NDArray[np.float64]:
@@ -35,21 +41,79 @@ _BUILT_IN = (
     Attribute("total_length", ("total_length",), lambda texts: lengths(texts).total[..., None]),
     Attribute("markdown", MARKERS, _answer_markdown),
 )
-ATTRIBUTES: dict[str, Attribute] = {attribute.name: attribute for attribute in _BUILT_IN}
+ATTRIBUTES: dict[str, Attribute] = {one.name: one for one in _BUILT_IN}
+_LIBRARY = frozenset(ATTRIBUTES)
+_made: dict[str, Any] = {}
+"""The functions that users registered, by name."""
+_F = TypeVar("_F", bound=Callable[[str], Any])
+
+
+@overload
+def attribute(name: _F, /) -> _F: ...
+
+
+@overload
+def attribute(name: str | None = None, *, columns: Iterable[str] | None = None) -> Callable[[_F], _F]: ...
+
+
+def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
+    """Register a function of one text as the attribute `name`, or under its own name.
+
+    columns: names of the numbers that it returns for a text; by default one, the attribute's name.
+    """
+
+    def register(chosen: str | None, function: Any) -> Any:
+        wanted = getattr(function, "__name__", None) if chosen is None else chosen
+        known = check_free("attribute", wanted, function, _made.get, wanted in _LIBRARY)
+        if not callable(function):
+            raise InvalidInput("attribute", "function", "a function of one text", brief(function), "")
+        named = (known,) if columns is None else tuple(columns)
+        ATTRIBUTES[known], _made[known] = Attribute(known, named, _of_each(known, named, function)), function
+        return function
+
+    return decorated(register, name)
+
+
+def _of_each(name: str, columns: tuple[str, ...], function: Callable[[str], Any]) -> Callable[[Texts], NDArray[Any]]:
+    def measure_all(texts: Texts) -> NDArray[np.float64]:
+        flat, shape = flatten_texts(f"attribute {name!r}", texts)
+        rows = [np.atleast_1d(np.asarray(function(text), dtype=np.float64)) for text in flat]
+        wrong = next((row for row in rows if row.shape != (len(columns),)), None)
+        if wrong is not None:
+            allowed = f"{len(columns)} number(s) for each text, those of {columns}"
+            raise InvalidInput(f"attribute {name!r}", "result", allowed, brief(wrong.tolist()), "")
+        return np.reshape(rows, (*shape, len(columns)))
+
+    return measure_all
+
+
+def find_attribute(name: str) -> Attribute:
+    """The attribute of that name."""
+    if name not in ATTRIBUTES:
+        load_plugins()
+    if name not in ATTRIBUTES:
+        raise UnknownName.of("find_attribute", "name", name, ATTRIBUTES)
+    return ATTRIBUTES[name]
+
+
+def attribute_names() -> tuple[str, ...]:
+    """All attributes: the library's, those of plug-ins, and your own."""
+    load_plugins()
+    return tuple(ATTRIBUTES)
 
 
 def measure(texts: Texts, names: Iterable[str | Attribute]) -> Measured:
     """Values (…, D) of the named attributes side by side, and their column names.
 
-    `names` are names in `ATTRIBUTES`, or attributes themselves.
+    `names` are names of attributes, or attributes themselves.
     """
     chosen = [_find(name) for name in _listed(names)]
-    columns = tuple(column for attribute in chosen for column in attribute.columns)
+    columns = tuple(column for one in chosen for column in one.columns)
     twice = sorted({column for column in columns if columns.count(column) > 1})
     if twice:
         raise InvalidInput("measure", "names", "attributes without a column in common", f"{twice} twice", "Drop one.")
     flat, shape = flatten_texts("measure", texts)
-    values = [attribute.rows(flat) for attribute in chosen]
+    values = [one.rows(flat) for one in chosen]
     rows = np.concatenate([np.zeros((len(flat), 0)), *values], axis=1)
     return Measured(rows.reshape(*shape, len(columns)), columns)
 
@@ -65,6 +129,4 @@ def _listed(names: Iterable[str | Attribute]) -> list[str | Attribute]:
 def _find(name: str | Attribute) -> Attribute:
     if isinstance(name, Attribute):
         return name
-    if name not in ATTRIBUTES:
-        raise UnknownName.of("measure", "names", name, ATTRIBUTES)
-    return ATTRIBUTES[name]
+    return find_attribute(name)

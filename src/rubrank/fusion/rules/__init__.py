@@ -19,7 +19,7 @@ How to add a rule: write a file with a frozen dataclass whose fields are the con
 `__call__` that takes a `ScoreBatch` and returns a `RuleResult` (`weights` too if it re-weights; `state` and `restore`
 if it remembers), and add a line to `RULES`. A rule of your own needs no change here:
 
-    @register_rule
+    @rubrank.rule
     @dataclass(frozen=True)
     class Best:
         name: ClassVar[str] = "best-case"
@@ -33,9 +33,11 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from rubrank._plugins import check_free, decorated, load_plugins
 from rubrank.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -107,26 +109,47 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
 
 
 def rule_names() -> tuple[str, ...]:
-    """All rules, in the order of the table; other names of theirs are in ALIASES."""
+    """All rules, in the order of the table, then those of plug-ins and your own; ALIASES has other names of theirs."""
+    load_plugins()
     return tuple(RULES)
 
 
-def register_rule(rule: _R) -> _R:
-    """Make a rule's class known under its `name`; usable as a decorator."""
-    name = getattr(rule, "name", None)
-    if not isinstance(rule, type) or not isinstance(name, str) or not _NAME.fullmatch(name):
-        allowed = "a class with a `name` of small letters, digits and hyphens"
-        raise InvalidInput("register_rule", "rule", allowed, repr(name or rule), "See rubrank/aggregators/__init__.py.")
-    if not hasattr(rule, "bounded") or not any("__call__" in vars(base) for base in rule.__mro__):
-        raise InvalidInput(
-            "register_rule", "rule", "with `bounded` and `__call__(batch)`", repr(rule), "See rubrank/aggregator.py."
-        )
-    RULES[name] = rule
-    return rule
+@overload
+def rule(name: _R, /) -> _R: ...
+
+
+@overload
+def rule(name: str | None = None) -> Callable[[_R], _R]: ...
+
+
+def rule(name: Any = None) -> Any:
+    """Make a rule's class known under `name`, or under the `name` that it has: `@rule`, `@rule("best-case")`."""
+
+    def register(chosen: str | None, made: Any) -> Any:
+        known = getattr(made, "name", None) if chosen is None else chosen
+        if not isinstance(made, type) or not isinstance(known, str) or not _NAME.fullmatch(known):
+            allowed = "a class with a `name` of small letters, digits, dots and hyphens"
+            raise InvalidInput("rule", "class", allowed, repr(known or made), "See docs/extending.md.")
+        if not hasattr(made, "bounded") or not any("__call__" in vars(base) for base in made.__mro__):
+            allowed = "one with `bounded` and `__call__(batch)`"
+            raise InvalidInput("rule", "class", allowed, repr(made), "See docs/extending.md.")
+        check_free("rule", known, made, _taken, known in ALIASES)
+        if chosen is not None:
+            made.name = chosen  # type: ignore[attr-defined]
+        RULES[known] = made
+        return made
+
+    return decorated(register, name)
+
+
+def _taken(name: str) -> Any:
+    return None if name not in RULES else rule_class(name)
 
 
 def rule_class(name: str) -> type:
     """The class of a rule; its fields are the constants."""
+    if name not in RULES:
+        load_plugins()
     found = RULES.get(name)
     if found is None:
         raise UnknownName.of("find_rule", "rule", name, [*RULES, *ALIASES])
