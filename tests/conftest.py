@@ -1,11 +1,14 @@
-"""What all tests share: signals as in a terminal, and one thread a library."""
+"""What all tests share: signals as in a terminal, one thread a library, and registries that forget."""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -44,3 +47,36 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if is_quick(config) and collection_path.name.startswith("test_") and collection_path.suffix == ".py":
         return bool(SLOW_FILE.search(collection_path.read_text(encoding="utf-8"))) or None
     return None
+
+
+# Where names are registered, and which of them are the library's: those stay, whoever was the first to load them.
+REGISTRIES: dict[tuple[str, str], Callable[[str, Any], bool]] = {
+    ("rubrank.verifiers.verifier", "VERIFIERS"): lambda name, found: found.function.__module__.startswith("rubrank."),
+    ("rubrank.fusion.rules", "RULES"): lambda name, found: str(getattr(found, "__module__", found)).startswith(
+        "rubrank."
+    ),
+    ("rubrank.fusion.model", "_MODELS"): lambda name, found: name in ("bradley-terry", "thurstone", "borda"),
+    ("rubrank.fusion.model", "_made"): lambda name, found: found.__module__.startswith("rubrank."),
+    ("rubrank.fusion.attributes", "ATTRIBUTES"): lambda name, found: name.endswith("_length") or name == "markdown",
+    ("rubrank.fusion.attributes", "_made"): lambda name, found: False,
+    ("rubrank.judges", "KINDS"): lambda name, found: isinstance(found, str),
+}
+
+
+@pytest.fixture(autouse=True)
+def _registries_forget() -> Iterator[None]:
+    """What a test registers is gone after it; what its file registers stays."""
+    before = {key: dict(registry) for key, registry in _registries()}
+    yield
+    for key, registry in _registries():
+        known = before.get(key, {})
+        for name, found in list(registry.items()):
+            if name not in known and not REGISTRIES[key](name, found):
+                del registry[name]
+        registry.update({name: found for name, found in known.items() if not REGISTRIES[key](name, found)})
+
+
+def _registries() -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+    for module, name in REGISTRIES:
+        if module in sys.modules:
+            yield (module, name), getattr(sys.modules[module], name)

@@ -19,8 +19,6 @@ from pathlib import Path
 import pytest
 from pytest_examples import CodeExample, EvalExample, find_examples
 
-from rubrank.fusion import model, rules
-
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "rubrank"
 DOCUMENTS = sorted(
@@ -73,17 +71,14 @@ def name(path: Path) -> str:
 
 
 @pytest.fixture
-def registry(monkeypatch):
-    """Models and rules that an example registers are gone after it; so is the module that it pretends to be."""
-    model.model_names()  # the built-in ones are registered by now
-    monkeypatch.setattr(model, "_MODELS", dict(model._MODELS))
-    monkeypatch.setattr(rules, "RULES", dict(rules.RULES))
+def own_main(monkeypatch):
+    """The module that an example pretends to be is gone after it."""
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
 # docs/cli.md works on the files that it shows, which tests/test_cli.py writes first.
 @pytest.mark.parametrize("path", [p for p in DOCUMENTS if examples_of(p) and p.name != "cli.md"], ids=name)
-@pytest.mark.usefixtures("registry")
+@pytest.mark.usefixtures("own_main")
 def test_examples_of_a_document(path, tmp_path, monkeypatch, eval_example, capsys):
     monkeypatch.chdir(tmp_path)
     run_document(path, eval_example, capsys)
@@ -149,7 +144,7 @@ def block(*lines: str) -> tuple[str, ...]:
     return ("```python", *lines, "```")
 
 
-@pytest.mark.usefixtures("registry")
+@pytest.mark.usefixtures("own_main")
 def test_blocks_share_a_namespace_and_others_are_not_run(tmp_path, eval_example, capsys):
     others = ("", "```console", "$ 0", "```", "", "```py", "1 / 0", "```", "")
     path = document(tmp_path, *block("x = 1"), *others, *block("print(x + 1)", "#> 2"))
@@ -167,7 +162,7 @@ def test_blocks_share_a_namespace_and_others_are_not_run(tmp_path, eval_example,
         (*block("print(1)"), "", "```text", "1", "2", "```"),
     ],
 )
-@pytest.mark.usefixtures("registry")
+@pytest.mark.usefixtures("own_main")
 def test_what_is_wrong_is_found(tmp_path, lines, eval_example, capsys):
     path = document(tmp_path, "# A page", "", *lines)
     with pytest.raises((AssertionError, pytest.fail.Exception)):

@@ -11,17 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from rubrank.fusion import model
-
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 @pytest.fixture
 def run(monkeypatch, tmp_path, capsys):
-    """Run one example as a script in an empty directory; returns what it prints. Its models are gone afterwards."""
-    model.model_names()  # the built-in ones are registered by now
-    monkeypatch.setattr(model, "_MODELS", dict(model._MODELS))
+    """Run one example as a script in an empty directory; returns what it prints."""
     monkeypatch.chdir(tmp_path)
 
     def run_example(number: str) -> str:

@@ -15,33 +15,15 @@ import pytest
 
 import rubrank
 from rubrank import judges
-from rubrank.fusion import attributes, model, rules
+from rubrank.fusion import attributes, model
 from rubrank.judges.judge import Call, Judge, Judgment, Reply, Usage
 from rubrank.judges.judging import judge_groups
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.catalogue import judged
-from rubrank.verifiers import load, verifier
+from rubrank.verifiers import verifier
 
 ROOT = Path(__file__).parents[1]
 GROUPS = [{"prompt": "Ask for tea.", "responses": ["Tea, please.", "TEA!"]}]
-
-
-@pytest.fixture(autouse=True)
-def _registries(monkeypatch):
-    """What a test registers is gone after it."""
-    load()
-    model.model_names()
-    for home, name in (
-        (verifier, "VERIFIERS"),
-        (rules, "RULES"),
-        (model, "_MODELS"),
-        (model, "_made"),
-        (attributes, "ATTRIBUTES"),
-        (attributes, "_made"),
-        (judges, "KINDS"),
-    ):
-        monkeypatch.setattr(home, name, dict(getattr(home, name)))
-    monkeypatch.setattr(judges, "COMPARES", set(judges.COMPARES))
 
 
 def scores_of(rubric, **options):
@@ -325,6 +307,7 @@ def test_a_judge_kind_as_a_function_or_as_a_class():
 def test_a_kind_that_compares_says_so():
     rubrank.judge_kind("duel", compares=True)(yes_or_no)
     assert "duel" in judges.COMPARES
+    judges.COMPARES.discard("duel")
 
 
 def test_kinds_that_are_refused():
