@@ -52,9 +52,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 # Where names are registered, and which of them are the library's: those stay, whoever was the first to load them.
 REGISTRIES: dict[tuple[str, str], Callable[[str, Any], bool]] = {
     ("rubrank.verifiers.verifier", "VERIFIERS"): lambda name, found: found.function.__module__.startswith("rubrank."),
-    ("rubrank.fusion.rules", "RULES"): lambda name, found: str(getattr(found, "__module__", found)).startswith(
-        "rubrank."
-    ),
+    ("rubrank.fusion.rules", "RULES"): lambda name, found: isinstance(found, str) or found.__module__[:8] == "rubrank.",
     ("rubrank.fusion.model", "_MODELS"): lambda name, found: name in ("bradley-terry", "thurstone", "borda"),
     ("rubrank.fusion.model", "_made"): lambda name, found: found.__module__.startswith("rubrank."),
     ("rubrank.fusion.attributes", "ATTRIBUTES"): lambda name, found: name.endswith("_length") or name == "markdown",
