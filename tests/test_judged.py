@@ -56,7 +56,7 @@ def judges(server: Server, **more: Any) -> dict[str, Any]:
     settings = {key: more.pop(key) for key in ("cache", "most_missing", "cascade", "cache_only") if key in more}
     judge = {"kind": "absolute", "endpoints": [{"base_url": server.url, "model": MODEL}], "timeout": 5,
              "retry": {"attempts": 1}, **more}  # fmt: skip
-    return {"judges": [judge], **settings}
+    return {"judges": [judge], "most_missing": 0.9, **settings}
 
 
 def test_answers_fill_the_table_and_a_gate_spares_calls() -> None:

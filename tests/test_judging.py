@@ -20,7 +20,7 @@ KIND = Criterion(name="Kind", question="Is it kind?")
 GATE = Criterion(name="Truncated")
 PENALTY = Criterion(name="ImproperWording")
 LENGTH = Criterion(name="WordCount", params={"relation": "at least", "count": 3})
-MAIN = Judges(judges=(judge(),))
+MAIN = Judges(judges=(judge(),), most_missing=0.9)
 
 
 def everything(groups: Sequence[Group], criteria: Sequence[Criterion]) -> list[np.ndarray]:
@@ -108,7 +108,7 @@ def test_each_criterion_goes_to_its_judge() -> None:
 
 
 def test_members_of_a_panel_have_their_own_askers() -> None:
-    panel = Judges(judges=(Judge(members=(judge(name="a"), judge(name="b"))),))
+    panel = Judges(judges=(Judge(members=(judge(name="a"), judge(name="b"))),), most_missing=0.9)
     askers = {"a": Scripted(lambda shown: said(1)), "b": Scripted(lambda shown: said(1))}
     judgments = run([group("x")], lambda who: askers[who.name], panel)
     assert [len(asker.calls) for asker in askers.values()] == [1, 1]
@@ -246,7 +246,7 @@ def test_too_many_missing_fail_loudly() -> None:
 
 
 def test_a_panel_that_lost_a_member_counts_its_answers_and_reasons() -> None:
-    panel = Judges(judges=(Judge(members=(judge(name="a"), judge(name="b"))),))
+    panel = Judges(judges=(Judge(members=(judge(name="a"), judge(name="b"))),), most_missing=0.9)
 
     def of(who: Judge) -> Scripted:
         return Scripted(lambda shown: LOST if who.name == "b" or shown == ["r0"] else said(1))
@@ -275,7 +275,7 @@ def test_after_the_deadline_answers_are_missing() -> None:
         async def ask(self, call: Call) -> Reply:
             return await super().ask(call) if "zq-r1-qz" in call.messages[-1]["content"] else said(1)
 
-    judges = Judges(judges=MAIN.judges, deadline=0.2)
+    judges = Judges(judges=MAIN.judges, deadline=0.2, most_missing=0.9)
     start = time.monotonic()
     judgments = run([group(*names(3))], OneIsSlow(60.0), judges)
     assert time.monotonic() - start < 10.0

@@ -4,12 +4,14 @@ open_text("rollouts.jsonl.zst")                     lines of UTF-8, decompressed
 output_at("scores.parquet", SUFFIXES, inputs=[…])   before work begins: suffix, folder, room, what is there already
 with replacing(path) as temporary: …                the file appears when it is complete, or stays as it was
 connect("verdicts.sqlite")                          a connection in WAL mode; no transactions of its own accord
+set_aside("verdicts.sqlite")                        a damaged store → verdicts.sqlite.damaged, with what belongs to it
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+import logging
 import os
 import secrets
 import shutil
@@ -17,7 +19,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -181,13 +183,25 @@ def replacing(path: str | Path) -> Iterator[Path]:
 PATIENCE = 60.0
 """Seconds to wait for another process that writes."""
 _PAUSE = 0.01
+_GLANCE = 4096
+_HEADER = b"SQLite format 3\x00"
+_BROKEN = ("malformed", "not a database", "disk image", "corrupt", "unsupported file format")
+
+_log = logging.getLogger("rubrank")
 
 
-def connect(path: str | Path) -> sqlite3.Connection:
-    """Open a file, or make it."""
+def connect(path: str | Path, patience: float = PATIENCE) -> sqlite3.Connection:
+    """Open a file, or make it, for its owner alone."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-    _into_wal(db)
-    db.execute("PRAGMA synchronous = NORMAL")
+    try:
+        _into_wal(db)
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
@@ -200,6 +214,38 @@ def _into_wal(db: sqlite3.Connection) -> None:
             return
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > end:
-                db.close()
                 raise
             time.sleep(_PAUSE)
+
+
+def is_damaged(path: str | Path, error: Exception) -> bool:
+    """Is this the error of a broken SQLite file? A text that was never one is somebody's, and left alone."""
+    if not isinstance(error, sqlite3.DatabaseError) or not any(word in str(error) for word in _BROKEN):
+        return False
+    try:
+        with open(path, "rb") as file:
+            start = file.read(_GLANCE)
+    except OSError:
+        return False
+    return start.startswith(_HEADER) or b"\x00" in start or _is_binary(start) or Path(f"{path}-wal").exists()
+
+
+def _is_binary(start: bytes) -> bool:
+    try:
+        start.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start < len(start) - 4  # a character may be cut off at the end
+    return False
+
+
+def set_aside(path: str | Path, what: str) -> Path:
+    """Rename a broken store, so that a new one can be made; said in one line. Returns where it is now."""
+    for number in range(1, 1000):
+        aside = Path(f"{path}.damaged{'' if number == 1 else f'-{number}'}")
+        if not aside.exists():
+            break
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.replace(f"{path}{suffix}", f"{aside}{suffix}")
+    _log.warning("%s: %s is damaged; set aside as %s, and begun anew", what, path, aside.name)
+    return aside

@@ -5,10 +5,12 @@
     │   ├── UnknownName   (LookupError)  a name that no registry or table holds
     │   └── BadTable                     a file that cannot be read as a score table
     ├── SolverError       (ArithmeticError)  an optimum that could not be reached; never a silent guess
-    └── JudgingFailed     (RuntimeError)     too many answers of judges are missing to go on
+    ├── JudgingFailed     (RuntimeError)     too many answers of judges are missing to go on
+    └── JudgeOutage       (RuntimeError)     no endpoint of a judge answers any more
 
 Every message answers five questions in one line: which parameter of what, what is allowed, what came, and what to do
 about it. The answers are attributes too, and survive pickling, so that a worker's error reads the same in the parent.
+Beside them there is JudgingInterrupted (KeyboardInterrupt), which says what of a run is kept.
 """
 
 from __future__ import annotations
@@ -84,3 +86,29 @@ class JudgingFailed(RubrankError, RuntimeError):  # noqa: N818
             f"judges: {self.missing:,} of {self.asked:,} answers are missing ({self.missing / self.asked:.1%}), and"
             f" most_missing allows {self.ceiling:.1%}; most often: {why}. Spent: {self.spent}. {self.kept}"
         )
+
+
+class JudgeOutage(RubrankError, RuntimeError):  # noqa: N818
+    """No endpoint of a judge has answered for `seconds`; `on_outage` says not to go on without it."""
+
+    def __init__(self, judge: str, where: str, failure: str, seconds: float) -> None:
+        super().__init__(judge, where, failure, seconds)
+        self.judge, self.where, self.failure, self.seconds = judge, where, failure, seconds
+
+    def __str__(self) -> str:
+        return (
+            f"judge {self.judge!r}: {self.where} has not answered for {self.seconds:.0f} s ({self.failure}). Replies so"
+            " far are kept where there is a cache: start the server and run again, or say on_outage: continue."
+        )
+
+
+class JudgingInterrupted(KeyboardInterrupt):
+    """Somebody pressed Ctrl-C while judges were asked; says what is kept."""
+
+    def __init__(self, done: int, total: int, cache: str | None) -> None:
+        super().__init__(done, total, cache)
+        self.done, self.total, self.cache = done, total, cache
+
+    def __str__(self) -> str:
+        kept = f"are kept in {self.cache}; run again to go on" if self.cache else "are lost: there is no cache"
+        return f"{self.done:,} of {self.total:,} replies {kept}"

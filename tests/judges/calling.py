@@ -39,7 +39,7 @@ def run(main: Coroutine[Any, Any, T], seconds: float = 60.0) -> T:
 
 
 async def ask_all(judge: Judge, calls: Sequence[Call], **client: Any) -> tuple[list[Reply], Client]:
-    """All at once; the client is closed, its tally can be looked at."""
+    """All at once; the client is closed, its meter can be looked at."""
     async with Client(judge, **client) as asker:
         return list(await asyncio.gather(*(asker.ask(call) for call in calls))), asker
 

@@ -1,4 +1,4 @@
-"""Accounts: sums, kinds of failures, percentiles, parts, merging, and the file that says the same as the tally."""
+"""Accounts: sums, kinds of failures, percentiles, parts, merging, and the file that says the same as the meter."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from calling import ask_all, call_of, judge_of, run
 from server import Answer, Server
 
-from rubrank.judges.client.accounting import Account, Tally
+from rubrank.judges.client.accounting import Account, UsageMeter
 from rubrank.judges.client.replies import Replies
 from rubrank.judges.judge import Call, Price, Reply, Usage
 
@@ -21,13 +21,13 @@ def reply(latency=1.0, failure=None, model="m", endpoint="http://a", attempts=1)
 
 
 def test_sums():
-    tally = Tally()
-    tally.add(call(), reply(), requests=1)
-    tally.add(call(), reply(), requests=2, final=False)
-    tally.add(call(), reply(failure="refused: I cannot"), requests=1)
-    tally.add(call(), reply(failure="refused: no"), requests=1)
-    tally.hit(call(), reply())
-    account = tally.account()
+    meter = UsageMeter()
+    meter.add(call(), reply(), requests=1)
+    meter.add(call(), reply(), requests=2, final=False)
+    meter.add(call(), reply(failure="refused: I cannot"), requests=1)
+    meter.add(call(), reply(failure="refused: no"), requests=1)
+    meter.hit(call(), reply())
+    account = meter.account()
     assert (account.calls, account.requests, account.hits) == (3, 5, 1)
     assert (account.input_tokens, account.output_tokens, account.cached_tokens, account.cost) == (40, 8, 4, 1.0)
     assert account.failures == {"refused": 2}
@@ -35,20 +35,20 @@ def test_sums():
 
 
 def test_percentiles_are_those_of_the_calls():
-    tally = Tally()
+    meter = UsageMeter()
     for latency in np.random.default_rng(0).permutation(np.arange(1, 101)):
-        tally.add(call(), reply(float(latency)), requests=1)
-    account = tally.account()
+        meter.add(call(), reply(float(latency)), requests=1)
+    account = meter.account()
     assert [account.latency(share) for share in (0.0, 0.5, 0.9, 0.99, 1.0)] == [1.0, 50.0, 90.0, 99.0, 100.0]
 
 
 def test_nothing():
-    account = Tally().account()
+    account = UsageMeter().account()
     assert (account.calls, account.cost, account.latency(0.5), account.failures) == (0, 0.0, None, {})
 
 
 def test_parts_and_merging():
-    one, two = Tally(), Tally()
+    one, two = UsageMeter(), UsageMeter()
     one.add(call("A"), reply(1.0), requests=1)
     one.add(call("B"), reply(2.0, model="n"), requests=1)
     two.add(call("A"), reply(3.0, endpoint="http://b", failure="timeout after 3 s"), requests=4)
@@ -64,11 +64,11 @@ def test_parts_and_merging():
 
 
 def test_for_machines():
-    tally = Tally()
-    tally.add(call("A"), reply(2.0), requests=1)
-    read = json.loads(json.dumps(tally.account().as_dict()))
+    meter = UsageMeter()
+    meter.add(call("A"), reply(2.0), requests=1)
+    read = json.loads(json.dumps(meter.account().as_dict()))
     assert (read["calls"], read["latency_p90"], read["purposes"]["A"]["cost"]) == (1, 2.0, 0.25)
-    assert json.loads(json.dumps(Tally().account().as_dict()))["latency_p50"] is None
+    assert json.loads(json.dumps(UsageMeter().account().as_dict()))["latency_p50"] is None
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_the_file_says_what_the_tally_says(tmp_path):
         _, first = run(ask_all(judge, calls, store=store))
         _, second = run(ask_all(judge, calls, store=store))
         asked = len(server.completions)
-        live, on_disk = Account.merged([first.tally.account(), second.tally.account()]), Account.of(store)
+        live, on_disk = Account.merged([first.meter.account(), second.meter.account()]), Account.of(store)
     assert (live.calls, live.hits) == (asked, 60 - asked)
     assert live.input_tokens == sum(range(asked))
     assert live.cost == pytest.approx((3.0 * sum(range(asked)) + 7.0 * 3 * asked) / 1e6)

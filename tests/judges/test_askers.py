@@ -75,7 +75,7 @@ def test_batched() -> None:
 
 
 def test_a_panel_of_two_models_and_two_samples(tmp_path: Path) -> None:
-    with Server(by(lambda shown: 1)) as one, Server(by(lambda shown: 0)) as other:
+    with Server(by(lambda shown: 1), models=["one"]) as one, Server(by(lambda shown: 0), models=["other"]) as other:
         ends = [Endpoint(base_url=one.url, model="one"), Endpoint(base_url=other.url, model="other")]
         panel = Judge(members=tuple(Judge(endpoints=(end,)) for end in ends), samples=2, combine="mean")
         found = run([group("a")], Judges(judges=(panel,), cache=str(tmp_path / "replies.sqlite")))
@@ -115,21 +115,24 @@ def test_replies_that_cannot_be_used_are_missing_with_the_judges_words() -> None
         "r3": Answer('{"reasoning": "Go', finish_reason="length"),
         "r4": Answer(None, message={"refusal": "I cannot help with that"}),
         "r5": Answer(drop="mid-body"),
+        "r6": Answer(said(1).text),
     }
     with Server(by(lambda shown: replies[shown[0]])) as server:
-        found = run([group(*names(6))], judges(server))
+        found = run([group(*names(7))], judges(server, step={"most_missing": 0.9}))
     verdicts = [found.groups[0].verdicts[i, "Clear"] for i in range(6)]
     assert [verdict.value for verdict in verdicts] == [None] * 6
     words = ["contradicts", "7 is not one of 0, 1", "rather not say", "cut off", "I cannot help with that", ""]
     assert all(word in verdict.reason for word, verdict in zip(words, verdicts, strict=True))
-    assert found.missing == 1.0
-    assert found.account.output_tokens == 5 * 20  # paid for all the same
+    assert found.missing == 6 / 7
+    assert found.account.output_tokens == 6 * 20  # paid for all the same
 
 
 def test_deadline_of_the_step(tmp_path: Path) -> None:
     with Server(by(lambda shown: Answer(drop="never") if shown[0] == "r1" else 1)) as server:
         start = time.monotonic()
-        found = run([group(*names(3))], judges(server, tmp_path / "replies.sqlite", step={"deadline": 0.5}))
+        found = run(
+            [group(*names(3))], judges(server, tmp_path / "replies.sqlite", step={"deadline": 0.5, "most_missing": 0.5})
+        )
         assert 0.4 < time.monotonic() - start < 5.0
     verdicts = [found.groups[0].verdicts[i, "Clear"] for i in range(3)]
     assert [verdict.value for verdict in verdicts] == [1, None, 1]
@@ -141,7 +144,7 @@ def test_cache_only(tmp_path: Path) -> None:
     with Server(by(better)) as server:
         run([group(*names(2))], judges(server, cache))
         before = cache.read_bytes()
-        found = run([group(*names(3))], judges(server, cache, step={"cache_only": True}))
+        found = run([group(*names(3))], judges(server, cache, step={"cache_only": True, "most_missing": 0.5}))
         assert len(server.completions) == 2
     verdicts = [found.groups[0].verdicts[i, "Clear"] for i in range(3)]
     assert [verdict.value for verdict in verdicts] == [1, 1, None]
@@ -199,7 +202,7 @@ def test_interrupt_keeps_what_was_answered(tmp_path: Path) -> None:
         child.send_signal(signal.SIGINT)
         _, errors = child.communicate(timeout=30)
         asked = len(server.completions)
-        assert b"KeyboardInterrupt" in errors
+        assert b"replies are kept in" in errors
         assert b"never" not in errors  # retrieved, awaited
         found = run([group(*names(20))], judges(server, cache))
         assert found.missing == 0.0

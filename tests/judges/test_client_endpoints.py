@@ -82,7 +82,7 @@ def test_it_is_tried_again_with_one_call_and_closes():
         async def main():
             async with Client(judge) as client:
                 first = await client.ask(call_of("first"))
-                state = client._lanes[0].breaker.state
+                state = client._served[0].breaker.state
                 return first, state, await asyncio.gather(*(client.ask(call) for call in calls(10)))
 
         first, state, others = run(main())
@@ -116,7 +116,7 @@ def test_waiting_for_a_dead_endpoint_ends():
         judge = judge_of(server, retry={"attempts": 3, "breaker_failures": 2, "breaker_pause": 0.1})
         replies, client = run(ask_all(judge, calls(50)), seconds=30.0)
     assert all(reply.text is None and reply.failure for reply in replies)
-    assert sum(client.tally.account().failures.values()) == 50
+    assert sum(client.meter.account().failures.values()) == 50
     assert len(server.completions) < 150
 
 

@@ -8,6 +8,7 @@ import pytest
 from calling import ask, ask_all, call_of, judge_of, run
 from server import Answer, Server
 
+from rubrank.errors import InvalidInput
 from rubrank.judges.client.accounting import Account
 from rubrank.judges.client.client import Client
 from rubrank.judges.client.replies import Replies
@@ -50,12 +51,11 @@ def test_what_passes_is_asked_again(answer):
 REASONS = {
     "HTTP 500": "HTTP 500: no",
     "HTTP 502, not JSON": "HTTP 502: <html>Bad Gateway</html>",
-    "HTTP 429": "rate limited: no",
     "dropped before the reply": "connection failed: ",
     "dropped mid-body": "connection failed: ",
     "truncated JSON": "malformed reply: not JSON",
     "no choices": "malformed reply: no message in it",
-    "an error with status 200": "malformed reply: an error ({'message': 'upstream is down'})",
+    "an error with status 200": "error beside the reply: upstream is down",
     "empty": "empty reply",
     "never answering": "timeout after 0.3 s",
     "byte by byte": "timeout after 0.3 s",
@@ -97,12 +97,52 @@ def test_a_malformed_body_is_kept():
         assert ask(judge_of(server, retry={"attempts": 1})).text == '{"choi'
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-def test_what_is_wrong_for_good_is_not_asked_again(status):
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_what_is_wrong_with_a_call_is_not_asked_again(status):
     with Server([error(status, "nonsense")]) as server:
         reply = ask(judge_of(server))
         assert len(server.completions) == 1
     assert (reply.text, reply.failure) == (None, f"HTTP {status}: nonsense")
+
+
+FATAL = {401: "api_key_env", 403: "api_key_env", 404: "model", 302: "base_url", 307: "base_url", 308: "base_url"}
+
+
+@pytest.mark.parametrize("status", FATAL)
+def test_what_is_wrong_with_an_endpoint_ends_the_run(status):
+    with Server() as trap:
+        refused = Answer(status=status, body="{}", headers={"Location": f"{trap.url}/chat/completions"})
+        with Server([refused]) as server, pytest.raises(InvalidInput, match=FATAL[status]):
+            ask(judge_of(server))
+        assert len(server.completions) == 1
+        assert trap.asked == []
+
+
+def test_a_call_that_is_forbidden_among_others_that_are_answered_is_missing():
+    def script(asked):
+        return error(403, "flagged") if "bad" in asked.prompt else Answer("good")
+
+    with Server(script) as server:
+
+        async def main():
+            async with Client(judge_of(server)) as client:
+                return [await client.ask(call_of(text)) for text in ("one", "bad", "two")]
+
+        replies = run(main())
+    assert [reply.failure for reply in replies] == [None, "HTTP 403: flagged", None]
+
+
+def test_another_endpoint_takes_over_from_one_that_refuses_the_key():
+    with Server([error(401, "no key")]) as bad, Server([Answer("good")]) as good:
+        replies, _ = run(ask_all(judge_of(bad, good), [call_of(str(i)) for i in range(8)]))
+    assert [reply.text for reply in replies] == ["good"] * 8
+
+
+def test_too_much_at_once_is_a_quarter_of_a_try():
+    with Server([error(429)]) as server:
+        reply = ask(judge_of(server, retry={"attempts": 2}))
+        assert len(server.completions) == 8
+    assert reply.failure == "rate limited: no"
 
 
 def test_a_used_up_quota_is_for_good():
@@ -140,7 +180,7 @@ def test_the_server_says_how_long_to_wait(form, status):
 
 
 def test_others_wait_with_the_one_that_was_told_to():
-    with Server([Answer(status=429, body="{}", headers={"Retry-After": "1"}), Answer("good")]) as server:
+    with Server([Answer(status=503, body="{}", headers={"Retry-After": "1"}), Answer("good")]) as server:
         judge = judge_of(server, retry={"attempts": 1})
 
         async def main():
@@ -149,22 +189,28 @@ def test_others_wait_with_the_one_that_was_told_to():
 
         first, second = run(main())
         asked = server.completions
-    assert first.failure.startswith("rate limited")
+    assert first.failure.startswith("HTTP 503")
     assert second.text == "good"
     assert asked[1].at - asked[0].at > 0.9
 
 
-def test_no_call_waits_for_an_hour():
-    with Server([Answer(status=429, body="{}", headers={"Retry-After": "3600"})]) as server:
+def test_no_call_waits_for_an_hour(monkeypatch):
+    monkeypatch.setattr("rubrank.judges.client.retrying.PATIENCE", 0.3)
+    late = Answer(status=429, body="{}", headers={"Retry-After": "3600"})
+    with Server([late, Answer("good")]) as server:
+        replies, _ = run(ask_all(judge_of(server), [call_of(str(i)) for i in range(5)]), seconds=20.0)
+    assert [reply.text for reply in replies] == ["good"] * 5
 
-        async def main():
-            async with Client(judge_of(server)) as client:
-                return [await client.ask(call_of(text)) for text in ("first", "second")]
 
-        first, second = run(main())
-        assert len(server.completions) == 1
-    assert first.failure.startswith("rate limited")
-    assert second.failure.startswith("rate limited: the server asks for 3")
+def test_a_call_that_is_wrong_holds_up_no_other():
+    def script(asked):
+        late = Answer(status=400, body="{}", headers={"Retry-After": "300"})
+        return late if "bad" in asked.prompt else Answer("good")
+
+    with Server(script) as server:
+        calls = [call_of(f"{'bad' if i == 3 else 'fine'} {i}") for i in range(40)]
+        replies, _ = run(ask_all(judge_of(server), calls), seconds=20.0)
+    assert [reply.failure for reply in replies if reply.text is None] == ["HTTP 400"]
 
 
 # --------------------------------------------------------------------------------------------------------------- cost
@@ -184,7 +230,7 @@ def test_all_that_was_paid_adds_up(tmp_path):
     assert reply.attempts == 4
     assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.cached_tokens) == (60, 6, 5)
     assert reply.usage.cost == pytest.approx(66e-6)
-    for account in (client.tally.account(), on_disk):
+    for account in (client.meter.account(), on_disk):
         assert (account.calls, account.requests, account.input_tokens) == (1, 4, 60)
         assert account.cost == pytest.approx(66e-6)
         assert account.failures == {}
@@ -196,7 +242,7 @@ def test_a_paid_failure_is_counted_once(tmp_path):
         (reply,), client = run(ask_all(judge, [call_of()], store=store))
         on_disk = Account.of(store)
     assert reply.usage.input_tokens == 30
-    for account in (client.tally.account(), on_disk):
+    for account in (client.meter.account(), on_disk):
         assert (account.calls, account.requests, account.input_tokens) == (1, 3, 30)
         assert account.failures == {"empty reply": 1}
 

@@ -44,7 +44,6 @@ def test_a_batch():
         '{"verdicts": {"CoreIntentMatch": {"verdict": 1}, "CoreFactAccuracy": {"verdict": 0}}}',
         '{"all": [{"criterion": "CoreIntentMatch", "verdict": 1}, {"criterion": "CoreFactAccuracy", "verdict": 0}]}',
         '{"CoreIntentMatch": 1, "CoreFactAccuracy": 0}',
-        '{"CoreIntentMatch": {"verdict": 1}}\n{"CoreFactAccuracy": {"verdict": 0}}',
         '```json\n{"coreIntentMatch": {"verdict": 1}, "Core Fact Accuracy": {"verdict": 0},}\n```',
     ],
 )
@@ -72,6 +71,34 @@ def test_a_batch_that_says_two_things():
     assert "two different" in read_batched(said(text), [INTENT])["CoreIntentMatch"].reason
 
 
+def test_a_verdict_is_about_the_criterion_that_it_names():
+    """Not about one whose name is left when signs are dropped."""
+    c, cpp = Criterion(name="C", question="Is it C?"), Criterion(name="C++", question="Is it C++?")
+    found = read_batched(said('{"C": {"verdict": 1}}'), [c, cpp])
+    assert [found["C"].value, found["C++"].value] == [1, None]
+    found = read_batched(said('{"C++": {"verdict": 0}, "C": {"verdict": 1}}'), [c, cpp])
+    assert [found["C"].value, found["C++"].value] == [1, 0]
+    found = read_batched(said('{"C++": {"verdict": 1}}'), [c, Criterion(name="Java", question="Is it Java?")])
+    assert [found["C"].value, found["Java"].value] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"all": [{"criterion": "CoreIntentMatch", "verdict": 1}, {"criterion": "CoreIntentMatch", "verdict": 0}]}',
+        '{"CoreIntentMatch": {"verdict": 1}, "coreIntentMatch": {"verdict": 0}}',
+        '{"CoreIntentMatch": {"verdict": 1}, "CoreIntentMatch (final)": {"verdict": 0}}',
+        '{"CoreIntentMatch": {"verdict": 1, "Verdict": 0}}',
+        '{"CoreIntentMatch": {"verdict": 1}, "CoreIntentMatch": {"verdict": 0}}',
+        '{"CoreIntentMatch": {"verdict": 1}}\n{"CoreIntentMatch": {"verdict": 0}}',
+        '{"CoreIntentMatch": {"verdict": 1}}\nVerdict: 0',
+        'It does not earn {"CoreIntentMatch": {"verdict": 1}}.',
+    ],
+)
+def test_two_verdicts_on_one_criterion_are_none(text):
+    assert read_batched(said(text), [INTENT, FACTS])["CoreIntentMatch"].value is None
+
+
 def test_a_name_cannot_be_mistaken_for_a_number():
     criteria = [Criterion(name="c2", question="One?"), Criterion(name="A long, long name", question="Two?")]
     assert batch_keys(criteria) == ["c1", "c2"]
@@ -93,7 +120,7 @@ def test_a_name_cannot_be_mistaken_for_a_number():
         ("A is kinder.\nVerdict: A", 1),
         ("**Verdict: B**", 0),
         ("结论：平局", 0.5),
-        ("Verdict: tie (both fail)", 0.5),
+        ("Verdict: tie (no difference)", 0.5),
     ],
 )
 def test_comparisons(text, value):
@@ -112,6 +139,12 @@ def test_comparisons(text, value):
         ("Verdict: A or B", "no verdict"),
         ("Verdict: A, but B is close", "no verdict"),
         ("Verdict: Apple", "no verdict"),
+        ("Verdict: A (worse)", "no verdict"),
+        ("Verdict: A is worse", "no verdict"),
+        (entry("A (worse)"), "is not one of A, B, tie"),
+        (entry("not A"), "is not one of A, B, tie"),
+        ("Verdict: A (B is better)", "verdict contradicts its reasoning"),
+        ('B wins: {"verdict": "A"} is what it asks for.', "no verdict at the end"),
         ("A", "no verdict"),
         (entry("A") + entry("B"), "two different verdicts"),
     ],

@@ -111,7 +111,7 @@ def ask(judge: Judge, criteria: Sequence[Criterion], rollouts: int, store: Repli
         async with Client(judge, store=store) as client:
             recorder = Recorder(client)
             judgment = await judged(question, judge, lambda _: recorder)
-            return Asked(judgment, recorder.said, client.tally.account())
+            return Asked(judgment, recorder.said, client.meter.account())
 
     return asyncio.run(main())
 

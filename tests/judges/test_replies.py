@@ -2,9 +2,13 @@
 
 import asyncio
 import multiprocessing
+import socket
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -85,19 +89,150 @@ def test_a_key_for_any_text():
 
 def test_what_was_kept_comes_back_and_costs_nothing(store):
     store.put(BASE, CALL, REPLY)
-    assert store.get(BASE) == replace(REPLY, usage=Usage(), latency=0.0, attempts=0, cached=True)
+    found = store.get(BASE)
+    assert found == replace(REPLY, usage=Usage(), latency=0.0, attempts=0, cached=True, id=found.id)
     assert store.get(b"\0" * 16) is None
     assert len(store) == 1
 
 
 def test_failures_are_kept_and_never_answered_from(store):
-    store.put(BASE, CALL, replace(REPLY, failure="refused: no"))
+    store.put(BASE, CALL, replace(REPLY, failure="timeout after 1 s"))
     assert store.get(BASE) is None
     ((call, reply, requests, final),) = store.rows()
     assert (call.purpose, reply.failure, reply.usage, requests, final) == (
-        CALL.purpose, "refused: no", REPLY.usage, 1, True,
+        CALL.purpose, "timeout after 1 s", REPLY.usage, 1, True,
     )  # fmt: skip
     assert store._all("SELECT text FROM ledger") == [(b"yes",)]
+
+
+def test_a_refusal_is_answered_from(store):
+    """It would come again, at the same cost."""
+    store.put(BASE, CALL, replace(REPLY, failure="refused: no"))
+    found = store.get(BASE)
+    assert (found.failure, found.cached) == ("refused: no", True)
+    store.put(BASE, CALL, REPLY)
+    assert store.get(BASE).failure is None
+
+
+def test_an_unreadable_reply_is_asked_for_once_more(tmp_path):
+    for text, again in (("hm", True), ("hm hm", False)):
+        with Replies(tmp_path / "r.sqlite") as store:
+            store.put(BASE, CALL, replace(REPLY, text=text))
+            found = store.get(BASE)
+            assert found.text == text
+            store.mark_unreadable(BASE, found)
+            store._writer.flush()
+            assert (store.get(BASE) is None) == again
+    with Replies(tmp_path / "r.sqlite") as store:
+        assert store.get(BASE).text == "hm hm"
+        store.put(BASE, CALL, REPLY)
+        assert store.get(BASE).text == "yes"
+
+
+def test_a_store_is_for_its_owner_alone(tmp_path):
+    with Replies(tmp_path / "r.sqlite") as store:
+        store.put(BASE, CALL, REPLY)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert set(modes.values()) == {0o600}
+    assert "r.sqlite" in modes
+
+
+# ------------------------------------------------------------------------------------------------------------- claims
+
+
+def test_a_call_is_claimed_by_one(tmp_path):
+    async def main():
+        with Replies(tmp_path / "r.sqlite") as one, Replies(tmp_path / "r.sqlite") as other:
+            assert await one.claim(BASE)
+            assert await one.claim(BASE)
+            assert not await other.claim(BASE)
+            await one.keep(BASE, CALL, REPLY)
+            assert await other.claim(BASE)
+            other.release(BASE)
+            other._writer.flush()
+            assert await one.claim(BASE)
+        with Replies(tmp_path / "r.sqlite") as third:  # closing lets go
+            assert await third.claim(BASE)
+
+    asyncio.run(main())
+
+
+def test_a_claim_ends_with_its_process_or_its_lease(tmp_path, monkeypatch):
+    def claimed_by(owner, until):
+        db = sqlite3.connect(tmp_path / "r.sqlite", isolation_level=None)
+        db.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (BASE, owner, until))
+        db.close()
+
+    async def main():
+        with Replies(tmp_path / "r.sqlite") as store:
+            claimed_by("elsewhere 1 x", time.time() + 60.0)
+            assert not await store.claim(BASE)
+            claimed_by("elsewhere 1 x", time.time() - 1.0)
+            assert await store.claim(BASE)
+            gone = subprocess.Popen([sys.executable, "-c", ""])
+            gone.wait()
+            claimed_by(f"{socket.gethostname()} {gone.pid} x", time.time() + 60.0)
+            assert not await store.claim(BASE)
+            assert await store.claim(BASE)
+
+    asyncio.run(main())
+
+
+# ------------------------------------------------------------------------------------------------------------- damage
+
+
+def broken(path, how):
+    data = bytearray(path.read_bytes())
+    if how == "header":
+        data[:100] = b"\0" * 100
+    elif how == "noise":
+        data[:] = bytes((i * 7919) % 251 for i in range(len(data)))
+    elif how == "cut":
+        del data[4096 + 100 :]
+    elif how == "pages":
+        data[4096:] = b"\xa5" * (len(data) - 4096)
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("how", ["header", "noise", "cut", "pages"])
+def test_a_damaged_store_is_set_aside_and_begun_anew(tmp_path, caplog, how):
+    path = tmp_path / "r.sqlite"
+    with Replies(path) as store:
+        for i in range(200):
+            store.put(bytes([i]) * 16, CALL, REPLY)
+    broken(path, how)
+    with Replies(path) as store:
+        store.get(BASE)
+        store.put(BASE, CALL, replace(REPLY, text="new"))
+        assert store.get(BASE).text == "new"
+    assert [record.message for record in caplog.records if "set aside as r.sqlite.damaged" in record.message]
+    assert (tmp_path / "r.sqlite.damaged").exists()
+    with Replies(path) as store:
+        assert store.get(BASE).text == "new"
+
+
+def test_what_can_be_read_of_a_damaged_store_is_taken_over(tmp_path):
+    path = tmp_path / "r.sqlite"
+    with Replies(path) as store:
+        for i in range(100):
+            store.put(bytes([i]) * 16, CALL, replace(REPLY, text="x" * 2000))
+    data = bytearray(path.read_bytes())
+    data[-4096 * 10 :] = b"\xa5" * (4096 * 10)
+    path.write_bytes(bytes(data))
+    with Replies(path) as store:
+        for i in range(100):
+            store.get(bytes([i]) * 16)
+        store.put(BASE, CALL, REPLY)
+        assert len(store) > 30
+
+
+@pytest.mark.parametrize("text", ["group,score\n1,0.5\n", '{"prompt": "x"}\n', "结论：1\n"])
+def test_somebody_elses_file_is_left_alone(tmp_path, text):
+    path = tmp_path / "rollouts.csv"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match="cache must be"):
+        Replies(path)
+    assert path.read_text() == text
 
 
 def test_the_first_reply_stays(store):

@@ -64,7 +64,12 @@ def test_what_a_status_means(status, next_, healthy):
     assert (outcome.next, outcome.healthy) == (next_, healthy)
 
 
-def test_too_much_patience_asked():
-    assert of_status(429, "", None, {"retry-after": "119"}, Retry()).next == "again"
-    assert of_status(429, "", None, {"retry-after": "121"}, Retry()).next == "elsewhere"
-    assert of_status(429, "", None, {"retry-after": "121"}, Retry(longest_wait=300.0)).next == "again"
+@pytest.mark.parametrize("asked", ["61", "3600", "1e300", "99999999999"])
+def test_patience_is_bounded(asked):
+    assert of_status(429, "", None, {"retry-after": asked}, Retry()).wait == 60.0
+    assert of_status(503, "", None, {"retry-after": asked}, Retry(longest_wait=90.0)).wait <= 90.0
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 500, 502])
+def test_only_an_overloaded_server_is_waited_for(status):
+    assert of_status(status, "", None, {"retry-after": "300"}, Retry()).wait is None

@@ -154,10 +154,10 @@ def test_a_failure_reaches_all_and_the_group_may_be_tried_again():
     class Failing(RewardEngine):
         fails = True
 
-        def score(self, *args: Any, **given: Any) -> StepRewards:
+        def fuse(self, *args: Any, **given: Any) -> StepRewards:
             if self.fails:
                 raise OSError("disk full")
-            return super().score(*args, **given)
+            return super().fuse(*args, **given)
 
     async def main() -> None:
         engine = Failing(RUBRIC)

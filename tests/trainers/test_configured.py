@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from math import nan
@@ -137,9 +138,9 @@ def test_labels_of_all_kinds():
 def test_a_rubric_that_nobody_decides_is_refused_before_anything_is_spent():
     judged = query_of("q", {"rubric": [{"name": "Good", "description": "Is it good?"}]})
     with pytest.raises(InvalidInput, match="no judge for it"):
-        score_query(RewardEngine([LAKE]), judged, ["a", "b"], step=0, where="here")
+        asyncio.run(score_query(RewardEngine([LAKE]), judged, ["a", "b"], step=0, where="here"))
     with pytest.raises(RubrankError, match="rubric must be given; got none"):
-        score_query(RewardEngine(), query_of("q"), ["a", "b"], step=0, where="here")
+        asyncio.run(score_query(RewardEngine(), query_of("q"), ["a", "b"], step=0, where="here"))
 
 
 def test_who_is_not_known_gets_the_mean():

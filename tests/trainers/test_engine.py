@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import contextmanager
 
 import pytest
 from judged import judges_at, server_module
@@ -58,28 +59,53 @@ def test_a_single_rollout_and_equal_ones_have_no_signal():
 # ------------------------------------------------------------------------------------------------- missing, and judges
 
 
+@contextmanager
+def answering(verdict):
+    """A server whose judge says `verdict(text)`; None: it breaks down over this one."""
+    module = server_module()
+
+    def script(asked):
+        found = verdict(asked.prompt)
+        said = json.dumps({"reasoning": "…", "verdict": found})
+        return module.Answer(status=500) if found is None else module.Answer(said)
+
+    with module.Server(script) as server:
+        yield server.url
+
+
 def test_a_rollout_about_which_nothing_is_known_is_nan_but_a_stopped_one_is_zero():
     rubric = ["EmptyAnswer", {"name": "Kind", "question": "Is it kind?"}]
-    engine = RewardEngine(rubric, judges=judges_at("http://127.0.0.1:9/v1"))  # nobody answers there
-    step = engine.score([group("a", "hello", "")], 0)
+    with answering(lambda text: None if "hello" in text else 1) as url:
+        engine = RewardEngine(rubric, judges=judges_at(url, most_missing=0.9))
+        step = engine.score([group("a", "hello", "", "thanks")], 0)
     assert math.isnan(step.rewards[0][0])
     assert step.rewards[0][1] == 0.0
-    assert step.metrics["rubrank/unknown"] == 0.5
-    assert step.metrics["rubrank/judge/missing"] == 1.0
-    assert step.metrics["rubrank/Kind/missing"] == 1.0
-    assert "rubrank/Kind/mean" not in step.metrics  # there is none, and NaN would spoil a trainer's averages
+    assert step.metrics["rubrank/unknown"] == pytest.approx(1 / 3)
+    assert step.metrics["rubrank/judge/missing"] == 0.5
+    assert step.metrics["rubrank/Kind/missing"] == pytest.approx(2 / 3)
 
 
 def test_a_rollout_that_something_is_known_about_is_not_nan():
     rubric = [{"name": "WordCount", "params": {"low": 2}}, {"name": "Kind", "question": "Is it kind?"}]
-    engine = RewardEngine(rubric, judges=judges_at("http://127.0.0.1:9/v1"))
-    assert engine.score([group("a", "hello", "hello you")], 0).rewards == ((0.0, 1.0),)
+    with answering(lambda text: 1 if "third" in text else None) as url:
+        engine = RewardEngine(rubric, judges=judges_at(url, most_missing=0.9))
+        rewards = engine.score([group("a", "hello", "hello you", "a third")], 0).rewards[0]
+    assert not any(map(math.isnan, rewards))
+    assert rewards[0] < rewards[1]
 
 
 def test_too_much_missing_fails_the_step():
-    judges = judges_at("http://127.0.0.1:9/v1", most_missing=0.5)
-    engine = RewardEngine([{"name": "Kind", "question": "Is it kind?"}], judges=judges)
-    with pytest.raises(JudgingFailed, match="2 of 2 answers are missing"):
+    with answering(lambda text: None) as url:
+        for allowed in (0.5, 1.0):  # all are too many, whatever is allowed
+            judges = judges_at(url, most_missing=allowed)
+            engine = RewardEngine([{"name": "Kind", "question": "Is it kind?"}], judges=judges)
+            with pytest.raises(JudgingFailed, match="2 of 2 answers are missing"):
+                engine.score([group("a", "hello", "you")], 0)
+
+
+def test_a_judge_that_is_not_there_stops_the_run_at_once():
+    engine = RewardEngine([{"name": "Kind", "question": "Is it kind?"}], judges=judges_at("http://127.0.0.1:9/v1"))
+    with pytest.raises(InvalidInput, match=r"base_url must be an endpoint that answers.*Start the server"):
         engine.score([group("a", "hello", "you")], 0)
 
 

@@ -133,7 +133,7 @@ def test_each_group_is_graded_once_and_recorded_once(tmp_path):
     graded: list[str] = []
     for engine in engines:
         grade = engine.grade
-        engine.grade = lambda groups, grade=grade: (graded.extend(g.id for g in groups), grade(groups))[1]  # type: ignore
+        engine.grade = lambda groups, grade=grade, **_: (graded.extend(g.id for g in groups), grade(groups))[1]  # type: ignore
     in_processes(2, lambda p: score_flat(engines[p.rank], parts[p.rank], step=7, processes=p))
     assert sorted(graded) == [f"7/uid-{g}" for g in range(4)]
     assert [record.group for record in read_records(tmp_path / "records.jsonl")] == [f"7/uid-{g}" for g in range(4)]
@@ -195,7 +195,7 @@ def test_when_one_process_cannot_make_its_samples_all_raise(error):
 def test_when_one_process_cannot_grade_all_raise(monkeypatch):
     engines = [RewardEngine(RUBRIC), RewardEngine(RUBRIC)]
 
-    def broken(groups):
+    def broken(groups, **_):
         raise OSError("disk full")
 
     engines[0].grade = broken  # type: ignore[method-assign]

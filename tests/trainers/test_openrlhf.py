@@ -99,7 +99,7 @@ def test_labels_bring_rubrics_and_prompts(agent, configure, tmp_path):
 def test_if_one_fails_all_do_and_nothing_is_graded(agent, configure, monkeypatch):
     graded: list[Any] = []
     executor = agent_file().AgentExecutor()
-    monkeypatch.setattr(executor.engine, "score", lambda *given, **_: graded.append(given))
+    monkeypatch.setattr(executor.engine, "fuse", lambda *given, **_: graded.append(given))
     with pytest.raises(OSError, match="out of memory"):
         run(executor, "lake", OSError("out of memory"), "No.")
 
@@ -121,7 +121,7 @@ def test_what_grading_raises_reaches_openrlhf(agent, configure):
 def test_who_is_not_known_gets_the_mean(agent, configure, monkeypatch):
     metrics = dict.fromkeys(("rubrank/unknown", "rubrank/groups/no_signal", "rubrank/seconds"), 0.0)
     executor = agent_file().AgentExecutor()
-    monkeypatch.setattr(executor.engine, "score", lambda *_, **__: StepRewards(((1.0, nan, 0.5),), metrics))
+    monkeypatch.setattr(executor.engine, "fuse", lambda *_, **__: StepRewards(((1.0, nan, 0.5),), metrics))
     assert rewards(run(executor, "a", "b", "c")) == [1.0, 0.75, 0.5]
 
 

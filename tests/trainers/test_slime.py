@@ -117,7 +117,7 @@ def test_who_is_not_known_is_kept_out_of_the_loss(tmp_path):
 
 
 def test_who_is_not_known_does_not_move_the_baseline(tmp_path, monkeypatch):
-    monkeypatch.setattr(RewardEngine, "score", lambda *_, **__: StepRewards(((1.0, nan, 0.5),)))
+    monkeypatch.setattr(RewardEngine, "fuse", lambda *_, **__: StepRewards(((1.0, nan, 0.5),)))
     samples = group("a", "b", "c")
     assert rewards(arguments(tmp_path), samples) == [1.0, 0.75, 0.5]
     assert [sample.remove_sample for sample in samples] == [False, True, False]

@@ -109,7 +109,7 @@ def test_attributes_that_begin_later():
 
 
 def test_who_is_not_known_gets_the_mean(monkeypatch):
-    monkeypatch.setattr(RewardEngine, "score", lambda *_, **__: StepRewards(((1.0, nan, 0.5),)))
+    monkeypatch.setattr(RewardEngine, "fuse", lambda *_, **__: StepRewards(((1.0, nan, 0.5),)))
     assert rewards(builder(), "a", "b", "c") == [1.0, 0.75, 0.5]
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from judged import judges_at, server_module
 
 from rubrank.errors import InvalidInput
 from rubrank.records.record import read_records
@@ -203,9 +204,14 @@ def test_metrics_and_columns_are_logged():
 
 
 def test_nothing_known_is_none():
-    judge = {"endpoints": [{"base_url": "http://127.0.0.1:9/v1", "model": "m"}], "retry": {"attempts": 1}}
-    reward = RubricReward(["EmptyAnswer", {"name": "Kind", "question": "Is it kind?"}], judges=judge)
-    assert Trainer(2).call(reward, ["p"] * 2, ["hello", ""]) == [None, 0.0]
+    module = server_module()
+    good = module.Answer('{"reasoning": "It is.", "verdict": 1}')
+    with module.Server(lambda asked: module.Answer(status=500) if "hello" in asked.prompt else good) as server:
+        judges = judges_at(server.url, most_missing=0.5)
+        reward = RubricReward(["EmptyAnswer", {"name": "Kind", "question": "Is it kind?"}], judges=judges)
+        found = Trainer(3).call(reward, ["p"] * 3, ["hello", "", "thanks"])
+    assert found[:2] == [None, 0.0]
+    assert found[2] is not None
 
 
 def test_prompts_and_completions_must_match():

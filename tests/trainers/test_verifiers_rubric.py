@@ -101,7 +101,7 @@ def test_rows_bring_rubrics_and_answers(rubric_class, tmp_path):
 
 
 def test_who_is_not_known_gets_the_mean(rubric_class, monkeypatch):
-    monkeypatch.setattr(RewardEngine, "score", lambda *_, **__: StepRewards(((1.0, nan, 0.5),)))
+    monkeypatch.setattr(RewardEngine, "fuse", lambda *_, **__: StepRewards(((1.0, nan, 0.5),)))
     states = [state(assistant(text)) for text in "abc"]
     asyncio.run(rubric_of(RewardEngine(RUBRIC)).score_group(states))
     assert [one["reward"] for one in states] == [1.0, 0.75, 0.5]

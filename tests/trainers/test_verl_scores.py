@@ -39,7 +39,7 @@ def texts_of(engine, some):
 
 def packed_one(engine, group):
     alone = [Group(id=f"{i}", rollouts=(r,), rubric=group.rubric) for i, r in enumerate(group.rollouts)]
-    return packed(engine.grade(alone))
+    return packed(asyncio.run(engine.ask(engine.decide(alone), alone)))
 
 
 @pytest.mark.parametrize("own", [None, OWN, json.dumps(OWN)])
@@ -89,11 +89,12 @@ def test_too_many_missing_answers_fail_the_step():
     server = server_module()
     asked = [*RUBRIC, {"name": "Polite", "question": "Is it polite?"}]
     with server.Server([server.Answer("no JSON at all")] * 40) as at:
-        lenient = RewardEngine(asked, judges=judges_at(at.url))
+        lenient = RewardEngine(asked, judges=judges_at(at.url, most_missing=1.0))
         texts = texts_of(lenient, groups())
-        regrouped(groups(), texts, lenient)
+        with pytest.raises(JudgingFailed, match="6 of 6"):  # all are too many, whatever is allowed
+            regrouped(groups(), texts, lenient)
         strict = RewardEngine(asked, judges=judges_at(at.url, most_missing=0.5))
-        with pytest.raises(JudgingFailed, match=r"6 of 6 answers are missing .*Mend the judges"):
+        with pytest.raises(JudgingFailed, match=r"6 of 6 answers are missing .*Fix the judges"):
             regrouped(groups(), texts, strict)
 
 
@@ -117,9 +118,9 @@ class Counting(RewardEngine):
         super().__init__(*given, **named)
         self.sizes = []
 
-    def grade(self, some):
+    def decide(self, some):
         self.sizes.append(len(some))
-        return super().grade(some)
+        return super().decide(some)
 
 
 def alone(text, rubric=None):

@@ -32,8 +32,10 @@ def errors_in_words() -> Iterator[None]:
     except RubrankError as error:
         typer.echo(f"rubrank: {error}", err=True)
         raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        typer.echo("rubrank: interrupted, nothing was written", err=True)
+    except KeyboardInterrupt as error:
+        typer.echo(
+            f"rubrank: interrupted; {error}" if str(error) else "rubrank: interrupted, nothing was written", err=True
+        )
         raise typer.Exit(130) from None
     except BrokenPipeError:
         # Whoever read standard output has seen enough, such as `head`; Python must not try to flush it again.

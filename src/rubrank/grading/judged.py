@@ -18,7 +18,7 @@ import numpy as np
 from rubrank._plain import shortened
 from rubrank.judges import COMPARES
 from rubrank.judges.judge import JUDGED, Judges, Judgment
-from rubrank.judges.judging import judge_groups, stopped, wanted_cells
+from rubrank.judges.judging import Judgments, judge_groups, judge_groups_async, stopped, wanted_cells
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.scores.table import GroupScores, ScoreTable
@@ -36,10 +36,33 @@ def judged_table(
     progress: Callable[[int, int], None] | None = None,
 ) -> ScoreTable:
     """The table with the judges' answers; `criteria` are those of every group."""
-    wanted = [
-        _wanted(scored, own, judges) for scored, own in zip(table.groups, criteria, strict=True)
-    ]  # fmt: skip
-    judgments = judge_groups(groups, criteria, wanted, judges, progress=progress)
+    wanted = [_wanted(scored, own, judges) for scored, own in zip(table.groups, criteria, strict=True)]
+    return _with(table, criteria, wanted, judges, judge_groups(groups, criteria, wanted, judges, progress=progress))
+
+
+async def judged_table_async(
+    table: ScoreTable,
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    judges: Judges,
+    *,
+    compare: bool | None = None,
+) -> ScoreTable:
+    """The same in an event loop; nothing is raised for what is missing.
+
+    compare: only by judges that compare, or only by those that do not, who need nobody else of the group; None: by all.
+    """
+    wanted = [_wanted(scored, own, judges, compare) for scored, own in zip(table.groups, criteria, strict=True)]
+    return _with(table, criteria, wanted, judges, await judge_groups_async(groups, criteria, wanted, judges))
+
+
+def _with(
+    table: ScoreTable,
+    criteria: Sequence[Sequence[Criterion]],
+    wanted: Sequence[np.ndarray],
+    judges: Judges,
+    judgments: Judgments,
+) -> ScoreTable:
     filled = [
         _filled(scored, own, cells, judgment, judges)
         for scored, own, cells, judgment in zip(table.groups, criteria, wanted, judgments.groups, strict=True)
@@ -47,10 +70,16 @@ def judged_table(
     return ScoreTable(tuple(filled), judging=judgments)
 
 
-def _wanted(scored: GroupScores, criteria: Sequence[Criterion], judges: Judges) -> np.ndarray:
+def _wanted(
+    scored: GroupScores, criteria: Sequence[Criterion], judges: Judges, compare: bool | None = None
+) -> np.ndarray:
     wanted = wanted_cells(criteria, scored.scores, scored.reasons, judges)
     for k in _mixed(scored, criteria, judges):
         wanted[:, k] = False
+    for k, criterion in enumerate(criteria):
+        judge = judges.judge_of(criterion.name)
+        if compare is not None and judge is not None and (judge.kind in COMPARES) != compare:
+            wanted[:, k] = False
     return wanted
 
 

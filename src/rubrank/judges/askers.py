@@ -1,6 +1,6 @@
 """Who answers in one step: a client for every judge that has endpoints, or somebody else's asker.
 
-    async with AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:                                 in the loop of the runtime
         askers = await open_askers(judges, asking, stack, None)
         askers.of(judge)                 the client of a judge, or of a member of a panel
         askers.account()                 what all of them spent
@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rubrank.judges.asking import AskerOf
-from rubrank.judges.client.accounting import Account, Tally
-from rubrank.judges.client.client import TOO_LATE, Client, Deadline
+from rubrank.judges.asking import AskerOf, report_unreadable
+from rubrank.judges.client.accounting import Account, UsageMeter
+from rubrank.judges.client.client import TOO_LATE, Client, Deadline, Outage
 from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.runtime import runtime
 from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply
 
 
@@ -29,7 +30,7 @@ class Askers:
     """By judge; two judges may be equal, so it is the object that counts."""
 
     _by_id: dict[int, Asker] = field(default_factory=dict)
-    _tallies: list[Tally] = field(default_factory=list)
+    _meters: list[UsageMeter] = field(default_factory=list)
 
     def of(self, judge: Judge) -> Asker:
         """Who answers for it."""
@@ -37,12 +38,12 @@ class Askers:
 
     def account(self) -> Account:
         """What all of them spent so far."""
-        return Account.merged([tally.account() for tally in self._tallies])
+        return Account.merged([meter.account() for meter in self._meters])
 
-    def add(self, judge: Judge, asker: Asker, tally: Tally) -> None:
+    def add(self, judge: Judge, asker: Asker, meter: UsageMeter) -> None:
         """One more."""
         self._by_id[id(judge)] = asker
-        self._tallies.append(tally)
+        self._meters.append(meter)
 
 
 def leaves(judge: Judge) -> tuple[Judge, ...]:
@@ -55,40 +56,42 @@ async def open_askers(judges: Judges, asking: Iterable[Judge], stack: AsyncExitS
     askers, deadline, store = Askers(), Deadline(judges.deadline), None
     if judges.cache is not None and given is None:
         store = stack.enter_context(_opened(judges.cache, judges.cache_only))
+    outage = Outage(judges.on_outage, judges.outage_wait)
     for leaf in (leaf for judge in asking for leaf in leaves(judge)):
         if given is not None:
             timed = _Timed(given(leaf), deadline)
-            askers.add(leaf, timed, timed.tally)
+            askers.add(leaf, timed, timed.meter)
         else:
-            client = Client(leaf, store=store, cache_only=judges.cache_only, deadline=deadline)
-            askers.add(leaf, await stack.enter_async_context(client), client.tally)
+            client = Client(
+                leaf, store=store, cache_only=judges.cache_only, deadline=deadline, endpoints=runtime().endpoints,
+                processes=judges.processes, outage=outage, check_first=True,
+            )  # fmt: skip
+            askers.add(leaf, await stack.enter_async_context(client), client.meter)
     return askers
 
 
 def check_judges(judges: Judges) -> None:
-    """Ask every endpoint for a sign of life; InvalidInput if one is away, or refuses the key or the model."""
-    from rubrank.judges.running import run
-
-    run(_check(judges))
+    """A health check of every endpoint; InvalidInput if one is away, or refuses the key or the model."""
+    runtime().run(_check(judges))
 
 
 async def _check(judges: Judges) -> None:
     for leaf in (leaf for judge in judges.judges for leaf in leaves(judge)):
-        async with Client(leaf) as client:
+        async with Client(leaf, endpoints=runtime().endpoints) as client:
             await client.check()
 
 
-def _opened(cache: str, only: bool) -> Replies:
+def _opened(cache: str, only: bool) -> AbstractContextManager[Replies]:
     """The file of replies. One that is only read stays as it is, unless a run that writes, or was killed, has left
     replies beside it (SQLite's log), which only a reader that may write gets to see."""
-    return Replies(cache, read_only=only and not Path(f"{cache}-wal").exists())
+    return runtime().store(cache, read_only=only and not Path(f"{cache}-wal").exists())
 
 
 class _Timed:
     """Somebody's asker, with a deadline and accounts."""
 
     def __init__(self, asker: Asker, deadline: Deadline) -> None:
-        self._asker, self._deadline, self.tally = asker, deadline, Tally()
+        self._asker, self._deadline, self.meter = asker, deadline, UsageMeter()
 
     async def ask(self, call: Call) -> Reply:
         try:
@@ -97,7 +100,10 @@ class _Timed:
         except TimeoutError:
             reply = Reply(None, TOO_LATE, attempts=0)
         if reply.cached:
-            self.tally.hit(call, reply)
+            self.meter.hit(call, reply)
         else:
-            self.tally.add(call, reply, reply.attempts)
+            self.meter.add(call, reply, reply.attempts)
         return reply
+
+    def unreadable(self, call: Call, reply: Reply) -> None:
+        report_unreadable(self._asker, call, reply)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from rubrank.judges.judge import Asker, Call, Judge, JudgeKind, Question, Reply
 
@@ -38,6 +38,42 @@ class Sampled:
     async def ask(self, call: Call) -> Reply:
         """The reply to the call under its new number."""
         return await self._asker.ask(replace(call, sample=self._sample))
+
+    def unreadable(self, call: Call, reply: Reply) -> None:
+        """Of the call under its new number."""
+        report_unreadable(self._asker, replace(call, sample=self._sample), reply)
+
+
+@runtime_checkable
+class _Reported(Protocol):
+    """An asker that wants to know whether its replies could be read."""
+
+    def unreadable(self, call: Call, reply: Reply) -> None:
+        """No verdict could be read in this reply."""
+        ...
+
+
+def report_unreadable(asker: Asker, call: Call, reply: Reply) -> None:
+    """Tell an asker that can use it that no verdict could be read in this reply."""
+    if isinstance(asker, _Reported):
+        asker.unreadable(call, reply)
+
+
+_MEANT = ("refused", "the judge cannot tell")
+
+
+async def ask_and_read(
+    asker: Asker, call: Call, read: Callable[[Reply], T], problems: Callable[[T], Iterable[str]]
+) -> T:
+    """What was read of the reply. `problems`: reasons for which something is missing in it.
+
+    A judge that refuses or cannot tell has been understood; what cannot be read is reported.
+    """
+    reply = await asker.ask(call)
+    found = read(reply)
+    if reply.failure is None and any(not reason.startswith(_MEANT) for reason in problems(found)):
+        report_unreadable(asker, call, reply)
+    return found
 
 
 async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

@@ -11,7 +11,7 @@
           criteria: [GeneralQuality]
           endpoints:
             - {base_url: "https://api.openai.com/v1", model: gpt-5-mini, price: {input: 0.25, output: 2.0}}
-      most_missing: 0.1                     # more missing answers than this fail the step
+      most_missing: 0.1                     # more missing answers than this share fail the step
 
     load_judges("judges.yaml")              Judges(judges=(Judge(name='main', …), …), …)
 
@@ -19,14 +19,15 @@ The way of a question, one named type for each arrow:
 
     cells → Call → Reply → Verdict, or outcomes of comparisons
 
-A *kind* (`judges/absolute.py`, `batched.py`, `pairwise.py`, `listwise.py`, `panel.py`) turns the cells of a group that
-want a judge into `Call`s, hands them to an `Asker`, and reads its `Reply`s. The asker (`judges/calling/`) knows about
+A *kind* (`kinds/absolute.py`, `batched.py`, `pairwise.py`, `listwise.py`, `panel.py`) turns the cells of a group that
+want a judge into `Call`s, hands them to an `Asker`, and reads its `Reply`s. The asker (`judges/client/`) knows about
 endpoints, limits, retries, cost and the cache, and nothing about criteria. Whatever fails is *missing with a reason*,
 never a number; what was spent on it is kept.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +49,7 @@ JUDGED = "needs a judge"
 Language: TypeAlias = Literal["auto", "en", "zh"]
 Combine: TypeAlias = Literal["majority", "mean", "median"]
 Structured: TypeAlias = Literal["auto", "json_schema", "json_object", "text"]
+OnOutage: TypeAlias = Literal["wait", "stop", "continue"]
 
 
 class _Strict(BaseModel):
@@ -69,7 +71,8 @@ class Price(_Strict):
 class Endpoint(_Strict):
     """A model on an OpenAI-compatible server: vLLM, SGLang, OpenAI, llama.cpp, `transformers serve`, Ollama …"""
 
-    base_url: str
+    base_url: str = Field(repr=False)
+    """It may hold a user and a password or a key in its query; `where` is the same without them."""
     model: str
     api_key_env: str = "OPENAI_API_KEY"
     """The environment variable that holds the key; local servers need none."""
@@ -81,7 +84,7 @@ class Endpoint(_Strict):
     structured: Structured = "auto"
     """How replies are held to their form. "auto": a JSON schema, and plain text once the server has refused it."""
     extra_body: Mapping[str, Any] = {}
-    headers: Mapping[str, str] = {}
+    headers: Mapping[str, str] = Field(default={}, repr=False)
     price: Price = Price()
 
     @field_validator("base_url")
@@ -89,9 +92,22 @@ class Endpoint(_Strict):
     def _is_url(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             raise InvalidInput(
-                "endpoint", "base_url", "a URL", repr(value), "Such as http://localhost:8000/v1 for vLLM."
+                "endpoint", "base_url", "a URL", repr(public_url(value)), "Such as http://localhost:8000/v1 for vLLM."
             )
         return value.rstrip("/")
+
+    @property
+    def where(self) -> str:
+        """The URL as it may be printed and written: without secrets."""
+        return public_url(self.base_url)
+
+
+def public_url(url: str) -> str:
+    """The URL without user, password, query and fragment: "https://me:key@host/v1?api-key=…" → "https://host/v1"."""
+    address = re.split(r"[?#]", url, maxsplit=1)[0]
+    scheme, sign, rest = address.rpartition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{sign}{host.rpartition('@')[2]}{slash}{path}"
 
 
 class Sampling(_Strict):
@@ -190,8 +206,15 @@ class Judges(_Strict):
     """Ask nothing about a rollout that a hard gate has stopped already."""
     deadline: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
     """Seconds for all calls of one step; what is not answered by then is missing."""
-    most_missing: float = Field(default=1.0, ge=0.0, le=1.0)
-    """Share of the answers asked for that may be missing; above it the step fails."""
+    most_missing: float = Field(default=0.2, ge=0.0, le=1.0)
+    """Share of the answers asked for that may be missing; above it the step fails, and always where all are."""
+    on_outage: OnOutage = "wait"
+    """What is done when no endpoint of a judge answers any more. "wait": up to `outage_wait` seconds, then stop;
+    "stop": at once; "continue": what is asked meanwhile is missing."""
+    outage_wait: float = Field(default=300.0, ge=0.0, allow_inf_nan=False)
+    processes: int = Field(default=1, ge=1)
+    """How many processes of the run ask at the same time: each takes its part of the endpoints' limits. Trainers that
+    know the number say it themselves."""
     cache: str | None = None
     """The file in which replies are kept."""
     cache_only: bool = False
@@ -283,6 +306,8 @@ class Reply:
     finish_reason: str | None = None
     logprobs: tuple[Mapping[str, Any], ...] | None = None
     """For each token of the text: {"token": …, "logprob": …, "top": {token: logprob}}."""
+    id: str = ""
+    """Of the answer: the same whenever it comes from the cache, another when the question is asked again."""
 
 
 class Asker(Protocol):
@@ -326,6 +351,8 @@ class Judgment:
     """criterion → how much a panel, or the two orders of a pair, disagree: 0 = never, 1 = always."""
     first_wins: dict[str, tuple[float, int]] = field(default_factory=dict)
     """criterion → (wins of the response shown first, ties counted half; comparisons): position bias, 0.5 = none."""
+    replies: list[str] = field(default_factory=list)
+    """Ids of the replies that it was read from."""
 
 
 class JudgeKind(Protocol):

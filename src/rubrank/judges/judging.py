@@ -14,6 +14,7 @@ only when more is missing than `most_missing` allows. Replies that were paid for
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from rubrank._plain import shortened
-from rubrank.errors import InvalidInput, JudgingFailed
+from rubrank.errors import InvalidInput, JudgingFailed, JudgingInterrupted
 from rubrank.judges import COMPARES, count_calls, judged
 from rubrank.judges.judge import JUDGED, Judge, Judges, Judgment, Question
 from rubrank.rollouts.rollout import Group
@@ -34,7 +35,7 @@ from rubrank.rubrics.rubric import JUDGE, Criterion
 if TYPE_CHECKING:
     from rubrank.judges.asking import AskerOf
     from rubrank.judges.client.accounting import Account
-    from rubrank.judges.running import Lot
+    from rubrank.judges.running import Batch
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how many calls are answered, and how many there are."""
@@ -92,6 +93,8 @@ class Judgments:
     """One for each group, in order."""
     account: Account
     """Calls, tokens, cost, cache hits, latency."""
+    ids: tuple[str, ...] = ()
+    """Of the groups."""
 
     @cached_property
     def asked(self) -> int:
@@ -114,6 +117,19 @@ class Judgments:
         cells = [v.reason for one in self.groups for v in one.verdicts.values() if v.value is None]
         comparisons = [reason for one in self.groups for some in one.missing.values() for reason in some]
         return Counter(shortened(reason.partition(":")[0], 80) for reason in cells + comparisons)
+
+    @cached_property
+    def missing_throughout(self) -> dict[str, str]:
+        """Criteria about which nothing at all was answered → the first reason."""
+        seen: dict[str, str | None] = {}
+        for one in self.groups:
+            for (_, name), verdict in one.verdicts.items():
+                seen[name] = None if verdict.value is not None else seen.get(name, verdict.reason)
+            for name, won in one.outcomes.items():
+                reasons = one.missing.get(name)
+                compared = not np.isnan(won).all() or not reasons
+                seen[name] = None if compared or not reasons else seen.get(name, reasons[0])
+        return {name: reason for name, reason in seen.items() if reason is not None}
 
     @cached_property
     def disagreement(self) -> dict[str, float]:
@@ -154,20 +170,45 @@ def judge_groups(
     asker_of: who answers for a judge (or a member of its panel) instead of its endpoints, such as a model in this
         process; without the cache, retries and limits of the client.
     """
-    from rubrank.judges.kinds.panel import completed
-    from rubrank.judges.running import run
+    from rubrank.judges.client.runtime import runtime
 
-    judges = judges.model_copy(update={"judges": tuple(map(completed, judges.judges))})
-    asked = _questions(groups, criteria, wanted, judges)
-    for judge, questions in asked:
-        for _, question in questions:
-            _check(question, judge)
-    step = _Step(len(groups), asked, progress)
-    account = run(step.ask(judges, asker_of))
-    judgments = Judgments(tuple(step.judgments), account)
-    if judgments.missing > judges.most_missing:
+    step = _Step(groups, criteria, wanted, judges, progress)
+    try:
+        account = runtime().run(step.ask(asker_of))
+    except KeyboardInterrupt:
+        raise JudgingInterrupted(step.done, step.total, judges.cache) from None
+    return checked(step.result(account), judges)
+
+
+async def judge_groups_async(
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    wanted: Sequence[np.ndarray],
+    judges: Judges,
+    *,
+    asker_of: AskerOf | None = None,
+) -> Judgments:
+    """The same in an event loop, which goes on meanwhile; nothing is raised for what is missing (see `checked`)."""
+    from rubrank.judges.client.runtime import runtime
+
+    step = _Step(groups, criteria, wanted, judges, None)
+    return step.result(await runtime().awaited(step.ask(asker_of)))
+
+
+def checked(judgments: Judgments, judges: Judges) -> Judgments:
+    """The same judgments; JudgingFailed if more is missing than `most_missing` allows, or all of it."""
+    all_missing = judgments.asked > 0 and judgments.lost == judgments.asked
+    if all_missing or judgments.missing > judges.most_missing:
         raise _failed(judgments, judges)
+    for name, reason in judgments.missing_throughout.items():
+        if name not in _told:
+            _told.add(name)
+            _log.warning("criterion %r: no judge gave an answer in this step; the first reason: %s", name, reason)
     return judgments
+
+
+_log = logging.getLogger("rubrank.judges")
+_told: set[str] = set()  # criteria about which was warned
 
 
 _Asked: TypeAlias = list[tuple[Judge, list[tuple[int, Question]]]]
@@ -217,13 +258,31 @@ def _check(question: Question, judge: Judge) -> None:
 class _Step:
     """The state of one call: judgments as they come."""
 
-    def __init__(self, number: int, asked: _Asked, progress: Progress | None) -> None:
-        self.judgments = [Judgment() for _ in range(number)]
-        self._asked, self._progress = asked, progress
-        self._calls = [[count_calls(question, judge) for _, question in questions] for judge, questions in asked]
-        self._total, self._done = sum(map(sum, self._calls)), 0
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        criteria: Sequence[Sequence[Criterion]],
+        wanted: Sequence[np.ndarray],
+        judges: Judges,
+        progress: Progress | None,
+    ) -> None:
+        from rubrank.judges.kinds.panel import completed
 
-    async def ask(self, judges: Judges, asker_of: AskerOf | None) -> Account:
+        self._judges = judges.model_copy(update={"judges": tuple(map(completed, judges.judges))})
+        self._asked, self._progress = _questions(groups, criteria, wanted, self._judges), progress
+        for judge, questions in self._asked:
+            for _, question in questions:
+                _check(question, judge)
+        self._ids = tuple(group.id for group in groups)
+        self._judgments = [Judgment() for _ in groups]
+        self._calls = [[count_calls(question, judge) for _, question in questions] for judge, questions in self._asked]
+        self.total, self.done = sum(map(sum, self._calls)), 0
+
+    def result(self, account: Account) -> Judgments:
+        """What was said."""
+        return Judgments(tuple(self._judgments), account, self._ids)
+
+    async def ask(self, asker_of: AskerOf | None) -> Account:
         """Everything, all judges at the same time."""
         from rubrank.judges.askers import open_askers
         from rubrank.judges.client.accounting import Account
@@ -231,7 +290,7 @@ class _Step:
         if not self._asked:
             return Account()
         async with AsyncExitStack() as stack:
-            askers = await open_askers(judges, [judge for judge, _ in self._asked], stack, asker_of)
+            askers = await open_askers(self._judges, [judge for judge, _ in self._asked], stack, asker_of)
             async with asyncio.TaskGroup() as tasks:
                 for (judge, questions), calls in zip(self._asked, self._calls, strict=True):
                     tasks.create_task(self._feed(judge, questions, calls, askers.of, tasks))
@@ -246,21 +305,23 @@ class _Step:
         tasks: asyncio.TaskGroup,
     ) -> None:
         """Start the questions of one judge as there is room for their calls."""
-        from rubrank.judges.running import Flow
+        from rubrank.judges.running import Throttle
 
-        flow = Flow(max(_LEAST, _AHEAD * _concurrency(judge)), self._answered)
+        throttle = Throttle(max(_LEAST, _AHEAD * _concurrency(judge)), self._answered)
         for (g, question), number in zip(questions, calls, strict=True):
-            lot = await flow.admit(number)
-            tasks.create_task(self._judge(g, question, judge, asker_of, lot))
+            batch = await throttle.admit(number)
+            tasks.create_task(self._judge(g, question, judge, asker_of, batch))
 
-    async def _judge(self, g: int, question: Question, judge: Judge, asker_of: AskerOf, lot: Lot) -> None:
-        _add(self.judgments[g], await judged(question, judge, lambda leaf: lot.counting(asker_of(leaf))))
-        lot.close()
+    async def _judge(self, g: int, question: Question, judge: Judge, asker_of: AskerOf, batch: Batch) -> None:
+        judgment = await judged(question, judge, lambda leaf: batch.counting(asker_of(leaf)))
+        judgment.replies = batch.replies
+        _add(self._judgments[g], judgment)
+        batch.close()
 
     def _answered(self) -> None:
-        self._done += 1
+        self.done += 1
         if self._progress is not None:
-            self._progress(self._done, self._total)
+            self._progress(self.done, self.total)
 
 
 def _concurrency(judge: Judge) -> int:
@@ -271,6 +332,7 @@ def _add(into: Judgment, more: Judgment) -> None:
     """Two judges of one group: their criteria differ."""
     for field in ("verdicts", "outcomes", "words", "missing", "disagreement", "first_wins"):
         getattr(into, field).update(getattr(more, field))
+    into.replies += more.replies
     into.asked += more.asked
     into.lost += more.lost
 

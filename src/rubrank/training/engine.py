@@ -23,10 +23,11 @@ has.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
@@ -48,6 +49,7 @@ from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
     from rubrank.fusion.gate import Gate
+    from rubrank.judges.judge import Judges
     from rubrank.judges.judging import Judgments
 
 _VERSION = 1
@@ -61,6 +63,9 @@ class Graded:
     groups: tuple[GroupScores, ...] = ()
     judging: Judgments | None = None
     seconds: float = 0.0
+    """For which the trainer waited."""
+    hidden: float = 0.0
+    """Seconds of judging that passed while siblings were still being generated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +115,7 @@ class RewardEngine:
             self.rule = changed(self.rule, seed=seed)
         if self.controls:
             changed(self.rule)  # raises for a rule that cannot control
-        self.judges = None if judges is None else _loaded(judges)
+        self.judges = None if judges is None else step_judges(judges)
         self.rubric = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
         if self.rubric is not None:
             self._check_decided(self.rubric, "rubric")
@@ -139,15 +144,55 @@ class RewardEngine:
         """Rewards of all groups of a step. `train=False`: an evaluation, from which no rule learns."""
         return self.fuse(groups, self.grade(groups), step, train=train, write=write)
 
-    def grade(self, groups: Sequence[Group]) -> Graded:
-        """Scores of these groups; may be some of the groups of a step, or none."""
+    def grade(self, groups: Sequence[Group], *, processes: int = 1) -> Graded:
+        """Scores of these groups; may be some of the groups of a step, or none.
+
+        processes: how many grade at the same time, and divide the limits of judges.
+        """
         from rubrank.grading.grade import grade
 
         if not groups:
             return Graded()
         begun = time.perf_counter()
-        table = grade(groups, self.rubric, judges=self.judges, workers=self._workers, cache=self._cache)
+        judges = None if self.judges is None else dividing(self.judges, processes)
+        table = grade(groups, self.rubric, judges=judges, workers=self._workers, cache=self._cache)
         return Graded(table.groups, table.judging, time.perf_counter() - begun)
+
+    def decide(self, groups: Sequence[Group]) -> ScoreTable:
+        """What programs decide about these groups; judges are asked by `ask`."""
+        from rubrank.grading.grade import grade
+
+        return grade(groups, self.rubric, workers=self._workers, cache=self._cache)
+
+    async def ask(self, table: ScoreTable, groups: Sequence[Group], *, compare: bool | None = None) -> Graded:
+        """The scores with what judges say; each call ends by itself, and nothing is raised for what is missing.
+
+        compare: False: only judges that need nobody else of the group; True: only those that do.
+        """
+        from rubrank.grading.judged import judged_table_async
+
+        if self.judges is None:
+            return Graded(table.groups)
+        criteria = [self.whole_rubric(group.rubric, f"group {group.id!r}").criteria for group in groups]
+        found = await judged_table_async(table, groups, criteria, self.judges, compare=compare)
+        return Graded(found.groups, found.judging)
+
+    async def score_async(
+        self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True
+    ) -> StepRewards:
+        """`score` in an event loop, which goes on meanwhile, however many wait for judges."""
+        begun = time.perf_counter()
+        graded = await self.ask(await asyncio.to_thread(self.decide, groups), groups)
+        graded = replace(self.checked(graded), seconds=time.perf_counter() - begun)
+        return await asyncio.to_thread(self.fuse, groups, graded, step, train=train, write=write)
+
+    def checked(self, graded: Graded) -> Graded:
+        """The same; JudgingFailed if more answers of judges are missing than their `most_missing` allows."""
+        from rubrank.judges.judging import checked
+
+        if self.judges is not None and graded.judging is not None:
+            checked(graded.judging, self.judges)
+        return graded
 
     def fuse(
         self, groups: Sequence[Group], graded: Graded, step: int, *, train: bool = True, write: bool = True
@@ -169,6 +214,8 @@ class RewardEngine:
             metrics = metrics_of(result, batch, table, rollouts, self._named)
             metrics["rubrank/unknown"] = float(unknown.mean())
             metrics |= self._times(graded.seconds + time.perf_counter() - begun, train)
+            if graded.judging is not None:
+                metrics |= {"rubrank/judge/waited": graded.seconds, "rubrank/judge/hidden": graded.hidden}
         known = np.where(unknown, np.nan, result.reward)
         return StepRewards(_cut(known.tolist(), batch), metrics, texts_of(result, batch, table))
 
@@ -288,10 +335,23 @@ class RewardEngine:
                 )  # fmt: skip
 
 
-def _loaded(judges: Any) -> Any:
+STEP = 540.0
+"""Seconds for all answers of judges of a step, where a file of judges says nothing: collectives give up after 600."""
+
+
+def step_judges(judges: Any) -> Judges:
+    """The judges of a trainer, with a deadline for every step."""
     from rubrank.judges.judge import load_judges
 
-    return load_judges(judges)
+    found = load_judges(judges)
+    return found if "deadline" in found.model_fields_set else found.model_copy(update={"deadline": STEP})
+
+
+def dividing(judges: Judges, processes: int) -> Judges:
+    """The judges of one process among several that ask at the same time."""
+    if processes == 1:
+        return judges
+    return judges.model_copy(update={"processes": judges.processes * processes})
 
 
 def _growing(path: Path) -> Path:

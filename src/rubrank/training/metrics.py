@@ -13,6 +13,8 @@
     rubrank/groups/no_signal            share of the groups whose rewards are all equal
     rubrank/unknown                     share of the rollouts about which nothing is known
     rubrank/judge/calls, /hits, /cost, /missing, /latency_p50, /latency_p90
+    rubrank/judge/waited, /hidden       seconds for which the trainer waited for scores; seconds of judging that passed
+                                        while siblings were still being generated
     rubrank/seconds, rubrank/share_of_step           for rewards; and of the time since the last rewards
 
 Where queries bring criteria of their own there is no end of names: the first `MOST_NAMED` that are met have lines of

@@ -7,7 +7,7 @@
 OpenRLHF samples a prompt in one rollout actor, by N concurrent calls of `AgentExecutor.execute`; it says neither which
 calls belong together nor how many there are. But it starts the N calls of a prompt at once, with one and the same
 sampling parameters, which every other prompt has as an object of its own. So calls that enter in the same turn of the
-event loop with the same parameters are a group; each then samples, and the last to finish scores them all (shape (a)).
+event loop with the same parameters are a group; each then samples and is graded, and the last to finish fuses them all.
 Evaluations may have another N. If one of them fails, all do, and nothing is graded: OpenRLHF drops them together.
 
 A multi-turn agent of yours:
@@ -29,9 +29,12 @@ from itertools import count
 from typing import Any
 
 from rubrank.errors import InvalidInput
+from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.configured import configured, without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.queries import Query, query_of, score_query, without_unknown
+from rubrank.training.making import rollout_of
+from rubrank.training.queries import Query, messages, query_of, without_unknown
+from rubrank.training.shapes.early import Early
 
 _OWNER = "OpenRLHF"
 
@@ -39,9 +42,12 @@ _OWNER = "OpenRLHF"
 class _Siblings:
     """The calls of one prompt. No dataclass: those want their module in sys.modules, where OpenRLHF does not put it."""
 
-    def __init__(self, number: int, query: Query) -> None:
+    def __init__(self, engine: RewardEngine, number: int, query: Query) -> None:
+        engine.check_rubric(query.rubric, _OWNER)
         self.number, self.query, self.size = number, query, 0
-        self.said: dict[int, list[dict[str, str]]] = {}
+        self.label = engine.label(number)
+        self.early = Early(engine, self.label, query.rubric)
+        self.rollouts: dict[int, Rollout] = {}
         self.result: asyncio.Future[StepRewards] = asyncio.get_running_loop().create_future()
 
 
@@ -69,10 +75,12 @@ class RubricAgent:
             output = await super().execute(  # type: ignore[misc]
                 prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=images
             )
-            siblings.said[member] = _said(output, hf_tokenizer)
-            if len(siblings.said) == siblings.size:
-                siblings.result.set_result(await asyncio.to_thread(self._score, siblings))
+            siblings.rollouts[member] = rollout = _rollout(siblings.query, _said(output, hf_tokenizer))
+            siblings.early.begin(member, rollout)
+            if len(siblings.rollouts) == siblings.size:
+                siblings.result.set_result(await self._score(siblings))
         except BaseException as error:
+            siblings.early.cancel()
             _fail(siblings.result, error)
             raise
         return {**output, **_rewarded(await asyncio.shield(siblings.result), member)}
@@ -82,16 +90,19 @@ class RubricAgent:
         siblings = self._entering.get(key)
         if siblings is None:
             query = query_of(prompt, label, rubric_column=self._rubric_column)
-            siblings = self._entering[key] = _Siblings(next(self._numbers), query)
+            siblings = self._entering[key] = _Siblings(self.engine, next(self._numbers), query)
         member, siblings.size = siblings.size, siblings.size + 1
         await asyncio.sleep(0)  # the others, who were started together with this one, enter before it goes on
         if self._entering.get(key) is siblings:
             del self._entering[key]
         return siblings, member
 
-    def _score(self, siblings: _Siblings) -> StepRewards:
-        said = [siblings.said[member] for member in range(siblings.size)]
-        return score_query(self.engine, siblings.query, said, step=siblings.number, where=_OWNER)
+    async def _score(self, siblings: _Siblings) -> StepRewards:
+        members = range(siblings.size)
+        rollouts = tuple(siblings.rollouts[member] for member in members)
+        group = Group(id=siblings.label, rollouts=rollouts, rubric=siblings.query.rubric)
+        graded = self.engine.checked(await siblings.early.finish(list(members)))
+        return await asyncio.to_thread(self.engine.fuse, [group], graded, siblings.number)
 
 
 def _fail(result: asyncio.Future[StepRewards], error: BaseException) -> None:
@@ -103,6 +114,10 @@ def _fail(result: asyncio.Future[StepRewards], error: BaseException) -> None:
         result.exception()  # seen: it may be that nobody waits yet
     else:
         result.cancel()
+
+
+def _rollout(query: Query, said: list[dict[str, str]]) -> Rollout:
+    return rollout_of(query.prompt, messages(said), tools=query.tools, metadata=query.metadata, where=_OWNER)
 
 
 def _said(output: dict[str, Any], tokenizer: Any) -> list[dict[str, str]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from rubrank.rollouts.messages import decoded
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.shapes.one_group import score_group
+from rubrank.training.shapes.one_group import group_of
 
 _INSTRUCTIONS = ("instruction_id_list", "kwargs")
 
@@ -49,7 +49,7 @@ def query_of(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
     return Query(messages(prompt if row.get("prompt") is None else row["prompt"]), rubric, metadata, tools or None)
 
 
-def score_query(
+async def score_query(
     engine: RewardEngine,
     query: Query,
     completions: Sequence[Any],
@@ -61,10 +61,11 @@ def score_query(
 ) -> StepRewards:
     """Rewards of the completions of one query; a rubric that nobody can decide is refused before a judge is asked."""
     engine.check_rubric(query.rubric, where)
-    return score_group(
+    group = group_of(
         engine, query.prompt, [messages(one) for one in completions], step=step, rubric=query.rubric, id=id,
         tools=query.tools, metadata=query.metadata, train=train,
     )  # fmt: skip
+    return await engine.score_async([group], step, train=train)
 
 
 def without_unknown(rewards: Sequence[float]) -> list[float]:

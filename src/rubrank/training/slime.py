@@ -15,7 +15,6 @@ are refused.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from math import isnan
 from typing import Any
@@ -36,8 +35,8 @@ async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
     step = _step(engine, args, first)
     query = query_of(first.prompt, first.label, first.metadata, rubric_column=rubric_column)
     number = None if first.group_index is None else f"{step}/{first.group_index}"
-    result = await asyncio.to_thread(
-        score_query, engine, query, [sample.response for sample in samples], step=step, id=number, where=_OWNER
+    result = await score_query(
+        engine, query, [sample.response for sample in samples], step=step, id=number, where=_OWNER
     )
     rewards = result.flat()
     for sample, value in zip(samples, rewards, strict=True):

@@ -18,7 +18,6 @@ to other processes, engines with them: each then remembers by itself, and `recor
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,9 +74,7 @@ class RubricGroupBuilder:
         """A reward for each trajectory, and the metrics of the group."""
         query = query_of(self.prompt, self.row, rubric_column=self.rubric_column)
         said = [self._said(one, env) for one, env in zip(trajectory_group, env_group, strict=True)]
-        result = await asyncio.to_thread(
-            score_query, self.engine, query, said, step=self.step, train=self.train, where=_OWNER
-        )
+        result = await score_query(self.engine, query, said, step=self.step, train=self.train, where=_OWNER)
         return [(reward, dict(result.metrics)) for reward in without_unknown(result.flat())]
 
     def _said(self, trajectory: Any, env: Any) -> Any:

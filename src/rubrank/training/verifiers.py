@@ -15,7 +15,6 @@ nothing is learnt from it. Look for "Error calling group reward function" in the
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
@@ -48,9 +47,7 @@ def group_reward(
 
     async def reward(prompts: list, completions: list, answers: list, infos: list, states: list) -> list[float]:
         query = query_of(prompts[0], {"answer": answers[0] or None}, infos[0], rubric_column=key)
-        result = await asyncio.to_thread(
-            score_query, found, query, completions, step=next(numbers), where=f"{_OWNER}: {name}"
-        )
+        result = await score_query(found, query, completions, step=next(numbers), where=f"{_OWNER}: {name}")
         if report is not None:
             report(result)
         return without_unknown(result.flat())

@@ -39,11 +39,7 @@ FAMILIES: tuple[str, ...] = (
     "paper.language",
     "paper.presence",
     "paper.penalty",
-    "gates.empty",
-    "gates.truncated",
-    "gates.repeating",
-    "gates.garbled",
-    "gates.thinking",
+    "gates.response",
     "gates.language",
     "truth.ground_truth",
     # agents

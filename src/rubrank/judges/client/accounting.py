@@ -1,7 +1,7 @@
 """What judging took: calls, cache hits, failures, tokens, cost and waiting time; by model, purpose and endpoint.
 
     Account.of(store)                        of a file of replies, over all runs
-    client.tally.account()                   of one client, while it works
+    client.meter.account()                   of one client, while it works
     Account.merged([one, other])             of several
 
     account.calls, account.hits, account.cost, account.failures      1840, 12, 0.83, {'timeout after 120 s': 3}
@@ -92,12 +92,12 @@ class Account(Line):
     @classmethod
     def of(cls, store: Replies) -> Self:
         """Everything that a file of replies has seen."""
-        tally = Tally()
+        meter = UsageMeter()
         for call, reply, requests, final in store.rows():
-            tally.add(call, reply, requests, final=final)
+            meter.add(call, reply, requests, final=final)
         for purpose, model, endpoint, hits in store.hits():
-            tally.hit(Call((), purpose=purpose), Reply(None, model=model, endpoint=endpoint), hits)
-        return cls._from(tally.lines())
+            meter.hit(Call((), purpose=purpose), Reply(None, model=model, endpoint=endpoint), hits)
+        return cls._from(meter.lines())
 
     @classmethod
     def merged(cls, accounts: Iterable[Account]) -> Self:
@@ -143,7 +143,7 @@ class _Cell:
         return Line(**sums, failures=dict(self.failures), latencies=np.sort(np.array(self.latencies)))
 
 
-class Tally:
+class UsageMeter:
     """An account in the making."""
 
     def __init__(self) -> None:

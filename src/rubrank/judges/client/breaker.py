@@ -34,9 +34,17 @@ class Breaker:
     ) -> None:
         self.state: State = "closed"
         self.openings = 0
+        self.openings_in_a_row = 0
+        """Without an answer in between."""
+        self.away_since: float | None = None
+        """When it opened first without an answer since."""
         self._allowed, self._pause, self._changed, self._clock = failures, pause, changed, clock
         self._in_a_row = 0
         self._not_before = 0.0
+
+    def allow(self, failures: int, pause: float) -> None:
+        """Other settings."""
+        self._allowed, self._pause = failures, pause
 
     def ready(self) -> bool:
         """May a call go out now?"""
@@ -48,10 +56,12 @@ class Breaker:
             return math.inf
         return self._not_before - self._clock() if self._not_before else 0.0
 
-    def enter(self) -> None:
-        """A call goes out; of an open breaker, it is the trial."""
-        if self.state == "open":
-            self.state = "half-open"
+    def enter(self) -> bool:
+        """A call goes out; of an open breaker, it is the trial, and True is returned."""
+        if self.state != "open":
+            return False
+        self.state = "half-open"
+        return True
 
     def hold(self, seconds: float) -> None:
         """The server asks for patience."""
@@ -59,7 +69,8 @@ class Breaker:
 
     def succeeded(self) -> None:
         """The endpoint answered; whatever it said."""
-        self._in_a_row = 0
+        self._in_a_row = self.openings_in_a_row = 0
+        self.away_since = None
         if self.state != "closed":
             self.state, self._not_before = "closed", 0.0
             self._changed()
@@ -70,6 +81,8 @@ class Breaker:
         if self.state == "half-open" or (self.state == "closed" and self._in_a_row >= self._allowed):
             self.state = "open"
             self.openings += 1
+            self.openings_in_a_row += 1
+            self.away_since = self.away_since or self._clock()
             self.hold(self._pause)
             self._changed()
 

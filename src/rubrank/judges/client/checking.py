@@ -6,45 +6,71 @@ no list, or a list without it      a completion of one token decides: some serve
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.judges.client.endpoint import Lane
+from rubrank.judges.client.endpoint import JudgeEndpoint
 from rubrank.judges.client.retrying import Outcome
 from rubrank.judges.judge import Call, Judge, Reply
 
 _QUESTION = Call(({"role": "user", "content": "Say OK."},), purpose="check")
+_PAUSES = (0.3, 1.0)  # seconds between tries: a server that stumbles once is there
 
 
-async def check_lane(lane: Lane, judge: Judge, paid: Callable[[Call, Reply], Awaitable[None]]) -> None:
+async def check_endpoint(served: JudgeEndpoint, judge: Judge, paid: Callable[[Call, Reply], Awaitable[None]]) -> None:
     """InvalidInput, if it is of no use; `paid` is told of a completion that was asked for."""
-    models = await lane.models()
+    for pause in (*_PAUSES, None):
+        try:
+            await _check(served, judge, paid)
+            return
+        except InvalidInput as error:
+            if pause is None or error.parameter != "base_url" or "redirect" in error.got:
+                raise
+            await asyncio.sleep(pause)
+
+
+async def _check(served: JudgeEndpoint, judge: Judge, paid: Callable[[Call, Reply], Awaitable[None]]) -> None:
+    models = await served.models()
     if isinstance(models, Outcome):
-        _raise_if_away(lane, judge, models)
+        _raise_if_away(served, judge, models)
         models = []
-    if lane.endpoint.model in models:
+    if served.endpoint.model in models:
         return
-    outcome = await lane.attempt(_QUESTION, most=1)
+    outcome = await served.attempt(_QUESTION, most=1)
     if outcome is None:  # the breaker is open: it has failed often already
-        raise _wrong(judge, "base_url", "an endpoint that answers", lane.endpoint.base_url, "Start the server.")
+        raise _wrong(judge, "base_url", "an endpoint that answers", served.endpoint.where, "Start the server.")
     await paid(_QUESTION, outcome.reply)
     if outcome.next == "done" or (outcome.reply.failure or "").startswith("empty reply"):
         return  # the model has spoken, if only one token
-    _raise_if_away(lane, judge, outcome)
+    _raise_if_away(served, judge, outcome)
     if models:
-        raise UnknownName.of(f"judge {judge.name!r}", "model", lane.endpoint.model, models)
-    got = f"{lane.endpoint.model!r} ({outcome.reply.failure})"
-    raise _wrong(judge, "model", f"one that {lane.endpoint.base_url} serves", got, "Ask the server for its models.")
+        raise UnknownName.of(f"judge {judge.name!r}", "model", served.endpoint.model, models)
+    raise refusal(served, judge, outcome.reply.failure or "")
 
 
-def _raise_if_away(lane: Lane, judge: Judge, outcome: Outcome) -> None:
-    failure, endpoint = outcome.reply.failure or "", lane.endpoint
+def _raise_if_away(served: JudgeEndpoint, judge: Judge, outcome: Outcome) -> None:
+    failure = outcome.reply.failure or ""
+    if failure.startswith(("HTTP 401", "HTTP 403", "HTTP 3")) or outcome.next == "again":
+        raise refusal(served, judge, failure)
+
+
+def refusal(served: JudgeEndpoint, judge: Judge, failure: str) -> InvalidInput:
+    """What is wrong with an endpoint that said this, and what can be done about it."""
+    endpoint, failure = served.endpoint, served.shared.address.hide(failure)
     if failure.startswith(("HTTP 401", "HTTP 403")):
-        got, remedy = f"a key that {endpoint.base_url} refuses ({failure})", f"Set {endpoint.api_key_env}."
-        raise _wrong(judge, "api_key_env", "the name of a variable that holds a valid key", got, remedy)
-    if outcome.next == "again":
-        got = f"{endpoint.base_url} ({failure})"
-        raise _wrong(judge, "base_url", "an endpoint that answers", got, "Start the server, or correct the URL.")
+        got, remedy = f"a key that {endpoint.where} refuses ({failure})", f"Set {endpoint.api_key_env}."
+        return _wrong(judge, "api_key_env", "the name of a variable that holds a valid key", got, remedy)
+    if failure.startswith("HTTP 3"):
+        got = f"{endpoint.where} ({failure})"
+        return _wrong(
+            judge, "base_url", "the endpoint itself", got, "Give the URL that it redirects to, if you trust it."
+        )
+    if failure.startswith("HTTP 4"):
+        got = f"{endpoint.model!r} ({failure})"
+        return _wrong(judge, "model", f"one that {endpoint.where} serves", got, "Ask the server for its models.")
+    got = f"{endpoint.where} ({failure})"
+    return _wrong(judge, "base_url", "an endpoint that answers", got, "Start the server, or correct the URL.")
 
 
 def _wrong(judge: Judge, parameter: str, allowed: str, got: str, remedy: str) -> InvalidInput:

@@ -11,29 +11,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rubrank.judges.client.endpoint import Lane
+from rubrank.judges.client.endpoint import JudgeEndpoint
 
 
 class Choice:
     """Of the endpoints of one judge."""
 
-    def __init__(self, weighted: Sequence[tuple[Lane, float]]) -> None:
-        self._weights = {id(lane): weight for lane, weight in weighted}
+    def __init__(self, weighted: Sequence[tuple[JudgeEndpoint, float]]) -> None:
+        self._weights = {id(endpoint): weight for endpoint, weight in weighted}
         self._gained = dict.fromkeys(self._weights, 0.0)
 
-    def next(self, lanes: Sequence[Lane], failed: Sequence[Lane]) -> Lane | None:
+    def next(self, endpoints: Sequence[JudgeEndpoint], failed: Sequence[JudgeEndpoint]) -> JudgeEndpoint | None:
         """One that is ready, if possible one at which this call has failed least often."""
-        ready = [lane for lane in lanes if lane.breaker.ready()]
+        ready = [endpoint for endpoint in endpoints if endpoint.breaker.ready()]
         if len(ready) <= 1:
             return ready[0] if ready else None
         if failed:
-            fewest = min(failed.count(lane) for lane in ready)
-            ready = [lane for lane in ready if failed.count(lane) == fewest]
+            fewest = min(failed.count(endpoint) for endpoint in ready)
+            ready = [endpoint for endpoint in ready if failed.count(endpoint) == fewest]
         return self._richest(ready)
 
-    def _richest(self, lanes: Sequence[Lane]) -> Lane:
-        for lane in lanes:
-            self._gained[id(lane)] += self._weights[id(lane)]
-        chosen = max(lanes, key=lambda lane: self._gained[id(lane)])
-        self._gained[id(chosen)] -= sum(self._weights[id(lane)] for lane in lanes)
+    def _richest(self, endpoints: Sequence[JudgeEndpoint]) -> JudgeEndpoint:
+        for endpoint in endpoints:
+            self._gained[id(endpoint)] += self._weights[id(endpoint)]
+        chosen = max(endpoints, key=lambda endpoint: self._gained[id(endpoint)])
+        self._gained[id(chosen)] -= sum(self._weights[id(endpoint)] for endpoint in endpoints)
         return chosen

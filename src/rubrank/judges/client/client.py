@@ -4,39 +4,49 @@
         async with Client(judge, store=store, deadline=Deadline(600.0)) as client:
             reply = await client.ask(call)         Reply(text='{"verdict": 1}', …), on disk
             reply = await client.ask(call)         the same, from the cache: nothing is paid
-            client.tally.account()                 Account(calls=1, hits=1, cost=…)
+            client.meter.account()                 Account(calls=1, hits=1, cost=…)
 
-The way of a call: the cache; whoever asks the same at this moment; an endpoint, chosen by weight among those that are
-well; its place, rates and connection; the reply. What fails for now is asked again, elsewhere first, then after a
-pause; what fails for good at one endpoint is asked at the others. In the end there is a `Reply`, if only one that says
-why there is none, and the file has it before `ask` returns. Nothing is raised for a failure of the other side.
+The way of a call: the cache; whoever asks the same at this moment, in this process or in another; an endpoint, chosen
+by weight among those that are healthy; its place, rates and connection; the reply. What fails for now is asked again,
+elsewhere first, then after a pause; what fails for good at one endpoint is asked at the others. In the end there is a
+`Reply`, if only one that says why there is none, and the file has it before `ask` returns.
+
+Two things are raised, since nothing can come of going on: InvalidInput, where every endpoint refuses the key, the model
+or the URL, and JudgeOutage, where none answers any more and the policy is not to go on without.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
+import sqlite3
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
 
-from rubrank.errors import InvalidInput
-from rubrank.judges.client.accounting import Tally
-from rubrank.judges.client.checking import check_lane
+from rubrank.errors import InvalidInput, JudgeOutage
+from rubrank.judges.client.accounting import UsageMeter
+from rubrank.judges.client.attempt import NOBODY, Attempt
+from rubrank.judges.client.checking import check_endpoint, refusal
 from rubrank.judges.client.choosing import Choice
-from rubrank.judges.client.endpoint import Lane
-from rubrank.judges.client.replies import Keys, Replies
-from rubrank.judges.client.retrying import PATIENCE, Outcome, backoff
-from rubrank.judges.judge import Call, Judge, Reply, Usage
+from rubrank.judges.client.endpoint import JudgeEndpoint
+from rubrank.judges.client.endpoints import Endpoints
+from rubrank.judges.client.replies import Keys, Replies, reply_id
+from rubrank.judges.client.retrying import Outcome, backoff
+from rubrank.judges.judge import Call, Judge, OnOutage, Reply, Usage
 
 TOO_LATE = "deadline of the step passed"
 NOT_CACHED = "not in the cache"
-_NOBODY = Reply(None, "no endpoint answers")
-_NOTHING = Usage()
+_OVERLOAD = 0.25  # of a try: a server that is asked too much at once will answer when it is asked less
+_LOCKED = 0.02  # seconds between looks at a store that is locked
+_WATCH = (0.05, 1.0)  # seconds between looks whether another process has the reply: at first, at most
+_LAST = 0.2  # seconds for writing a reply that came at the very end
+
+_log = logging.getLogger("rubrank.judges")
 
 
 class Deadline:
@@ -50,9 +60,17 @@ class Deadline:
         return None if self._end is None else max(self._end - time.monotonic(), 0.0)
 
 
+@dataclass(frozen=True)
+class Outage:
+    """What is done when no endpoint of a judge answers any more; see `Judges.on_outage`."""
+
+    policy: OnOutage = "continue"
+    wait: float = 0.0
+
+
 def _require_packages(judge: Judge) -> None:
     """Those that calling takes; replies from the cache take none."""
-    missing = [name for name in ("openai", "httpx2", "aiolimiter") if find_spec(name) is None]
+    missing = [name for name in ("aiohttp", "aiolimiter") if find_spec(name) is None]
     if missing:
         raise InvalidInput(
             f"judge {judge.name!r}", "endpoints", "asked with the packages that judges need", f"no {missing[0]}",
@@ -60,47 +78,25 @@ def _require_packages(judge: Judge) -> None:
         )  # fmt: skip
 
 
-@dataclass
-class _Course:
-    """How far a call has come."""
-
-    call: Call
-    key: bytes
-    tries: int
-    started: float = field(default_factory=time.monotonic)
-    reply: Reply = _NOBODY
-    usage: Usage = _NOTHING
-    requests: int = 0
-    noted: int = 0
-    """Requests that the ledger has already."""
-    failed: list[Lane] = field(default_factory=list)
-    hopeless: list[Lane] = field(default_factory=list)
-
-    def begin(self, lane: Lane) -> None:
-        """One more request is under way."""
-        self.requests += 1
-        self.reply = replace(_NOBODY, model=lane.endpoint.model, endpoint=lane.endpoint.base_url)
-
-    def count(self, outcome: Outcome) -> None:
-        """It has ended."""
-        spent, usage = outcome.reply.usage, self.usage
-        self.reply = outcome.reply
-        self.usage = Usage(
-            usage.input_tokens + spent.input_tokens, usage.output_tokens + spent.output_tokens,
-            usage.cached_tokens + spent.cached_tokens, usage.cost + spent.cost,
-        )  # fmt: skip
-
-    def end(self, failure: str | None = None) -> Reply:
-        """The reply as the last request left it, or with another reason and nothing of that request."""
-        last = self.reply if failure is None else replace(self.reply, text=None, failure=failure, usage=Usage())
-        return replace(last, latency=time.monotonic() - self.started, attempts=self.requests)
-
-
 class Client:
-    """The asker of one judge that has endpoints; open it with `async with`, in the event loop that asks."""
+    """The asker of one judge that has endpoints; open it with `async with`, in the event loop that asks.
+
+    endpoints: those of the event loop, so that all judges share limits and health; by default it has its own.
+    processes: how many of a run ask at the same time, each with its part of the limits.
+    check_first: make sure before the first request that some endpoint is of use.
+    """
 
     def __init__(
-        self, judge: Judge, *, store: Replies | None = None, cache_only: bool = False, deadline: Deadline | None = None
+        self,
+        judge: Judge,
+        *,
+        store: Replies | None = None,
+        cache_only: bool = False,
+        deadline: Deadline | None = None,
+        endpoints: Endpoints | None = None,
+        processes: int = 1,
+        outage: Outage = Outage(),  # noqa: B008 - frozen
+        check_first: bool = False,
     ) -> None:
         if not judge.endpoints:
             raise InvalidInput(f"judge {judge.name!r}", "endpoints", "at least one", "none", "Ask its members instead.")
@@ -113,171 +109,265 @@ class Client:
             )  # fmt: skip
         if not cache_only:
             _require_packages(judge)
-        self.judge, self.tally = judge, Tally()
+        self.judge, self.meter = judge, UsageMeter()
         self._store, self._cache_only, self._deadline = store, cache_only, deadline or Deadline()
+        self._endpoints, self._owned = endpoints or Endpoints(), endpoints is None
+        self._processes, self._outage, self._check_first = processes, outage, check_first
         self._keys = Keys(judge)
-        self._running: dict[bytes, asyncio.Future[Reply | None]] = {}
-        self._stack = AsyncExitStack()
-        self._lanes: list[Lane] = []
+        self._served: list[JudgeEndpoint] = []
+        self._checking: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._news = asyncio.Event()
         if not self._cache_only:
-            lanes = [Lane(endpoint, self.judge, self._tell) for endpoint in self.judge.endpoints]
-            self._lanes = [await self._stack.enter_async_context(lane) for lane in lanes]
-        self._choice = Choice([(lane, lane.endpoint.weight) for lane in self._lanes])
+            self._served = self._endpoints.serve(self.judge, self._processes)
+        self._choice = Choice([(served, served.endpoint.weight) for served in self._served])
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        await self._stack.aclose()
-        self._lanes = []
+        self._endpoints.leave(self._served)
+        self._served = []
+        if self._owned:
+            await self._endpoints.__aexit__(kind, error, at)
 
     async def check(self) -> None:
-        """Ask every endpoint for a sign of life: InvalidInput if one is away, or refuses the key or the model."""
-        await asyncio.gather(*(check_lane(lane, self.judge, self._paid) for lane in self._lanes))
+        """A health check of every endpoint: InvalidInput if one is away, or refuses the key or the model."""
+        await asyncio.gather(*(check_endpoint(served, self.judge, self._paid) for served in self._served))
 
     async def _paid(self, call: Call, reply: Reply) -> None:
-        self.tally.add(call, reply, requests=1)
+        self.meter.add(call, reply, requests=1)
         if self._store is not None:
             await self._store.keep(self._keys.of(call), call, reply)
+
+    def unreadable(self, call: Call, reply: Reply) -> None:
+        """No verdict could be read in this reply: the next run asks once more."""
+        if self._store is not None:
+            self._store.mark_unreadable(self._keys.of(call), reply)
+
+    # ---------------------------------------------------------------------------------------------------------- cache
 
     async def ask(self, call: Call) -> Reply:
         """The reply: from the cache, from whoever asks the same at this moment, or from an endpoint."""
         key = self._keys.of(call)
-        while (running := self._running.get(key)) is not None:
-            reply = await asyncio.shield(running)
-            if reply is not None:  # None: the one who asked was cancelled; somebody else must
-                return self._free(call, replace(reply, cached=reply.failure is None, usage=Usage()))
-        reply = self._without_asking(key, call)
-        if reply is not None:
-            return reply
-        return await self._first_to_ask(key, call)
+        attempt = Attempt(call, key, self.judge.retry.attempts)
+        try:
+            async with asyncio.timeout(self._deadline.left()):
+                return await self._answer(attempt)
+        except TimeoutError:
+            return await self._finish(attempt, attempt.end(TOO_LATE))
 
-    def _without_asking(self, key: bytes, call: Call) -> Reply | None:
+    async def _answer(self, attempt: Attempt) -> Reply:
+        running, place = self._endpoints.running, (id(self._store or self), attempt.key)
+        while (other := running.get(place)) is not None:
+            reply = await asyncio.shield(other)
+            if reply is not None:  # None: the one who asked was cancelled; somebody else must
+                return self._free(attempt.call, replace(reply, cached=reply.failure is None, usage=Usage()))
+        mine = running[place] = asyncio.get_running_loop().create_future()
+        reply = None
+        try:
+            reply = await self._cached(attempt) or await self._first_to_ask(attempt)
+            return reply
+        finally:
+            del running[place]
+            mine.set_result(reply)
+
+    async def _cached(self, attempt: Attempt) -> Reply | None:
         """Where no call needs to, or may, be made."""
-        known = self._store.get(key) if self._store is not None else None
-        if known is not None:
-            assert self._store is not None
-            self._store.count_hit(call, known)
-            return self._free(call, known)
+        if self._store is not None:
+            known = await self._known(self._store, attempt)
+            if known is not None:
+                return known
         if self._cache_only or self._deadline.left() == 0.0:
             reply = Reply(None, NOT_CACHED if self._cache_only else TOO_LATE, attempts=0)
-            self.tally.add(call, reply, requests=0)
+            self.meter.add(attempt.call, reply, requests=0)
             return reply
-        if not self._lanes:
+        if not self._served:
             raise RuntimeError("the client is closed: ask within `async with Client(…)`")
         return None
 
+    async def _known(self, store: Replies, attempt: Attempt) -> Reply | None:
+        while True:
+            try:
+                known = store.get(attempt.key)
+                break
+            except sqlite3.OperationalError as error:  # locked, by a process that is making or repairing it
+                if "locked" not in str(error):
+                    raise
+                await asyncio.sleep(_LOCKED)
+        if known is None:
+            return None
+        store.count_hit(attempt.call, known)
+        return self._free(attempt.call, known)
+
     def _free(self, call: Call, reply: Reply) -> Reply:
-        self.tally.hit(call, reply)
+        self.meter.hit(call, reply)
         return reply
 
-    async def _first_to_ask(self, key: bytes, call: Call) -> Reply:
-        running = self._running[key] = asyncio.get_running_loop().create_future()
-        reply = None
+    async def _first_to_ask(self, attempt: Attempt) -> Reply:
+        store = self._store
+        if store is None:
+            return await self._finish(attempt, await self._pursue(attempt))
+        known = await self._claim(store, attempt)
+        if known is not None:
+            return known
         try:
-            course = _Course(call, key, self.judge.retry.attempts)
-            reply = await self._finish(course, await self._in_time(course))
-            return reply
-        finally:
-            del self._running[key]
-            running.set_result(reply)
+            return await self._finish(attempt, await self._pursue(attempt))
+        except BaseException:
+            store.release(attempt.key)
+            raise
 
-    async def _finish(self, course: _Course, reply: Reply) -> Reply:
+    async def _claim(self, store: Replies, attempt: Attempt) -> Reply | None:
+        """Wait while another process asks the same; its reply, or None: it is for this one to ask."""
+        pause, most = _WATCH
+        while not await store.claim(attempt.key):
+            await asyncio.sleep(pause)
+            pause = min(2.0 * pause, most)
+            known = await self._known(store, attempt)
+            if known is not None:
+                return known
+        known = await self._known(store, attempt)  # it may have come between the first look and the claim
+        if known is not None:
+            store.release(attempt.key)
+        return known
+
+    async def _finish(self, attempt: Attempt, reply: Reply) -> Reply:
         """Into the accounts and onto the disk; the caller gets the cost of all requests."""
-        requests = course.requests - course.noted
-        self.tally.add(course.call, reply, requests)
-        if self._store is not None and course.requests:
-            await self._store.keep(course.key, course.call, reply, requests)
-        return replace(reply, usage=course.usage)
+        requests = attempt.requests - attempt.noted
+        reply = replace(reply, id=reply_id(attempt.key, time.time()))
+        self.meter.add(attempt.call, reply, requests)
+        if self._store is not None and attempt.requests:
+            await self._keep(self._store, attempt, reply, requests)
+        return replace(reply, usage=attempt.usage)
 
-    async def _in_time(self, course: _Course) -> Reply:
-        try:
-            async with asyncio.timeout(self._deadline.left()):
-                return await self._pursue(course)
-        except TimeoutError:
-            return course.end(TOO_LATE)
+    async def _keep(self, store: Replies, attempt: Attempt, reply: Reply, requests: int) -> None:
+        """On disk when this returns, if the deadline allows; else a little later."""
+        keeping = store.keep(attempt.key, attempt.call, reply, requests)
+        left = self._deadline.left()
+        if left is None:
+            await keeping
+            return
+        task = asyncio.ensure_future(keeping)
+        await asyncio.wait({task}, timeout=max(left, _LAST))
+        if task.done():
+            task.result()
 
-    async def _pursue(self, course: _Course) -> Reply:
+    # ---------------------------------------------------------------------------------------------------------- asking
+
+    async def _pursue(self, attempt: Attempt) -> Reply:
         """Until there is an answer, or no try left."""
-        while course.tries > 0:
-            hopeful = [lane for lane in self._lanes if lane not in course.hopeless]
+        if self._check_first and not any(served.shared.answered for served in self._served):
+            await self._checked()
+        while attempt.tries > 0:
+            hopeful = [served for served in self._served if served not in attempt.hopeless]
             if not hopeful:
                 break
-            lane = self._choice.next(hopeful, course.failed)
-            if lane is None:
-                await self._wait_for_one(course, hopeful)
+            served = self._choice.next(hopeful, attempt.failed)
+            if served is None:
+                await self._wait_for_one(attempt, hopeful)
                 continue
-            outcome = await lane.attempt(course.call, course.begin)
+            outcome = await served.attempt(attempt.call, attempt.begin)
             if outcome is None:
                 continue
-            course.count(outcome)
+            attempt.count(outcome)
             if outcome.next == "done":
                 break
-            await self._recover(course, lane, outcome)
-        return course.end()
+            await self._recover(attempt, served, outcome)
+        return attempt.end()
 
-    async def _recover(self, course: _Course, lane: Lane, outcome: Outcome) -> None:
+    async def _checked(self) -> None:
+        """Some endpoint is of use; all calls wait for the same check."""
+        if self._checking is None:
+            self._checking = asyncio.create_task(self._check_all())
+        await asyncio.shield(self._checking)
+
+    async def _check_all(self) -> None:
+        served = list(self._served)
+        found = await asyncio.gather(
+            *(check_endpoint(one, self.judge, self._paid) for one in served), return_exceptions=True
+        )
+        problems = [error for error in found if error is not None]
+        if len(problems) == len(served):
+            raise problems[0]
+        for error in problems:
+            _log.warning("%s; the others are asked", error)
+
+    async def _recover(self, attempt: Attempt, served: JudgeEndpoint, outcome: Outcome) -> None:
         """After a request that failed: note what it cost, and pause if there is nobody else to ask at once."""
         if outcome.next == "elsewhere":
-            course.hopeless.append(lane)
+            attempt.hopeless.append(served)
+            self._raise_if_final(served, outcome)
         else:
-            course.tries -= 1
-            course.failed.append(lane)
-        fresh = [other for other in self._lanes if other not in course.hopeless and other not in course.failed]
-        over = not course.tries or len(course.hopeless) == len(self._lanes)
+            attempt.tries -= _OVERLOAD if outcome.overloaded and outcome.healthy else 1.0
+            attempt.failed.append(served)
+        fresh = [other for other in self._served if other not in attempt.hopeless and other not in attempt.failed]
+        over = attempt.tries <= 0 or len(attempt.hopeless) == len(self._served)
         if not over and outcome.reply.usage != Usage():
-            await self._note(course)
+            await self._note(attempt)
         if over or outcome.next == "elsewhere" or any(other.breaker.ready() for other in fresh):
             return
-        await self._sleep(course, backoff(self.judge.retry, course.failed.count(lane), outcome.wait))
+        await self._sleep(attempt, backoff(self.judge.retry, attempt.failed.count(served), outcome.wait))
 
-    async def _note(self, course: _Course) -> None:
+    def _raise_if_final(self, served: JudgeEndpoint, outcome: Outcome) -> None:
+        if outcome.final and all(one.is_final for one in self._served):
+            raise refusal(served, self.judge, outcome.reply.failure or "")
+
+    async def _note(self, attempt: Attempt) -> None:
         """A request was paid and is of no use; it stands in the accounts by itself, before another is made."""
-        requests, course.noted = course.requests - course.noted, course.requests
-        reply = replace(course.reply, latency=time.monotonic() - course.started)
-        course.reply = replace(reply, usage=Usage())  # so that it is not counted again, should nothing follow
-        self.tally.add(course.call, reply, requests, final=False)
+        requests, attempt.noted = attempt.requests - attempt.noted, attempt.requests
+        reply = replace(attempt.reply, latency=time.monotonic() - attempt.started)
+        attempt.reply = replace(reply, usage=Usage())  # so that it is not counted again, should nothing follow
+        self.meter.add(attempt.call, reply, requests, final=False)
         if self._store is not None:
-            await self._store.keep(course.key, course.call, reply, requests, final=False)
+            await self._store.keep(attempt.key, attempt.call, reply, requests, final=False)
 
-    async def _wait_for_one(self, course: _Course, lanes: Sequence[Lane]) -> None:
-        """None of these endpoints is to be asked now. Waiting for one that fails is a try like any other."""
-        if all(lane.breaker.state != "closed" for lane in lanes):
-            course.tries -= 1
-        openings = [lane.breaker.openings for lane in lanes]
-        while openings == [lane.breaker.openings for lane in lanes]:
-            wait = min(lane.breaker.ready_in() for lane in lanes)
-            if not course.requests:
-                course.reply = replace(_NOBODY, failure=f"{_NOBODY.failure}: {lanes[0].last_failure}")
-            if course.tries and self._too_long(wait, lanes):
-                course.tries, course.reply = 0, Reply(None, f"rate limited: the server asks for {wait:.0f} s")
-            if wait <= 0.0 or not course.tries:
-                return
-            await self._sleep(course, wait, until_news=True)
+    async def _wait_for_one(self, attempt: Attempt, served: Sequence[JudgeEndpoint]) -> None:
+        """None of these endpoints is to be asked now: wait until one is, or all are given up."""
+        seen: list[int] = []
+        while attempt.tries > 0 and not any(one.breaker.ready() for one in served):
+            openings = [one.breaker.openings for one in served]
+            closed = any(one.breaker.state == "closed" for one in served)  # it asks for patience, and is there
+            if self._outage.policy == "continue" and openings != seen and not closed:
+                attempt.tries -= 1.0  # waiting for one that fails is a try like any other
+            seen = openings
+            if not attempt.requests:
+                attempt.reply = replace(NOBODY, failure=f"{NOBODY.failure}: {_last_failure(served)}")
+            wait = min(one.breaker.ready_in() for one in served)
+            if all(one.shared.is_away for one in served):
+                left = self._outage_left(served)
+                if left <= 0.0:
+                    attempt.tries = 0
+                    attempt.reply = Reply(None, f"outage: {_last_failure(served)}")
+                    return
+                wait = min(wait, left)
+            if attempt.tries > 0:
+                await self._sleep(attempt, wait, until_news=True)
 
-    def _too_long(self, wait: float, lanes: Sequence[Lane]) -> bool:
-        """Longer than any retry would; unless it is our own pause, which the configuration asks for."""
-        held = any(lane.breaker.state == "closed" for lane in lanes)
-        return held and max(PATIENCE, self.judge.retry.longest_wait) < wait < math.inf
+    def _outage_left(self, served: Sequence[JudgeEndpoint]) -> float:
+        """Seconds for which an outage is borne; JudgeOutage where it is to be borne no longer."""
+        if self._outage.policy == "continue":
+            return 0.0
+        gone = time.monotonic() - min(one.breaker.away_since or math.inf for one in served)
+        left = self._outage.wait - gone if self._outage.policy == "wait" else 0.0
+        if left <= 0.0:
+            where = ", ".join(sorted({one.endpoint.where for one in served}))
+            raise JudgeOutage(self.judge.name, where, _last_failure(served), gone)
+        return left
 
-    async def _sleep(self, course: _Course, seconds: float, *, until_news: bool = False) -> None:
+    async def _sleep(self, attempt: Attempt, seconds: float, *, until_news: bool = False) -> None:
         left = self._deadline.left()
         if left is not None and left <= seconds < math.inf:
-            course.tries = 0  # nothing will come of it in time
+            attempt.tries = 0  # nothing will come of it in time
             return
         if not until_news:
             await asyncio.sleep(seconds)
             return
         try:
             async with asyncio.timeout(None if seconds == math.inf else seconds):
-                await self._news.wait()
+                await self._endpoints.news()
         except TimeoutError:
             pass
 
-    def _tell(self) -> None:
-        """An endpoint opened or closed: whoever waits looks again."""
-        self._news.set()
-        self._news = asyncio.Event()
+
+def _last_failure(served: Sequence[JudgeEndpoint]) -> str:
+    return served[0].shared.address.hide(served[0].shared.last_failure)

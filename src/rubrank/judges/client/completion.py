@@ -3,6 +3,8 @@
     {"choices": [{"message": {"content": "…"}, "finish_reason": "stop"}], "usage": {…}}    Reply("…", usage=…)
     {"choices": [{"message": {"refusal": "I cannot"}}]}                                    refused: I cannot
     {"choices": [{"message": {"content": "It is"}, "finish_reason": "length"}]}            cut off at max_tokens
+    {"choices": [{"message": …, "finish_reason": "abort"}]}                                not finished: abort
+    {"error": …, "choices": […]}                                                           error beside the reply: …
     {"choi                                                                                 malformed reply: …
 
 Whatever can be read of a reply that cannot be used is kept: its text, and its usage. The thoughts of reasoning models
@@ -20,6 +22,7 @@ from rubrank.judges.client.retrying import Outcome
 from rubrank.judges.judge import Price, Reply, Usage
 
 _LONGEST = 300  # characters of what a server says in a reason
+_KEPT = 20_000  # bytes of a body that cannot be used
 _MILLION = 1e6
 _MOST_TOKENS = 10**12  # whoever says more is wrong, and no file can hold it
 
@@ -35,43 +38,71 @@ def read_completion(body: bytes, price: Price) -> Outcome:
     try:
         data = json.loads(body)
     except (ValueError, RecursionError) as error:
-        return _malformed(body, f"not JSON ({error})", Usage())
+        return _malformed(body, f"not JSON ({shorten(error)})", Usage())
     if not isinstance(data, dict):
         return _malformed(body, "not an object", Usage())
     usage = read_usage(data.get("usage"), price)
     choices = data.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
+    choice = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
+    said = data.get("error") or (isinstance(choice, dict) and _inner_error(choice))
+    if said:
+        return Outcome(Reply(None, f"error beside the reply: {shorten(_message(said))}", usage), "again", healthy=False)
     if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
-        said = data.get("error")
-        return _malformed(body, f"an error ({shorten(said)})" if said else "no message in it", usage)
+        number = len(choices) if isinstance(choices, list) else 0
+        return _malformed(body, f"{number} choices instead of one" if number > 1 else "no message in it", usage)
     return _read_choice(choice, usage)
+
+
+def _inner_error(choice: dict[str, Any]) -> Any:
+    message = choice.get("message")
+    return choice.get("error") or (message.get("error") if isinstance(message, dict) else None)
+
+
+def _message(error: Any) -> Any:
+    return error.get("message") or error if isinstance(error, dict) else error
 
 
 def _read_choice(choice: dict[str, Any], usage: Usage) -> Outcome:
     message, finish = choice["message"], choice.get("finish_reason")
-    text = _text(message.get("content"))
-    failure = _failure(message, text, finish)
-    if text is None and message.get("refusal"):
-        text = str(message["refusal"])
+    text, refusal = _text(message.get("content")), _refusal(message)
+    failure = _failure(message, text, refusal, finish)
+    if text is None and refusal:
+        text = refusal
     reply = Reply(
         text, failure, usage, finish_reason=finish if isinstance(finish, str) else None,
         logprobs=read_logprobs(choice.get("logprobs")),
     )  # fmt: skip
-    # An empty reply is often a hiccup of the server; a refusal or a cut would come again, at the same cost.
-    return Outcome(reply, "again" if failure and failure.startswith("empty reply") else "done")
+    # An empty or aborted reply is often a hiccup of the server; a refusal or a cut would come again, at the same cost.
+    return Outcome(reply, "again" if failure and failure.startswith(("empty reply", "not finished")) else "done")
 
 
-def _failure(message: Mapping[str, Any], text: str | None, finish: object) -> str | None:
-    if message.get("refusal"):
-        return f"refused: {shorten(message['refusal'])}"
+_GOOD = (None, "stop")
+"""The reasons for which a model ends a reply that is complete; whatever else a server says is a fault."""
+
+
+def _failure(message: Mapping[str, Any], text: str | None, refusal: str, finish: object) -> str | None:
+    if refusal:
+        return f"refused: {shorten(refusal)}"
     if finish == "content_filter":
         return "refused: content filter"
     if finish == "length":
         return "cut off at max_tokens"
+    if message.get("tool_calls") or message.get("function_call"):
+        return "no reply: it calls a tool"
+    if message.get("role") not in (None, "assistant"):
+        return f"no reply: a message of {shorten(message['role'])!r}"
     if text is None or not text.strip():
         thought = message.get("reasoning_content") or message.get("reasoning")
         return "empty reply: thoughts only" if thought else "empty reply"
-    return None
+    return None if finish in _GOOD else f"not finished: {shorten(finish)}"
+
+
+def _refusal(message: Mapping[str, Any]) -> str:
+    """In a field of its own, or among the parts of the content."""
+    content = message.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    found = message.get("refusal") or next((part["refusal"] for part in parts if part.get("refusal")), None)
+    return str(found) if found else ""
 
 
 def _text(content: object) -> str | None:
@@ -82,7 +113,7 @@ def _text(content: object) -> str | None:
 
 
 def _malformed(body: bytes, what: str, usage: Usage) -> Outcome:
-    reply = Reply(body.decode("utf-8", "replace"), f"malformed reply: {what}", usage)
+    reply = Reply(body[:_KEPT].decode("utf-8", "replace"), f"malformed reply: {what}", usage)
     return Outcome(reply, "again", healthy=False)
 
 

@@ -1,75 +1,111 @@
-"""One endpoint at work: its connections, its limits, its health, and what its server understands.
+"""One endpoint at work: its limits and its health, which all judges share, and how one judge asks it.
 
-    async with Lane(endpoint, judge, changed) as lane:
-        outcome = await lane.attempt(call)      one request, or none if the endpoint was found closed meanwhile
+    shared = SharedEndpoint(endpoint, transport, changed)      one for all judges of an event loop
+    served = JudgeEndpoint(shared, endpoint, judge)            what one judge needs of it
+    outcome = await served.attempt(call)      one request, or none if the endpoint was found closed meanwhile
 
-A request waits for a place (`concurrency`), then for the rates; only then does the timeout of the call begin. A server
-that refuses a parameter is asked again at once without it, which counts as the same attempt: nothing was paid for it.
+A request waits for a place (`concurrency`, or what the server bears), then for the rates; only then does the timeout of
+the call begin. A server that refuses a parameter is asked again at once without it, which counts as the same attempt:
+nothing was paid for it. Where judges give one endpoint different limits, the strictest hold.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
+from rubrank.judges.client.adaptive import AdaptivePlaces
 from rubrank.judges.client.breaker import Breaker
+from rubrank.judges.client.capabilities import Capabilities
 from rubrank.judges.client.completion import read_completion, shorten
-from rubrank.judges.client.connections import Connections
-from rubrank.judges.client.dialect import Dialect
 from rubrank.judges.client.limits import Charge, Limits
 from rubrank.judges.client.retrying import Outcome, of_status
+from rubrank.judges.client.transport import Address, BadBody, Response, Transport
 from rubrank.judges.judge import Call, Endpoint, Judge, Reply
 
 _BYTES_PER_TOKEN = 4.0
 _MOST_LESSONS = 8  # refusals of parameters in a row; there are not more to learn
+_OK = 200
+_TRIAL = 30.0  # seconds for a request that finds out whether an endpoint is back, or four times its usual latency
+_LEARNING = 0.1
+OUTAGE = 3
+"""So often must an endpoint be left alone in a row until it counts as away."""
 
 
-def _nothing(lane: Lane) -> None:
-    pass
+@dataclass(frozen=True)
+class Terms:
+    """What one judge allows an endpoint."""
+
+    concurrency: int
+    requests_per_minute: float | None
+    tokens_per_minute: float | None
+    breaker_failures: int
+    breaker_pause: float
+
+    @classmethod
+    def of(cls, endpoint: Endpoint, judge: Judge, processes: int) -> Terms:
+        """Of one process among several of a run."""
+        rates = (endpoint.requests_per_minute, endpoint.tokens_per_minute)
+        requests, tokens = (None if rate is None else rate / processes for rate in rates)
+        places = max(1, endpoint.concurrency // processes)
+        return cls(places, requests, tokens, judge.retry.breaker_failures, judge.retry.breaker_pause)
 
 
-class Lane:
-    """An endpoint of a judge, for one event loop."""
+def _least(rates: list[float | None]) -> float | None:
+    return min((rate for rate in rates if rate is not None), default=None)
 
-    def __init__(self, endpoint: Endpoint, judge: Judge, changed: Callable[[], None]) -> None:
-        self.endpoint, self._judge = endpoint, judge
+
+class SharedEndpoint:
+    """For one event loop."""
+
+    def __init__(self, endpoint: Endpoint, transport: Transport, changed: Callable[[], None]) -> None:
+        self.address, self.transport = Address(endpoint), transport
+        self.breaker = Breaker(1, 0.0, changed)
+        self.places = AdaptivePlaces(endpoint.concurrency)
+        self.limits = Limits(None, None)
+        self.capabilities: dict[str, Capabilities] = {}
         self.last_failure = ""
-        self.breaker = Breaker(judge.retry.breaker_failures, judge.retry.breaker_pause, changed)
-        self._limits = Limits(endpoint.requests_per_minute, endpoint.tokens_per_minute)
-        self._dialect = Dialect(endpoint, judge.sampling)
-        self._places = asyncio.Semaphore(endpoint.concurrency)
-        self._connections = Connections(endpoint)
+        self.answered = False
+        self.refusals = 0
+        """In a row, of key, model or URL."""
+        self._latency = 0.0
+        self._rates: tuple[float | None, float | None] = (None, None)
+        self._terms: list[Terms] = []
 
-    async def __aenter__(self) -> Self:
-        await self._connections.__aenter__()
-        return self
+    def join(self, terms: Terms) -> None:
+        """One more judge; until it leaves, its limits hold."""
+        self._terms.append(terms)
+        self._apply()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self._connections.__aexit__(kind, error, at)
+    def leave(self, terms: Terms) -> None:
+        """Its limits are not needed any more."""
+        self._terms.remove(terms)
+        if self._terms:
+            self._apply()
 
-    async def attempt(
-        self, call: Call, begun: Callable[[Lane], None] = _nothing, most: int | None = None
-    ) -> Outcome | None:
-        """Ask once; None if, when its turn came, the endpoint was not to be asked. `begun`: called when it is."""
-        async with self._places:
-            if not self.breaker.ready():
-                return None
-            self.breaker.enter()
-            try:
-                outcome = await self._ask(call, begun, most)
-            except BaseException:
-                self.breaker.abandoned()
-                raise
-        self._judge_health(outcome)
-        return replace(outcome, reply=self._signed(outcome.reply))
+    def _apply(self) -> None:
+        every = self._terms
+        self.places.set_ceiling(min(terms.concurrency for terms in every))
+        rates = (_least([t.requests_per_minute for t in every]), _least([t.tokens_per_minute for t in every]))
+        if rates != self._rates:
+            self._rates, self.limits = rates, Limits(*rates)
+        self.breaker.allow(min(t.breaker_failures for t in every), max(t.breaker_pause for t in every))
 
-    def _judge_health(self, outcome: Outcome) -> None:
+    @property
+    def is_away(self) -> bool:
+        """Was it left alone several times, and each time found as before?"""
+        return self.breaker.openings_in_a_row >= OUTAGE
+
+    def trial_timeout(self, timeout: float) -> float:
+        """Of a request that finds out whether it is back."""
+        return min(timeout, max(_TRIAL, 4.0 * self._latency))
+
+    def note(self, outcome: Outcome, begun: float) -> None:
+        """Learn from what a request came to."""
         if outcome.healthy:
             self.breaker.succeeded()
         else:
@@ -77,19 +113,80 @@ class Lane:
             self.breaker.failed()
         if outcome.wait:
             self.breaker.hold(outcome.wait)
+        self.refusals = self.refusals + 1 if outcome.final else 0
+        if outcome.overloaded:
+            self.places.overloaded(begun)
+        elif outcome.healthy:
+            self.places.succeeded()
+            self._latency += (_LEARNING if self.answered else 1.0) * (time.monotonic() - begun - self._latency)
+            self.answered = self.answered or outcome.next == "done"
 
-    def _signed(self, reply: Reply) -> Reply:
-        return replace(reply, endpoint=self.endpoint.base_url, model=self.endpoint.model)
 
-    async def _ask(self, call: Call, begun: Callable[[Lane], None], most: int | None) -> Outcome:
+class JudgeEndpoint:
+    """An endpoint as one judge asks it."""
+
+    def __init__(self, shared: SharedEndpoint, endpoint: Endpoint, judge: Judge, processes: int = 1) -> None:
+        self.shared, self.endpoint, self._judge = shared, endpoint, judge
+        self._terms = Terms.of(endpoint, judge, processes)
+        form = json.dumps([endpoint.structured, dict(endpoint.extra_body), judge.sampling.model_dump()], default=repr)
+        known = shared.capabilities.get(form)
+        self._capabilities = known or Capabilities(endpoint, judge.sampling)
+        shared.capabilities[form] = self._capabilities
+        shared.join(self._terms)
+
+    def close(self) -> None:
+        """The judge asks no more."""
+        self.shared.leave(self._terms)
+
+    @property
+    def breaker(self) -> Breaker:
+        """Whether the endpoint may be asked."""
+        return self.shared.breaker
+
+    @property
+    def is_final(self) -> bool:
+        """Has the server refused key, model or URL for good? One that has answered before may have meant one call."""
+        refusals, unauthorised = self.shared.refusals, self.shared.last_failure.startswith("HTTP 401")
+        return refusals > 0 and (unauthorised or not self.shared.answered or refusals >= self._terms.breaker_failures)
+
+    async def attempt(
+        self, call: Call, begun: Callable[[JudgeEndpoint], None] | None = None, most: int | None = None
+    ) -> Outcome | None:
+        """Ask once; None if, when its turn came, the endpoint was not to be asked. `begun`: called when it is."""
+        shared = self.shared
+        await shared.places.take()
+        try:
+            if not shared.breaker.ready():
+                return None
+            trial = shared.breaker.enter()
+            at = time.monotonic()
+            try:
+                outcome = await self._ask(call, begun, most, trial)
+            except BaseException:
+                shared.breaker.abandoned()
+                raise
+        finally:
+            shared.places.give_back()
+        shared.note(outcome, at)
+        failure = outcome.reply.failure
+        reply = replace(
+            outcome.reply, endpoint=self.endpoint.where, model=self.endpoint.model,
+            failure=None if failure is None else shared.address.hide(failure),
+        )  # fmt: skip
+        return replace(outcome, reply=reply)
+
+    async def _ask(
+        self, call: Call, begun: Callable[[JudgeEndpoint], None] | None, most: int | None, trial: bool
+    ) -> Outcome:
+        timeout = self.shared.trial_timeout(self._judge.timeout) if trial else self._judge.timeout
         outcome = None
         for lesson in range(_MOST_LESSONS):
-            body = self._dialect.body(call, most)
+            body = self._capabilities.body(call, most)
             content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-            charge = await self._limits.admit(self._guess(content, most))
-            if not lesson:
+            charge = await self.shared.limits.admit(self._guess(content, most))
+            if not lesson and begun is not None:
                 begun(self)
-            outcome, refused = await self._request(content, body)
+            outcome, refused = await self._request(content, body, timeout)
             self._settle(charge, outcome)
             if not refused:
                 break
@@ -97,7 +194,7 @@ class Lane:
         return outcome
 
     def _guess(self, content: bytes, most: int | None) -> float:
-        if not self._limits.counts_tokens:
+        if not self.shared.limits.counts_tokens:
             return 0.0
         return len(content) / _BYTES_PER_TOKEN + (most or self._judge.sampling.max_tokens)
 
@@ -105,63 +202,72 @@ class Lane:
         usage = outcome.reply.usage
         used = usage.input_tokens + usage.output_tokens
         unpaid = outcome.reply.text is None  # turned away: costs nothing
-        self._limits.settle(charge, used if used or unpaid else None)
+        self.shared.limits.settle(charge, used if used or unpaid else None)
 
-    async def _request(self, content: bytes, body: dict[str, Any]) -> tuple[Outcome, bool]:
+    async def _request(self, content: bytes, body: Mapping[str, Any], timeout: float) -> tuple[Outcome, bool]:
         """What one request came to, and whether a parameter was refused that can be left out."""
-        import httpx2
-        import openai
+        response = await self._response("POST", "/chat/completions", content, timeout)
+        if isinstance(response, Outcome):
+            return response, False
+        if response.status == _OK:
+            return read_completion(response.body, self.endpoint.price), False
+        return self._of_status(response, body)
 
-        timeout = self._judge.timeout
-        client = self._connections.take()
+    async def _response(self, method: str, path: str, content: bytes | None, timeout: float) -> Response | Outcome:
+        """What the server sent, or why there is nothing."""
+        import aiohttp
+
+        address = self.shared.address
         try:
             async with asyncio.timeout(timeout):
-                response = await client.post("/chat/completions", cast_to=httpx2.Response, content=content)
-            return read_completion(response.content, self.endpoint.price), False
-        except openai.APIStatusError as error:
-            return self._of_status(error, body)
-        except (TimeoutError, openai.APITimeoutError):
-            return _unreachable(f"timeout after {timeout:g} s"), False
-        except (openai.OpenAIError, httpx2.HTTPError, OSError) as error:
-            return _unreachable(f"connection failed: {shorten(repr(error.__cause__ or error))}"), False
-        finally:
-            self._connections.give_back(client)
+                return await self.shared.transport.request(
+                    method, address.url(path), content, address.headers, address.proxy
+                )
+        except BadBody as error:
+            return _unreachable(f"malformed reply: {error}")
+        except TimeoutError as error:
+            late = isinstance(error, aiohttp.ClientError)
+            return _unreachable("connection failed: no connection in time" if late else f"timeout after {timeout:g} s")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return _unreachable(f"connection failed: {shorten(repr(error.__cause__ or error))}")
 
-    def _of_status(self, error: Any, body: dict[str, Any]) -> tuple[Outcome, bool]:
-        said, about = _said(error), f"{error.param or ''} {_said(error)}"
-        outcome = of_status(error.status_code, said, error.code, error.response.headers, self._judge.retry)
-        return outcome, self._dialect.learn(body, error.status_code, about)
+    def _of_status(self, response: Response, body: Mapping[str, Any]) -> tuple[Outcome, bool]:
+        if response.status < 300:
+            return _unreachable(f"malformed reply: HTTP {response.status} instead of 200"), False
+        message, param, code = _said(response.body)
+        outcome = of_status(response.status, message, code, response.headers, self._judge.retry)
+        return outcome, self._capabilities.learn(body, response.status, f"{param} {message}")
 
     async def models(self) -> list[str] | Outcome:
         """The names that the server lists, or what it said instead."""
-        async with self._places:
-            return await self._list_models()
-
-    async def _list_models(self) -> list[str] | Outcome:
-        import httpx2
-        import openai
-
-        client = self._connections.take()
+        await self.shared.places.take()
         try:
-            async with asyncio.timeout(self._judge.timeout):
-                response = await client.get("/models", cast_to=httpx2.Response)
-            return [str(entry["id"]) for entry in response.json()["data"]]
-        except openai.APIStatusError as error:
-            return self._of_status(error, {})[0]
-        except (TimeoutError, openai.OpenAIError, httpx2.HTTPError, OSError) as error:
-            return _unreachable(f"connection failed: {shorten(repr(error.__cause__ or error))}")
-        except (ValueError, KeyError, TypeError):
-            return []  # something else lives there; a completion will tell
+            response = await self._response("GET", "/models", None, min(self._judge.timeout, _TRIAL))
         finally:
-            self._connections.give_back(client)
+            self.shared.places.give_back()
+        if isinstance(response, Outcome):
+            return response
+        if response.status != _OK:
+            return self._of_status(response, {})[0]
+        try:
+            return [str(entry["id"]) for entry in json.loads(response.body)["data"]]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return []  # something else lives there; a completion will tell
 
 
 def _unreachable(failure: str) -> Outcome:
-    return Outcome(Reply(None, failure), "again", healthy=False)
+    return Outcome(Reply(None, failure), "again", healthy=False, overloaded=failure.startswith("timeout"))
 
 
-def _said(error: Any) -> str:
-    """What the server gave as the reason of an HTTP error."""
-    body = error.body
-    message = body.get("message") or body.get("detail") if isinstance(body, dict) else body
-    return shorten(message or "")
+def _said(body: bytes) -> tuple[str, str, str | None]:
+    """What the server gave as the reason of an HTTP error: a message, the parameter and a code."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        return shorten(body[:1000].decode("utf-8", "replace")), "", None
+    error = data.get("error", data) if isinstance(data, dict) else data
+    if not isinstance(error, dict):
+        return shorten(error or ""), "", None
+    code = error.get("code")
+    message = error.get("message") or error.get("detail") or ""
+    return shorten(message), str(error.get("param") or ""), code if isinstance(code, str) else None

@@ -8,18 +8,24 @@
 
 A key is a digest of everything a reply depends on: prompt version, messages, schema, number of the sample, sampling,
 whether log-probabilities are wanted, and the models of the judge with their extra parameters; not where they are
-served. The ledger has a row for every request that was paid and for every call that failed, with the text and the cost;
-only usable replies are answered from.
+served. The ledger has a row for every request that was paid and for every call that failed, with the text and the cost.
+Usable replies are answered from, and refusals, which would come again at the same cost. A reply in which no verdict
+could be read is asked for once more by the next run, and then stands.
+
+Before a call is asked it is *claimed*, for a short time that is renewed: whoever asks the same in another process waits
+for the reply instead. Claims of processes that have ended are free at once on the same machine, else after the lease.
 
 Rows are written by a thread, all that have come in at once: a commit takes as long for a hundred as for one. In WAL
 mode a commit is in the hands of the system when it returns: a process may be killed at any time, and several may use
-one file. (Power that fails may take the last commits with it, but never the file.)
+one file. (Power that fails may take the last commits with it, but never the file.) A damaged file is set aside, what
+can still be read of it is taken over, and a new one begun.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
+import struct
 import threading
 import zlib
 from collections.abc import Iterator, Mapping
@@ -28,23 +34,31 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rubrank._files import connect
+from rubrank._files import connect, is_damaged, set_aside
 from rubrank.errors import InvalidInput
-from rubrank.judges.client.writing import LEDGER, Writer, place_of, row_of
+from rubrank.judges.client.writing import COLUMNS, LEDGER, Writer, place_of, row_of
 from rubrank.judges.judge import Call, Judge, Reply, Usage
 
 _SIZE = 16
 _VERSION = 1
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS ledger (id INTEGER PRIMARY KEY, {LEDGER});
-CREATE INDEX IF NOT EXISTS replies ON ledger (key) WHERE failure IS NULL;
+CREATE INDEX IF NOT EXISTS by_key ON ledger (key);
 CREATE TABLE IF NOT EXISTS hits (
     purpose TEXT, model TEXT, endpoint TEXT, hits INTEGER NOT NULL, PRIMARY KEY (purpose, model, endpoint)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS claims (key BLOB PRIMARY KEY, owner TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS unread (key BLOB, at REAL, PRIMARY KEY (key, at)) WITHOUT ROWID;
 PRAGMA user_version = {_VERSION};
 """
-_FIND = """SELECT text, finish_reason, logprobs, model, endpoint FROM ledger WHERE key = ? AND failure IS NULL
-           ORDER BY id LIMIT 1"""
+_USABLE = "(failure IS NULL OR substr(failure, 1, 7) = CAST('refused' AS BLOB))"
+_FIELDS = "text, failure, finish_reason, logprobs, model, endpoint, at"
+_LOOK = f"SELECT {_FIELDS}, 0 FROM ledger WHERE key = ? AND {_USABLE} ORDER BY id"
+_FIND = f"""SELECT {_FIELDS}, EXISTS (SELECT 1 FROM unread WHERE unread.key = ledger.key AND unread.at = ledger.at)
+            FROM ledger WHERE key = ? AND {_USABLE} ORDER BY id"""
+_OWNER = "SELECT owner, until FROM claims WHERE key = ?"
+_AGAIN = 2  # replies without a verdict after which the question is not asked once more
+_SALVAGED = 500  # rows at a time
 
 
 class Keys:
@@ -70,20 +84,40 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else repr(value)
 
 
+def reply_id(key: bytes, at: float) -> str:
+    """Of the reply to a call at a time; the time can be read back from it."""
+    return key[:6].hex() + struct.pack(">d", at).hex()
+
+
+def _time_of(id: str) -> float:
+    return float(struct.unpack(">d", bytes.fromhex(id[12:]))[0])
+
+
 class Replies:
     """A file of replies; for the threads of one process, and for several processes at once."""
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path)
+        self._read_only = read_only
+        self._lock = threading.RLock()
         try:
-            self._db = _look_only(self.path) if read_only else _open(self.path)
+            self._db = self._opened()
         except (sqlite3.Error, OSError) as error:
             raise InvalidInput(
                 "judges", "cache", "a file that can be written, or a cache of replies", f"{path} ({error})",
                 "Choose another file.",
             ) from None  # fmt: skip
-        self._lock = threading.Lock()
-        self._writer = None if read_only else Writer(lambda: connect(self.path))
+        self._writer = None if read_only else Writer(lambda: connect(self.path), self._repair)
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._read_only:
+            return _look_only(self.path)
+        try:
+            return _open(self.path)
+        except sqlite3.Error as error:
+            if not is_damaged(self.path, error):
+                raise
+            return self._rebuilt()
 
     def __enter__(self) -> Self:
         return self
@@ -102,40 +136,18 @@ class Replies:
         """The digest of everything a reply depends on."""
         return Keys(judge).of(call)
 
+    # ------------------------------------------------------------------------------------------------------- reading
+
     def get(self, key: bytes) -> Reply | None:
-        """The first usable reply; it costs nothing this time."""
+        """The first usable reply, which costs nothing this time; raises sqlite3.OperationalError while it is locked."""
         with self._lock:
-            row = self._db.execute(_FIND, (key,)).fetchone()
-        if row is None:
-            return None
-        text, finish, logprobs, model, endpoint = row
-        return Reply(
-            _decoded(text), attempts=0, model=model, endpoint=endpoint, cached=True, finish_reason=finish,
-            logprobs=None if logprobs is None else tuple(json.loads(zlib.decompress(logprobs))),
-        )  # fmt: skip
-
-    def put(self, key: bytes, call: Call, reply: Reply, requests: int = 1, *, final: bool = True) -> None:
-        """Keep a reply, with the usage of `requests` requests; on disk when this returns."""
-        self._writing().write(row_of(key, call, reply, requests, final)).result()
-
-    async def keep(self, key: bytes, call: Call, reply: Reply, requests: int = 1, *, final: bool = True) -> None:
-        """The same for an event loop, which goes on meanwhile."""
-        await self._writing().written(row_of(key, call, reply, requests, final))
-
-    def count_hit(self, call: Call, reply: Reply) -> None:
-        """Somebody was answered from here; written with the next rows, or soon."""
-        if self._writer is not None:
-            self._writer.hit(place_of(call, reply))
-
-    @property
-    def read_only(self) -> bool:
-        """Can nothing be kept here?"""
-        return self._writer is None
-
-    def _writing(self) -> Writer:
-        if self._writer is None:
-            raise InvalidInput("judges", "cache", "writable", f"{self.path}, opened to read", "Open it to write.")
-        return self._writer
+            try:
+                rows = self._db.execute(_LOOK if self._read_only else _FIND, (key,)).fetchall()
+            except sqlite3.DatabaseError as error:
+                if not self._repair(error):
+                    raise
+                return self.get(key)
+        return _chosen(key, rows)
 
     def rows(self) -> Iterator[tuple[Call, Reply, int, bool]]:
         """The ledger: what it was about, what came (without texts), how many requests, whether that ended the call."""
@@ -159,6 +171,86 @@ class Replies:
     def __len__(self) -> int:
         return int(self._all("SELECT count(DISTINCT key) FROM ledger WHERE failure IS NULL")[0][0])
 
+    # ------------------------------------------------------------------------------------------------------- writing
+
+    def put(self, key: bytes, call: Call, reply: Reply, requests: int = 1, *, final: bool = True) -> None:
+        """Keep a reply, with the usage of `requests` requests; on disk when this returns."""
+        self._writing().write(row_of(key, call, reply, requests, final)).result()
+
+    async def keep(self, key: bytes, call: Call, reply: Reply, requests: int = 1, *, final: bool = True) -> None:
+        """The same for an event loop, which goes on meanwhile."""
+        await self._writing().written(row_of(key, call, reply, requests, final))
+
+    def count_hit(self, call: Call, reply: Reply) -> None:
+        """Somebody was answered from here; written with the next rows, or soon."""
+        if self._writer is not None:
+            self._writer.hit(place_of(call, reply))
+
+    def mark_unreadable(self, key: bytes, reply: Reply) -> None:
+        """No verdict could be read in this reply; written with the next rows, or soon."""
+        if self._writer is not None and reply.id:
+            self._writer.mark(key, _time_of(reply.id))
+
+    async def claim(self, key: bytes) -> bool:
+        """May this process ask? If so, others wait for what it keeps, or until it `release`s the key."""
+        writer = self._writing()
+        if await writer.claim(key):
+            return True
+        with self._lock:
+            found = self._db.execute(_OWNER, (key,)).fetchone()
+        if found is not None:
+            writer.end_claim_of_dead(key, found[0])
+        return False
+
+    def release(self, key: bytes) -> None:
+        """The call is not asked any more."""
+        self._writing().release(key)
+
+    @property
+    def read_only(self) -> bool:
+        """Can nothing be kept here?"""
+        return self._writer is None
+
+    def _writing(self) -> Writer:
+        if self._writer is None:
+            raise InvalidInput("judges", "cache", "writable", f"{self.path}, opened to read", "Open it to write.")
+        return self._writer
+
+    # -------------------------------------------------------------------------------------------------------- damage
+
+    def _repair(self, error: Exception) -> bool:
+        """Begin anew after an error of a broken file; False: it is another error."""
+        with self._lock:
+            if self._read_only or not is_damaged(self.path, error):
+                return False
+            try:
+                self._db.execute("SELECT count(*) FROM ledger WHERE key = x'00'").fetchone()
+                self._db.execute("SELECT max(id) FROM ledger").fetchone()
+            except sqlite3.Error:
+                self._db.close()
+                self._db = self._rebuilt()
+            return True
+
+    def _rebuilt(self) -> sqlite3.Connection:
+        aside = set_aside(self.path, "judges")
+        db = _open(self.path)
+        _salvage(aside, db)
+        return db
+
+
+def _chosen(key: bytes, rows: list[Any]) -> Reply | None:
+    """The first reply that could be read; else the last of those that could not, once there are two."""
+    replies = [row for row in rows if row[1] is None] or rows
+    readable = [row for row in replies if not row[-1]]
+    if not readable and len(replies) < _AGAIN:
+        return None
+    text, failure, finish, logprobs, model, endpoint, at, _ = readable[0] if readable else replies[-1]
+    return Reply(
+        _decoded(text), _decoded(failure), attempts=0, model=model, endpoint=endpoint, cached=True,
+        finish_reason=finish, id=reply_id(key, at),
+        logprobs=None if logprobs is None else tuple(json.loads(zlib.decompress(logprobs))),
+    )  # fmt: skip
+
 
 def _decoded(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "surrogatepass")
@@ -167,11 +259,16 @@ def _decoded(data: bytes | None) -> str | None:
 def _open(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     db = connect(path)
-    db.execute("BEGIN IMMEDIATE")  # a file that another process is making at this moment is whole, or not there yet
-    _check_version(db, (0, _VERSION))
-    for statement in filter(str.strip, _SCHEMA.split(";")):
-        db.execute(statement)
-    db.execute("COMMIT")
+    try:
+        db.execute("BEGIN IMMEDIATE")  # a file that another process is making at this moment is whole, or not there yet
+        _check_version(db, (0, _VERSION))
+        for statement in filter(str.strip, _SCHEMA.split(";")):
+            db.execute(statement)
+        db.execute("COMMIT")
+        db.execute("PRAGMA busy_timeout = 0")  # readers belong to an event loop, which does not stand still
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
@@ -189,3 +286,24 @@ def _check_version(db: sqlite3.Connection, known: tuple[int, ...]) -> None:
     if found not in known or strangers:
         db.close()
         raise sqlite3.DatabaseError("not a cache of replies, or one of another version")
+
+
+def _salvage(aside: Path, db: sqlite3.Connection) -> None:
+    """Take over what can be read of a broken file: it was paid."""
+    marks, names = ", ".join("?" * len(COLUMNS)), ", ".join(COLUMNS)
+    try:
+        old = sqlite3.connect(f"{aside.resolve().as_uri()}?mode=ro", uri=True)
+    except sqlite3.Error:
+        return
+    rows = []
+    try:
+        for row in old.execute(f"SELECT {names} FROM ledger"):
+            rows.append(row)
+            if len(rows) == _SALVAGED:
+                db.executemany(f"INSERT INTO ledger ({names}) VALUES ({marks})", rows)
+                rows = []
+    except sqlite3.Error:
+        pass  # as far as it goes
+    finally:
+        old.close()
+        db.executemany(f"INSERT INTO ledger ({names}) VALUES ({marks})", rows)

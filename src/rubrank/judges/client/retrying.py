@@ -1,12 +1,13 @@
 """What is done about a call that failed: how long to wait, and whether asking the same endpoint again makes sense.
 
-    HTTP 429, Retry-After: 2        ask again, in 2 s or a little more
+    HTTP 429, Retry-After: 2        ask again, in 2 s or a little more; of a day, a minute is waited
     HTTP 503                        ask again, in 0.5 s, then 1 s, 2 s … each time a random part less
-    HTTP 401                        never here; another endpoint may do
+    HTTP 401, 403, 404, 302         never here; another endpoint may do, and without one the run stops
+    HTTP 400, Retry-After: 300      never: it is about this call, and holds up no other
     no answer in time               ask again
     "I cannot help with that"       an answer, if not the one that was hoped for: asking again would cost as much
 
-`Outcome` is what one request came to. Waits never end before the server said.
+`Outcome` is what one request came to. Waits do not end before the server said, up to `PATIENCE`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,13 @@ from typing import Literal, TypeAlias
 
 from rubrank.judges.judge import Reply, Retry
 
-PATIENCE = 120.0  # a server that asks for more than this (or longest_wait) is given up for the call at hand
+PATIENCE = 60.0
+"""Seconds that a server is given at most, whatever it asks for; or `longest_wait`, where that is more."""
+
 _TRANSIENT = frozenset({408, 409, 425, 429})
+_WAITED_FOR = frozenset({429, 503, 529})  # whose Retry-After is about the server, not about the call
+_OVERLOAD = frozenset({408, 429, 503, 504, 529})
+_FINAL = frozenset({401, 403, 404, *range(300, 400)})
 _CALLS_FAULT = frozenset({400, 409, 413, 422, 429})  # says nothing about the endpoint's health
 
 Next: TypeAlias = Literal["done", "again", "elsewhere"]
@@ -37,17 +43,25 @@ class Outcome:
     """What the server asked for, in seconds."""
     healthy: bool = True
     """False: counts against the endpoint."""
+    overloaded: bool = False
+    """The endpoint was given too much at once."""
+    final: bool = False
+    """Nothing will come of this endpoint as it is configured: wrong key, model or URL."""
 
 
 def of_status(status: int, said: str, code: str | None, headers: Mapping[str, str], retry: Retry) -> Outcome:
     """What an HTTP error asks for."""
-    wait = retry_after(headers)
+    wait = retry_after(headers) if status in _WAITED_FOR else None
+    if wait is not None:
+        wait = min(wait, max(PATIENCE, retry.longest_wait))
     again = (status in _TRANSIENT or status >= 500) and code != "insufficient_quota"
-    if wait is not None and wait > max(PATIENCE, retry.longest_wait):
-        again = False
     name = "rate limited" if status == 429 else f"HTTP {status}"
+    if 300 <= status < 400:
+        said = "a redirect, which is not followed"
     reply = Reply(None, f"{name}: {said}" if said else name)
-    return Outcome(reply, "again" if again else "elsewhere", wait, status in _CALLS_FAULT)
+    return Outcome(
+        reply, "again" if again else "elsewhere", wait, status in _CALLS_FAULT, status in _OVERLOAD, status in _FINAL
+    )
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rubrank.judges.asking import together
+from rubrank.judges.asking import ask_and_read, together
 from rubrank.judges.design import alike
 from rubrank.judges.judge import Asker, Call, Judge, Judgment, Question, cells
-from rubrank.judges.parsing import read_absolute, read_expected
+from rubrank.judges.parsing import missing_reason, read_absolute, read_expected
 from rubrank.judges.prompting import absolute_call
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
@@ -51,7 +51,7 @@ def _asked(question: Question) -> dict[tuple[int, str], Criterion]:
 async def _ask(judge: Judge, asker: Asker, rollout: Rollout, criterion: Criterion) -> Verdict:
     call = _call(judge, rollout, criterion)
     read = read_expected if judge.expected else read_absolute
-    return read(await asker.ask(call), criterion, call=call)
+    return await ask_and_read(asker, call, lambda reply: read(reply, criterion, call=call), missing_reason)
 
 
 def _call(judge: Judge, rollout: Rollout, criterion: Criterion) -> Call:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from rubrank.judges.asking import together
+from rubrank.judges.asking import ask_and_read, together
 from rubrank.judges.design import alike
 from rubrank.judges.judge import Asker, Judge, Judgment, Question
 from rubrank.judges.parsing import read_batched
@@ -53,4 +53,8 @@ async def _ask(question: Question, judge: Judge, asker: Asker, sheet: _Sheet) ->
     criteria: tuple[Criterion, ...] = tuple(question.criteria[k] for k in columns)
     examples = {c.name: judge.examples[c.name] for c in criteria if c.name in judge.examples}
     call = batched_call(criteria, rollout, language=judge.language, examples=examples)
-    return read_batched(await asker.ask(call), criteria, call=call)
+    return await ask_and_read(asker, call, lambda reply: read_batched(reply, criteria, call=call), _missing_reasons)
+
+
+def _missing_reasons(found: dict[str, Verdict]) -> list[str]:
+    return [verdict.reason for verdict in found.values() if verdict.value is None]

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from rubrank.judges.asking import together
+from rubrank.judges.asking import ask_and_read, together
 from rubrank.judges.design import draws, shuffled
 from rubrank.judges.judge import Asker, Judge, Judgment, Question
 from rubrank.judges.outcomes import contestants, disagreement, mean_seen, nothing_seen, shared
@@ -62,8 +62,12 @@ async def _ask(question: Question, column: int, order: list[int], judge: Judge, 
     criterion, rollouts = question.criteria[column], [question.group.rollouts[i] for i in order]
     examples = judge.examples.get(criterion.name, ())
     call = listwise_call(criterion, rollouts, language=judge.language, examples=examples)
-    ranks, reason = read_listwise(await asker.ask(call), len(order), call=call)
+    ranks, reason = await ask_and_read(asker, call, lambda reply: read_listwise(reply, len(order), call=call), _missing)
     return order, ranks, reason
+
+
+def _missing(found: tuple[tuple[int, ...] | None, str]) -> list[str]:
+    return [found[1]] if found[0] is None else []
 
 
 def _read(judgment: Judgment, question: Question, column: int, lists: list[_Ranked]) -> None:

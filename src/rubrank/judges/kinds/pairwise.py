@@ -17,11 +17,11 @@ import math
 
 import numpy as np
 
-from rubrank.judges.asking import together
+from rubrank.judges.asking import ask_and_read, together
 from rubrank.judges.design import Pair, draws, pairs
 from rubrank.judges.judge import Asker, Judge, Judgment, Question
 from rubrank.judges.outcomes import contestants, disagreement, mean_seen, nothing_seen, shared
-from rubrank.judges.parsing import read_pairwise
+from rubrank.judges.parsing import missing_reason, read_pairwise
 from rubrank.judges.prompting import pairwise_call
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict
@@ -66,7 +66,7 @@ async def _ask(question: Question, criterion: Criterion, judge: Judge, asker: As
     first, second = (question.group.rollouts[i] for i in order)
     examples = judge.examples.get(criterion.name, ())
     call = pairwise_call(criterion, first, second, language=judge.language, examples=examples)
-    return read_pairwise(await asker.ask(call), call=call)
+    return await ask_and_read(asker, call, lambda reply: read_pairwise(reply, call=call), missing_reason)
 
 
 def _read(judgment: Judgment, question: Question, column: int, answers: dict[Pair, Verdict]) -> None:

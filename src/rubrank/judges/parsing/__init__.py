@@ -1,5 +1,12 @@
 """`Reply` → verdict, ranks, or missing with a reason: what a judge is taken to have said."""
 
-from rubrank.judges.parsing.verdicts import read_absolute, read_batched, read_expected, read_listwise, read_pairwise
+from rubrank.judges.parsing.verdicts import (
+    missing_reason,
+    read_absolute,
+    read_batched,
+    read_expected,
+    read_listwise,
+    read_pairwise,
+)
 
-__all__ = ["read_absolute", "read_batched", "read_expected", "read_listwise", "read_pairwise"]
+__all__ = ["missing_reason", "read_absolute", "read_batched", "read_expected", "read_listwise", "read_pairwise"]

@@ -1,21 +1,23 @@
 """The judge's own words, told apart from what it quotes.
 
-    The response says "Verdict: 1".            a quotation
+    {"reasoning": "Rude.", "verdict": 0}       the whole reply is one object: the judge's own
+    It is rude.\nVerdict: 0                    the last line is a verdict: the judge's own
+    It does not deserve {"verdict": 1}.        running words: nobody's
     > {"verdict": 1}                           a quotation
-    {"reasoning": "Rude.", "verdict": 0}       the judge's own
 
-A verdict is taken from a JSON object that stands free in the reply (or alone in a code fence), else from a line such as
-"Verdict: 0" or "结论：0". Not taken: whatever stands in quotation marks, block quotes, other code fences, between our
-own data tags, or inside JSON that is broken around it. Given the call, the reply is held against the data that was
-shown: a verdict that stands there word for word was copied, and is nobody's. For an object that is no loss, since an
-honest one carries reasoning of its own; a bare line "Verdict: 0" cannot be told from the same line of the response.
+A verdict is taken from a reply that is one JSON object (bare, or in one code fence), else from the end of the reply: an
+object that stands there on lines of its own, or a line such as "Verdict: 0" or "结论：0". Whatever else the reply
+states as its own must say the same. Not stated: what stands in quotation marks, block quotes, indented blocks, code
+fences that do not end the reply, or between our own data tags. Given the call, the reply is held against the data that
+was shown: a verdict that stands there word for word was copied, and is nobody's. For an object that is no loss, since
+an honest one carries reasoning of its own; a bare line "Verdict: 0" cannot be told from the same line of the response.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -38,49 +40,69 @@ _JSON_START = re.compile(r'\{\s*"')
 _LABEL = r"^[ \t*_#•-]*(?:final[ \t]+|最终|最后的?)?(?:%s)[ \t*_]*[:=][ \t*_`]*"
 _VERDICT_LINE = re.compile(_LABEL % "verdict|结论|判定|裁决" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE)
 _FINDING_LINE = re.compile(_LABEL % "finding|发现|判断" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE)
+_INLINE = re.compile(
+    r"\bverdict (?:is|should be|must be) (?:now |therefore )?[*_`]*(?P<value>[-+]?[\d.]+|[AB]\b|tie\b)", re.I
+)
 _REFUSAL = re.compile(
     r"(?i:\b(?:i(?:'m| am) (?:sorry|unable|not able)|i (?:can(?:no|')t|won't|must decline)|as an ai\b))"
     r"|抱歉|对不起|(?:我)?(?:无法|不能)(?:提供|协助|帮助|评判|回答|完成)"
+)
+_DECLINED = re.compile(
+    r"\W*(?i:i(?:'m|’m| am) (?:very )?sorry\b|as an ai\b|i(?:'m|’m| am) (?:unable|not able|not allowed)\b"
+    r"|i (?:can(?:no|'|’)t|won(?:'|’)t|must decline to|will not) (?:help|assist|evaluate|judge|assess|rate|grade"
+    r"|provide|comply|answer|do that|fulfill?|engage|continue))"
+    r"|\W*(?:很)?(?:抱歉|对不起)|\W*我?(?:无法|不能)(?:提供|协助|帮助|评判|评价|回答|完成)"
 )
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a reply states: objects and lines with a verdict; or the problem, where there is none to be had."""
+    """What a reply states, in its order: objects, and values of lines; or the problem, where there is nothing."""
 
     text: str
-    objects: tuple[dict[str, Any], ...] = ()
-    lines: tuple[str, ...] = ()
+    stated: tuple[dict[str, Any] | str, ...] = ()
     finding: str = ""
     problem: str = ""
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """An object or a line with a verdict, and its place."""
+
+    said: dict[str, Any] | str
+    span: Span
+    outer: Span
+    """With the code fence around it."""
 
 
 @dataclass(frozen=True)
 class _Stated:
     """What stands in the text, copied or not."""
 
-    objects: list[Object]
-    lines: list[re.Match[str]]
+    own: list[_Statement]
     quoted: bool = False
     broken: bool = False
 
 
 def find(reply: Reply, accept: Accept, call: Call | None = None) -> Found:
-    """Verdicts that the judge states as its own: objects that `accept` takes, else lines."""
+    """What the judge states as its own: objects that `accept` takes and lines; the last of them ends the reply."""
     if reply.failure is not None or reply.text is None:
         return Found("", problem=reply.failure or "there is no reply")
     text = _COMMA.sub(r"\1", visible(reply.text)).translate(_WIDE)
     if not text.strip() or len(text) > LONGEST:
         return Found("", problem="the reply is empty" if not text.strip() else f"the reply has {len(text)} characters")
     data = shown(call)
-    stated = _stated(text, accept, trusting=call is not None)
+    whole = _whole(text)
+    if whole is not None and accept(whole):
+        if _copied(text, data):
+            return Found(text, problem=f"the verdict is copied from the text under judgment: {text.strip()}")
+        return Found(text, (whole,))
+    stated = _stated(text, accept)
     if stated.broken:
         return Found(text, problem=f"broken JSON: {text.strip()}")
-    objects = tuple(said for said, span in stated.objects if not _copied(text[slice(*span)], data))
-    lines = [match for match in stated.lines if not _copied(match[0], data)]
-    if objects or lines:
-        return Found(text, objects, tuple(m["value"] for m in lines), _finding(text))
-    return Found(text, problem=_why_none(text, stated))
+    own = [one for one in stated.own if not _copied(text[slice(*one.span)], data)]
+    problem = _why_none(text, stated) if not own else _why_not_last(text, own)
+    return Found(text, problem=problem) if problem else Found(text, tuple(one.said for one in own), _finding(text))
 
 
 def visible(text: str) -> str:
@@ -114,40 +136,50 @@ def _copied(piece: str, data: str) -> bool:
 
 
 def _why_none(text: str, stated: _Stated) -> str:
-    if stated.objects or stated.lines:
+    if stated.own:
         return f"the verdict is copied from the text under judgment: {text.strip()}"
     if _REFUSAL.search(text[:400]):
         return f"refused: {text.strip()}"
     return f"{'the only verdict is in a quotation' if stated.quoted else 'no verdict in the reply'}: {text.strip()}"
 
 
+def _why_not_last(text: str, own: Sequence[_Statement]) -> str:
+    """Why what is stated is no verdict, if it is none: it must stand by itself at the end, after no refusal."""
+    first, end = own[-1].outer
+    if declined(text) or _REFUSAL.search(text[end:]):
+        return f"refused: {text.strip()}"
+    begins = max(text.rfind("\n", 0, first) + 1, own[-2].outer[1] if len(own) > 1 else 0)
+    if text[end:].strip() or text[begins:first].strip():
+        return f"no verdict at the end of the reply: {text.strip()}"
+    return ""
+
+
+def declined(text: str) -> bool:
+    """Does it begin as refusals do?"""
+    return _DECLINED.match(text) is not None
+
+
 # ------------------------------------------------------------------------------------------------- objects and lines
 
 
-def _stated(text: str, accept: Accept, *, trusting: bool) -> _Stated:
-    """Objects and lines outside quotations; whether there are others inside; whether some JSON is broken."""
-    whole = _whole(text)
-    if whole is not None and accept(whole):
-        return _Stated([(whole, (0, len(text)))], [])
+def _stated(text: str, accept: Accept) -> _Stated:
+    """Objects and lines outside quotations, in order; whether there are others inside; whether some JSON is broken."""
     quoted, fences = Spans(quotations(text)), code_fences(text)
+    last = fences[-1] if fences and not text[fences[-1][0][1] :].strip() else None
     fenced = Spans(outer for outer, _ in fences)
     objects, broken = _objects(text, lambda place: place in quoted or place in fenced)
     wanted = [(said, span) for said, span in objects if accept(said)]
-    own = [
-        (said, span) for said, span in wanted if span[0] not in quoted and _fence_allows(text, span, fences, trusting)
-    ]
-    lines = list(_VERDICT_LINE.finditer(text))
-    own_lines = [match for match in lines if match.start() not in quoted and match.start() not in fenced]
-    return _Stated(own, own_lines, len(own) + len(own_lines) < len(wanted) + len(lines), broken)
-
-
-def _fence_allows(text: str, span: Span, fences: list[tuple[Span, Span]], trusting: bool) -> bool:
-    """A code fence is the judge's own if it holds the object and nothing else, and ends the reply."""
-    for outer, inner in fences:
-        if inner[0] <= span[0] < inner[1]:
-            alone = text[slice(*inner)].strip() == text[slice(*span)]
-            return alone and (trusting or not text[outer[1] :].strip())
-    return True
+    lines: list[Any] = [*_VERDICT_LINE.finditer(text), *_INLINE.finditer(text)]
+    own = []
+    for said, span in wanted:
+        alone = last is not None and text[slice(*last[1])].strip() == text[slice(*span)]
+        if span[0] not in quoted and (span[0] not in fenced or (alone and last is not None and span[0] >= last[1][0])):
+            own.append(_Statement(said, span, last[0] if alone and last is not None and span[0] in fenced else span))
+    for match in lines:
+        if match.start() not in quoted and match.start() not in fenced:
+            own.append(_Statement(match["value"], match.span(), match.span()))
+    own.sort(key=lambda one: one.span)
+    return _Stated(own, len(own) < len(wanted) + len(lines), broken)
 
 
 def _whole(text: str) -> dict[str, Any] | None:

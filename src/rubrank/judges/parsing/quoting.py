@@ -1,4 +1,4 @@
-"""Where a text quotes: quotation marks, block quotes, inline code, our own data tags; and its code fences.
+"""Where a text quotes: quotation marks, block quotes, indented blocks, inline code, our data tags; its code fences.
 
     >>> text = 'It says "Verdict: 1". Verdict: 0'
     >>> [text[start:end] for start, end in quotations(text)]
@@ -19,11 +19,13 @@ Span: TypeAlias = tuple[int, int]
 _CODE = re.compile(r"^[ \t]*(```+|~~~+)[^\n`]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _MARKED = re.compile(
     r"^[ \t]*>[^\n]*$"
+    r"|^(?: {4}|\t)[^\n]*$"
     r"|^[ \t]*<(?P<tag>\w{1,40}) (?P<code>[0-9a-f]{12})>[ \t]*$(?s:.*?)(?:</(?P=tag) (?P=code)>|\Z)"
     r"|`[^`\n]+`",
     re.MULTILINE,
 )
-_PAIRED = (("“", "”"), ("「", "」"), ("『", "』"))
+_PAIRED = ("“”", "「」", "『』", "‘’", "‚‘", "„“", "„”", "«»", "»«", "‹›", "《》", "〈〉", "【】")
+_NEVER_CLOSE = "“「『«《"  # marks that do nothing else
 _OPENS_AFTER, _CLOSES_BEFORE = "([:,，：。（", ".,;:!?)]}，。；：！？）"
 
 
@@ -48,7 +50,7 @@ class Spans:
 def quotations(text: str) -> list[Span]:
     """All of them, in no order; a data tag that never closes takes the rest."""
     found = [match.span() for match in _MARKED.finditer(text)] + list(_straight(text))
-    return found + [span for opening, closing in _PAIRED for span in _pairs(text, opening, closing)]
+    return found + [span for opening, closing in map(tuple, _PAIRED) for span in _pairs(text, opening, closing)]
 
 
 def code_fences(text: str) -> list[tuple[Span, Span]]:
@@ -58,9 +60,11 @@ def code_fences(text: str) -> list[tuple[Span, Span]]:
 
 def _pairs(text: str, opening: str, closing: str) -> Iterator[Span]:
     start = text.find(opening)
-    while start >= 0 and (end := text.find(closing, start)) >= 0:
+    while start >= 0 and (end := text.find(closing, start + 1)) >= 0:
         yield start, end + 1
-        start = text.find(opening, end)
+        start = text.find(opening, end + 1)
+    if start >= 0 and opening in _NEVER_CLOSE and not (opening == "“" and "„" in text):
+        yield start, len(text)  # whatever follows may be quoted
 
 
 def _straight(text: str) -> Iterator[Span]:
@@ -74,3 +78,5 @@ def _straight(text: str) -> Iterator[Span]:
         elif not after.strip() or after in _CLOSES_BEFORE:
             yield start, place + 1
             start = None
+    if start is not None:
+        yield start, len(text)

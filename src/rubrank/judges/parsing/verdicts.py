@@ -1,8 +1,11 @@
-"""`Reply` → verdict: tolerant in form, strict in content.
+"""`Reply` → verdict: it is one object of the schema, or ends in a verdict that nothing contradicts; else missing.
 
     {"reasoning": "…", "finding": "meets", "verdict": 1}       1.0
     ```json {"reasoning": "…", "verdict": 0.5,} ```            0.5
     The tone is right.\n**Verdict:** 1                         1.0
+    The tone is right: {"verdict": 1}, I think.                missing: no verdict at the end of the reply
+    Verdict: 1 — no, wait, zero                                missing: no number
+    {"verdict": 1, "Verdict": 0}                               missing: two different verdicts
     {"reasoning": "…", "finding": "fails", "verdict": 1}       missing: the verdict contradicts its reasoning
     {"reasoning": "…", "verdict": 7}                           missing: 7 is not one of 0, 1
     1                                                          missing: perhaps the answer to the query, not a verdict
@@ -16,13 +19,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing.expected import expectation
-from rubrank.judges.parsing.extracting import Found, find
+from rubrank.judges.parsing.extracting import Found, declined, find
 from rubrank.judges.prompting.answer_form import (
     Level,
     agrees,
@@ -39,12 +43,16 @@ from rubrank.verifiers.verifier import Domain, Verdict, missing
 
 _LONGEST_REASON = 400
 _NUMBER = re.compile(r"[-+]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})")
-_AFTER = re.compile(r"[\s*_`.。!！)）]*(?:[(（,，;；:：—–-][^\d]*)?")
+_AFTER = re.compile(r"[\s*_`.。!！]*(?:[(（](?P<finding>[^()（）\n]{1,80})[)）])?[\s*_`.。!！]*")
 _CHOICE = re.compile(r"(?:response|answer|回复|回答)?[ \t]*(a|b|tie|equal|平局|平手)(?![a-z])", re.IGNORECASE)
 _CHOICES = {"a": 1.0, "b": 0.0, "tie": 0.5, "equal": 0.5, "平局": 0.5, "平手": 0.5}
-_FIELDS = {"verdict": "verdict", "结论": "verdict", "判定": "verdict", "ranks": "verdict", "ranking": "verdict",
-           "reasoning": "reasoning", "reason": "reasoning", "推理": "reasoning", "理由": "reasoning",
-           "finding": "finding", "判断": "finding"}  # fmt: skip
+_FIELDS = {
+    **dict.fromkeys(("verdict", "结论", "判定", "ranks", "ranking"), "verdict"),
+    **dict.fromkeys(("reasoning", "reason", "explanation", "rationale", "justification", "analysis"), "reasoning"),
+    **dict.fromkeys(("推理", "理由", "分析", "解释"), "reasoning"),
+    **dict.fromkeys(("finding", "判断"), "finding"),
+    "criterion": "criterion",
+}
 _CANNOT = "the judge cannot tell"
 
 
@@ -55,6 +63,7 @@ class _Said:
     verdict: Any
     finding: Any = None
     reasoning: str = ""
+    problem: str = ""
 
 
 def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = None) -> Verdict:
@@ -62,8 +71,8 @@ def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = Non
     found = find(reply, _has_verdict, call)
     if found.problem:
         return _missing(found.problem)
-    said = [_entry(each) for each in found.objects] or _from_lines(found, _number_of)
-    return _agreed([_checked(each, criterion) for each in said], found)
+    levels = finding_levels(criterion)
+    return _agreed([_checked(_statement(each, found, _number_of, levels), criterion) for each in found.stated], found)
 
 
 def read_expected(reply: Reply, criterion: Criterion, *, call: Call | None = None) -> Verdict:
@@ -79,17 +88,18 @@ def read_expected(reply: Reply, criterion: Criterion, *, call: Call | None = Non
 
 def read_batched(reply: Reply, criteria: Sequence[Criterion], *, call: Call | None = None) -> dict[str, Verdict]:
     """A verdict, or missing, for every criterion by its name."""
-    keys = batch_keys(criteria)
-    accepted = {bare(key) for key in keys} | {bare(criterion.name) for criterion in criteria}
+    fields = _Fields.of(criteria)
 
     def accept(said: Mapping[str, Any]) -> bool:
-        return bool({bare(key) for key in _unwrapped(said)} & accepted) or (len(criteria) == 1 and _has_verdict(said))
+        return fields.knows(_unwrapped(said)) or (len(criteria) == 1 and _has_verdict(said))
 
     found = find(reply, accept, call)
-    if found.problem or not found.objects:
-        return {c.name: _missing(found.problem or f"no JSON in the reply: {found.text}") for c in criteria}
-    objects = [_unwrapped(said) for said in found.objects]
-    return {c.name: _of_batch(c, key, objects, found, len(criteria)) for c, key in zip(criteria, keys, strict=True)}
+    if not found.problem and not all(isinstance(said, dict) for said in found.stated):
+        found = Found(found.text, problem=f"no JSON in the reply: {found.text}")
+    if found.problem:
+        return {c.name: _missing(found.problem) for c in criteria}
+    objects = [_unwrapped(said) for said in found.stated if isinstance(said, dict)]
+    return {c.name: _of_batch(c, i, fields, objects, found) for i, c in enumerate(criteria)}
 
 
 def read_pairwise(reply: Reply, *, call: Call | None = None) -> Verdict:
@@ -97,25 +107,34 @@ def read_pairwise(reply: Reply, *, call: Call | None = None) -> Verdict:
     found = find(reply, _has_verdict, call)
     if found.problem:
         return _missing(found.problem)
-    said = [_entry(each) for each in found.objects] or _from_lines(found, _choice_of)
-    return _agreed([_compared(each) for each in said], found)
+    levels = pairwise_levels()
+    return _agreed([_compared(_statement(each, found, _choice_of, levels)) for each in found.stated], found)
 
 
 def read_listwise(reply: Reply, n: int, *, call: Call | None = None) -> tuple[tuple[int, ...] | None, str]:
     """Dense ranks of the n responses in the order shown (1 = best), and the reason; None: missing."""
     found = find(reply, _has_verdict, call)
-    if found.problem or not found.objects:
-        return None, _short(found.problem or f"no JSON in the reply: {found.text}")
-    ranked = [_ranked(_entry(each), n) for each in found.objects]
+    if found.problem:
+        return None, _short(found.problem)
+    ranked = [_ranked(_entry(said), n) for said in found.stated if isinstance(said, dict)]
+    if len(ranked) < len(found.stated):
+        return None, _short(f"no JSON in the reply: {found.text}")
     if len({ranks for ranks, _ in ranked}) > 1:
         return None, _short(f"two different verdicts: {found.text}")
     return ranked[-1]
+
+
+def missing_reason(verdict: Verdict) -> list[str]:
+    """Why it is missing, if it is."""
+    return [verdict.reason] if verdict.value is None else []
 
 
 # ------------------------------------------------------------------------------------------------------- one statement
 
 
 def _checked(said: _Said, criterion: Criterion) -> Verdict:
+    if said.problem:
+        return _missing(said.problem)
     level = finding_levels(criterion).get(bare(said.finding)) if said.finding else None
     if said.verdict is None:
         return _missing(f"{_CANNOT}: {said.reasoning}")
@@ -128,6 +147,8 @@ def _checked(said: _Said, criterion: Criterion) -> Verdict:
 
 
 def _compared(said: _Said) -> Verdict:
+    if said.problem:
+        return _missing(said.problem)
     level = pairwise_levels().get(bare(said.finding)) if said.finding else None
     if said.verdict is None:
         return _missing(f"{_CANNOT}: {said.reasoning}")
@@ -140,6 +161,8 @@ def _compared(said: _Said) -> Verdict:
 
 
 def _ranked(said: _Said, n: int) -> tuple[tuple[int, ...] | None, str]:
+    if said.problem:
+        return None, _short(said.problem)
     if said.verdict is None:
         return None, _short(f"{_CANNOT}: {said.reasoning}")
     given = said.verdict
@@ -187,10 +210,23 @@ def _key(key: str) -> str:
 
 
 def _entry(said: Mapping[str, Any]) -> _Said:
+    """An object of the schema; whatever else stands in it may take the verdict back."""
     fields: dict[str, Any] = {}
     for key, value in said.items():
-        fields.setdefault(_FIELDS.get(_key(key), key), value)
-    return _Said(fields.get("verdict"), fields.get("finding"), str(fields.get("reasoning") or ""))
+        field = _FIELDS.get(_key(key))
+        if field is None:
+            return _Said(None, problem=f"not the form that was asked for: a field {shortened(key, 40)!r}: {said}")
+        if field in fields:
+            return _Said(
+                None, problem=f"two different verdicts: {said}" if field == "verdict" else f"twice {key}: {said}"
+            )
+        fields[field] = value
+    reasoning = fields.get("reasoning")
+    if reasoning is not None and not isinstance(reasoning, str):
+        return _Said(None, problem=f"not the form that was asked for: reasoning that is no text: {said}")
+    if declined(reasoning or ""):
+        return _Said(None, problem=f"refused: {reasoning}")
+    return _Said(fields.get("verdict"), fields.get("finding"), reasoning or "")
 
 
 def _unwrapped(said: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -198,15 +234,68 @@ def _unwrapped(said: Mapping[str, Any]) -> Mapping[str, Any]:
     inner = next(iter(said.values())) if len(said) == 1 else said
     if isinstance(inner, list):
         named = [item for item in inner if isinstance(item, Mapping) and isinstance(item.get("criterion"), str)]
-        return {item["criterion"]: item for item in named}
+        if len(named) < len(inner):
+            return {}
+        entries: dict[str, Any] = {}
+        for item in named:
+            entries[item["criterion"]] = _Several((*_several(entries.get(item["criterion"])), item))
+        return entries
     return inner if isinstance(inner, Mapping) and not _has_verdict(inner) else said
 
 
+class _Several(tuple[Any, ...]):
+    """Entries under one name."""
+
+
+def _several(entry: Any) -> tuple[Any, ...]:
+    return entry if isinstance(entry, _Several) else () if entry is None else (entry,)
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """Which criterion a field of a batch is about: its key or its name, spaces, hyphens and case aside."""
+
+    exact: Mapping[str, int]
+    loose: Mapping[str, int]
+
+    @classmethod
+    def of(cls, criteria: Sequence[Criterion]) -> _Fields:
+        keys = [*enumerate(batch_keys(criteria)), *((i, criterion.name) for i, criterion in enumerate(criteria))]
+        exact: dict[str, int] = {}
+        loose: dict[str, set[int]] = {}
+        for i, name in keys:
+            exact.setdefault(name, i)
+            loose.setdefault(_loose(name), set()).add(i)
+        return cls(exact, {name: i for name, found in loose.items() for i in found if len(found) == 1})
+
+    def knows(self, said: Mapping[str, Any]) -> bool:
+        """Is it about some of them?"""
+        return any(self.at(field) is not None for field in said)
+
+    def at(self, field: str) -> int | None:
+        """The number of the criterion."""
+        return self.exact[field] if field in self.exact else self.loose.get(_loose(field))
+
+    def is_near(self, field: str, i: int) -> bool:
+        """Does a field that is about nobody begin as one that is about this criterion, such as "Tone (final)"?"""
+        if self.at(field) is not None:
+            return False
+        return any(_loose(field).startswith(_loose(name)) for name, at in self.exact.items() if at == i)
+
+
+def _loose(name: str) -> str:
+    return re.sub(r"[\s_-]+", "", unicodedata.normalize("NFKC", name).casefold())
+
+
 def _of_batch(
-    criterion: Criterion, key: str, objects: Sequence[Mapping[str, Any]], found: Found, count: int
+    criterion: Criterion, i: int, fields: _Fields, objects: Sequence[Mapping[str, Any]], found: Found
 ) -> Verdict:
-    entries = _fields_named(key, objects) or _fields_named(criterion.name, objects)
-    if not entries and count == 1:
+    entries = [
+        one for said in objects for field, value in said.items() if fields.at(field) == i for one in _several(value)
+    ]
+    if any(fields.is_near(field, i) for said in objects for field in said):
+        return _missing(f"two different verdicts: {found.text}")
+    if not entries and set(fields.exact.values()) == {i}:
         entries = [said for said in objects if _has_verdict(said)]
     if not entries:
         return _missing(f"no verdict about it in the reply: {found.text}")
@@ -214,24 +303,35 @@ def _of_batch(
     return _agreed([_checked(each, criterion) for each in said], found)
 
 
-def _fields_named(name: str, objects: Sequence[Mapping[str, Any]]) -> list[Any]:
-    return [value for said in objects for field, value in said.items() if bare(field) == bare(name)]
+def _statement(
+    said: Mapping[str, Any] | str,
+    found: Found,
+    value_of: Callable[[str], tuple[str, str] | None],
+    levels: Mapping[str, Level],
+) -> _Said:
+    if not isinstance(said, str):
+        return _entry(said)
+    read = value_of(said.strip())
+    if read is None or (read[1] and bare(read[1]) not in levels):  # more is said, which may take it back
+        return _Said(None, problem=f"no verdict in the line “{shortened(said.strip(), 60)}”: {found.text}")
+    value, finding = read
+    return _Said(value, finding or found.finding, found.text.strip())
 
 
-def _from_lines(found: Found, value_of: Any) -> list[_Said]:
-    values = [value_of(line) for line in found.lines]
-    return [_Said(value, found.finding, found.text.strip()) for value in values if value is not None]
+def _number_of(line: str) -> tuple[str, str] | None:
+    match = _NUMBER.match(line)
+    return _with_finding(match[0], line[match.end() :]) if match else None
 
 
-def _number_of(line: str) -> str | None:
-    match = _NUMBER.match(line.strip())
-    return match[0] if match and _AFTER.fullmatch(line.strip()[match.end() :]) else None
+def _choice_of(line: str) -> tuple[str, str] | None:
+    match = _CHOICE.match(line)
+    return _with_finding(match[1], line[match.end() :]) if match else None
 
 
-def _choice_of(line: str) -> str | None:
-    match = _CHOICE.match(line.strip())
-    rest = line.strip()[match.end() :] if match else ""
-    return match[1] if match and _AFTER.fullmatch(rest) and not re.search(r"\b[ABab]\b", rest) else None
+def _with_finding(value: str, rest: str) -> tuple[str, str] | None:
+    """The value and a finding in brackets; None where more is said."""
+    after = _AFTER.fullmatch(rest)
+    return None if after is None else (value, after["finding"] or "")
 
 
 def _number(verdict: Any, domain: Domain) -> float | None:

@@ -36,7 +36,7 @@ from rubrank.judges.prompting.answer_form import (
     values_in_words,
 )
 from rubrank.judges.prompting.examples import examples_of_entry, examples_of_list, examples_of_pair
-from rubrank.judges.prompting.fencing import encodable
+from rubrank.judges.prompting.fencing import harmless
 from rubrank.judges.prompting.files import Prompt, Tongue, fill, load_prompt, prompt_names, prompt_of
 from rubrank.judges.prompting.material import conversation, one_line, parameters, references, response, tongue
 from rubrank.rollouts.rollout import Rollout
@@ -176,7 +176,7 @@ def described(criterion: Criterion, prompt: Prompt, key: str = "") -> str:
     labels = load_prompt("_common", prompt.language).labels
     name = one_line(criterion.name)
     heading = fill(labels["criterion"], name=f"{key} ({name})" if key and key != name else name)
-    parts = [f"## {heading}", fill(prompt["question"], question=encodable(criterion.question or ""))]
+    parts = [f"## {heading}", fill(prompt["question"], question=criterion.question or "")]
     parts += [f"{labels[part]}\n{prompt[part]}" for part in ("counts", "ignore", "edges")]
     parts += [parameters(criterion, prompt, labels), _anchors(prompt, criterion.value_domain, labels)]
     return "\n".join(filter(None, [*parts, labels["lower"] if criterion.direction == "lower" else ""]))
@@ -236,8 +236,8 @@ def _shown(rollout: Rollout, language: Tongue) -> str:
 def _messages(language: Tongue, system: Sequence[str], user: Sequence[str]) -> tuple[Mapping[str, str], ...]:
     common = load_prompt("_common", language)
     return (
-        {"role": "system", "content": "\n\n".join(filter(None, [common["role"], common["data"], *system]))},
-        {"role": "user", "content": "\n\n".join(filter(None, user))},
+        {"role": "system", "content": harmless("\n\n".join(filter(None, [common["role"], common["data"], *system])))},
+        {"role": "user", "content": harmless("\n\n".join(filter(None, user)))},
     )
 
 

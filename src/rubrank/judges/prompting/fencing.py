@@ -7,7 +7,8 @@
 
 The code is a digest of the text, so the same text gets the same fence (and the same place in a server's prefix cache),
 and nobody can write a text that closes its own. Control tokens of chat templates are broken up by a character that is
-not seen: a server that reads them in the middle of a message would take them for the end of it.
+not seen: a server that reads them in the middle of a message would take them for the end of it. That is done to all
+that a judge is shown, questions and examples too.
 """
 
 from __future__ import annotations
@@ -17,9 +18,27 @@ from hashlib import blake2b
 from itertools import count
 
 UNSEEN = "\u200b"
+_NAMED = (
+    r"s|bos|eos|pad|unk|mask|sep|cls|sop|eop|eod|eot|eoh|eoa|eom|th|think|thinking|thought|tool_call|tool_response|tools"
+    r"|tool_calls|tool_result|answer|img|image|video|audio|file_sep|repo_name|reponame|filename|gh_stars|jupyter_\w{1,20}"
+    r"|empty_output|commit_\w{1,20}|issue_\w{1,20}|(?:start|end)_of_\w{1,20}|(?:begin|end)_of_\w{1,20}"
+    r"|fim[_▁]\w{1,20}|extra_id_\d{1,5}|extra_\d{1,5}|reserved_\d{1,5}|unused_?\d{1,5}|special_\d{1,5}|tokens_unused_\d{1,5}"
+    r"|\w{1,20}_token|seed:\w{1,30}|seed:[\w:]{1,40}|minimax:\w{1,30}|mask:\d{1,5}|human|bot|user|system|assistant"
+)
+_BRACKETED = (
+    r"INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|ARGS|CALL_ID|THINK|IMG|IMG_BREAK|IMG_END"
+    r"|BEGIN_AUDIO|AUDIO|TRANSCRIBE|MODEL_SETTINGS|PREFIX|SUFFIX|MIDDLE|gMASK|sMASK|MASK|CLS|SEP|PAD|UNK|BOS|EOS|EOT|EOD"
+    r"|control_\d{1,5}|unused\d{1,5}"
+)
 _TOKEN = re.compile(
-    r"<(?=\|[^|<>\n]{1,60}\|>|｜[^｜<>\n]{1,60}｜>|/?s>|<?/?SYS>|(?:start|end)_of_(?:turn|image)>|(?:bos|eos|pad|unk)>)"
-    r"|\[(?=/?INST\]|gMASK\])"
+    r"[<\[\]](?:(?<=<)(?:"  # all first signs at once: that is what a search is quick at
+    # ChatML, Llama 3, Phi, GLM, Cohere, Granite, Gemma 4 …: <|im_end|>, <|turn>, <turn|>; DeepSeek: <｜User｜>
+    rf"(?=[|｜│][^|｜│<>\n]{{1,60}}[|｜│]?>|[^|｜│<>\s{UNSEEN}]{{1,60}}[|｜│]>)"
+    # Llama 2, Mistral, Gemma, Qwen, Seed, InternLM, Baichuan, T5, StarCoder …: <</SYS>>, </s>, <end_of_turn>
+    rf"|(?=<?/?SYS>|(?i:/?(?:{_NAMED})/?>)))"
+    # Mistral, ChatGLM, BERT, Kimi: [/INST], [gMASK], [EOS]; Exaone: [|user|]; MiniMax: ]~b], ]~!b[, [e~[
+    rf"|(?<=\[)(?=/?(?:{_BRACKETED})\]|\|[^|\[\]\n]{{1,60}}\|\]|e~\[)"
+    r"|(?<=\])(?=~!?b[\[\]]))"
 )
 
 

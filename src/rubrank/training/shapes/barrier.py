@@ -12,6 +12,8 @@ event loop, or one named actor. What can go wrong, and what is done about it:
     another n              `size=` of a call replaces the barrier's; all calls of a group must say the same
     scoring fails          all that wait get the error, and the group is forgotten: it may be tried again
 
+Programs and judges that score begin with a rollout the moment it comes; only comparisons and fusion wait for the group.
+
 A key that comes back after its group was complete begins a new group, unless the `member` is a repeated one. Groups are
 remembered for `keep` seconds after they are scored, so give keys that name the step too if the same ones return sooner.
 Rules that look at a whole batch see one group at a time here.
@@ -29,6 +31,7 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine, StepRewards
+from rubrank.training.shapes.early import Early
 
 _OWNER = "Barrier"
 
@@ -47,6 +50,7 @@ class _Round:
     timer: asyncio.TimerHandle | None = None
     closed: float | None = None
     id: str = ""
+    early: Early | None = None
 
     @property
     def full(self) -> bool:
@@ -111,6 +115,7 @@ class Barrier:
 
     def _open(self, key: Hashable, size: int, rubric: Any, step: int, train: bool) -> _Round:
         found = _Round(key, size, rubric, step, train, id=f"{self.engine.label(step, train=train)}/{key}")
+        found.early = Early(self.engine, found.id, rubric)
         found.timer = asyncio.get_running_loop().call_later(self.timeout, self._close, found)
         self._rounds[key] = found
         return found
@@ -118,6 +123,8 @@ class Barrier:
     def _enter(self, found: _Round, member: Hashable, rollout: Rollout) -> asyncio.Future[float]:
         future: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         found.rollouts[member], found.waiting[member] = rollout, future
+        assert found.early is not None
+        found.early.begin(member, rollout)
         if found.closed is not None:
             self.counts["late"] += 1
             self._start(found, late=True)
@@ -142,8 +149,10 @@ class Barrier:
         group = Group(id=found.id, rollouts=tuple(found.rollouts.values()), rubric=found.rubric)
         # A late one changes nothing but its own reward: nothing is learnt twice, and nothing recorded twice.
         given = {"train": found.train and not late, "write": not late}
+        assert found.early is not None
         try:
-            result = await asyncio.to_thread(self.engine.score, [group], found.step, **given)
+            graded = self.engine.checked(await found.early.finish(members))
+            result = await asyncio.to_thread(self.engine.fuse, [group], graded, found.step, **given)
         except Exception as error:
             self._fail(found, members, error)
             return

@@ -101,7 +101,7 @@ def score_flat(
     keys = group_of(everybody)
     groups, places = _grouped(everybody, keys, engine.label(step, train=train))
     mine = groups[processes.rank :: processes.world]
-    graded = _in_order(together(processes, lambda: engine.grade(mine)), len(groups))
+    graded = _in_order(together(processes, lambda: engine.grade(mine, processes=processes.world)), len(groups))
     result = engine.fuse(groups, graded, step, train=train, write=processes.rank == 0)
     ends = list(accumulate(len(part) for part in parts))
     own = places[ends[processes.rank] - len(parts[processes.rank]) : ends[processes.rank]]
@@ -146,7 +146,8 @@ def _judged(parts: Sequence[Graded]) -> Judgments | None:
     if not judged:
         return None
     account = type(judged[0].account).merged(one.account for one in judged)
-    return Judgments(tuple(judgment for one in judged for judgment in one.groups), account)
+    ids = tuple(id for one in judged for id in one.ids)
+    return Judgments(tuple(judgment for one in judged for judgment in one.groups), account, ids)
 
 
 def _taken(result: StepRewards, places: Sequence[tuple[int, int]]) -> FlatRewards:

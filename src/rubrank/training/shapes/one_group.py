@@ -4,7 +4,7 @@
     step.flat()                        [1.0, 0.4, 0.0]
     step.metrics                       for the trainer's log
 
-For hooks that get all samples of a query at once. From asynchronous code: `await asyncio.to_thread(score_group, …)`; an
+For hooks that get all samples of a query at once. From asynchronous code: `engine.score_async([group_of(…)], step)`. An
 engine may be used in several threads. Rules that look at a whole batch (GDPO, AMRP …) see one group at a time here.
 """
 
@@ -31,7 +31,24 @@ def score_group(
     metadata: Mapping[str, Any] | None = None,
     train: bool = True,
 ) -> StepRewards:
-    """Rewards of the completions of one query, in their order.
+    """Rewards of the completions of one query, in their order; the parameters are those of `group_of`."""
+    given: dict[str, Any] = {"rubric": rubric, "id": id, "tools": tools, "metadata": metadata}
+    return engine.score([group_of(engine, prompt, completions, step=step, train=train, **given)], step, train=train)
+
+
+def group_of(
+    engine: RewardEngine,
+    prompt: Any,
+    completions: Sequence[Any],
+    *,
+    step: int,
+    rubric: Any = None,
+    id: str | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    train: bool = True,
+) -> Group:
+    """The completions of one query as a group.
 
     prompt, completions: texts or chat messages. rubric: the query's own. id: of the group, in the records; by default
     one that no other group of the run has.
@@ -41,4 +58,4 @@ def score_group(
         raise InvalidInput("score_group", "completions", "a list of at least one", got, "Pass the whole group.")
     name = engine.label(step, train=train) if id is None else id
     rollouts = (rollout_of(prompt, c, tools=tools, metadata=metadata, where=f"group {name!r}") for c in completions)
-    return engine.score([Group(id=name, rollouts=tuple(rollouts), rubric=rubric)], step, train=train)
+    return Group(id=name, rollouts=tuple(rollouts), rubric=rubric)

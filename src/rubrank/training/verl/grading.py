@@ -1,19 +1,22 @@
-"""Rollouts that come one at a time, graded together: as many as came while the last ones were graded.
+"""Rollouts that come one at a time: programs decide many together, and each waits for its own judges only.
 
     grading = GradedTogether(engine)
     found = await grading.grade(Group(id="uid-7", rollouts=(rollout,)))
     found.reward, found.scores["WordCount"], found.text          0.83, 1.0, the scores as the trainer takes them
 
-One call of the engine at a time, so that the limits of judges' endpoints hold in a process, however many wait.
+Programs look at as many rollouts as came while they looked at the last ones. Calls of judges are made and end one by
+one: a slow one holds up its own rollout, and the limits of endpoints hold in the process, however many wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from rubrank.rollouts.rollout import Group
+from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
 from rubrank.training.verl.scores import packed
 
@@ -31,60 +34,85 @@ class GradedOne:
     """The scores, for `verl_scores.regrouped`."""
 
 
-class GradedTogether:
-    """Belongs to one event loop. The engine's rule must be one that makes sense of a rollout alone."""
+A = TypeVar("A")
+B = TypeVar("B")
 
-    def __init__(self, engine: RewardEngine) -> None:
-        self.engine = engine
-        self._waiting: list[tuple[Group, asyncio.Future[GradedOne]]] = []
+
+class _Together(Generic[A, B]):
+    """A function of many, for callers that have one each: they share a call with those that came meanwhile."""
+
+    def __init__(self, work: Callable[[Sequence[A]], Sequence[B]]) -> None:
+        self._work = work
+        self._waiting: list[tuple[A, asyncio.Future[B]]] = []
         self._task: asyncio.Task[None] | None = None
 
-    async def grade(self, group: Group) -> GradedOne:
-        """The scores of a group of one."""
-        future: asyncio.Future[GradedOne] = asyncio.get_running_loop().create_future()
-        self._waiting.append((group, future))
+    async def __call__(self, item: A) -> B:
+        future: asyncio.Future[B] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._work())
+            self._task = asyncio.get_running_loop().create_task(self._run())
         return await future
 
-    async def _work(self) -> None:
+    async def _run(self) -> None:
         try:
             while self._waiting:
                 await asyncio.sleep(0)  # those who come at the same moment go along
                 some, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
-                await self._grade(some)
+                await self._do(some)
         finally:
             self._task = None
 
-    async def _grade(self, some: Sequence[tuple[Group, asyncio.Future[GradedOne]]]) -> None:
+    async def _do(self, some: Sequence[tuple[A, asyncio.Future[B]]]) -> None:
         try:
-            found = await asyncio.to_thread(self._graded, [group for group, _ in some])
+            found = await asyncio.to_thread(self._work, [item for item, _ in some])
         except Exception as error:
             if len(some) == 1:
                 _tell(some[0][1], error)
                 return
             for one in some:  # one bad rubric is no reason to lose the others
-                await self._grade([one])
+                await self._do([one])
             return
         for (_, future), told in zip(some, found, strict=True):
             _tell(future, told)
 
-    def _graded(self, groups: Sequence[Group]) -> list[GradedOne]:
-        numbered = [group.model_copy(update={"id": f"{i}"}) for i, group in enumerate(groups)]  # ids must differ
-        graded = self.engine.grade(numbered)
-        texts = packed(graded)
-        rewards = self.engine.fuse(numbered, Graded(graded.groups), 0, write=False).rewards
+
+class GradedTogether:
+    """Belongs to one event loop. The engine's rule must be one that makes sense of a rollout alone."""
+
+    def __init__(self, engine: RewardEngine) -> None:
+        self.engine = engine
+        self._decided = _Together(self._decide)
+        self._ended = _Together(self._end)
+
+    async def grade(self, group: Group) -> GradedOne:
+        """The scores of a group of one."""
+        scored = await self._decided(group)
+        graded = await self.engine.ask(ScoreTable((scored,)), [group])
+        return await self._ended((group, graded))
+
+    def _decide(self, groups: Sequence[Group]) -> Sequence[GroupScores]:
+        return self.engine.decide(_numbered(groups)).groups
+
+    def _end(self, every: Sequence[tuple[Group, Graded]]) -> list[GradedOne]:
+        groups = _numbered([group for group, _ in every])
+        scored = [replace(graded.groups[0], id=group.id) for group, (_, graded) in zip(groups, every, strict=True)]
+        rewards = self.engine.fuse(groups, Graded(tuple(scored)), 0, write=False).rewards
         return [
-            GradedOne(reward, _scores(scored.names, scored.scores[0].tolist()), text)
-            for (reward,), scored, text in zip(rewards, graded.groups, texts, strict=True)
+            GradedOne(reward, _scores(one.names, one.scores[0].tolist()), packed(graded)[0])
+            for (reward,), one, (_, graded) in zip(rewards, scored, every, strict=True)
         ]
+
+
+def _numbered(groups: Sequence[Group]) -> list[Group]:
+    """Ids must differ."""
+    return [group.model_copy(update={"id": f"{i}"}) for i, group in enumerate(groups)]
 
 
 def _scores(names: Sequence[str], scores: Sequence[float]) -> dict[str, float | None]:
     return {name: None if score != score else score for name, score in zip(names, scores, strict=True)}
 
 
-def _tell(future: asyncio.Future[GradedOne], found: GradedOne | Exception) -> None:
+def _tell(future: asyncio.Future[B], found: B | Exception) -> None:
     if future.done():  # who asked has gone
         return
     if isinstance(found, Exception):

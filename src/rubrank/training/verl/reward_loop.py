@@ -26,7 +26,7 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.judges import COMPARES
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.engine import RewardEngine, StepRewards
+from rubrank.training.engine import RewardEngine, StepRewards, dividing
 from rubrank.training.shapes.barrier import Barrier
 from rubrank.training.verl.grading import GradedTogether
 from rubrank.training.verl.scores import with_means
@@ -80,7 +80,7 @@ class RubricScores(_Reading):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.alone = Alone(self.settings)
+        self.alone = Alone(self.settings, int(self.config.reward.num_workers))
 
     async def run_single(self, data: Any) -> dict[str, Any]:
         """Called by verl with one rollout."""
@@ -118,18 +118,18 @@ class RubricBarrier(_Reading):
 
 
 class Alone:
-    """Rollouts without their group: the weighted mean of the criteria, gated.
+    """Rollouts without their group: the weighted mean of the criteria, gated. The trainer counts what is missing.
 
     complete: are the scores all that can be said? Not where a judge compares: it needs the group, and is not asked.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, processes: int = 1) -> None:
         engine = settings.engine(rule="weighted-mean+", attributes=(), records=None)
         self.complete = engine.judges is None or all(judge.kind not in COMPARES for judge in engine.judges.judges)
         if not self.complete:
             engine.judges = None
-        elif engine.judges is not None:  # one of one is soon too many: the trainer counts what is missing
-            engine.judges = engine.judges.model_copy(update={"most_missing": 1.0})
+        elif engine.judges is not None:
+            engine.judges = dividing(engine.judges, processes)
         self.shared = () if engine.rubric is None else tuple(c.name for c in engine.rubric.criteria)
         self.grading = GradedTogether(engine)
 

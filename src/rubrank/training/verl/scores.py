@@ -116,7 +116,7 @@ def _judgments(told: Sequence[Sequence[dict[str, Any]]], engine: RewardEngine) -
 def _check_missing(judgments: Judgments, spent: Sequence[dict[str, Any]], engine: RewardEngine) -> None:
     """Reward workers see a few rollouts at a time: whether too much is missing shows only here."""
     ceiling = 1.0 if engine.judges is None else engine.judges.most_missing
-    if judgments.missing <= ceiling:
+    if judgments.missing <= ceiling and judgments.lost < max(judgments.asked, 1):
         return
     reasons: Counter[str] = Counter()
     for one in spent:
@@ -124,5 +124,5 @@ def _check_missing(judgments: Judgments, spent: Sequence[dict[str, Any]], engine
     account = judgments.account
     raise JudgingFailed(
         judgments.lost, judgments.asked, ceiling, tuple(reasons.most_common(_MOST_REASONS)),
-        f"{account.calls:,} calls, {account.cost:.4g}", "Mend the judges and resume from the last checkpoint.",
+        f"{account.calls:,} calls, {account.cost:.4g}", "Fix the judges and resume from the last checkpoint.",
     )  # fmt: skip

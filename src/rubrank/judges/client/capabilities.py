@@ -1,8 +1,8 @@
 """What one server understands of the parameters of a chat completion; learnt from its refusals.
 
-    dialect.body(call)             {"model": …, "messages": …, "response_format": {"type": "json_schema", …}}
-    400 "response_format …"        dialect.learn(…) → True: ask again
-    dialect.body(call)             {… "response_format": {"type": "json_object"}}, then none at all
+    capabilities.body(call)             {"model": …, "messages": …, "response_format": {"type": "json_schema", …}}
+    400 "response_format …"        capabilities.learn(…) → True: ask again
+    capabilities.body(call)             {… "response_format": {"type": "json_object"}}, then none at all
 
 Servers differ: some hold replies to a JSON schema, some to JSON, some to nothing; reasoning models want
 `max_completion_tokens` and no temperature. Nobody wants to configure that. What was learnt is remembered for the
@@ -39,7 +39,7 @@ _OPTIONAL = ("temperature", "top_p", "seed", "top_logprobs", "logprobs")
 _NEXT_FORM = {"json_schema": "json_object", "json_object": "text"}
 
 
-class Dialect:
+class Capabilities:
     """Of one endpoint."""
 
     def __init__(self, endpoint: Endpoint, sampling: Sampling) -> None:

@@ -1,0 +1,49 @@
+"""How far a call has come: its requests, what they cost, and where they failed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from rubrank.judges.client.endpoint import JudgeEndpoint
+from rubrank.judges.client.retrying import Outcome
+from rubrank.judges.judge import Call, Reply, Usage
+
+NOBODY = Reply(None, "no endpoint answers")
+_NOTHING = Usage()
+
+
+@dataclass
+class Attempt:
+    """One call on its way."""
+
+    call: Call
+    key: bytes
+    tries: float
+    started: float = field(default_factory=time.monotonic)
+    reply: Reply = NOBODY
+    usage: Usage = _NOTHING
+    requests: int = 0
+    noted: int = 0
+    """Requests that the ledger has already."""
+    failed: list[JudgeEndpoint] = field(default_factory=list)
+    hopeless: list[JudgeEndpoint] = field(default_factory=list)
+
+    def begin(self, served: JudgeEndpoint) -> None:
+        """One more request is under way."""
+        self.requests += 1
+        self.reply = replace(NOBODY, model=served.endpoint.model, endpoint=served.endpoint.where)
+
+    def count(self, outcome: Outcome) -> None:
+        """It has ended."""
+        spent, usage = outcome.reply.usage, self.usage
+        self.reply = outcome.reply
+        self.usage = Usage(
+            usage.input_tokens + spent.input_tokens, usage.output_tokens + spent.output_tokens,
+            usage.cached_tokens + spent.cached_tokens, usage.cost + spent.cost,
+        )  # fmt: skip
+
+    def end(self, failure: str | None = None) -> Reply:
+        """The reply as the last request left it, or with another reason and nothing of that request."""
+        last = self.reply if failure is None else replace(self.reply, text=None, failure=failure, usage=Usage())
+        return replace(last, latency=time.monotonic() - self.started, attempts=self.requests)

@@ -1,0 +1,63 @@
+"""All endpoints that an event loop asks: one of each, whoever asks it, with its limits, breaker and connections.
+
+async with Endpoints() as endpoints:
+    served = endpoints.serve(judge, processes=1)        the endpoints of a judge
+    ...
+    endpoints.leave(served)                             its limits hold no more; connections and health stay known
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from rubrank.judges.client.endpoint import JudgeEndpoint, SharedEndpoint
+from rubrank.judges.client.transport import Transport
+from rubrank.judges.judge import Endpoint, Judge, Reply
+
+
+class Endpoints:
+    """Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._transport = Transport()
+        self._shared: dict[str, SharedEndpoint] = {}
+        self._news = asyncio.Event()
+        self.running: dict[tuple[int, bytes], asyncio.Future[Reply | None]] = {}
+        """Calls that are being asked, by store and key."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._transport.__aexit__(kind, error, at)
+        self._shared = {}
+
+    def serve(self, judge: Judge, processes: int = 1) -> list[JudgeEndpoint]:
+        """The endpoints of a judge, in its order."""
+        return [JudgeEndpoint(self._of(endpoint), endpoint, judge, processes) for endpoint in judge.endpoints]
+
+    def leave(self, served: Iterable[JudgeEndpoint]) -> None:
+        """The judge asks no more."""
+        for one in served:
+            one.close()
+
+    def _of(self, endpoint: Endpoint) -> SharedEndpoint:
+        name = json.dumps([endpoint.base_url, endpoint.model, endpoint.api_key_env, dict(endpoint.headers)])
+        if name not in self._shared:
+            self._shared[name] = SharedEndpoint(endpoint, self._transport, self._tell)
+        return self._shared[name]
+
+    def _tell(self) -> None:
+        """An endpoint opened or closed: whoever waits looks again."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def news(self) -> None:
+        """Until an endpoint opens or closes."""
+        await self._news.wait()

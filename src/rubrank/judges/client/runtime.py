@@ -1,0 +1,188 @@
+"""The one place of a process that asks judges: an event loop in a thread, its endpoints, and the files of replies.
+
+    runtime().run(main())               the result, for code that is not asynchronous
+    await runtime().awaited(main())     the same in an event loop of the caller's, which goes on meanwhile
+    runtime().endpoints                 limits, breakers and connections, shared by all judges
+    runtime().store(path)               a file of replies, open while somebody uses it
+
+Every step, group and trainer of a process comes here, so that the limits of an endpoint hold for all of them together,
+connections stay open from step to step, and what one has learnt about a server the others know. A forked process makes
+its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event, RLock, Thread
+from typing import Any, TypeVar
+
+from rubrank.judges.client.endpoints import Endpoints
+from rubrank.judges.client.replies import Replies
+
+T = TypeVar("T")
+
+_LAST = 5.0  # seconds for the end of a process
+
+
+class _Job:
+    """One coroutine in the runtime's loop, and a thread that waits for it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, Any]) -> None:
+        self._loop, self._main = loop, main
+        self._task: asyncio.Task[Any] | None = None
+        self._ended = Event()  # an interrupted Thread.join takes the thread for dead (before Python 3.13)
+
+    def _start(self) -> None:
+        self._task = self._loop.create_task(_plain(self._main))
+        self._task.add_done_callback(lambda _: self._ended.set())
+
+    def result(self) -> Any:
+        """What it gave. An interrupt cancels it, and waits for its end."""
+        try:
+            self._loop.call_soon_threadsafe(self._start)
+            self._ended.wait()
+        except BaseException:
+            self.cancel()
+            self._ended.wait()
+            with suppress(BaseException):
+                self._found().result()  # looked at, so that nobody is told of it later
+            raise
+        return self._found().result()
+
+    def _found(self) -> asyncio.Task[Any]:
+        assert self._task is not None
+        return self._task
+
+    def cancel(self) -> None:
+        """End it early."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is None:  # interrupted before it began
+            self._main.close()
+            self._ended.set()
+        else:
+            self._task.cancel()
+
+
+async def _plain(main: Coroutine[Any, Any, T]) -> T:
+    """The result, or the first of the errors."""
+    try:
+        return await main
+    except BaseExceptionGroup as group:
+        raise _first(group) from None
+
+
+def _first(group: BaseExceptionGroup[Any]) -> BaseException:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+
+
+class Runtime:
+    """Of one process; `runtime()` gives it."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._stores: dict[tuple[str, bool], tuple[Replies, int]] = {}
+        self._lock = RLock()
+        self._thread = Thread(target=self._loop.run_forever, name="rubrank-judging", daemon=True)
+        self._thread.start()
+        self.endpoints = Endpoints()
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """The result; whoever calls waits, as for any function."""
+        result: T = _Job(self._loop, main).result()
+        return result
+
+    async def awaited(self, main: Coroutine[Any, Any, T]) -> T:
+        """The result, for another event loop; if that is cancelled, so is the work."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_plain(main), self._loop))
+
+    @contextmanager
+    def store(self, path: str | Path, *, read_only: bool = False) -> Iterator[Replies]:
+        """A file of replies: opened by the first who asks for it, closed by the last who lets go."""
+        name = (str(Path(path).resolve()), read_only)
+        self._take(name, path)
+        try:
+            yield self._stores[name][0]
+        finally:
+            self._let_go(name)
+
+    def hold(self, path: str | Path) -> None:
+        """Keep a file of replies open until the process ends: training comes back to it at every step."""
+        self._take((str(Path(path).resolve()), False), path)
+
+    def _take(self, name: tuple[str, bool], path: str | Path) -> None:
+        with self._lock:
+            store, users = self._stores.get(name) or (Replies(path, read_only=name[1]), 0)
+            self._stores[name] = (store, users + 1)
+
+    def _let_go(self, name: tuple[str, bool]) -> None:
+        with self._lock:
+            store, users = self._stores[name]
+            if users > 1:
+                self._stores[name] = (store, users - 1)
+                return
+            del self._stores[name]
+            store.close()
+
+    def close(self) -> None:
+        """End what is under way, and let go of everything."""
+        if self.pid != os.getpid() or not self._thread.is_alive():
+            return
+        with suppress(Exception):
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(_LAST)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_LAST)
+        if not self._thread.is_alive():
+            self._loop.close()
+        for store, _ in self._stores.values():
+            store.close()
+        self._stores = {}
+
+    async def _end(self) -> None:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self.endpoints.__aexit__(None, None, None)
+
+
+_lock = RLock()
+_found: Runtime | None = None
+
+
+def runtime() -> Runtime:
+    """The runtime of this process; made when it is first asked for."""
+    global _found
+    with _lock:
+        if _found is None or _found.pid != os.getpid():
+            _found = Runtime()
+        return _found
+
+
+def close_runtime() -> None:
+    """End the runtime of this process; the next one who asks makes another."""
+    global _found
+    with _lock:
+        if _found is not None:
+            _found.close()
+        _found = None
+
+
+def _forget() -> None:
+    """In a forked child: the threads are the parent's."""
+    global _found, _lock
+    _found, _lock = None, RLock()
+
+
+atexit.register(close_runtime)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,100 @@
+"""Rollouts of a group graded as they come: only comparisons and fusion wait for the last.
+
+    early = Early(engine, group_id, rubric)
+    early.begin(0, rollout)                  when a rollout is complete: programs decide, judges that score are asked
+    graded = await early.finish([0, 1])      the scores of the whole group; judges that compare are asked now
+
+What passes between the first rollout and the last is hidden behind generation; `Graded.hidden` and `Graded.seconds` say
+how much was, and how much was waited for. Rollouts that nobody can tell apart are graded once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.training.engine import Graded, RewardEngine
+
+if TYPE_CHECKING:
+    from rubrank.judges.judging import Judgments
+
+
+class Early:
+    """One group as it comes in; belongs to one event loop."""
+
+    def __init__(self, engine: RewardEngine, id: str, rubric: Any = None) -> None:
+        self._engine, self._id, self._rubric = engine, id, rubric
+        self._rollouts: dict[Hashable, Rollout] = {}
+        self._tasks: dict[Hashable, asyncio.Task[Graded]] = {}
+        self._begun: float | None = None
+
+    def begin(self, member: Hashable, rollout: Rollout) -> None:
+        """Grade one rollout by itself."""
+        self._begun = time.perf_counter() if self._begun is None else self._begun
+        same = next((other for other, known in self._rollouts.items() if known == rollout), None)
+        self._rollouts[member] = rollout
+        alone = Group(id=self._id, rollouts=(rollout,), rubric=self._rubric)
+        self._tasks[member] = self._tasks[same] if same is not None else asyncio.create_task(self._grade(alone))
+
+    async def _grade(self, alone: Group) -> Graded:
+        table = await asyncio.to_thread(self._engine.decide, [alone])
+        return await self._engine.ask(table, [alone], compare=False)
+
+    async def finish(self, members: Sequence[Hashable]) -> Graded:
+        """The scores of these rollouts as a group; raises what grading one of them raised."""
+        complete = time.perf_counter()
+        asked = list(dict.fromkeys(self._tasks[member] for member in members))
+        await asyncio.gather(*asked)
+        group = Group(id=self._id, rollouts=tuple(self._rollouts[member] for member in members), rubric=self._rubric)
+        parts = [self._tasks[member].result() for member in members]
+        table = ScoreTable((_stacked(self._id, [part.groups[0] for part in parts]),))
+        compared = await self._engine.ask(table, [group], compare=True)
+        judging = _together(group, asked, [self._tasks[member] for member in members], compared)
+        hidden = complete - (self._begun or complete) if judging is not None else 0.0
+        return Graded(compared.groups, judging, time.perf_counter() - complete, hidden)
+
+    def cancel(self) -> None:
+        """Nobody wants it any more."""
+        for task in self._tasks.values():
+            task.cancel()
+
+
+def _stacked(id: str, parts: Sequence[GroupScores]) -> GroupScores:
+    scores = np.concatenate([part.scores for part in parts])
+    return GroupScores(id, parts[0].criteria, scores, tuple(part.reasons[0] for part in parts))
+
+
+def _together(
+    group: Group, asked: Sequence[asyncio.Task[Graded]], members: Sequence[asyncio.Task[Graded]], compared: Graded
+) -> Judgments | None:
+    """What all judges said about the group; a rollout that occurs twice counts twice, but is paid once."""
+    from rubrank.judges.client.accounting import Account
+    from rubrank.judges.judge import Judgment
+    from rubrank.judges.judging import Judgments
+
+    if compared.judging is None:
+        return None
+    (found,) = compared.judging.groups
+    whole = Judgment(
+        {}, found.outcomes, found.words, found.missing, found.asked, found.lost, found.disagreement, found.first_wins,
+        list(found.replies),
+    )  # fmt: skip
+    for i, task in enumerate(members):
+        judging = task.result().judging
+        assert judging is not None
+        (alone,) = judging.groups
+        whole.verdicts |= {(i, name): verdict for (_, name), verdict in alone.verdicts.items()}
+        whole.asked += alone.asked
+        whole.lost += alone.lost
+        whole.replies += alone.replies
+        for name, reasons in alone.missing.items():
+            whole.missing.setdefault(name, []).extend(reasons)
+        whole.disagreement |= alone.disagreement
+    spent = [judging.account for task in asked if (judging := task.result().judging) is not None]
+    return Judgments((whole,), Account.merged([*spent, compared.judging.account]), (group.id,))
