@@ -195,7 +195,7 @@ def test_too_much_is_no_way_out_of_a_verdict(isolated):
     clash = "--- /dev/null\n+++ b/m.py/x\n@@ -0,0 +1 @@\n+x\n"
     found = verdict("TestsPass", clash, {"source": "patch", "tests": ["pass"]}, metadata={"files": {"m.py": ""}})
     assert found.value == 0
-    assert "Not a directory" in found.reason or "File exists" in found.reason
+    assert "m.py is a file, not a folder" in found.reason
 
 
 # --- answers ------------------------------------------------------------------------------------------------------
@@ -248,6 +248,50 @@ def test_links_and_binaries_are_refused():
         parse("diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+/etc\n")
     with pytest.raises(PatchError, match="binary"):
         parse("diff --git a/x b/x\nindex 1..2\nGIT binary patch\nliteral 0\n")
+
+
+@pytest.mark.parametrize("mode", ["new file mode 160000", "index 1..2 160000", "new mode 120000", "index 1..2 120000"])
+def test_links_of_every_kind_are_refused(mode):
+    diff = f"diff --git a/x b/x\n{mode}\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-Subproject commit 1\n+Subproject commit 2\n"
+    with pytest.raises(PatchError, match=r"submodules|symbolic"):
+        parse(diff)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a" * 300, "é" * 200, "a/" * 600 + "b", "a//b", "./a", "a/./b", "a\x07b", "a\u202eb"],
+)
+def test_names_that_no_file_has_are_refused(name):
+    with pytest.raises(PatchError, match="no file of a tree"):
+        parse(f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n")
+
+
+@pytest.mark.parametrize("name", [".git/x", ".GIT/x", ".git./x", ".g\u200cit/x", "a/git~1/x", ".git::$DATA/x"])
+def test_git_in_every_spelling_is_refused(name):
+    with pytest.raises(PatchError, match=r"into \.git"):
+        parse(f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n")
+
+
+def _new(name: str) -> str:
+    return f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n"
+
+
+def test_a_name_is_a_file_or_a_folder():
+    for diff, files in [
+        (_new("m.py/x"), {"m.py": ""}),
+        (_new("d"), {"d/a": ""}),
+        (_new("n") + _new("n/o"), {}),
+        ("diff --git a/q b/d/a/z\nrename from q\nrename to d/a/z\n", {"q": "", "d/a": ""}),
+    ]:
+        with pytest.raises(PatchError, match=r"is a file, not a folder|is a folder, not a file"):
+            apply(parse(diff), files)
+    gone = "diff --git a/m b/m\ndeleted file mode 100644\n--- a/m\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
+    assert apply(parse(gone + _new("m/x")), {"m": "x\n"}) == {"m/x": "x\n"}  # as git has it
+
+
+def test_a_patch_of_endless_files_is_refused():
+    with pytest.raises(PatchError, match=r"files|hunks"):
+        apply(parse("".join(_new(f"f{i}") for i in range(10_001))), {})
 
 
 def test_renames_copies_and_missing_newlines():
@@ -327,7 +371,7 @@ def _own(before: str, diff: str) -> str | None:
     [
         ("import os; os._exit(0)", "ended early"),
         ("import sys; print('passed'); sys.exit(0)", r"exit\(0\)"),
-        ("import os; os.kill(os.getppid(), 9)", "not finished"),
+        ("import os; os.kill(os.getppid(), 9)", "has ended"),
         ("import os; [os.close(i) for i in range(64) if i > 2]", "ended early|OSError"),
         ("raise KeyboardInterrupt", "KeyboardInterrupt"),
         ("x = bytearray(1 << 30)", "MemoryError"),
@@ -374,10 +418,13 @@ def test_broken_tests_and_dangerous_files_are_missing():
 
 def test_without_isolation_the_verdict_is_missing(monkeypatch):
     def refuse(*_, **__):
-        raise sandbox.NoIsolation("no network isolation here")
+        raise sandbox.NoIsolation("signals", "files")
 
     monkeypatch.setattr(sandbox, "run", refuse)
-    assert verdict("TestsPass", "```\nx = 1\n```", {"tests": ["pass"]}) == Verdict(None, "no network isolation here")
+    for params in ({"tests": ["pass"]}, {"cases": [{"stdout": "1"}]}):
+        found = verdict("TestsPass", "```\nx = 1\n```", params)
+        assert found.value is None
+        assert "RUBRANK_SANDBOX_ALLOW=signals,files" in found.reason
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -6,6 +6,7 @@
     rubrank replay, robustness, bench                verbs/replay.py       other rules
     rubrank record                                   verbs/record.py       everything about each group, kept
     rubrank report                                   verbs/report.py       a page to open in a browser
+    rubrank sandbox check                            verbs/sandbox.py      what holds on this machine
     rubrank train                                    verbs/train.py        a whole training run from one file
     rubrank demo                                     verbs/demo.py         all of it on bundled rollouts
 
@@ -23,7 +24,7 @@ import typer
 import rubrank
 from rubrank.cli.importing import ExtensibleGroup
 from rubrank.cli.printing import errors_in_words
-from rubrank.cli.verbs import criteria, fusing, judge, record, replay, report, train
+from rubrank.cli.verbs import criteria, fusing, judge, record, replay, report, sandbox, train
 
 app = typer.Typer(
     name="rubrank",
@@ -35,7 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verbs in (criteria, judge, fusing, record, replay, report, train):
+for verbs in (criteria, judge, fusing, record, replay, report, sandbox, train):
     verbs.register(app)
 
 

@@ -1,18 +1,17 @@
 """Code that has to work: tests run in the sandbox, patches that have to fit.
 
 What does the code of an answer see of its tests? Programs (`cases`) never see the outputs expected of them: those are
-compared outside. Tests that call functions run in the same process as the code: leaving early, printing "passed" or
-killing things does not help, but code written to defeat its own test (objects equal to everything, a search through the
-interpreter's frames) is not excluded. Prefer `cases` where the policy has learnt to cheat.
+compared outside. Tests that call functions run in another sandbox than the code: arguments go over a pipe as plain
+data, results come back as plain data, and are compared where no code of the answer ever ran.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -21,6 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.agentic.patching import PatchError, apply, parse
+from rubrank.verifiers.agentic.test_files import test_files
+from rubrank.verifiers.agentic.testing import Work, run_apart
 from rubrank.verifiers.agentic.values import is_number
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
@@ -29,8 +30,6 @@ _HARNESS = Path(__file__).with_name("harness.py")
 _MOST_TESTS = 200
 _PYTHON = ("", "python", "py", "python3", "python2")
 _DIFF = ("diff", "patch", "udiff")
-_ALLOW = "RUBRANK_SANDBOX_ALLOW_NETWORK"
-"""Set to 1 by who runs the machine, not by a rubric: run code even where the network cannot be shut off."""
 
 Compare: TypeAlias = Literal["lines", "tokens", "exact"]
 
@@ -107,7 +106,7 @@ def _begins_diff(text: str) -> int | None:
 # --- patches ------------------------------------------------------------------------------------------------------
 
 
-@verifier("PatchApplies", family="agentic", version=1)
+@verifier("PatchApplies", family="agentic", version=2)
 def patch_applies(
     rollout: Rollout, *, files: dict[str, str] | None = None, fuzz: Annotated[int, Field(ge=0, le=3)] = 0
 ) -> Answer:
@@ -116,8 +115,8 @@ def patch_applies(
     Passes: a plain or git diff, in a fenced block or bare, whose context and removed lines are found to the letter;
     a hunk may have moved. New, deleted, renamed and copied files are understood. `fuzz`: as many lines at either end
     of the context may differ. Fails: no diff; wrong counts in a hunk's header; context that does not match; a file
-    that is not there, or is there already; paths that lead out of the tree or into .git; symbolic links; binary
-    patches.
+    that is not there, or is there already, or would be a folder, too; paths that lead out of the tree or into .git, or
+    that no file can have; symbolic links; submodules; binary patches.
     Applied in memory, strictly: no program is started and no file touched. Missing: no files given.
     Not covered: whether the change is right (TestsPass with `source="patch"`); combined diffs; ed scripts.
     """
@@ -150,7 +149,7 @@ def _patched(rollout: Rollout, files: dict[str, str], fuzz: int = 0) -> dict[str
 # --- tests --------------------------------------------------------------------------------------------------------
 
 
-@verifier("TestsPass", family="agentic", domain=UNIT, version=1, cost="process")
+@verifier("TestsPass", family="agentic", domain=UNIT, version=2, cost="process")
 def code_passes(
     rollout: Rollout,
     *,
@@ -161,6 +160,8 @@ def code_passes(
     path: str = "solution.py",
     setup: str = "",
     entry_point: str | None = None,
+    test_files: list[str] | None = None,
+    mutates: bool = False,
     compare: Compare = "lines",
     tolerance: Annotated[float, Field(ge=0)] = 0.0,
     seconds: Annotated[float, Field(gt=0, le=60)] = 5.0,
@@ -169,32 +170,44 @@ def code_passes(
     """The Python code of the answer passes its tests, in the sandbox (see docs/sandbox.md).
 
     `tests` (or `metadata["tests"]`): Python source, or a list of it; each `test_…` function, each `test_…` method of a
-    `Test…` class, each source without such is one test. They see the code's names, and can import it as the stem of
-    `path`. With `entry_point`, a source that defines `check` is called with that function (HumanEval's manner).
+    `Test…` class, each source without such is one test. They see the code's names (not those that would hide Python's
+    own), and can import it as the stem of `path`. With `entry_point`, a source that defines `check` is called with that
+    function (HumanEval's manner). Code and tests run apart: calls and results cross as plain data; an object of the
+    code's is used through its methods and fields, and equals no plain data. What a function does to its arguments in
+    place is seen if it returns None, or with `mutates` always.
     `cases` (or `metadata["cases"]`): {stdin, stdout}; the code runs as a program. Compared by "lines" (space at the
     ends of lines and of the text aside), "tokens" (numbers within `tolerance`) or "exact".
     `source`: "answer": the last Python block; "file": `metadata["final_files"][path]`; "patch": the answer's diff
     applied to `metadata["files"]`. `setup` runs before the code. Other files of `metadata["files"]` lie beside it.
+    Tests use their own files as they were given, whatever a patch does to them: `test_files` names them ("tests/*"),
+    by default folders and names of tests and helpers that assert.
     Value: the share of tests passed, or with `score="all"` 1 if all pass. `seconds` holds for each test, `memory` is
     in MB.
     Fails (0): no code, syntax errors, leaving early, too slow, too large. Missing: no tests, a sandbox that cannot run.
-    Not covered: pytest's fixtures and parameters; languages other than Python; code made to defeat its tests (see
-    above).
+    Not covered: pytest's fixtures and parameters; languages other than Python (CodePasses); tests that look at files
+    or variables which the code changes; subclassing the code's classes; a class whose own `==` is wrong.
     """
     jobs, expected = _jobs(rollout, tests, cases, entry_point)
     if not jobs:
         return missing("no tests: give `tests`, `cases`, metadata['tests'] or metadata['cases']")
     if len(jobs) > _MOST_TESTS:
         return missing(f"{len(jobs)} tests; at most {_MOST_TESTS} are run")
-    work = _work(rollout, source, path)
+    work = _work(rollout, source, path, test_files, [job["source"] for job in jobs if "source" in job])
     if isinstance(work, Verdict):
         return work
-    code, files = work
-    if code is not None and setup:
-        code = f"{setup}\n{code}"
-    request = {"code": code, "module": Path(path).stem, "jobs": jobs, "seconds": seconds, "stop": score == "all"}
-    lines = _run(request, files, memory, theirs=source != "answer")
+    if work.code is not None and setup:
+        work = replace(work, code=f"{setup}\n{work.code}")
+    how = _How(seconds, memory, score == "all", mutates)
+    lines = _run(work, jobs, how, theirs=source != "answer")
     return lines if isinstance(lines, Verdict) else _verdict(lines, len(jobs), expected, score, compare, tolerance)
+
+
+@dataclass(frozen=True)
+class _How:
+    seconds: float
+    memory: int
+    stop: bool
+    mutates: bool
 
 
 def _jobs(
@@ -225,37 +238,55 @@ def _test_jobs(source: str, entry: str | None) -> list[dict[str, Any]]:
     return [{"source": source, "call": call} for call in calls] or [{"source": source}]
 
 
-def _work(rollout: Rollout, source: str, path: str) -> tuple[str | None, dict[str, str]] | Verdict:
-    """The code to run and the files beside it; a verdict if there is none."""
-    files = _files(rollout, None) or {}
+def _work(rollout: Rollout, source: str, path: str, patterns: list[str] | None, tests: list[str]) -> Work | Verdict:
+    """The code to run, the files beside it and the tests' own; a verdict if there is none."""
+    given, stem = _files(rollout, None) or {}, Path(path).stem
     if source == "answer":
         code = find_code(rollout.answer)
-        return Verdict(0.0, "no Python code in the answer") if code is None else (code, files)
+        return Verdict(0.0, "no Python code in the answer") if code is None else Work(code, stem, given, given)
+    own = frozenset(test_files(given, patterns, tests))
+    kept = {name: given[name] for name in own}
     if source == "file":
         final = _FILES.validate_python(rollout.metadata.get("final_files") or {})
-        return (final[path], {**files, **final}) if path in final else Verdict(0.0, f"no file {path!r} was left behind")
-    if not files:
+        if path not in final:
+            return Verdict(0.0, f"no file {path!r} was left behind")
+        return Work(final[path], stem, {**given, **final, **kept}, given, own)
+    if not given:
         return missing("no files to patch: metadata['files'] is absent")
-    result = _patched(rollout, files)
-    return Verdict(0.0, result) if isinstance(result, str) else (None, result)
+    result = _patched(rollout, given)
+    return Verdict(0.0, result) if isinstance(result, str) else Work(None, stem, {**result, **kept}, given, own)
 
 
-def _run(
-    request: dict[str, Any], files: Mapping[str, str], memory: int, *, theirs: bool
-) -> list[dict[str, Any]] | Verdict:
-    """The harness's lines; missing where the sandbox, not the code, is at fault. `theirs`: the policy made the files"""
-    total = min(600.0, request["seconds"] * len(request["jobs"]) + 5)
-    limits = sandbox.Limits(seconds=total, cpu=int(request["seconds"]) + 2, memory=memory, output=64, processes=32)
-    harness = ["python", "-I", "-B", "-c", _HARNESS.read_text("utf-8")]
+def _run(work: Work, jobs: list[dict[str, Any]], how: _How, *, theirs: bool) -> list[dict[str, Any]] | Verdict:
+    """One line a job; missing where the sandbox, not the code, is at fault. `theirs`: the policy made the files."""
+    calls = [job for job in jobs if "source" in job]
+    programs = [job for job in jobs if "source" not in job]
     try:
-        result = sandbox.run(
-            harness, files=files, stdin=json.dumps(request).encode(), limits=limits,
-            allow_network=os.environ.get(_ALLOW) == "1",
-        )  # fmt: skip
+        lines = _called(work, calls, how) if calls else []
+        stopped = how.stop and not all(line["passed"] for line in lines)
+        return lines if stopped or not programs else lines + _programs(work, programs, how)
     except InvalidInput as error:
         return Verdict(0.0, str(error)[:500]) if theirs else missing(str(error))
     except (sandbox.NoIsolation, sandbox.SandboxFailed) as error:
         return missing(str(error))
+
+
+def _called(work: Work, jobs: list[dict[str, Any]], how: _How) -> list[dict[str, Any]]:
+    lines = run_apart(work, jobs, seconds=how.seconds, memory=how.memory, stop=how.stop, mutates=how.mutates)
+    if len(lines) < len(jobs) and not (how.stop and lines and not lines[-1]["passed"]):
+        rest = len(jobs) - len(lines)  # later jobs keep their numbers
+        lines += [{"passed": False, "why": "was not finished", "out": ""}] * rest
+    return lines
+
+
+def _programs(work: Work, jobs: list[dict[str, Any]], how: _How) -> list[dict[str, Any]]:
+    """The code as a program, once for each input."""
+    total = min(600.0, how.seconds * len(jobs) + 5)
+    limits = sandbox.Limits(seconds=total, cpu=int(how.seconds) + 2, memory=how.memory, output=64, processes=32)
+    harness = ["python", "-I", "-B", "-c", _HARNESS.read_text("utf-8")]
+    request = {"code": work.code, "jobs": jobs, "seconds": how.seconds, "stop": how.stop}
+    stdin = json.dumps(request).encode()
+    result = sandbox.run(harness, files=work.files, stdin=stdin, limits=limits, trusted=True)
     return [json.loads(line) for line in result.stdout.decode().split("\n")[:-1]]
 
 

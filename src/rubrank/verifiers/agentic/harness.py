@@ -1,9 +1,7 @@
-"""Runs inside the sandbox: one process a test, so that no test can stop, slow down or forge another.
+"""Runs inside the sandbox: the code as a program, one process an input, so that none can stop or slow down another.
 
-Reads {"code", "module", "jobs", "seconds"} from standard input and writes one JSON line a job. A job is {"stdin": …}
-(the code runs as a program), or {"source": …, "call": …} (the code is a module; then the test's source runs, then the
-function named). A test has passed when its process says the word made up for it after the last line of the test:
-leaving early with `sys.exit(0)` or `os._exit(0)` does not pass.
+Reads {"code", "jobs", "seconds"} from standard input and writes one JSON line a job, {"stdin": …}. Whether the output
+is right is decided outside: what was expected never comes in here.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import json
 import os
 import select
 import signal
+import struct
 import sys
 import time
 import types
@@ -23,40 +22,19 @@ from typing import Any
 _MOST = 256 * 1024  # bytes kept of a test's output
 
 
-def as_module(name: str, code: str) -> dict[str, Any]:
-    """Run the code as a module that tests can import."""
-    module = types.ModuleType(name)
-    sys.modules[name] = module
-    exec(compile(code, f"{name}.py", "exec"), module.__dict__)
-    return module.__dict__
-
-
-def run_job(request: dict[str, Any], job: dict[str, Any]) -> None:
-    """In the child: the code and the test; an exception if it fails."""
-    if "stdin" in job:
-        main = types.ModuleType("__main__")
-        sys.modules["__main__"] = main
-        exec(compile(request["code"], "solution.py", "exec"), main.__dict__)
-        if "threading" in sys.modules:
-            sys.modules["threading"]._shutdown()  # as the interpreter does at its end
-        return
-    scope = dict(as_module(request["module"], request["code"])) if request["code"] is not None else {}
-    scope["__name__"] = "tests"
-    exec(compile(job["source"], "tests.py", "exec"), scope)
-    owner, _, function = job.get("call", "").rpartition(".")
-    if function:
-        target = getattr(scope[owner](), function) if owner else scope[function]
-        result = target(*[scope[name] for name in job.get("with", [])])
-        if hasattr(result, "cr_await"):  # an async test that nobody awaits would always pass
-            import asyncio
-
-            asyncio.run(result)
+def run_job(request: dict[str, Any]) -> None:
+    """In the child: the code as a program; an exception if it fails."""
+    main = types.ModuleType("__main__")
+    sys.modules["__main__"] = main
+    exec(compile(request["code"], "solution.py", "exec"), main.__dict__)
+    if "threading" in sys.modules:
+        sys.modules["threading"]._shutdown()  # as the interpreter does at its end
 
 
 def in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, said: int, out: int) -> None:
     """Wire up the streams, run, speak the word."""
     os.dup2(out, 1)
-    os.dup2(out if "stdin" not in job else os.open(os.devnull, os.O_WRONLY), 2)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     given = os.memfd_create("stdin")
     os.write(given, job.get("stdin", "").encode("utf-8", "surrogatepass"))
     os.lseek(given, 0, os.SEEK_SET)
@@ -65,10 +43,11 @@ def in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, said: in
         os.close(descriptor)
     sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8", errors="replace")  # noqa: SIM115
     sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", errors="replace")  # noqa: SIM115
+    shut()
     try:
-        run_job(request, job)
+        run_job(request)
     except SystemExit as error:
-        if "stdin" not in job or error.code not in (None, 0):
+        if error.code not in (None, 0):
             os.write(said, f"exit({error.code!r})"[:300].encode("utf-8", "replace"))
             return
     except BaseException as error:
@@ -77,6 +56,17 @@ def in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, said: in
     finally:
         sys.stdout.flush()
     os.write(said, word)
+
+
+def shut() -> None:
+    """Install the filter that the sandbox asks for, where signals are not kept inside by other means."""
+    code = bytes.fromhex(os.environ.pop("RUBRANK_SHUT", ""))
+    if code:
+        code = code.replace(struct.pack("=I", 0x7FABCDEF), struct.pack("=I", os.getpid()))
+        buffer = ctypes.create_string_buffer(code, len(code))
+        program = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
+        if ctypes.CDLL(None).prctl(22, ctypes.c_ulong(2), program, 0, 0) != 0:
+            os._exit(125)
 
 
 def collect(pipes: dict[int, bytearray], end: float) -> bool:

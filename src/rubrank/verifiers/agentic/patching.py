@@ -5,7 +5,7 @@
 Counts in the hunk headers must be right, context must match to the letter (with `fuzz` up to that many lines at
 either end of the context may differ), hunks come in order; a hunk may have moved, and the nearest match wins, but as
 with git one for line 1 stays at the beginning and one without context after it at the end. No file system is touched.
-Names that lead out of the tree, into `.git`, and symbolic links are refused.
+Names that lead out of the tree, into `.git`, symbolic links and submodules are refused.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from pathlib import PurePosixPath
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _MOST_HUNKS = 2_000
 _MOST_STEPS = 3_000_000  # lines looked at while searching for moved hunks: about a second
+_MOST_FILES = 10_000
+_LONGEST_PART, _LONGEST_NAME = 255, 1_000  # bytes, and characters: what file systems take, and the sandbox
+_MODES = ("new file mode ", "deleted file mode ", "old mode ", "new mode ", "index ")
+_INVISIBLE = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 _NO_NEWLINE = "\\ No newline at end of file"
 
 
@@ -99,11 +103,20 @@ def _complete(patches: list[FilePatch]) -> list[FilePatch]:
 
 
 def check_name(name: str) -> None:
-    """Refuse names that lead out of the tree."""
+    """Refuse names that lead out of the tree, or that no file can have."""
     parts = PurePosixPath(name).parts
     bad = not parts or name.startswith(("/", "~")) or ".." in parts or "\\" in name or "\0" in name or ":" in parts[0]
-    if bad or ".git" in (part.lower() for part in parts):
-        raise PatchError(f"the path {name!r} is refused: it leads out of the tree or into .git")
+    if bad or any(_is_git(part) for part in parts):
+        raise PatchError(f"the path {name[:200]!r} is refused: it leads out of the tree or into .git")
+    long = len(name) > _LONGEST_NAME or any(len(part.encode("utf-8", "replace")) > _LONGEST_PART for part in parts)
+    if long or not name.isprintable() or "/".join(parts) != name:
+        raise PatchError(f"the path {name[:200]!r} is refused: no file of a tree has such a name")
+
+
+def _is_git(part: str) -> bool:
+    """.git, also as file systems that forgive much would read it."""
+    plain = part.translate(_INVISIBLE).lower().rstrip(" .").partition(":")[0]
+    return plain in (".git", "git~1")
 
 
 def _git_header(lines: list[str], i: int) -> tuple[int, FilePatch | None]:
@@ -113,8 +126,9 @@ def _git_header(lines: list[str], i: int) -> tuple[int, FilePatch | None]:
     i += 1
     while i < len(lines) and lines[i] and not lines[i].startswith(("--- ", "@@ ", "diff --git ")):
         word, line = lines[i].partition(" ")[0], lines[i]
-        if line.endswith("120000") and "mode" in line:
-            raise PatchError(f"line {i + 1}: symbolic links are refused")
+        if line.startswith(_MODES) and line.endswith((" 120000", " 160000")):
+            what = "symbolic links" if line.endswith("120000") else "submodules"
+            raise PatchError(f"line {i + 1}: {what} are refused")
         if word in ("GIT", "Binary"):
             raise PatchError(f"line {i + 1}: binary patches are not supported")
         if line.startswith("new file mode"):
@@ -230,7 +244,22 @@ def apply(patches: list[FilePatch], files: Mapping[str, str], *, fuzz: int = 0) 
             del tree[patch.old]
         if patch.new is not None:
             tree[patch.new] = text
+    _refuse_clashes(tree, files)
     return tree
+
+
+def _refuse_clashes(tree: Mapping[str, str], before: Mapping[str, str]) -> None:
+    """A name cannot be a file and a folder; a tree cannot grow without end."""
+    if len(tree) > max(_MOST_FILES, len(before)):
+        raise PatchError(f"more than {_MOST_FILES} files")
+    for name in tree.keys() - before.keys():
+        for above in PurePosixPath(name).parents:
+            if str(above) in tree:
+                raise PatchError(f"{name}: {above} is a file, not a folder")
+    folders = {str(above) for name in tree for above in PurePosixPath(name).parents}
+    for name in tree.keys() - before.keys():
+        if name in folders:
+            raise PatchError(f"{name}: is a folder, not a file")
 
 
 def _apply_hunks(patch: FilePatch, text: str, fuzz: int, steps: list[int]) -> str:

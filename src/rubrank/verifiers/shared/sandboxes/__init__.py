@@ -1,0 +1,1 @@
+"""What the sandbox is made of, outside its walls."""
