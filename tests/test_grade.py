@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import rubrank.verifiers.gates.empty
 import rubrank.verifiers.gates.language
-import rubrank.verifiers.gates.response
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput, UnknownName

@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 import yaml
 
+import rubrank.verifiers.gates.empty
 import rubrank.verifiers.gates.language
-import rubrank.verifiers.gates.response
 import rubrank.verifiers.paper.format
 import rubrank.verifiers.paper.length  # noqa: F401 - registers WordCount and others
 from rubrank.errors import InvalidInput, UnknownName

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import rubrank.verifiers.gates.empty
 import rubrank.verifiers.gates.language
-import rubrank.verifiers.gates.response
 import rubrank.verifiers.ifeval.format
 import rubrank.verifiers.ifeval.length
 import rubrank.verifiers.ifeval.whole

@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import rubrank.verifiers.gates.empty
 import rubrank.verifiers.gates.language
-import rubrank.verifiers.gates.response
 import rubrank.verifiers.if_rlvr.constraints
 import rubrank.verifiers.ifeval.whole
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers

@@ -9,9 +9,9 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared import combining as c
 from rubrank.verifiers.shared import primitives as p
-from rubrank.verifiers.verifier import VERIFIERS
+from rubrank.verifiers.verifier import find_verifier
 
-COLLIE = VERIFIERS["Collie"]
+COLLIE = find_verifier("Collie")
 TWO = {"level": "sentence", "transform": "count", "relation": "exactly", "value": 2}
 
 

@@ -61,7 +61,7 @@ def test_cut_json_is_unfinished_and_whole_json_is_not(cut):
 def test_why_sampling_ended_outweighs_the_look_of_the_text():
     assert verdict("Truncated", "All is said.", finish_reason="length").value == 0
     text = "We went there. We saw it all. And then everybody walked home through the cold dark rain"
-    assert verdict("Truncated", text).value == 0
+    assert verdict("Truncated", text).value is None
     assert verdict("Truncated", text, finish_reason="stop").value == 1
 
 

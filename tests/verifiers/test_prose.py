@@ -22,7 +22,7 @@ from rubrank.texts.reasoning import TAGS, split_reasoning
 from rubrank.texts.sentences import cut
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_runs
-from rubrank.verifiers.gates import response as gates
+from rubrank.verifiers.gates import empty, thinking
 from rubrank.verifiers.ifeval.whole import no_comma
 from rubrank.verifiers.paper import format as paper_format
 from rubrank.verifiers.paper.length import letter_frequency
@@ -139,7 +139,7 @@ def as_word(text: str, phrase: str) -> int:
 
 
 def shows_something(answer: str) -> bool:
-    shown = re.sub(r"```\w*|<br\s*/?>|&nbsp;|[#*_~`|>=-]", "", answer)
+    shown = re.sub(r"```\w*|[#*_~`|>=-]", "", answer)
     return any(unicodedata.category(c)[0] not in "ZCMP" for c in shown)
 
 
@@ -161,7 +161,7 @@ def same_both_ways(raw: str) -> None:
     for letter in "ekE3é中":
         whole, found = unicodedata.normalize("NFC", raw), letter_frequency(text, letter=letter, count=0)
         assert found[1].startswith(f"{sum(map(whole.count, {letter, letter.lower(), letter.upper()}))} ")  # type: ignore[index]
-    assert gates._shows_something(raw) == shows_something(raw)
+    assert empty._shows_something(raw) == shows_something(raw)
     assert no_comma(text)[1].startswith(f"{len(re.findall('[,，、،﹐︐]', raw))} comma")  # type: ignore[index]
     assert (split_reasoning(raw) == ("", raw)) >= (not any(tag in raw for pair in TAGS for tag in pair))
 
@@ -192,10 +192,10 @@ def test_on_every_real_response():
 @given(mixed)
 def test_thinking_is_found_wherever_it_stands(raw):
     tag = re.compile(
-        rf"</?(?:{gates._TAG_NAMES})>|<\|(?:{gates._TEMPLATE_NAMES})\|>|◁/?think▷|\[/?THINK\]", re.IGNORECASE
+        rf"</?(?:{thinking._TAG_NAMES})>|<\|(?:{thinking._TEMPLATE_NAMES})\|>|◁/?think▷|\[/?THINK\]", re.IGNORECASE
     )
-    assert gates._tags(raw) == [m[0] for m in tag.finditer(raw)]
-    pattern = gates._MONOLOGUE.pattern.replace("(?=(?-i:[WHOANBwhoanb等不嗯]))", "")
+    assert thinking._tags(raw) == [m[0] for m in tag.finditer(raw)]
+    pattern = thinking._MONOLOGUE.pattern.replace("(?=(?-i:[WHOANBwhoanb等不嗯]))", "")
     line = re.compile(pattern.replace(r"(?i)\n", "(?mi)^"))
-    assert len(gates._MONOLOGUE.findall("\n" + raw)) == len(line.findall(raw))
-    assert gates.think_leak(Rollout(response=raw, reasoning=""))[1]
+    assert len(thinking._MONOLOGUE.findall("\n" + raw)) == len(line.findall(raw))
+    assert thinking.think_leak(Rollout(response=raw, reasoning=""))[1]

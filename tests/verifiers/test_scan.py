@@ -15,7 +15,7 @@ from rubrank.texts import prose, scanned, sentences
 from rubrank.texts.scan import flags as scan_flags
 from rubrank.texts.scan import scanning as scan
 from rubrank.texts.text import Text
-from rubrank.verifiers.gates import response as gates
+from rubrank.verifiers.gates import thinking
 from rubrank.verifiers.paper import format as paper_format
 
 KEYWORDS = ("word", "example", "because", "k", "fine", "s", "3", "x", "i", "中文", "he's", "a word")
@@ -54,12 +54,12 @@ def check_signs(raw: str, signs: int) -> None:
     assert bool(signs & scanned.FENCE) >= prose.has_fence(raw)
     assert bool(signs & scanned.TICK) >= ("`" in raw)
     assert bool(signs & scanned.ADDRESS) >= ("://" in raw or "www." in raw)
-    assert bool(signs & scanned.BRACKETS) >= bool(gates._tags(raw))
-    assert bool(signs & scanned.TALK) >= bool(gates._MONOLOGUE.search("\n" + raw))
+    assert bool(signs & scanned.BRACKETS) >= bool(thinking._tags(raw))
+    assert bool(signs & scanned.TALK) >= bool(thinking._MONOLOGUE.search("\n" + raw))
     for reasoning in (None, ""):
         plainly, scanned_too = (Rollout(response=raw, reasoning=reasoning) for _ in range(2))
         scan.scan([scanned_too.text])
-        assert gates.think_leak(plainly) == gates.think_leak(scanned_too)
+        assert thinking.think_leak(plainly) == thinking.think_leak(scanned_too)
 
 
 LISTS = [*sentences._SHORTENED, *sentences._STARTERS, *sentences._MONTHS, "J", "I", "z", "x", "12", "123", "Café", "–"]

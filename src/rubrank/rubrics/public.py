@@ -109,7 +109,7 @@ def ifeval_criteria(ids: Sequence[str], kwargs: Sequence[Mapping[str, Any] | Non
 
 
 def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, Any]]:
-    """Their data. Arguments that are null, or of another instruction, are left out: public files are full of them."""
+    """Their data. Arguments that are null are left out: public files are full of them. Others are checked as any."""
     from rubrank.verifiers.ifeval.ids import public_params
 
     ids = _decoded(ids, where) if isinstance(ids, str) else ids

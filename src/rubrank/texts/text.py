@@ -24,6 +24,7 @@ from rubrank.texts.plain import plain
 from rubrank.texts.scanned import Scan
 from rubrank.texts.sentences import split_sentences
 from rubrank.texts.structure import Structure, parse
+from rubrank.texts.visible import visible
 from rubrank.texts.words import count_words, split_words
 
 _BLANK_LINES = re.compile(r"\n\s*\n")
@@ -53,6 +54,12 @@ class Text:
 
     def __len__(self) -> int:
         return len(self.raw)
+
+    @kept
+    def shown(self) -> Text:
+        """What a reader sees of it (`texts/visible.py`); the text itself where nothing is hidden."""
+        seen = visible(self.raw)
+        return self if seen is self.raw or seen == self.raw else Text(seen)
 
     @kept
     def lines(self) -> tuple[str, ...]:

@@ -39,7 +39,11 @@ FAMILIES: tuple[str, ...] = (
     "paper.language",
     "paper.presence",
     "paper.penalty",
-    "gates.response",
+    "gates.empty",
+    "gates.truncated",
+    "gates.repeating",
+    "gates.garbled",
+    "gates.thinking",
     "gates.language",
     "truth.ground_truth",
     # agents

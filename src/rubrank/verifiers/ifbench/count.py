@@ -14,7 +14,6 @@ from rubrank.texts.lexicon import COORDINATORS, OTHER_PRONOUNS, PERSON_NAMES, PE
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import (
     count_whole,
-    count_within,
     instruction,
     trimmed,
     without_punctuation,
@@ -152,19 +151,18 @@ def pronouns(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     return counted(n, "pronoun", "at least", N)
 
 
-@instruction("count:keywords_multiple", family="ifbench")
+@instruction("count:keywords_multiple", family="ifbench", version=2)
 def keywords_multiple(
-    text: Text, *, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str, compat: Compat = "fixed"
+    text: Text, *, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
 ) -> Answer:
     """The five keywords exactly once, twice, three, five and seven times, whatever their case.
 
-    Passes: "a b b c c c d d d d d e e e e e e e" for a, b, c, d, e. Fails: any other count. Upstream counts inside
-    other words as well ("door" in "doorway"). Not covered: inflected forms, which count as other words.
+    Passes: "a b b c c c d d d d d e e e e e e e" for a, b, c, d, e. Fails: any other count. "door" in
+    "doorway" does not count. Not covered: inflected forms, which count as other words.
     """
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
-    count = count_within if compat == "upstream" else count_whole
     for keyword, asked in zip(keywords, (1, 2, 3, 5, 7), strict=True):
-        n = count(keyword, text.raw)
+        n = count_whole(keyword, text.raw)
         if n != asked:
             return False, f"{keyword!r}: {n} found, {asked} asked"
     return True, "all five counts are right"

@@ -141,18 +141,18 @@ def character_reverse(text: Text, *, compat: Compat = "fixed") -> Answer:
     return found, f"{'found' if found else 'not found'}: the bald eagle, backwards only"
 
 
-@instruction("custom:sentence_alphabet", family="ifbench", version=2)
+@instruction("custom:sentence_alphabet", family="ifbench", version=3)
 def sentence_alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     """26 sentences whose first words start with a, b, c … z.
 
     Passes: "All began. Birds sang. …" to Z. Fails: 25 sentences, two letters swapped. Quotes and marks before the
-    word do not matter; upstream counts them as its first letter. Not covered: whether it is a story.
+    word do not matter. upstream: sentences as the public splitter cuts them. Not covered: whether it is a story.
     """
     sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
     if len(sentences) != 26:
         return False, f"{len(sentences)} sentences found, 26 asked"
     for letter, sentence in zip("abcdefghijklmnopqrstuvwxyz", sentences, strict=True):
-        start = sentence.lstrip() if compat == "upstream" else "".join(Text(sentence).words[:1])
+        start = trimmed(sentence) if compat == "upstream" else "".join(Text(sentence).words[:1])
         if start[:1].lower() != letter:
             return False, f"{sentence[:40]!r} does not start with {letter!r}"
     return True, "26 sentences from a to z"
@@ -231,17 +231,13 @@ def repeat_simple(text: Text) -> Answer:
     return same, "the sentence" if same else f"not the sentence: {text.raw.strip()[:40]!r}"
 
 
-@instruction("repeat:repeat_span", family="ifbench")
-def repeat_span(text: Text, *, prompt_to_repeat: str, n_start: Count, n_end: Count, compat: Compat = "fixed") -> Answer:
+@instruction("repeat:repeat_span", family="ifbench", version=2)
+def repeat_span(text: Text, *, prompt_to_repeat: str, n_start: Count, n_end: Count) -> Answer:
     """The words of the request from index `n_start` to `n_end`, counted from 0, both included; nothing else.
 
-    Passes: "b c" for "a b c d", 1, 2. Fails: one word more or less. Case does not matter. Upstream cuts out
-    characters, not words, and leaves out the one at `n_end`. Not covered: quotes around the words fail.
+    Passes: "b c" for "a b c d", 1, 2. Fails: one word more or less. Case does not matter. Not covered:
+    quotes around the words fail.
     """
-    if compat == "upstream":
-        wanted = prompt_to_repeat[n_start:n_end].strip().lower()
-        same = text.raw.strip().lower() == wanted
-    else:
-        span = prompt_to_repeat.lower().split()[n_start : n_end + 1]
-        wanted, same = " ".join(span), text.raw.lower().split() == span
+    span = prompt_to_repeat.lower().split()[n_start : n_end + 1]
+    wanted, same = " ".join(span), text.raw.lower().split() == span
     return same, f"{'the' if same else 'not the'} span {wanted[:60]!r}"

@@ -255,12 +255,12 @@ def _bullets_upstream(lines: list[str]) -> Answer:
     return bullets >= 2, f"{said} sentences, then {bullets} bullets found"
 
 
-@instruction("format:title_case", family="ifbench")
+@instruction("format:title_case", family="ifbench", version=2)
 def title_case(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every major word starts with a capital; articles, conjunctions and short prepositions need none.
 
-    Passes: "The Lord of the Rings". Fails: "The lord of the Rings". Upstream wants capitals on the minor words too, but
-    not on "a". Not covered: which words are minor (style guides differ); words of scripts without capitals pass.
+    Passes: "The Lord of the Rings". Fails: "The lord of the Rings". Upstream wants capitals on the minor words
+    too. Not covered: which words are minor (style guides differ); words of scripts without capitals pass.
     """
     if compat == "upstream":
         wrong = next((token for token in public_tokens(text.raw) if _small_upstream(token)), None)
@@ -270,7 +270,7 @@ def title_case(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 def _small_upstream(token: str) -> bool:
-    return token[0].islower() and (token[1:].islower() or token[1:].isupper())
+    return token[0].islower() and (len(token) == 1 or token[1:].islower() or token[1:].isupper())
 
 
 @instruction("format:output_template", family="ifbench")

@@ -82,15 +82,15 @@ def _last_mark(sentence: str) -> str:
     return sentence[end - 1] if end else ""
 
 
-@instruction("ratio:overlap", family="ifbench")
+@instruction("ratio:overlap", family="ifbench", version=2)
 def overlap(text: Text, *, reference_text: str, percentage: float, compat: Compat = "fixed") -> Answer:
     """`percentage` % (±2) of the different trigrams of the answer occur in the reference: three words in a row.
 
-    Passes: the reference itself for 100. Fails: a text without common word triples for 10. Upstream compares three
-    characters in a row. Not covered: answers of fewer than three words have no trigram and fail.
+    Passes: the reference itself for 100. Fails: a text without common word triples for 10. Upstream takes
+    words as spaces cut them, with their punctuation. Not covered: answers of fewer than three words, which fail.
     """
     if compat == "upstream":
-        ours, theirs = _trigrams(text.raw), _trigrams(reference_text)
+        ours, theirs = _trigrams(text.raw.split()), _trigrams(reference_text.split())
     else:
         ours, theirs = (_trigrams([word.lower() for word in t.words]) for t in (text, Text(reference_text)))
     if not ours:
@@ -103,12 +103,12 @@ def _trigrams(units: Sequence[_T]) -> set[tuple[_T, _T, _T]]:
     return set(zip(units, units[1:], units[2:], strict=False))
 
 
-@instruction("ratio:sentence_words", family="ifbench", version=2)
+@instruction("ratio:sentence_words", family="ifbench", version=3)
 def sentence_words(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Three sentences of the same number of characters, and no word twice.
 
-    Passes: "Cats nap. Dogs run. Owls fly." Fails: two sentences; lengths 9, 9, 10; "Cats nap. Cats run. Owls fly.",
-    which upstream passes, for it never looks at the words. Not covered: forms of one word ("cat", "cats") differ.
+    Passes: "Cats nap. Dogs run. Owls fly." Fails: two sentences; lengths 9, 9, 10; "Cats nap. Cats run. Owls fly."
+    upstream: sentences as the public splitter cuts them. Not covered: forms of one word ("cat", "cats") differ.
     """
     sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
     if len(sentences) != 3:
@@ -117,6 +117,6 @@ def sentence_words(text: Text, *, compat: Compat = "fixed") -> Answer:
     if len(set(sizes)) > 1:
         return False, f"the sentences have {sizes[0]}, {sizes[1]} and {sizes[2]} characters"
     twice = [word for word, n in Counter(word.casefold() for word in text.words).items() if n > 1]
-    if twice and compat == "fixed":
+    if twice:
         return False, f"{twice[0]!r} is used more than once"
     return True, f"three sentences of {sizes[0]} characters"

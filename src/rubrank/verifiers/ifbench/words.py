@@ -231,12 +231,12 @@ def no_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
     return True, f"no neighbours among {len(words)} words share a first letter"
 
 
-@instruction("words:keywords_specific_position", family="ifbench", version=2)
+@instruction("words:keywords_specific_position", family="ifbench", version=3)
 def keywords_specific_position(text: Text, *, keyword: str, n: Count, m: Count, compat: Compat = "fixed") -> Answer:
     """`keyword` is the `m`th word of the `n`th sentence, whatever its case.
 
-    Passes: "One. I giggle." for giggle, 2, 2. Fails: any other place. Upstream counts punctuation marks as words, takes
-    "1." for a sentence and minds the case. Not covered: keywords of several words.
+    Passes: "One. I giggle." for giggle, 2, 2. Fails: any other place. Upstream counts punctuation marks as words and
+    takes "1." for a sentence. Not covered: keywords of several words.
     """
     sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
     if not 1 <= n <= len(sentences):
@@ -245,24 +245,25 @@ def keywords_specific_position(text: Text, *, keyword: str, n: Count, m: Count, 
     if not 1 <= m <= len(words):
         return False, f"sentence {n} has {len(words)} words, so there is no word {m}"
     found = words[m - 1]
-    return _same(found, keyword, compat), f"word {m} of sentence {n} is {found!r}, {keyword!r} asked"
+    return _same(found, keyword), f"word {m} of sentence {n} is {found!r}, {keyword!r} asked"
 
 
-def _same(word: str, keyword: str, compat: Compat) -> bool:
-    wanted = keyword.strip()
-    return word == wanted if compat == "upstream" else word.casefold() == wanted.casefold()
+def _same(word: str, keyword: str) -> bool:
+    return word.casefold() == keyword.strip().casefold()
 
 
-@instruction("words:words_position", family="ifbench")
+@instruction("words:words_position", family="ifbench", version=2)
 def words_position(text: Text, *, keyword: str, compat: Compat = "fixed") -> Answer:
     """The second word and the second to last word are `keyword`, whatever its case.
 
-    Passes: "The vibrant city is a vibrant place." Fails: "The vibrant city is vibrant." — which upstream passes, since
-    the full stop is its last word; it minds the case. Not covered: keywords of several words.
+    Passes: "The vibrant city is a vibrant place." Fails: "The vibrant city is vibrant." Upstream: Treebank words,
+    so that "don't" is two. Not covered: keywords of several words.
     """
-    words = public_tokens(text.raw) if compat == "upstream" else text.words
+    words: Sequence[str] = text.words
+    if compat == "upstream":
+        words = [token for token in public_tokens(text.raw) if any(map(str.isalnum, token))]
     if len(words) < 2:
         return False, f"{len(words)} words found"
     second, before_last = words[1], words[-2]
-    right = _same(second, keyword, compat) and _same(before_last, keyword, compat)
+    right = _same(second, keyword) and _same(before_last, keyword)
     return right, f"second word {second!r}, second to last {before_last!r}, {keyword!r} asked"

@@ -6,7 +6,7 @@ import json
 import re
 
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.common import Lang, as_pattern, clean, count_pattern, instruction
+from rubrank.verifiers.ifeval.common import AnyRelation, Lang, as_pattern, clean, count_pattern, instruction
 from rubrank.verifiers.shared.relation import Count, counted
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -14,19 +14,21 @@ _BULLET = re.compile(r"(?:[-*+•‣◦▪–]|・)[ \t\u3000]*\S")
 _RULE = re.compile(r"(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}")
 
 
-@instruction("detectable_format:number_bullet_lists")
+@instruction("detectable_format:number_bullet_lists", version=2)
 def number_bullet_lists(text: Text, *, num_bullets: Count, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """Exactly `num_bullets` bullets, at any depth: lines that begin with `-`, `*`, `+`, `•` (Japanese: `・`).
 
     Passes: "* a\\n- b" for 2. Fails: "1. a" for 1; a rule `---` or **bold** at the beginning of a line is no bullet.
-    upstream: every line that begins with `-` (rules too) or with `*` and no second `*`; `+` and `•` do not count.
+    upstream: every line that begins with `-` (rules too) or with `*` and no second `*`; `+` and `•` do not count,
+    in Spanish `-` neither.
     Not covered: numbered items, bullets drawn with other signs.
     """
     lines = text.raw.split("\n")
     if compat == "fixed":
         count = sum(map(_is_bullet, lines))
     else:
-        count = _dots(lines) if lang == "ja" else _stars(lines) + sum(line.lstrip()[:1] == "-" for line in lines)
+        dashes = sum(line.lstrip()[:1] == "-" for line in lines) if lang != "es" else 0
+        count = _dots(lines) if lang == "ja" else _stars(lines) + dashes
     return counted(count, "bullet", "exactly", num_bullets)
 
 
@@ -61,11 +63,16 @@ _MARKED = re.compile(r"(?<!\*)(\*{1,3})(?![\s*])[^\n*]*[^\s*]\1(?!\*)")
 _MARKED_JA = re.compile(r"《[^\n《》]*》")
 
 
-@instruction("detectable_format:number_highlighted_sections")
+@instruction("detectable_format:number_highlighted_sections", version=2)
 def number_highlighted_sections(
-    text: Text, *, num_highlights: Count, lang: Lang = "en", compat: Compat = "fixed"
+    text: Text,
+    *,
+    num_highlights: Count,
+    relation: AnyRelation = "at least",
+    lang: Lang = "en",
+    compat: Compat = "fixed",
 ) -> Answer:
-    """At least `num_highlights` highlighted parts: `*so*` or `**so**` (Japanese: 《so》).
+    """At least (or another `relation`) `num_highlights` highlighted parts: `*so*` or `**so**` (Japanese: 《so》).
 
     Passes: "*a* and **b**" for 2. Fails: "2 * 3 * 4" for 1. Not covered: highlights of several lines, or by `_`.
     upstream: anything between two asterisks of one line, also between the asterisks of a bullet and a bold word.
@@ -77,14 +84,20 @@ def number_highlighted_sections(
     else:
         count = sum(bool(m.strip("*").strip()) for m in _SPAN.findall(text.raw))
         count += sum(bool(m[2:-2].strip()) for m in _SPAN_2.findall(text.raw))
-    return counted(count, "highlight", "at least", num_highlights)
+    return counted(count, "highlight", "at least" if compat == "upstream" else relation, num_highlights)
 
 
-@instruction("detectable_format:multiple_sections")
+@instruction("detectable_format:multiple_sections", version=2)
 def multiple_sections(
-    text: Text, *, section_spliter: str, num_sections: Count, lang: Lang = "en", compat: Compat = "fixed"
+    text: Text,
+    *,
+    section_spliter: str,
+    num_sections: Count,
+    relation: AnyRelation = "exactly",
+    lang: Lang = "en",
+    compat: Compat = "fixed",
 ) -> Answer:
-    """`num_sections` sections, each begun by a line `section_spliter` and a number: "SECTION 1" (Japanese: 第1章).
+    """Exactly (or another `relation`) `num_sections` sections, each begun by a line "SECTION 1" (Japanese: 第1章).
 
     Passes: "Section 1\\n…\\n## Section 2\\n…" for 2. Fails: "see Section 1 and Section 2" for 2, and a third section.
     Not covered: numbers in words. upstream: the words anywhere in the text, and more sections than asked pass.
@@ -99,7 +112,7 @@ def multiple_sections(
     number = r"(?:\d+|[IVXLC]+\b)"
     start = rf"第[\d０-９〇一二三四五六七八九十]+{word}" if lang == "ja" else rf"{word}\s?{number}"
     found = re.findall(rf"^[ \t]{{0,20}}[#*_>\-]{{0,8}}[ \t]{{0,8}}[*_<\[【]{{0,8}}{start}", text.raw, re.MULTILINE)
-    return counted(len(found), "section", "exactly", num_sections)
+    return counted(len(found), "section", relation, num_sections)
 
 
 @instruction("detectable_format:json_format")
@@ -190,9 +203,11 @@ def constrained_response(text: Text, *, lang: Lang = "en", compat: Compat = "fix
 _PLACEHOLDER = re.compile(r"\[[^\[\]\n]*\]")
 
 
-@instruction("detectable_content:number_placeholders")
-def number_placeholders(text: Text, *, num_placeholders: Count, compat: Compat = "fixed") -> Answer:
-    """At least `num_placeholders` placeholders in square brackets, such as [address].
+@instruction("detectable_content:number_placeholders", version=2)
+def number_placeholders(
+    text: Text, *, num_placeholders: Count, relation: AnyRelation = "at least", compat: Compat = "fixed"
+) -> Answer:
+    """At least (or another `relation`) `num_placeholders` placeholders in square brackets, such as [address].
 
     Passes: "Dear [name], at [place]" for 2. Fails: "[text](link)", "[ ]", "[x]" for 1. Not covered: `<name>`.
     upstream: any brackets of one line count, links, boxes and empty ones too.
@@ -201,7 +216,7 @@ def number_placeholders(text: Text, *, num_placeholders: Count, compat: Compat =
         count = sum(map(_brackets, text.raw.split("\n")))
     else:
         count = sum(map(_is_placeholder, _PLACEHOLDER.finditer(text.raw)))
-    return counted(count, "placeholder", "at least", num_placeholders)
+    return counted(count, "placeholder", "at least" if compat == "upstream" else relation, num_placeholders)
 
 
 def _brackets(line: str) -> int:

@@ -2,11 +2,12 @@
 
     >>> resolve("fr:change_case:french_capital")
     ('change_case:english_capital', 'fr')
-    >>> public_params("fr:keywords:frequency", {"keyword": "mot", "frequency": 2, "relation": "au moins", "x": None})[1]
-    {'keyword': 'mot', 'frequency': 2, 'relation': 'au moins'}
+    >>> public_params("fr:punctuation:no_comma", {"relation": None})[1]
+    {'lang': 'fr'}
 
 Public files put a language before the id (`en:`, `fr:`), name the language in the id (`french_capital`), and fill the
-keyword arguments of one instruction with nulls and with those of others. All of that is taken away here.
+keyword arguments with nulls. All of that is taken away here; an argument that has a value and is none of the verifier's
+stays, and is refused where the parameters are checked: what it asks for would be forgotten silently.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ def resolve(instruction_id: str) -> tuple[str, str]:
 
 
 def public_params(instruction_id: str, kwargs: Mapping[str, Any] | None) -> tuple[Verifier, dict[str, Any]]:
-    """The verifier of a public id, and those of the arguments that are its parameters and not null."""
+    """The verifier of a public id, and the arguments that are not null."""
     is_verifier("keywords:existence")  # imports the families: only then can ids be told apart
     name, language = resolve(instruction_id)
     found = find_verifier(name)
     known = found.parameters.model_fields
-    params = {key: value for key, value in (kwargs or {}).items() if key in known and value is not None}
+    params = {key: value for key, value in (kwargs or {}).items() if value is not None}
     if "lang" in known and language in get_args(Lang):
         params.setdefault("lang", language)
     return found, params

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_runs
@@ -11,6 +12,7 @@ from rubrank.verifiers.ifeval.nltk_like import count_sentences
 from rubrank.verifiers.shared.relation import Count, counted
 from rubrank.verifiers.verifier import Answer, Compat
 
+_ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _STARS = re.compile(r"\s?\*\*\*\s?")
 _DIVIDER = re.compile(r"(?<!\S)\*\*\*(?!\S)")
 _LEADING = re.compile(r"[\W_]*")
@@ -70,7 +72,7 @@ def number_paragraphs(text: Text, *, num_paragraphs: Count, compat: Compat = "fi
     return counted(sum(parts), "paragraph", "exactly", num_paragraphs)
 
 
-@instruction("length_constraints:nth_paragraph_first_word")
+@instruction("length_constraints:nth_paragraph_first_word", version=2)
 def nth_paragraph_first_word(
     text: Text,
     *,
@@ -83,7 +85,8 @@ def nth_paragraph_first_word(
     """Exactly `num_paragraphs` paragraphs, a blank line between; the `nth_paragraph`-th begins with `first_word`.
 
     Passes: "One.\\n\\n**Two** men." for 2, 2, "two". Fails: three paragraphs, or "Twofold" for "two".
-    upstream: paragraphs are cut at every two line breaks; of the first word everything before `.,?!'"` counts.
+    upstream: paragraphs are cut at every two line breaks; of the first word everything before `.,?!'"` counts; in
+    Spanish as many words as are asked for, without ASCII punctuation and list markers.
     Not covered: inflected forms of the word.
     """
     if compat == "upstream":
@@ -106,7 +109,10 @@ def _first_word_upstream(text: str, number: int, nth: int, wanted: str, lang: La
     if not 1 <= nth <= count or not paragraphs[nth - 1].strip():
         return False, f"no paragraph {nth}"
     paragraph = paragraphs[nth - 1].strip()
-    if lang == "ja":
+    if lang == "es":
+        words = [bare for word in paragraph.lower().split() if (bare := word.translate(_ASCII_PUNCTUATION))]
+        found, wanted = " ".join(words[: len(wanted.split())]), " ".join(wanted.split())
+    elif lang == "ja":
         found = paragraph.lstrip("「").lstrip("『")[: len(wanted)]
     else:
         found = re.split("[.,?!'\"]", paragraph.split()[0].lstrip("'").lstrip('"').lower(), maxsplit=1)[0]

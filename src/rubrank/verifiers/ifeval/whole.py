@@ -62,19 +62,20 @@ def quotation(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Ans
     return found, f"begins with “{body[:1]}” and ends with “{body[-1:]}”"
 
 
-@instruction("startend:end_checker")
+@instruction("startend:end_checker", version=2)
 def end_checker(text: Text, *, end_phrase: str, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """The answer ends with the phrase, in any case; quotes and Markdown signs after it and line breaks are free.
 
     Passes: "… **Peace!**" for "Peace!". Fails: "Peace! Bye." for "Peace!". Not covered: rewordings.
-    upstream: only straight double quotes after it are dropped.
+    upstream: only straight double quotes after it are dropped; in Spanish one full stop too.
     """
     body, phrase = text.raw.strip(), end_phrase.strip()
     if compat == "upstream":
         if lang == "ja":
             right = body.strip("」』").endswith(phrase.strip("」』"))
         else:
-            right = body.strip('"').lower().endswith(phrase.lower())
+            ending = body.strip('"').lower()
+            right = (ending.removesuffix(".") if lang == "es" else ending).endswith(phrase.lower())
     else:
         loose = "*_`~\"'“”«»」』)> \t\n"
         right = _plain(body[-4 * len(phrase) - 200 :].rstrip(loose)).endswith(_plain(phrase.rstrip(loose)))

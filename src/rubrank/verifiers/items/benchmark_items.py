@@ -2,8 +2,8 @@
 
     IFBench(instruction_id_list=["count:numbers", "format:no_whitespace"], kwargs=[{"N": 2.0}, {}])
 
-The ids and their parameters are taken as the public files write them: one mapping an id, nulls and keys that the id
-does not know are dropped.
+The ids and their parameters are taken as the public files write them: one mapping an id, of which nulls are dropped. A
+key with a value that the id does not know is refused.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import Any, Literal
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.verifier import UNIT, Answer, Compat, Mode, Verdict, Verifier, find_verifier, missing, verifier
+from rubrank.verifiers.verifier import UNIT, Answer, Compat, Mode, Verdict, find_verifier, missing, verifier
 
 Score = Literal["share", "all"]
 
 
-def public_parameters(check: Verifier, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a public file gives for this id, without nulls and without keys that it does not have."""
-    known = check.parameters.model_fields
-    return {key: value for key, value in (kwargs or {}).items() if value is not None and key in known}
+def public_parameters(kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a public file gives for an id, without nulls."""
+    return {key: value for key, value in (kwargs or {}).items() if value is not None}
 
 
 @verifier("IFBench", family="benchmark", domain=UNIT, version=2)
@@ -53,7 +52,7 @@ def ifbench_item(
 def _check(rollout: Rollout, name: str, kwargs: Mapping[str, Any] | None, compat: Compat, mode: Mode) -> Verdict:
     try:
         check = find_verifier(name)
-        params = check.check_parameters(public_parameters(check, kwargs))
+        params = check.check_parameters(public_parameters(kwargs))
     except InvalidInput as error:
         return missing(str(error))
     return check.verify(rollout, params, compat=compat, mode=mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from rubrank.errors import RubrankError
@@ -11,7 +12,7 @@ from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, Mode, Verdict, missing, verifier
 
 
-@verifier("LiveBench", family="benchmark", domain=UNIT, version=2, how="both")
+@verifier("LiveBench", family="benchmark", domain=UNIT, version=3, how="both")
 def live_bench(
     text: Text,
     *,
@@ -24,6 +25,7 @@ def live_bench(
 
     Passes (1): all are followed. Fails (0): none is. Between: one of two gives (0 + 0.5) / 2 = 0.25. The instructions
     are ids of IFEval, IFBench and their relatives with the arguments of the public files, one mapping for each id.
+    An answer that holds <solution>…</solution> is what stands in the last one, as LiveBench takes it.
     Missing: an id that is not known, wrong arguments, an instruction that cannot be decided, no instruction at all.
     Not covered: LiveBench's other categories, whose answers have a ground truth (`GroundTruthMatch`).
     upstream: each instruction in its public reading.
@@ -31,12 +33,18 @@ def live_bench(
     given = kwargs if kwargs is not None else [None] * len(instruction_id_list)
     if not instruction_id_list or len(given) != len(instruction_id_list):
         return missing(f"{len(instruction_id_list)} instructions and {len(given)} kwargs: one for each is needed")
-    rollout = Rollout(response=text.raw, reasoning="")
+    rollout = Rollout(response=solution_of(text.raw), reasoning="")
     verdicts = [follow(rollout, name, one, compat, mode) for name, one in zip(instruction_id_list, given, strict=True)]
     undecided = next((verdict.reason for verdict in verdicts if verdict.value is None), None)
     if undecided is not None:
         return missing(undecided)
     return _composed(instruction_id_list, verdicts)
+
+
+def solution_of(answer: str) -> str:
+    """What stands in the last <solution>…</solution>; the answer itself if there is none, or nothing in it."""
+    found = re.findall(r"<solution>(.*?)</solution>", answer, re.DOTALL | re.IGNORECASE)
+    return found[-1].strip() if found and found[-1].strip() else answer
 
 
 def follow(rollout: Rollout, name: str, kwargs: dict[str, Any] | None, compat: Compat, mode: Mode) -> Verdict:

@@ -16,7 +16,9 @@ from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.ifeval.ids import public_params
-from rubrank.verifiers.verifier import UNIT, Answer, Compat, Mode, missing, verifier
+from rubrank.verifiers.items.multi_if_counts import WORDS, is_undecided, public_count
+from rubrank.verifiers.shared.relation import counted
+from rubrank.verifiers.verifier import UNIT, Answer, Compat, Mode, Verdict, loose_variants, missing, verifier
 
 
 class Turn(BaseModel):
@@ -40,14 +42,16 @@ class Turn(BaseModel):
         return self
 
 
-@verifier("MultiIF", family="benchmark", domain=UNIT, version=2)
+@verifier("MultiIF", family="benchmark", domain=UNIT, version=3)
 def multi_if(rollout: Rollout, *, turns: list[Turn], mode: Mode = "strict", compat: Compat = "fixed") -> Answer:
     """The share of the instructions of all turns that the answers follow; any language.
 
     The last turns belong to the last answers: with one entry only the final answer is checked. Passes (1): every
     instruction of every turn is followed. Fails (0): none is. Missing: fewer answers than turns, an unknown
-    instruction. Not covered: whether a later turn was meant to lift an earlier instruction.
-    upstream: each instruction in its public reading.
+    instruction or argument, an instruction that cannot be decided. Not covered: whether a later turn was meant to lift
+    an earlier instruction.
+    upstream: each instruction in its public reading; words and sentences of Chinese, Japanese and Hindi as Multi-IF
+    counts them, Thai ones undecided.
     """
     answers = (*rollout.turns, rollout.answer)[-len(turns) :] if turns else ()
     if not turns or len(answers) < len(turns):
@@ -60,19 +64,42 @@ def multi_if(rollout: Rollout, *, turns: list[Turn], mode: Mode = "strict", comp
         return missing(str(error))
     if not results:
         return missing("no instructions")
-    broken = [name for name, followed in results if not followed]
+    undecided = next((f"{name}: {v.reason}" for name, v in results if v.value is None), None)
+    if undecided is not None:
+        return missing(undecided)
+    broken = [name for name, verdict in results if not verdict.value]
     share = 1 - len(broken) / len(results)
     return share, f"{len(results) - len(broken)} of {len(results)} instructions followed" + (
         f"; not {', '.join(broken[:5])}" if broken else ""
     )
 
 
-def check_turn(turn: Turn, answer: str, compat: Compat, mode: Mode) -> Sequence[tuple[str, bool]]:
-    """Each instruction of the turn, and whether the answer follows it."""
+def check_turn(turn: Turn, answer: str, compat: Compat, mode: Mode) -> Sequence[tuple[str, Verdict]]:
+    """Each instruction of the turn, and the verdict on it: 1 only if it is followed entirely."""
     rollout = Rollout(response=answer, reasoning="")
     results = []
     for name, kwargs in zip(turn.instruction_id_list, turn.kwargs, strict=True):
         found, params = public_params(name, kwargs)
-        verdict = found.verify(rollout, found.check_parameters(params), compat=compat, mode=mode)
-        results.append((name, verdict.value == found.domain.high))
+        checked = found.check_parameters(params)
+        verdict = _counted_publicly(found.name, checked, answer, mode) if compat == "upstream" else None
+        verdict = verdict or found.verify(rollout, checked, compat=compat, mode=mode)
+        value = None if verdict.value is None else float(verdict.value == found.domain.high)
+        results.append((name, Verdict(value, verdict.reason)))
     return results
+
+
+def _counted_publicly(name: str, params: BaseModel, answer: str, mode: Mode) -> Verdict | None:
+    """The verdict by Multi-IF's own counters, where it has some for the language of the answer."""
+    if is_undecided(name, answer):
+        return missing("words and sentences of Thai are counted by a tool that is not here")
+    last = None
+    for variant in loose_variants(answer) if mode == "loose" else [answer]:
+        count = public_count(name, variant)
+        if count is None or not variant.strip():
+            return last
+        unit = "word" if name == WORDS else "sentence"
+        right, reason = counted(count, unit, getattr(params, "relation", "at least"), getattr(params, f"num_{unit}s"))
+        last = Verdict(float(right), reason)
+        if right:
+            break
+    return last

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import partial
+from itertools import pairwise
 
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.common import AnyRelation, brief, instruction
+from rubrank.verifiers.shared.public_tools import has_janome, japanese_tokens
 from rubrank.verifiers.shared.relation import Count, counted
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -186,14 +188,19 @@ def sentence_unified_end(text: Text, *, ending: str, compat: Compat = "fixed") -
 _NOUNS = ("こと", "もの", "ため", "ところ", "とき", "はず", "わけ", "まま", "ひと", "みんな", "これ", "それ", "すべて")
 
 
-@japanese("ja:detectable_format:nominal_ending")
+@japanese("ja:detectable_format:nominal_ending", version=2)
 def nominal_ending(text: Text, *, count: Count, compat: Compat = "fixed") -> Answer:
     """At least `count` sentences outside quotes end with a noun (体言止め).
 
     Passes: "春の京都。" for 1. Fails: "京都です。" for 1. A sentence ends with a noun when its last letter is kanji,
     katakana, Latin or a digit, or when it ends with one of a few nouns in hiragana. Not covered: nouns in hiragana
-    beyond those. upstream: only sentences closed by 。！？ count, not lines without a mark.
+    beyond those. upstream: a word that the public analyser calls a noun stands right before 。！？ (without janome: the
+    rule above, for sentences closed by these marks).
     """
+    if compat == "upstream" and has_janome():
+        tokens = japanese_tokens(_QUOTED.sub("", text.raw))
+        nouns = sum(mark in "。！？" and kind == "名詞" for (_, kind), (mark, _) in pairwise(tokens))
+        return counted(nouns, "nominal ending", "at least", count)
     ends = _END if compat == "upstream" else _END_FIXED
     sentences = ends.split(_QUOTED.sub("", text.raw))
     if compat == "upstream":

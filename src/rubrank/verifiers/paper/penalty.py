@@ -8,9 +8,13 @@ from typing import Annotated
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import count_phrase, folded, without_code
-from rubrank.verifiers.gates.language import garbled_text
-from rubrank.verifiers.gates.response import empty_answer, repeat_segment, think_leak, truncated
+from rubrank.texts.prose import count_phrase, count_sentences, folded, split_code, without_code
+from rubrank.verifiers.gates.empty import empty_answer
+from rubrank.verifiers.gates.garbled import garbled_text
+from rubrank.verifiers.gates.repeating import repeat_segment
+from rubrank.verifiers.gates.thinking import think_leak
+from rubrank.verifiers.gates.truncated import truncated
+from rubrank.verifiers.shared.language_names import QUOTED
 from rubrank.verifiers.verifier import BINARY, Answer, Verdict, missing, verifier
 
 _UNDECIDED = "needs a judge: no sure sign either way"
@@ -33,7 +37,16 @@ _STOCK = re.compile(
 )
 
 
-@verifier("RoboticTemplate", family="penalty", domain=BINARY, version=1, layer="low_quality", how="both")
+_ABOUT_ITSELF = re.compile(
+    r"\bai\b|chatgpt|language model|assistant|人工智能|模型|助手|你是谁|你是什么|who are you|are you|(?:can|do"
+    r"|could|would) you"
+    r" (?:\w+ ){0,2}(?:think|feel|remember|see|hear|know|browse|access)|(?:current|today's) (?:date|time)"
+    r"|what (?:day|time)"
+    r"|(?:process|way)[^.?!]{0,40}\b(?:you|answers?)\b|\burls?\b|\blinks?\b|https?:|real[- ]time|\bfile\b|今天|现在几点"
+)
+
+
+@verifier("RoboticTemplate", family="penalty", domain=BINARY, version=2, layer="low_quality", how="both")
 def robotic_template(rollout: Rollout, *, most: Annotated[int, Field(ge=0)] = 3) -> Answer:
     """The answer does not speak in a machine's stock phrases.
 
@@ -43,7 +56,7 @@ def robotic_template(rollout: Rollout, *, most: Annotated[int, Field(ge=0)] = 3)
     """
     prose, asked = without_code(rollout.answer), rollout.question.lower()
     self_talk = _SELF.search(prose)
-    if self_talk and not re.search(r"\bai\b|chatgpt|language model|人工智能|模型|你是谁|who are you|are you", asked):
+    if self_talk and not _ABOUT_ITSELF.search(asked):
         return False, f"speaks as a machine: {self_talk[0]!r}"
     stock = {folded(match[0]) for match in _STOCK.finditer(prose[:200_000])}
     if len(stock) > most:
@@ -51,33 +64,77 @@ def robotic_template(rollout: Rollout, *, most: Annotated[int, Field(ge=0)] = 3)
     return missing(_UNDECIDED)
 
 
-_BRIEF = re.compile(
-    r"\b(?:in|with|using|just|only) (?:one|a single|1) (word|sentence|line)\b|\b(briefly|concise(?:ly)?"
-    r"|succinct(?:ly)?|short answer|tl;?dr)\b"
-    r"|(一个词|一个字|一句话|简短|简要|简洁|简单回答|只回答|直接回答)",
+_SAY = (
+    "answer|respond|reply|explain|describe|summari[sz]e|define|tell|say|state|give|write|put|sum up|what|who|why"
+    "|how|where"
+    "|keep|be|make|is"
+)
+_ONE = re.compile(  # the whole answer in one word or sentence
+    rf"\b(?:{_SAY})\b[^.!?\n]{{0,100}}\b(?:in|with|using|just|only|to)\s+(?:just |only |exactly )?(?:one"
+    rf"|a single|1|one single)\s+"
+    r"(word|sentence|line)\b|^\W*(?:in|with|using)\s+(?:one|a single|1)\s+(word|sentence|line)\b"
+    r"|\b(?:one|single)[- ](word|sentence)\s+(?:answer|reply|response|summary|explanation)\b"
+    r"|(?:请|只|就|仅)?(?:用|以)(?:一|1)(?:个)?(词|字|句话)(?:来|简短地?|简要地?)?(?:回答|概括|总结|说明|解释|介绍|描述|表达|形容|告诉|说)"
+    r"|(?:一)(句话)(?:概括|总结|回答|说明|解释|介绍|描述)|请用一(句话)(?=[。：:，,]|$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FEW = re.compile(  # the whole answer in few words
+    r"\b(?:answer|respond|reply|explain|describe|summari[sz]e|be|keep (?:it|your (?:answer|reply"
+    r"|response)))\s+(?:me\s+)?"
+    r"(?:very\s+)?(?:brief(?:ly)?|concise(?:ly)?|succinct(?:ly)?|short|in short|in brief)\b"
+    r"|^\W*briefly\b|\bin a (?:few|couple of) words\b|\bshort answer\b|\btl;?dr\b"
+    r"|(?:请|请你)?(?:简短|简要|简洁|简单)地?(?:回答|作答|回复|答复)(?!.{0,6}(?:不|否))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NOT_WHOLE = re.compile(  # a part of the answer, or one case of several
+    r"\b(?:each|every|per|for all|then|if|when|first|last|final|opening|closing|title|headline|begin|start|end"
+    r"|also|and then"
+    r"|followed|bullet|paragraph|item|section|not|don['’]t|never|more than|at least)\b"
+    r"|每|各|如果|若|否则|时[，,]|先|然后|最后|再|首|末|开头|结尾|标题|不要|不能|至少|以上|不少于|分别|并",
     re.IGNORECASE,
-)  # fmt: skip
+)
+_PART_OF = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
 _SHORT = 25  # words in which nobody can ramble
+_LIMITS = {"word": 25, "词": 40, "字": 40, "sentence": 60, "line": 60, "句话": 120}
 
 
-@verifier("Verbosity", family="penalty", domain=BINARY, version=1, layer="low_quality", how="both")
+@verifier("Verbosity", family="penalty", domain=BINARY, version=2, layer="low_quality", how="both")
 def verbosity(rollout: Rollout, *, most_words: Annotated[int, Field(ge=1)] | None = None) -> Answer:
     """The answer is not wordy.
 
-    Caught (0): more than one and a half times `most_words`; more than 200 words where the prompt asks to be brief
-    ("briefly", "一句话"), 60 where it asks for one word or sentence. Clean (1): at most 25 words, or within
-    `most_words`.
-    Otherwise missing: whether the length is worth it is a judge's question. Passes: a short answer. Fails: 300 words
-    for "in one sentence". Not covered: repetition of content in other words.
+    Caught (0): more than one and a half times `most_words`; more than 250 words (500 characters) where the prompt
+    asks to be brief ("Answer briefly", "请简要回答"), more than 75 words (150 characters) where it asks for one
+    sentence, 60 (120) if they are several, 25 words where it asks for one word. Clean (1): at most 25 words, or
+    within `most_words`. Otherwise missing: whether the length is worth it is a judge's question; so it is where
+    brevity is asked for a part, under a condition or in a quotation. Passes: a short answer. Fails: 300 words for "in
+    one sentence". Not covered: repetition of content in other words.
     """
-    n = len(rollout.text.words)
+    n = rollout.text.shown.word_count
     if most_words is not None and (n <= most_words or n > 1.5 * most_words):
         return n <= most_words, f"{n} words, about {most_words} expected"
-    if match := _BRIEF.search(rollout.question):
-        limit = 60 if match[1] or match[0] in ("一个词", "一个字", "一句话") else 200
-        if n > limit:
-            return False, f"{n} words where {match[0]!r} was asked"
+    if n > _SHORT and (asked := _brevity(rollout.question)):
+        wanted, limit, most_sentences = asked
+        if n > limit and (n > 1.25 * limit or count_sentences(rollout.text.shown) > most_sentences):
+            return False, f"{n} words where {wanted!r} was asked"
     return (True, f"{n} words only") if 0 < n <= _SHORT else missing(_UNDECIDED)
+
+
+def _brevity(question: str) -> tuple[str, int, int] | None:
+    """How brief the whole answer is to be: the request, words, sentences."""
+    said = QUOTED.sub(" ", "\n".join(split_code("\n".join(question[:20_000].split('"""')[::2]))[0]))
+    asks = [part for part in _PART_OF.split(said) if part.strip()]
+    if len(said) > 1_500:  # a long prompt is mostly material; requests stand at its ends
+        asks = asks[:2] + asks[-2:]
+    for part in asks:
+        one = _ONE.search(part)
+        if (one or _FEW.search(part)) and _NOT_WHOLE.search(part):
+            return None
+        if one:
+            unit = next(filter(None, one.groups())).lower()
+            return one[0], _LIMITS[unit], 0 if unit in ("word", "词", "字") else 1
+        if few := _FEW.search(part):
+            return few[0], 400 if re.search("[\u4e00-\u9fff]", few[0]) else 200, 12
+    return None
 
 
 _RUDE = tuple(

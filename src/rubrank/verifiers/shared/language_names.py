@@ -4,96 +4,22 @@
     ('fr', 'pt')
     >>> target_languages("Translate the German notice below into French."), target_languages("How are you?")
     ({'fr'}, set())
+    >>> requested("若正确，请用英文回答；否则输出原文。")
+    Request(asked=frozenset(), possible=frozenset({'en'}), whole=False)
 
+A prompt asks surely ("Answer in French"), or it makes a language possible: in one branch of a condition, for a part of
+the answer, after something else. Only what is asked surely, and for the whole, excludes the prompt's own language.
 Not covered: a language asked for in a way that is not listed here, or by the name of a country.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from rubrank.texts.prose import split_code
+from rubrank.verifiers.shared.language_table import LANGUAGE_NAMES
 
-# Names by which a language is asked for; the first is the code.
-_NAMES = """
-en english 英语 英文 英語 anglais inglés englisch | zh chinese mandarin 中文 汉语 漢語 华语 普通话 国语 chinois chino
-zh-hans 简体 简体中文 simplified-chinese zh-cn | zh-hant 繁体 繁體 繁体中文 繁體中文 traditional-chinese zh-tw zh-hk
-ja japanese 日语 日文 日本語 日語
-ko korean 韩语 韩文 韓語 朝鲜语 한국어
-fr french 法语 法文 法語 français
-es spanish 西班牙语 西班牙語 español
-de german 德语 德文 德語 deutsch
-ru russian 俄语 俄文 俄語 русский
-ar arabic 阿拉伯语 阿拉伯文 العربية
-pt portuguese 葡萄牙语 português
-it italian 意大利语 意大利文 italiano
-vi vietnamese 越南语 越南文
-th thai 泰语 泰文
-id indonesian 印尼语 印度尼西亚语
-tr turkish 土耳其语
-nl dutch 荷兰语
-pl polish 波兰语
-sv swedish 瑞典语
-da danish 丹麦语
-no norwegian 挪威语
-fi finnish 芬兰语
-cs czech 捷克语
-el greek 希腊语
-he hebrew 希伯来语
-hi hindi 印地语
-uk ukrainian 乌克兰语
-ro romanian 罗马尼亚语
-hu hungarian 匈牙利语
-bn bengali 孟加拉语
-fa persian farsi 波斯语
-ur urdu 乌尔都语
-ta tamil 泰米尔语
-te telugu 泰卢固语
-mr marathi 马拉地语
-ne nepali 尼泊尔语
-sw swahili 斯瓦希里语
-pa punjabi 旁遮普语
-gu gujarati 古吉拉特语
-kn kannada 卡纳达语
-bg bulgarian 保加利亚语
-la latin 拉丁语
-ms malay 马来语
-ml malayalam 马拉雅拉姆语
-tl tagalog filipino
-ko coréen
-ja japonais
-pt portugais
-it italien
-de allemand
-ru russe
-ar arabe
-te télougou
-ta tamoul
-sw kiswahili
-fi finnois
-th thaï
-vi vietnamien
-ur ourdou
-ne népalais
-pa pendjabi
-fa persan
-bg bulgare
-es espagnol
-en englische englischer inglese inglês ingles английский английском 영어
-fr francés frances französisch französische francese francês французском フランス語 프랑스어
-de alemán aleman deutsche deutscher tedesco alemão немецком ドイツ語 독일어
-es spanisch spanische spagnolo espanhol испанском スペイン語 스페인어
-it italienisch italienische italiano итальянском イタリア語
-pt portugués portugiesisch portoghese
-zh chinesisch chinesische cinese chinês китайском 中国語 중국어
-ja japanisch japonés giapponese японском 일본어
-ru russisch ruso russo русском ロシア語
-ko koreanisch coreano 韓国語
-"""
-LANGUAGE_NAMES: dict[str, str] = {}
-for _group in re.split(r"[|\n]", _NAMES):
-    for _name in _group.split():
-        LANGUAGE_NAMES[_name] = _group.split()[0]
 QUOTED = re.compile(
     '“[^”]{1,2000}”|「[^」]{1,2000}」|『[^』]{1,2000}』|«[^»]{1,2000}»|"[^"\n]{1,500}"|《[^》]{1,200}》'
 )
@@ -105,15 +31,22 @@ NAMED = re.compile(rf"(?<![^\W\d_一-鿿])(?:{_SPELLED})(?![^\W\d_一-鿿])|{_DE
 # A name, or several; what follows a name shows whether the language is meant: not "in French restaurants".
 _MEANT = (
     r"(?=\s*(?:$|[^\w\s]|(?:and|or|only|please|with|without|using|about|for|that|which|to|so|then|but|on|of|at|by|as|in"
-    r"|from|language|text|prose|et|y|und|oder|ou|o|e|bitte|por|per|simplifi\w*|tradi[tc]\w*|s['’]il)\b|[\u3040-\u9fff\uac00-\ud7af]))"
+    r"|from|language|text|prose|script|characters|alone|exclusively|et|y|und|oder|ou|o|e|bitte|por|per|simplifi\w*"
+    r"|tradi[tc]\w*|s['’]il|uniquement|solamente|nur|только)\b|[\u3040-\u9fff\uac00-\ud7af]))"
 )
-_HOW = r"(?:(?:simple|plain|fluent|formal|modern|proper|standard|natural|american|british|brazilian|good)\s+){0,2}"
+_HOW = (
+    r"(?:(?:the|simple|plain|fluent|formal|informal|modern|proper|standard|natural|american|british|brazilian|mexican"
+    r"|canadian|good|correct|perfect|idiomatic|everyday|easy|basic|clear)\s+){0,3}"
+)
 _SOME = rf"((?:{_SPELLED})(?:\s*(?:,|and|or|&|et|und|y|/)\s*(?:{_SPELLED}))*)(?![^\W\d_一-鿿]){_MEANT}"
-_SOME_DENSE = rf"((?:{_DENSE})(?:\s*(?:和|与|及|或|、|/)\s*(?:{_DENSE}))*)(?!名|字母|单词|标点|歌|书|课|报|考试)"
+_SOME_DENSE = rf"((?:{_DENSE})(?:\s*(?:和|与|及|或|、|/)\s*(?:{_DENSE}))*)(?!名|字母|单词|标点|歌|书|课|报|考试|口语)"
 _WITHIN = r"[^.!?\n]{0,150}?"
 _WRITE = (
-    "answer|respond|repl[yi]|response|writ(?:e|ten|ing)|rewrite|describe|summari[sz]e|speak|output|draft|compose|tell|express"
-    "|put|phrase|give|generate|continue|explain|list|create|produce|provide|text|poem|story|letter"
+    "answer|respond|repl[yi]|response|writ(?:e|ten|ing)|rewrite|describe|summari[sz]e|speak|output|draft|compose|tell"
+    "|express|put|phrase|give|generate|continue|explain|list|create|produce|provide|text|poem|story|letter|discuss"
+    "|introduce|narrate|prepare|make|outline|present|analy[sz]e|compare|define|elaborate|talk|recite|sing|greet|name"
+    "|paraphrase|report|comment|state|suggest|recommend|show|teach|what|who|where|when|why|essay|article|email|entire"
+    "|everything|all"
 )
 _TRANSLATING = [
     re.compile(pattern, re.IGNORECASE)
@@ -126,33 +59,75 @@ _TRANSLATING = [
         "[英中汉日韩法德俄]译([英中汉日韩法德俄])",  # 英译中
     )
 ]
+_PRODUCT = (
+    "文章|作文|新闻|小说|论文|推文|主持稿|评论|邮件|诗|信|对话|版|文案|介绍|短文|歌词|报道|演讲|回答|回复|输出|翻译|译文|摘要|总结|故事"
+    "|题|简历|台词|剧本|散文|日记|广告|标语|口号|说明"
+)
+_MAKING = "写|寫|生成|撰写|创作|扩写|改写|总结|输出|给出|提供|介绍|作成|書"
 _TARGETS = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         # answer, write, … in French; only in French; auf Deutsch; en français; in italiano; по-русски
         rf"\b(?:{_WRITE})\w*\b{_WITHIN}\bin(?:to)?\s+{_HOW}{_SOME}",
-        rf"\b(?:only|use|using) (?:in |use )?(?:only )?(?:the )?{_SOME}(?=\s*(?:$|[^\w\s]|only\b|language\b))",
-        r"\b(?:répon|respond|écri|rédige|escrib|contest|rispond|scriv|escrev|décri|describ)\w*\b"
-        rf"{_WITHIN}\b(?:en|in|em)\s+{_SOME}",
+        rf"\b(?:entirely|completely|exclusively|solely|fully|strictly|wholly|only|all)\s+in\s+{_HOW}{_SOME}",
+        rf"(?:^|[.!?;:\n]\s*|\bplease,?\s+)in\s+{_HOW}{_SOME}(?=\s*[,:])",  # In French, describe …
+        rf"[,;:(]\s*in\s+{_HOW}{_SOME}(?=\s*(?:$|[.!?)\n]|please|only))",  # …, in French, please
+        rf"\b(?:only|use|using|with)\s+(?:in |use )?(?:only )?{_HOW}{_SOME}"
+        r"(?=\s*(?:$|[^\w\s]|only\b|language\b|in\b|for\b|to\b|throughout\b|when\b))",
+        r"\b(?:répon|respond|écri|rédige|escrib|contest|rispond|scriv|escrev|décri|describ|expli|antwort|schreib|parl)"
+        rf"\w*\b{_WITHIN}\b(?:en|in|em|auf)\s+{_SOME}",
         rf"(?:\bauf\s+|на |по[ -]){_SOME}",
         # 写成英文，用英文回答，给出英文翻译，英語で，영어로
-        rf"(?:写|寫)(?:[^。！？\n]{{0,8}})(?:成|为|為)\s*{_SOME_DENSE}",
-        rf"(?<!不要)(?<!不能)(?<!不)(?<!别)(?:用|以)\s*(?:简单的?|流利的?|正式的?)?{_SOME_DENSE}",
-        rf"(?:给出|提供|写出)[^。！？\n]{{0,8}}{_SOME_DENSE}(?:翻译|译文|版)",
-        rf"{_SOME_DENSE}(?:で|로)",
+        rf"(?:{_MAKING})(?:[^。！？\n]{{0,8}})(?:成|为|為)\s*(?:一[篇段封首份则个])?{_SOME_DENSE}",
+        rf"(?<!不要)(?<!不能)(?<!不)(?<!别)(?<!勿)(?:用|以)\s*(?:简单的?|流利的?|正式的?|地道的?|纯)?{_SOME_DENSE}",
+        rf"(?<!如何)(?<!怎么)(?<!怎样)(?:{_MAKING})(?:(?!关于|如何|怎)[^。！？\n]){{0,20}}?{_SOME_DENSE}(?:的|小)?(?:{_PRODUCT})",
+        rf"(?:全部|内容|回答|回复|输出|文章|语言)(?:[^。！？\n]{{0,8}})(?:是|为|均为|都是|必须是|要求)\s*{_SOME_DENSE}",
+        rf"(?:进行|开展){_SOME_DENSE}(?:对话|交流|沟通|写作)",
+        rf"{_SOME_DENSE}(?:で|로|のみ|만)",
     )
 ]
-_BLANK = re.compile(r"\n[ \t]*\n")
 _ABOUT = re.compile(  # questions about a language, not for it
-    r"\b(?:how (?:do|does|would|can) \w+ say|what (?:is|does|do)\b[^.!?\n]{0,80}\b(?:mean|called|word)|grammar|verbs?"
-    r"|tenses?|pronounc\w+|conjugat\w+|spell\w*|words? for)\b|怎么说|怎么读|语法|是什么意思",
+    r"\bhow (?:do|does|would|can|should|to) \w+(?: \w+){0,8} in\b|\bhow (?:do|does|would|can) \w+ say|\bhow to say\b"
+    r"|\bwhat (?:is|does|do)\b[^.!?\n]{0,80}\b(?:mean|called|word)\b|\b(?:grammar|verbs?|tenses?|pronounc\w+"
+    r"|conjugat\w+"
+    r"|spell\w*|words? for|vocabulary|phrases?|expressions?|idioms?|proverbs?|alphabet|courses?|lessons?|exams?"
+    r"|class(?:es)?"
+    r"|learn\w*|stud(?:y|ying|ies)|proficien\w+|fluen\w+)\b|怎么说|怎么读|语法|是什么意思|学习|词汇",
     re.IGNORECASE,
 )
 _OF_PAIR = {"英": "en", "中": "zh", "汉": "zh", "日": "ja", "韩": "ko", "法": "fr", "德": "de", "俄": "ru"}
 _NOT = re.compile(
     r"\b(?:not|never|avoid|without|instead of|rather than|nicht|no|sin|sans|ne)\b|n['’]t\b", re.IGNORECASE
 )
+_IF = re.compile(
+    r"\b(?:if|when|whenever|unless|otherwise|depending|in case|either|optionally|si|wenn|falls|sonst|se|caso|cuando)\b"
+    r"|如果|若|倘|假如|的话[，,]|否则|当[^。\n]{1,60}时|时[，,]|もし|場合|なら|만약|경우|если",
+    re.IGNORECASE,
+)
+_PART = re.compile(
+    r"\b(?:then|first(?! person)|secondly|finally|lastly|followed by|as well as|both|bilingual|side by side|along with"
+    r"|together with|and (?:then )?(?:explain|comment|describe|discuss|analy[sz]e|add|include))\b"
+    r"|\b(?:titles?|headings?|keywords?|terms?|names?|words?|phrases?|quotes?|greetings?|subtitles?|captions?|paragraph"
+    r"|sentence|line|section|examples?|lyrics|parts?|half)\s+(?:\w+\s+){0,2}in(?:to)?\s"
+    r"|先|再|然后|随后|最后|接着|同时|分别|另外|此外|并(?:将|把|用|给|附|以)|对照|双语|单词|词语|短语|关键词|标题|书名|名字|名称|术语",
+    re.IGNORECASE,
+)
+_MORE = re.compile(r"\b(?:explain|explanation|comment|notes?|glossary|why)\b|解释|说明|讲解|注释", re.IGNORECASE)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；;])|\n+")
+_BLANK = re.compile(r"\n[ \t]*\n")
 _MOST = 20_000  # characters of a prompt in which an instruction is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The languages that a prompt asks for."""
+
+    asked: frozenset[str] = frozenset()
+    """Surely."""
+    possible: frozenset[str] = frozenset()
+    """Under a condition, or for a part of the answer."""
+    whole: bool = False
+    """Is everything to be in the languages asked for, so that the prompt's own would be wrong?"""
 
 
 def language_code(name: str) -> str:
@@ -161,25 +136,51 @@ def language_code(name: str) -> str:
     return LANGUAGE_NAMES.get(key) or LANGUAGE_NAMES.get(key.split("-")[0]) or key.split("-")[0]
 
 
+def named_languages(text: str) -> frozenset[str]:
+    """All languages whose names occur."""
+    return frozenset(language_code(name).split("-")[0] for name in NAMED.findall(text[:_MOST].lower()))
+
+
 def target_languages(prompt: str) -> set[str]:
-    """The languages that the prompt asks for, outside quotations and code; none if it only speaks about one."""
-    said = QUOTED.sub(" ", "\n".join(split_code(prompt[:_MOST])[0]))
+    """The languages that the prompt surely asks for."""
+    return set(requested(prompt).asked)
+
+
+def requested(prompt: str) -> Request:
+    """What the prompt asks for outside quotations and code; nothing if it only speaks about a language."""
+    said = QUOTED.sub(" ", "\n".join(split_code(_unquoted(prompt[:_MOST]))[0]))
     if not NAMED.search(said.lower()) and "译" not in said:
-        return set()
+        return Request()
     paragraphs = _BLANK.split(said)
     # Where one asks for a translation, the others are what is to be translated, and may speak of any language.
-    asking = [p for p in paragraphs if any(_asked_in(p, pattern) for pattern in _TRANSLATING)]
-    if not asking and _ABOUT.search(said):
-        return set()
-    return {
-        code for p in asking or paragraphs for pattern in (*_TRANSLATING, *_TARGETS) for code in _asked_in(p, pattern)
-    }
+    translating = [p for p in paragraphs if any(_asked_in(p, pattern) for pattern in _TRANSLATING)]
+    if not translating and _ABOUT.search(said):
+        return Request(possible=named_languages(said))
+    asked, possible, others = set[str](), set[str](), False
+    for sentence in (s for p in translating or paragraphs for s in _SENTENCE.split(p) if s):
+        found = {code for pattern in (*_TRANSLATING, *_TARGETS) for code in _asked_in(sentence, pattern)}
+        if found and (_IF.search(_around(sentence)) or _PART.search(_around(sentence))):
+            possible |= found
+        asked |= found - possible
+        others |= not found and bool(_MORE.search(sentence))
+    return Request(frozenset(asked), frozenset(possible - asked), bool(asked) and not possible and not others)
 
 
-def _asked_in(paragraph: str, pattern: re.Pattern[str]) -> set[str]:
+def _unquoted(prompt: str) -> str:
+    """Without what stands between triple quotes."""
+    parts = prompt.split('"""')
+    return "\n\n".join(parts[::2]) if len(parts) > 2 else prompt
+
+
+def _around(sentence: str) -> str:
+    """The sentence without what is quoted after a colon: that is to be translated, and says nothing."""
+    return re.split("[:：]", sentence, maxsplit=1)[0]
+
+
+def _asked_in(sentence: str, pattern: re.Pattern[str]) -> set[str]:
     found = set[str]()
-    for match in pattern.finditer(paragraph):
-        if match[1] != "polish" and not _NOT.search(paragraph[max(0, match.start() - 12) : match.end()]):  # the verb
+    for match in pattern.finditer(sentence):
+        if match[1] != "polish" and not _NOT.search(sentence[max(0, match.start() - 12) : match.end()]):  # the verb
             names = NAMED.findall(match[1].lower().replace(" chinese", "-chinese"))
             found |= {_OF_PAIR.get(name) or language_code(name).split("-")[0] for name in names or [match[1]]}
     return found

@@ -1,0 +1,69 @@
+"""A word of another script in the midst of a sentence: "The 模型 learns fast.", "这个 результат 很好".
+
+Policies that learn from rewards slip into such words. What is quoted, in brackets, after a colon or dash, in italics,
+in a table, a list entry of its own, or of a script that the prompt shows or names, is no slip.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.shared.language import count_scripts, script_of
+from rubrank.verifiers.shared.language_names import QUOTED
+from rubrank.verifiers.shared.language_shares import Accepted
+
+_LOOKED_FOR = {
+    "Han": "\u3400-\u9fff\uf900-\ufaff\u3041-\u3096\u30a1-\u30fa",
+    "Hangul": "\uac00-\ud7af",
+    "Cyrillic": "\u0400-\u052f",
+    "Arabic": "\u0620-\u06ff",
+    "Hebrew": "\u05d0-\u05ea",
+    "Thai": "\u0e01-\u0e7f",
+    "Devanagari": "\u0900-\u097f",
+}
+_BETWEEN = {  # a stray word, with words of the sentence on both sides
+    name: re.compile(
+        rf"(?<=[a-zà-ÿ][ ,])[{letters}]{{2,}}(?=[ ,]?[a-zà-ÿ]{{2}})|(?<=[a-zà-ÿ])[{letters}]{{2,}}(?=[a-zà-ÿ])"
+    )
+    for name, letters in _LOOKED_FOR.items()
+}
+_IN_CHINESE = {
+    name: re.compile(rf"(?<=[\u4e00-\u9fff])[ ，]?([{letters}]{{3,}})(?=[ ，]?[\u4e00-\u9fff])")
+    for name, letters in _LOOKED_FOR.items()
+    if name != "Han"
+}
+_SET_APART = re.compile(
+    r"\([^()\n]{1,300}\)|（[^（）\n]{1,300}）|\[[^\[\]\n]{1,300}\]|\*[^*\n]{1,300}\*|_[^_\n]{1,300}_|【[^】\n]{1,100}】"
+)
+_ALIKE = {"Kana": "Han", "Han": "Kana"}
+
+
+def stray_word(rollout: Rollout, prose: str, wanted: Accepted) -> str | None:
+    """The first such word, if there is one and nothing in the prompt explains it."""
+    if prose.isascii():
+        return None
+    counts = count_scripts(prose)
+    total = sum(counts.values())
+    known = {script_of(code) for code in wanted.languages} | set(_asked_scripts(rollout))
+    known |= {_ALIKE[name] for name in known if name in _ALIKE}
+    sentences = None
+    for name, count in counts.items():
+        pattern = (_BETWEEN if counts.get("Latin", 0) > total / 2 else _IN_CHINESE).get(name)
+        if pattern is None or name in known or 10 * count > total:
+            continue
+        sentences = sentences or _running(prose)
+        if found := pattern.search(sentences):
+            return found[found.lastindex or 0]
+    return None
+
+
+def _asked_scripts(rollout: Rollout) -> dict[str, int]:
+    return count_scripts("\n".join(message.content for message in rollout.prompt)[:100_000])
+
+
+def _running(prose: str) -> str:
+    """The sentences, without what is set apart from them."""
+    return "\n".join(
+        _SET_APART.sub("~", QUOTED.sub("~", line)) for line in prose.splitlines() if "|" not in line and len(line) > 30
+    )

@@ -1,0 +1,163 @@
+"""Truncated: does the answer end (1 = fine, 0 = the reward is stopped)?
+
+    Rollout(response="… and then the", finish_reason="length")      # 0: the sampler says so
+    Rollout(response="… and then the")                              # 0: no sentence ends with "the"
+    Rollout(response="… and we went home")                          # missing: perhaps only the full stop is
+
+Why sampling ended is known to the trainer, and every trainer's adapter passes it on. Without it only sure signs count.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from rubrank.rollouts.rollout import Rollout
+from rubrank.texts.prose import HAN, is_heading, is_item, is_rule, sentences, split_code
+from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
+
+_CUT = frozenset(("length", "max_tokens", "max_length", "token_limit", "max_output_tokens", "model_length"))
+_WHOLE = frozenset(
+    ("stop", "end_turn", "eos", "eos_token", "stop_sequence", "stop_token", "tool_calls", "tool_use", "completed")
+)
+_FUNCTION_WORDS = (  # no sentence ends with these; "what it is for", "read from" do
+    "and|or|but|the|a|an|because|which|whose|between|although|whereas|unless|such as|including|as well as|due to"
+    "|their|your"
+    "|et|und|oder|y|la|le|les|der|das|el|los|una|que|qui|della|il|dass|weil|и|или|но|что|который"
+)
+_DANGLING = re.compile(
+    rf"(?:[,，、(（\[{{“「『《—&+=]|(?<=\s)-|\b(?:{_FUNCTION_WORDS})|(?:因为|所以|但是|以及|并且|而且|例如|比如|的是|包括|如果|由于|虽然|不仅|对于|关于|从而"
+    r"|或者)|(?:という|および|または|しかし|について|[はがを]))$",
+    re.IGNORECASE,
+)
+_MARKER_ONLY = re.compile(
+    r"[ \t]*(?:\d{1,3}[.)、]|[-*+•]|[一二三四五六七八九十]{1,3}、|[(（]\d{1,3}[)）]|#{1,6})[ \t]*(?:\*{1,3}"
+    r"|_{1,2})?[ \t]*$"
+)
+_TERMINAL = ".!?。！？…~～”’\"'」』》）)]】}`*_|:：;；>$%°€£¥@^/\\"
+_NO_PROSE = re.compile(
+    r"#\S+\s*$|https?://|www\.|@\w|^\s*(?:key ?words?|tags?|关键词|关键字|标签|keywords)\s*[:：]|[=≈≤≥<>^\\]"
+    r"|^\s*\S{1,40}\s*[:：]",
+    re.IGNORECASE,
+)
+_WIDE = re.compile(f"[{HAN}\u3040-\u30ff]")
+
+
+@verifier("Truncated", family="gate", domain=BINARY, version=3, layer="global_quality")
+def truncated(rollout: Rollout) -> Answer:
+    """The answer is complete.
+
+    Passes: one that ends, in hashtags, keywords, a formula, a name or a verse too. Fails: the sampler stopped it
+    ("length"); thoughts, a code fence, JSON or bold that never closes; an end in mid-sentence — a comma, an open
+    bracket, "and the", "因为"; half a row of a table; the number of an entry and nothing after it. Missing: it is not
+    known why sampling ended, and the last sentence has no full stop where the others have. Not covered: an ending
+    that is missing but leaves a whole sentence.
+    """
+    reason = (rollout.finish_reason or "").lower()
+    if reason in _CUT:
+        return False, f"sampling ended by {reason!r}"
+    if rollout.tool_calls and not rollout.answer.strip():
+        return True, "a tool is called"
+    if rollout.thoughts and not rollout.answer.strip():
+        return False, "it ends within its thoughts"
+    if defect := _unfinished(rollout.answer):
+        return False, defect
+    if reason not in _WHOLE and _stops_short(rollout.answer):
+        return missing("no full stop at the end, and it is not known why sampling ended: pass finish_reason")
+    return True, "it ends"
+
+
+def _unfinished(answer: str) -> str | None:
+    """A sure sign that something is missing."""
+    outside, blocks, unclosed = split_code(answer)
+    if unclosed and blocks[-1][1].strip() and not _closed_by_another(blocks):
+        return "a code fence never closes"
+    if _open_json(answer.strip()):
+        return "JSON never closes"
+    lines = [line for line in outside[-400:] if line.strip()]
+    if not lines or unclosed or answer.rstrip().endswith(("```", "~~~")):
+        return None
+    last = lines[-1]
+    if _is_half_row(lines):
+        return "the last row of a table is not whole"
+    if len(lines) > 1 and _MARKER_ONLY.match(last) and not is_rule(last) and (is_item(lines[-2]) or len(answer) > 80):
+        return f"an entry without text: {last.strip()!r}"
+    if is_rule(last) or last.lstrip().startswith("|"):
+        return None
+    return _mid_sentence(last) or _half_entry(lines)
+
+
+def _mid_sentence(last: str) -> str | None:
+    """Does the last line break off?"""
+    end = last.strip().rstrip("*_ ")
+    if is_heading(last) or not end:
+        return None
+    if last.count("**") % 2 and is_item(last) and not last.rstrip().endswith("**"):
+        return f"bold never closes: {end[-30:]!r}"
+    wide = len(_WIDE.findall(end)) >= (4 if is_item(last) else 8)
+    if (len(end) > (12 if is_item(last) else 25) or wide) and _DANGLING.search(end) and not _NO_PROSE.search(end[-60:]):
+        return f"it ends in mid-sentence: {end[-30:]!r}"
+    tail = end[max(map(end.rfind, "(（")) :]
+    if len(end) > 25 and tail[:1] in "(（" and not re.search("[)）]", tail) and tail[-1:].isalnum() and len(tail) > 3:
+        return f"a bracket never closes: {tail[-30:]!r}"
+    return None
+
+
+def _half_entry(lines: list[str]) -> str | None:
+    """The last of several entries that are whole sentences is none."""
+    last = lines[-1].rstrip()
+    entries = [line.rstrip().rstrip("*_") for line in lines[:-1] if is_item(line)]
+    if not is_item(last) or len(entries) < 2 or len(entries) < len(lines) - 2 or not last[-1].isalnum():
+        return None
+    alike = all(entry.endswith((".", "!", "?", "。", "！", "？")) for entry in entries)
+    shortest = min(len(entry) for entry in entries)
+    return f"the last entry breaks off: {last[-30:]!r}" if alike and len(last) < shortest else None
+
+
+def _closed_by_another(blocks: list[tuple[str, str]]) -> bool:
+    """A fence within a fence: the last one has no name and is followed by prose that ends."""
+    tag, code = blocks[-1]
+    return len(blocks) > 1 and not tag and code.rstrip().endswith((".", "。", "!", "！", "?", "？"))
+
+
+def _is_half_row(lines: list[str]) -> bool:
+    """The last row of a table has fewer cells than the rows above, and nothing closes it."""
+    last = lines[-1].strip()
+    if not last.startswith("|") or len(lines) < 3 or not all(line.strip().startswith("|") for line in lines[-3:-1]):
+        return False
+    cells = [line.strip().replace("\\|", "").count("|") for line in lines[-3:]]
+    above = lines[-2].strip()
+    return above.endswith("|") and not last.endswith("|") and cells[-1] < min(cells[:-1])
+
+
+def _stops_short(answer: str) -> bool:
+    """A line of prose without an end, where prose has ended properly before."""
+    last = next((line for line in reversed(answer[-20_000:].splitlines()) if line.strip()), "")
+    end = last.strip()
+    if is_heading(last) or is_rule(last) or not end or end[-1] in _TERMINAL or not end[-1].isalnum():
+        return False
+    tail = end[max(map(end.rfind, ".!?。！？")) + 1 :]  # of the last line: a signature has lines of its own
+    if _NO_PROSE.search(end) or _NO_PROSE.search(tail):
+        return False
+    said = sentences(answer[-5000:])
+    whole = [s for s in said[:-1] if s.rstrip("*_ ”\"')」").endswith((".", "!", "?", "。", "！", "？"))]
+    long = len(tail.split()) >= 6 or len(re.findall(f"[{HAN}]", tail)) >= 10
+    return long and len(whole) >= 2 and 2 * len(whole) >= len(said) - 1
+
+
+def _open_json(answer: str) -> bool:
+    """It starts as JSON does and ends with brackets open."""
+    if not re.match(r'\{\s*"|\[\s*[{"\[]', answer) or len(answer) > 1_000_000:
+        return False
+    try:
+        json.loads(answer)
+    except RecursionError:
+        return False
+    except ValueError:
+        return _depth(answer) > 0
+    return False
+
+
+def _depth(answer: str) -> int:
+    bones = re.sub(r'"(?:[^"\\]|\\.)*"?', "", answer)
+    return bones.count("{") + bones.count("[") - bones.count("}") - bones.count("]")
