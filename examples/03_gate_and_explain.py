@@ -5,17 +5,7 @@ Run it: python examples/03_gate_and_explain.py
 
 import numpy as np
 
-from rubrank import RLVR2, Gate
-
-# Options once, batches many times. A criterion that the gate reads is not ranked by.
-rule = RLVR2(
-    criteria=["Facts", "Clarity", "NotEmpty", "NoRepeats"],
-    weights={"Facts": 2},
-    gate=Gate(
-        global_quality=["NotEmpty"],  # hard: below 1 the reward is 0
-        low_quality=["NoRepeats"],  # soft: 1 = clean, 0 halves the reward
-    ),
-)
+from rubrank import RLVR2, Gate, Gated, ScoreBatch
 
 scores = np.array(
     [
@@ -28,7 +18,17 @@ scores = np.array(
         [5, 5, 1, 1],
     ]
 )
-result = rule(scores, groups=["tides", "tides", "tides", "tides", "lake", "lake"])
+batch = ScoreBatch.of_arrays(
+    scores,
+    groups=["tides", "tides", "tides", "tides", "lake", "lake"],
+    criteria=["Facts", "Clarity", "NotEmpty", "NoRepeats"],
+    weights={"Facts": 2},
+    global_quality=["NotEmpty"],  # hard: below 1 the reward is 0
+    low_quality=["NoRepeats"],  # soft: 1 = clean, 0 halves the reward
+)
+
+# A rule, then a gate. A criterion that the gate reads is not ranked by.
+result = Gated(RLVR2(), Gate(floor=0.5))(batch)
 
 print("before the gate", result.ranking.round(2))
 print("reward         ", result.reward.round(2))

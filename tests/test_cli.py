@@ -136,7 +136,11 @@ def test_adjustment(table: Path, rule: str) -> None:
 def test_gate_adds_the_ranking(table: Path) -> None:
     result = run("fuse", table, "--json", "--global-quality", "Facts", "--gate-missing", "fail")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [(row["reward"], row["ranking"]) for row in rows[:2]] == [(0.0, 0.0), (0.0, 1.0)]
+    assert [(row["reward"], row["ranking"]) for row in rows[:2]] == [(0.625, 0.0), (0.0, 1.0)]  # alone among the clean
+    assert not rows[0]["no_signal"]
+    paper = run("fuse", table, "--json", "--global-quality", "Facts", "--gate-missing", "fail", "--gate-lift", "0")
+    rows = [json.loads(line) for line in paper.stdout.splitlines()]
+    assert [row["reward"] for row in rows[:2]] == [0.0, 0.0]
     assert rows[0]["no_signal"]
 
 
@@ -157,9 +161,9 @@ def test_config_and_command_line(table: Path) -> None:
     ("text", "found"),
     [
         ("wieght = 2", "'weight'"),
-        ("weight = 2", "a table of numbers"),
+        ("weight = 2", "keys and values"),
         ("[weight]\nFacts = -1", "> 0"),
-        ("criteria = [1]", "a list of names"),
+        ("criteria = [1]", "a text"),
         ("prior = 'x'", "a number"),
         ("any-order = 1", "true or false"),
         ("prior = ", "TOML"),
@@ -177,7 +181,7 @@ def test_wrong_config(table: Path, text: str, found: str) -> None:
         (["--weight", "Facts=0"], "> 0"),
         (["--weight", "Nope=1"], "one of 'Facts'"),
         (["--margin", "Facts=-1"], "≥ 0"),
-        (["--lower", "Facts", "--low-quality", "Facts"], "a gate's"),
+        (["--lower", "Facts", "--low-quality", "Facts"], "that the gate reads"),
         (["--adjust", "remove"], "--attribute"),
         (["--attribute", "tokens", "--adjust", "attenuate"], "attenuate:NUMBER"),
         (["--attribute", "tokens", "--adjust", "attenuate:2"], "between 0"),
@@ -187,7 +191,7 @@ def test_wrong_config(table: Path, text: str, found: str) -> None:
         (["--criteria", "Fact"], "Did you mean 'Facts'"),
         (["--group-column", "uuid"], "'uid'"),
         (["--batch-column", "step"], "'uid'"),
-        (["--pool", "all"], "'batch', 'group'"),
+        (["--pool", "all"], "'group', 'batch'"),
         (["--span", "wide"], "'model', 'unit'"),
         (["--model", "elo"], "'bradley-terry'"),
         (["--prior", "0"], "prior must be a number"),

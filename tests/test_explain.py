@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ordinal import rlvr2
 
-from rubrank import RLVR2, FusedGroup, Gate, attenuate
+from rubrank import FusedGroup, Gate, attenuate
 
 NAN = np.nan
 
 
 def explain(scores, i=0, attributes=None, **options) -> list[str]:
     """The explanation of one rollout of a single group, line by line. Borda: (wins − losses) / 2."""
-    result = RLVR2(model="borda", **options)(scores, attributes=attributes)
+    result = rlvr2(model="borda", **options)(scores, attributes=attributes)
     return result.explain(i).splitlines()
 
 
@@ -127,7 +128,7 @@ def test_shared_places(i, place):
 
 
 def test_label_of_the_group():
-    result = RLVR2()([[1], [0]], groups=["query-17", "query-17"])
+    result = rlvr2()([[1], [0]], groups=["query-17", "query-17"])
     assert result.explain(1).startswith("rollout 1 of group query-17: reward 0.00, 2nd of 2")
 
 
@@ -150,7 +151,7 @@ def test_alone_in_its_group():
 
 def measured(kept, gamma=((0.5,), (0.25,)), **changes) -> FusedGroup:
     """The three rollouts from above with one attribute, of which the first has more and the last less."""
-    group = RLVR2(model="borda", **NAMED)(THREE)[0]
+    group = rlvr2(model="borda", **NAMED)(THREE)[0]
     return replace(
         group,
         attribute_names=("tokens",),
@@ -195,7 +196,7 @@ def test_an_attribute_explains_nothing_of_a_criterion_without_score():
 
 
 def test_every_attribute_has_its_line():
-    rule = RLVR2(attribute_names=["tokens", "headings"], adjust=[attenuate(0), "remove"])
+    rule = rlvr2(attribute_names=["tokens", "headings"], adjust=[attenuate(0), "remove"])
     lines = rule([[3], [2], [1], [0]], attributes=[[10, 0], [9, 1], [5, 0], [1, 0]]).explain(1).splitlines()
     assert len(lines) == 4
     assert re.fullmatch(r"  tokens: 9, more than the others; explained \+\d\.\d\d, kept", lines[2])
@@ -205,7 +206,7 @@ def test_every_attribute_has_its_line():
 def test_attributes_are_told_in_the_unit_of_the_contributions():
     """With span="unit" the contributions are scaled, and so is what attributes explain of them."""
     attributes = np.array([[90.0], [50.0], [70.0], [5.0]])
-    rule = RLVR2(attribute_names=["tokens"], adjust=attenuate(0), span="unit")
+    rule = rlvr2(attribute_names=["tokens"], adjust=attenuate(0), span="unit")
     group = rule([[3], [2], [1], [0]], attributes=attributes)[0]
     fitted = group.gamma[0, 0] * group.mean_contrasts[0, 0]
     scale = 1.0 / np.ptp(group.utilities[:, 0] + group.gamma[0, 0] * group.mean_contrasts[:, 0])
@@ -335,7 +336,7 @@ def check_gate(group: FusedGroup, i: int, stop: float, clean: float, line: str) 
 @given(groups)
 def test_words_are_true(rows):
     scores = np.array(rows)
-    group = RLVR2(**RULES)(scores)[0]
+    group = rlvr2(**RULES)(scores)[0]
     for i in range(len(scores)):
         headline, *criteria, gate = group.explain(i).splitlines()
         check_headline(group, i, headline)
@@ -356,7 +357,7 @@ def test_words_about_attributes_are_true(rows, lengths, rule):
     scores = np.array(rows)[:, :3]
     length = np.array(lengths[: len(rows)], float)
     options = {name: RULES[name][:3] for name in ("criteria", "weights", "margins", "directions")}
-    group = RLVR2(**options, attribute_names=["length"], adjust=rule)(scores, attributes=length[:, None])[0]
+    group = rlvr2(**options, attribute_names=["length"], adjust=rule)(scores, attributes=length[:, None])[0]
     for i in range(len(scores)):
         check_attribute(group, i, length, rule, group.explain(i).splitlines()[-1])
 

@@ -7,9 +7,10 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
+from ordinal import rlvr2
 
 import rubrank
-from rubrank import RLVR2, FusedBatch, FusedGroup, Gate, InvalidInput, attenuate
+from rubrank import Fused, FusedGroup, Gate, InvalidInput, attenuate
 
 NAN = np.nan
 BORDA = {"model": "borda"}  # (wins − losses) / 2: utilities that can be worked out by hand
@@ -17,14 +18,14 @@ BORDA = {"model": "borda"}  # (wins − losses) / 2: utilities that can be worke
 
 def hand_group() -> FusedGroup:
     """A orders the rollouts 0 > 1 > 2; B is passed by 0 and 2. Utilities 1, 0, −1 and ½, −1, ½."""
-    return RLVR2(criteria=["A", "B"], weights=[2, 1], **BORDA)([[9, 1], [8, 0], [3, 1]])[0]
+    return rlvr2(criteria=["A", "B"], weights=[2, 1], **BORDA)([[9, 1], [8, 0], [3, 1]])[0]
 
 
-def measured_batch(**options) -> FusedBatch:
+def measured_batch(**options) -> Fused:
     """Two groups of four, two criteria, two attributes; one score is missing."""
     scores = [[[1, 4], [0, 3], [1, NAN], [0, 1]], [[2, 1], [2, 5], [1, 4], [0, 4]]]
     measured = [[[90, 1], [20, 0], [60, 3], [0, 0]], [[10, 2], [30, 2], [30, 2], [5, 2]]]
-    rule = RLVR2(criteria=["A", "B"], attribute_names=["tokens", "headings"], **options)
+    rule = rlvr2(criteria=["A", "B"], attribute_names=["tokens", "headings"], **options)
     return rule(scores, attributes=measured)
 
 
@@ -48,7 +49,7 @@ def test_effective_weights_are_shares_of_the_variance():
 
 
 def test_effective_weight_of_a_criterion_that_pulls_the_other_way_is_negative():
-    group = RLVR2(weights=[3, 1])([[1, 0], [0, 1]])[0]
+    group = rlvr2(weights=[3, 1])([[1, 0], [0, 1]])[0]
     np.testing.assert_allclose(group.effective_weights, [1.5, -0.5])
 
 
@@ -64,7 +65,7 @@ def test_effective_weights_add_up_to_one(options):
 
 
 def test_outcomes_know_margins_and_directions():
-    group = RLVR2(margins=[1, 0], directions=["higher", "lower"])([[3, 2], [2, 5], [1, NAN]])[0]
+    group = rlvr2(margins=[1, 0], directions=["higher", "lower"])([[3, 2], [2, 5], [1, NAN]])[0]
     np.testing.assert_array_equal(group.outcomes[:, :, 0], [[0.5, 0.5, 1], [0.5, 0.5, 0.5], [0, 0.5, 0.5]])
     np.testing.assert_array_equal(group.outcomes[:, :, 1], [[0.5, 1, NAN], [0, 0.5, NAN], [NAN, NAN, NAN]])
     np.testing.assert_array_equal(group.scores, [[3, 2], [2, 5], [1, NAN]])  # as given, not flipped
@@ -73,7 +74,7 @@ def test_outcomes_know_margins_and_directions():
 
 
 def test_missing_scores_are_counted_and_have_utility_zero():
-    group = RLVR2(criteria=["A", "B", "C"])([[1, NAN, NAN], [0, 3, NAN], [NAN, 1, NAN]])[0]
+    group = rlvr2(criteria=["A", "B", "C"])([[1, NAN, NAN], [0, 3, NAN], [NAN, 1, NAN]])[0]
     np.testing.assert_array_equal(group.missing, [1, 1, 3])
     np.testing.assert_array_equal(group.utilities[[2, 0], [0, 1]], [0, 0])
     np.testing.assert_array_equal(group.utilities[:, 2], [0, 0, 0])
@@ -83,7 +84,7 @@ def test_missing_scores_are_counted_and_have_utility_zero():
 
 def test_unit_span_scales_values_not_utilities():
     scores = [[5, 1, 7], [4, 0, 7], [3, 1, 7], [2, 0, 7]]
-    model, unit = RLVR2(weights=[1, 2, 3])(scores)[0], RLVR2(weights=[1, 2, 3], span="unit")(scores)[0]
+    model, unit = rlvr2(weights=[1, 2, 3])(scores)[0], rlvr2(weights=[1, 2, 3], span="unit")(scores)[0]
     np.testing.assert_array_equal(unit.utilities, model.utilities)
     np.testing.assert_allclose(np.ptp(unit.values, axis=0), [1, 1, 0])
     np.testing.assert_allclose(unit.fused, unit.values @ [1, 2, 3])
@@ -91,7 +92,7 @@ def test_unit_span_scales_values_not_utilities():
 
 def test_weights_and_margins_of_the_right_group():
     scores = np.arange(12.0).reshape(2, 3, 2)
-    result = RLVR2(weights=[[1, 2], [3, 4]], margins=[[0, 5], [1, 0]])(scores)
+    result = rlvr2(weights=[[1, 2], [3, 4]], margins=[[0, 5], [1, 0]])(scores)
     np.testing.assert_array_equal([group.weights for group in result], [[1, 2], [3, 4]])
     np.testing.assert_array_equal([group.margins for group in result], [[0, 5], [1, 0]])
 
@@ -107,19 +108,19 @@ def test_arrays_of_the_batch_have_the_shape_of_the_scores():
 
 
 def test_one_group_has_no_axis_of_groups():
-    result = RLVR2()([[1, 2], [2, 1], [3, 1]], attributes=[[1], [2], [3]])
+    result = rlvr2()([[1, 2], [2, 1], [3, 1]], attributes=[[1], [2], [3]])
     assert (result.reward.shape, result.utilities.shape, result.gamma.shape) == ((3,), (3, 2), (2, 1))
     assert (result.kept.shape, result.no_signal.shape, len(result)) == ((2, 1), (1,), 1)
 
 
 def test_shapes_of_a_group():
-    rule = RLVR2(gate=Gate([1], [2]))
+    rule = rlvr2(gate=Gate([1], [2]))
     group = rule(np.ones((5, 4, 4)), attributes=np.ones((5, 4, 3)))[3]
     shapes = {name: getattr(group, name).shape for name in ("scores", "utilities", "values")}
     assert shapes == dict.fromkeys(shapes, (4, 2))
     assert (group.fused.shape, group.ranking.shape, group.reward.shape) == ((4,), (4,), (4,))
     assert (group.attributes.shape, group.mean_contrasts.shape) == ((4, 3), (4, 3))
-    assert (group.gamma.shape, group.kept.shape, len(group.rules)) == ((2, 3), (2, 3), 3)
+    assert (group.gamma.shape, group.kept.shape) == ((2, 3), (2, 3))
     assert (group.outcomes.shape, group.missing.shape, group.constant.shape) == ((4, 4, 2), (2,), (2,))
     assert (group.weights.shape, group.margins.shape, group.higher_is_better.shape) == ((2,), (2,), (2,))
     assert (group.gated.reward.shape, group.gated.stopped_by.shape) == ((4,), (4, 1))
@@ -128,8 +129,8 @@ def test_shapes_of_a_group():
 def test_without_attributes_and_gate_their_fields_are_none():
     group = hand_group()
     assert (group.attributes, group.mean_contrasts, group.gamma, group.kept) == (None, None, None, None)
-    assert (group.rules, group.attribute_names, group.gate, group.gated) == ((), (), None, None)
-    result = RLVR2()([[1], [2]])
+    assert (group.attribute_names, group.gate, group.gated) == ((), None, None)
+    result = rlvr2()([[1], [2]])
     assert (result.gamma, result.kept) == (None, None)
 
 
@@ -160,7 +161,6 @@ def test_remove_keeps_nothing(pool):
     for group in measured_batch(pool=pool):
         np.testing.assert_array_equal(group.kept, np.zeros((2, 2)))
         np.testing.assert_array_equal(group.values, group.utilities)
-        assert group.rules == ("remove", "remove")
 
 
 @pytest.mark.parametrize("pool", ["group", "batch"])
@@ -172,7 +172,6 @@ def test_values_are_utilities_plus_what_is_kept(pool, draw):
         expected = group.utilities + np.where(np.isnan(group.scores), 0.0, added)
         np.testing.assert_allclose(group.values, expected, atol=1e-12)
         assert (group.kept[:, 0][group.gamma[:, 0] <= 0] == 1.0).all()
-        assert group.rules == tuple(rules)
 
 
 def test_pooled_coefficients_are_the_same_in_every_group():
@@ -187,14 +186,14 @@ def test_ties_stay_ties_whatever_is_kept(pool, adjust):
     """A criterion that ties a whole group says nothing about it, so no attribute can explain any of it."""
     scores = np.array([[[3, 1], [2, 2], [1, 0], [0, 1]], [[5, 1], [5, 1], [5, 1], [5, 1]]])
     measured = [[[90], [60], [20], [10]], [[80], [10], [50], [70]]]
-    tied = RLVR2(pool=pool, adjust=adjust)(scores, attributes=measured)[1]
+    tied = rlvr2(pool=pool, adjust=adjust)(scores, attributes=measured)[1]
     np.testing.assert_array_equal(tied.values, np.zeros((4, 2)))
     np.testing.assert_array_equal(tied.reward, [0.5] * 4)
     assert tied.no_signal
 
 
 def test_attributes_and_rules_without_names_are_numbered():
-    group = RLVR2()([[1], [2]], attributes=[[1, 2], [3, 4]])[0]
+    group = rlvr2()([[1], [2]], attributes=[[1, 2], [3, 4]])[0]
     assert group.attribute_names == ("attribute 0", "attribute 1")
     assert group.criteria == ("criterion 0",)
 
@@ -203,7 +202,7 @@ def test_attributes_and_rules_without_names_are_numbered():
 
 
 def test_a_constant_group_has_no_signal():
-    group = RLVR2(criteria=["A", "B"])(np.ones((4, 2)))[0]
+    group = rlvr2(criteria=["A", "B"])(np.ones((4, 2)))[0]
     np.testing.assert_array_equal(group.reward, [0.5] * 4)
     np.testing.assert_array_equal(group.effective_weights, [0, 0])
     assert group.no_signal
@@ -211,7 +210,7 @@ def test_a_constant_group_has_no_signal():
 
 
 def test_a_group_of_one_has_no_signal():
-    group = RLVR2(criteria=["A", "B"])([[1, NAN]], attributes=[[7]])[0]
+    group = rlvr2(criteria=["A", "B"])([[1, NAN]], attributes=[[7]])[0]
     np.testing.assert_array_equal(group.reward, [0.5])
     np.testing.assert_array_equal(group.mean_contrasts, [[0]])
     assert group.no_signal
@@ -219,7 +218,7 @@ def test_a_group_of_one_has_no_signal():
 
 
 def test_criteria_that_cancel_leave_no_signal():
-    group = RLVR2()([[2, 0, 1], [0, 1, 2], [1, 2, 0]])[0]  # a circle: everyone is first, second and third once
+    group = rlvr2()([[2, 0, 1], [0, 1, 2], [1, 2, 0]])[0]  # a circle: everyone is first, second and third once
     np.testing.assert_array_equal(group.reward, [0.5] * 3)
     np.testing.assert_array_equal(group.effective_weights, [0] * 3)
     assert group.flags == ("no signal",)
@@ -227,7 +226,7 @@ def test_criteria_that_cancel_leave_no_signal():
 
 
 def test_rollouts_gated_to_the_same_value_have_no_signal():
-    result = RLVR2(gate=Gate([1]))([[1, 0], [2, 0], [3, 0]])
+    result = rlvr2(gate=Gate([1]))([[1, 0], [2, 0], [3, 0]])
     np.testing.assert_array_equal(result.reward, [0, 0, 0])
     assert result.ranking.max() == 1.0
     assert result[0].no_signal
@@ -235,7 +234,7 @@ def test_rollouts_gated_to_the_same_value_have_no_signal():
 
 
 def test_a_gate_can_tell_rollouts_apart_that_the_criteria_cannot():
-    group = RLVR2(criteria=["A", "NotEmpty"], gate=Gate(["NotEmpty"]))([[1, 1], [1, 0], [1, 1]])[0]
+    group = rlvr2(criteria=["A", "NotEmpty"], gate=Gate(["NotEmpty"]))([[1, 1], [1, 0], [1, 1]])[0]
     np.testing.assert_array_equal(group.ranking, [0.5] * 3)
     np.testing.assert_array_equal(group.reward, [0.5, 0, 0.5])
     assert not group.no_signal
@@ -244,9 +243,9 @@ def test_a_gate_can_tell_rollouts_apart_that_the_criteria_cannot():
 
 def test_no_signal_is_told_for_each_group():
     scores = [[[1, 1], [0, 1]], [[1, 1], [1, 1]], [[1, 0], [0, 0]], [[1, 1], [1, 0]]]
-    plain = RLVR2()(np.array(scores)[:, :, :1])
+    plain = rlvr2()(np.array(scores)[:, :, :1])
     np.testing.assert_array_equal(plain.no_signal, [False, True, False, True])
-    gated = RLVR2(gate=Gate([1]))(scores)
+    gated = rlvr2(gate=Gate([1]))(scores)
     np.testing.assert_array_equal(gated.no_signal, [False, True, True, False])
     np.testing.assert_array_equal([group.no_signal for group in gated], gated.no_signal)
 
@@ -264,7 +263,7 @@ MEMBERS = {"b": [0, 2, 5, 6], "a": [1, 4], "c": [3]}
     ids=["str", "array of str", "int", "array of int", "tuple"],
 )
 def test_scattered_groups_of_different_sizes(labels):
-    result = RLVR2()(ROWS, groups=labels)
+    result = rlvr2()(ROWS, groups=labels)
     plain = labels.tolist() if isinstance(labels, np.ndarray) else labels
     assert result.labels == tuple(dict.fromkeys(plain))  # in order of first appearance
     assert [group.label for group in result] == list(result.labels)
@@ -279,7 +278,7 @@ def test_scattered_groups_of_different_sizes(labels):
 def test_attributes_and_gate_of_scattered_groups():
     attributes = np.arange(1.0, 8)[:, None]
     scores = np.column_stack([ROWS, [1, 1, 0, 1, 1, 1, 1]])
-    result = RLVR2(gate=Gate([2]))(scores, groups=LABELS, attributes=attributes)
+    result = rlvr2(gate=Gate([2]))(scores, groups=LABELS, attributes=attributes)
     for label, rows in MEMBERS.items():
         np.testing.assert_array_equal(result[label].attributes, attributes[rows])
         np.testing.assert_array_equal(result[label].gated.passed, scores[rows, 2] == 1)
@@ -288,7 +287,7 @@ def test_attributes_and_gate_of_scattered_groups():
 
 
 def test_labels_of_equal_groups():
-    result = RLVR2()(ROWS[:6].reshape(3, 2, 2), groups=["x", "y", "z"])
+    result = rlvr2()(ROWS[:6].reshape(3, 2, 2), groups=["x", "y", "z"])
     assert result.labels == ("x", "y", "z")
     np.testing.assert_array_equal(result["y"].scores, ROWS[2:4])
     np.testing.assert_array_equal(result["y"].reward, result.reward[1])
@@ -296,8 +295,8 @@ def test_labels_of_equal_groups():
 
 @pytest.mark.parametrize("label", [3, -1, "0", None])
 def test_unknown_label(label):
-    result = RLVR2()(ROWS[:6].reshape(3, 2, 2))
-    with pytest.raises(InvalidInput, match=r"^FusedBatch: label must be the label of one of its 3 groups, such as 0"):
+    result = rlvr2()(ROWS[:6].reshape(3, 2, 2))
+    with pytest.raises(InvalidInput, match=r"^Fused: label must be the label of one of its 3 groups, such as 0"):
         result[label]
 
 
@@ -305,14 +304,14 @@ def test_unknown_label(label):
 
 
 def test_explain_one_group_by_row():
-    result = RLVR2()(ROWS)
+    result = rlvr2()(ROWS)
     for i in range(len(ROWS)):
         assert result.explain(i) == result[0].explain(i)
     assert result.explain(4).startswith("rollout 4 of group 0: reward 1.00, 1st of 7")
 
 
 def test_explain_equal_groups_by_pair():
-    result = RLVR2()(ROWS[:6].reshape(3, 2, 2), groups=["x", "y", "z"])
+    result = rlvr2()(ROWS[:6].reshape(3, 2, 2), groups=["x", "y", "z"])
     for g, label in enumerate(result.labels):
         for i in range(2):
             assert result.explain((g, i)) == result[label].explain(i)
@@ -320,7 +319,7 @@ def test_explain_equal_groups_by_pair():
 
 
 def test_explain_scattered_groups_by_row():
-    result = RLVR2()(ROWS, groups=LABELS)
+    result = rlvr2()(ROWS, groups=LABELS)
     for label, rows in MEMBERS.items():
         for i, row in enumerate(rows):
             assert result.explain(row) == result[label].explain(i)
@@ -330,14 +329,14 @@ def test_explain_scattered_groups_by_row():
 @pytest.mark.parametrize("groups", [None, LABELS])
 @pytest.mark.parametrize("index", [7, -1, (0, 1), (0,), 1.5])
 def test_wrong_row(groups, index):
-    result = RLVR2()(ROWS, groups=groups)
+    result = rlvr2()(ROWS, groups=groups)
     with pytest.raises(InvalidInput, match=r"^explain: rollout must be a row from 0 to 6; got"):
         result.explain(index)
 
 
 @pytest.mark.parametrize("index", [0, -1, (3, 0), (0, 2), (-1, 0), (0,), (0, 0, 0), (0.5, 1)])
 def test_wrong_pair(index):
-    result = RLVR2()(ROWS[:6].reshape(3, 2, 2))
+    result = rlvr2()(ROWS[:6].reshape(3, 2, 2))
     with pytest.raises(InvalidInput, match=r"^explain: rollout must be a pair \(group, rollout\)"):
         result.explain(index)
 
@@ -345,14 +344,14 @@ def test_wrong_pair(index):
 @pytest.mark.parametrize("index", [2, -1])
 def test_wrong_rollout_of_a_group(index):
     with pytest.raises(InvalidInput, match=r"^explain: rollout must be a number from 0 to 1; got"):
-        RLVR2()(ROWS[:2])[0].explain(index)
+        rlvr2()(ROWS[:2])[0].explain(index)
 
 
 # ------------------------------------------------------------------------------------------------- the objects
 
 
 def test_results_cannot_be_changed():
-    result = RLVR2()(ROWS)
+    result = rlvr2()(ROWS)
     with pytest.raises(FrozenInstanceError):
         result.names = ()
     with pytest.raises(FrozenInstanceError):
@@ -360,7 +359,7 @@ def test_results_cannot_be_changed():
 
 
 def test_results_survive_pickling():
-    result = RLVR2(gate=Gate([1], maximum=0.5))(ROWS, groups=LABELS, attributes=ROWS[:, :1])
+    result = rlvr2(gate=Gate([1], maximum=0.5))(ROWS, groups=LABELS, attributes=ROWS[:, :1])
     copied = pickle.loads(pickle.dumps(result))
     np.testing.assert_array_equal(copied.reward, result.reward)
     assert [copied.explain(i) for i in range(7)] == [result.explain(i) for i in range(7)]

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rubrank import Gate, Gated, InvalidInput, UnknownName
+from rubrank import Gate, InvalidInput, UnknownName
+from rubrank.fusion.gate import GateResult
 
 NAN = np.nan
 NAMES = ["NotEmpty", "Language", "NoTemplate", "NoRepeats"]
@@ -137,13 +138,14 @@ def test_shapes_follow_the_rewards():
     rewards = np.random.default_rng(1).random((2, 3))
     gate = Gate([0], [1, 2], maximum=0.4)
     together = gate(rewards, scores)
-    assert {name: getattr(together, name).shape for name in Gated.__dataclass_fields__} == {
+    assert {name: getattr(together, name).shape for name in GateResult.__dataclass_fields__} == {
         "reward": (2, 3),
         "passed": (2, 3),
         "factor": (2, 3),
         "low_quality": (2, 3),
         "stopped_by": (2, 3, 1),
         "missing": (2, 3),
+        "lifted": (2, 3),
     }
     for g in range(2):
         alone = gate(rewards[g], scores[g])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ordinal import rlvr2
 from scipy.optimize import minimize
 
-import rubrank
-from rubrank import RLVR2, Gate, InvalidInput, UnknownName, attenuate, fuse, outcomes, utilities
+from rubrank import Gate, InvalidInput, UnknownName, attenuate, fuse, outcomes, utilities
 
 NAN = float("nan")
 
@@ -108,7 +108,7 @@ def test_scattered_rows_are_counted_within_their_group() -> None:
 def test_a_circle_and_an_outsider_say_nothing() -> None:
     circle = [[NAN, 1, 0, NAN], [0, NAN, 1, NAN], [1, 0, NAN, NAN], [NAN, NAN, NAN, NAN]]
     assert utilities(nobody(4), outcomes={0: circle}).ravel().tolist() == [0.0] * 4
-    result = RLVR2(criteria=["Taste"])(nobody(4), outcomes={"Taste": circle})
+    result = rlvr2(criteria=["Taste"])(nobody(4), outcomes={"Taste": circle})
     assert result.no_signal.all()
     assert result[0].missing.tolist() == [1]
 
@@ -116,7 +116,7 @@ def test_a_circle_and_an_outsider_say_nothing() -> None:
 def test_explained() -> None:
     said = [[NAN, 1, 0.75, NAN], [0, NAN, 0.5, NAN], [0.25, 0.5, NAN, NAN], [NAN] * 4]
     scores = [[1, NAN], [0, NAN], [1, NAN], [0, NAN]]
-    result = RLVR2(criteria=["Facts", "Taste"])(scores, outcomes={"Taste": said})
+    result = rlvr2(criteria=["Facts", "Taste"])(scores, outcomes={"Taste": said})
     assert "  Taste: beats 1, 2 → +0.44" in result.explain(0).splitlines()
     assert "  Taste: compared with nobody" in result.explain(3).splitlines()
     assert result[0].outcomes[0, 2, 1] == 0.75
@@ -128,7 +128,7 @@ def test_what_is_kept_of_an_attribute_reaches_those_who_were_compared() -> None:
     table = random_outcomes(rng, 6, 1.0)
     length = rng.random((6, 1)) * 500
     options = {"outcomes": {0: table}, "attributes": length}
-    kept = RLVR2(adjust=attenuate(0.0, draw="fixed"))(nobody(6), attributes=length, outcomes={0: table})
+    kept = rlvr2(adjust=attenuate(0.0, draw="fixed"))(nobody(6), attributes=length, outcomes={0: table})
     gamma = utilities(nobody(6), **options).gamma
     assert gamma.shape == (1, 1)
     assert gamma[0, 0] != 0.0
@@ -162,7 +162,7 @@ def test_unknown_names() -> None:
 
 
 def test_a_gate_cannot_read_comparisons() -> None:
-    rule = RLVR2(criteria=["Facts", "Safe"], gate=Gate(global_quality=["Safe"]))
+    rule = rlvr2(criteria=["Facts", "Safe"], gate=Gate(global_quality=["Safe"]))
     with pytest.raises(InvalidInput, match="which the gate reads"):
         rule([[1, NAN], [0, NAN]], outcomes={"Safe": [[NAN, 1], [0, NAN]]})
 
@@ -178,5 +178,4 @@ def test_a_score_table_carries_them() -> None:
     table = ScoreTable((group,))
     expected = fuse(scores, weights=[1, 3], outcomes={1: said})
     assert table.fuse().reward.tolist() == expected.tolist()
-    assert rubrank.fuse(**table.to_fuse()).tolist() == expected.tolist()
     assert table.batch().unit_MK[:, 1].tolist() == [1.0, 0.0, 0.5]

@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ordinal import rlvr2
 
-import rubrank
 from rubrank.errors import BadTable, InvalidInput, UnknownName
 from rubrank.fusion.gate import Gate
-from rubrank.fusion.gated import GatedRule
+from rubrank.fusion.gated import Gated
 from rubrank.fusion.rules import find_rule
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable, read_scores
@@ -161,25 +161,23 @@ def test_summary_of_what_nobody_scored():
 
 def test_fuse_takes_weights_margins_directions_and_the_gate(table):
     result = table.fuse()
-    by_hand = rubrank.RLVR2(
-        criteria=["Facts", "Style", "NotEmpty"], weights={"Facts": 2}, margins={"Style": 0.5},
-        gate=rubrank.Gate(global_quality=["NotEmpty"]),
-    )(table["a"].scores)  # fmt: skip
+    by_hand = rlvr2(
+        criteria=["Facts", "Style", "NotEmpty"],
+        weights={"Facts": 2},
+        margins={"Style": 0.5},
+        gate=Gate(global_quality=["NotEmpty"]),
+        lift=0.25,
+    )(table["a"].scores)
     np.testing.assert_allclose(result.reward[:3], by_hand.reward)
-    by_hand = rubrank.RLVR2(
-        criteria=["Slips", "Style", "Clean"], directions={"Slips": "lower"}, margins={"Style": 0.5},
-        gate=rubrank.Gate(low_quality=["Clean"]),
-    )(table["b"].scores)  # fmt: skip
+    by_hand = rlvr2(
+        criteria=["Slips", "Style", "Clean"],
+        directions={"Slips": "lower"},
+        margins={"Style": 0.5},
+        gate=Gate(low_quality=["Clean"]),
+        lift=0.25,
+    )(table["b"].scores)
     np.testing.assert_allclose(result.reward[3:], by_hand.reward)
     assert result.criteria == ("Facts", "Style", "Slips")
-
-
-def test_to_fuse_is_what_fuse_takes(table):
-    ranked = table.to_fuse()
-    rewards = rubrank.fuse(**ranked)
-    np.testing.assert_allclose(rewards, table.fuse().ranking)
-    assert ranked["criteria"] == ["Facts", "Style", "Slips"]
-    assert ranked["weights"].shape == (2, 3)
 
 
 def test_weights_may_differ_from_query_to_query():
@@ -194,7 +192,6 @@ def test_directions_may_differ_from_query_to_query():
     up, down = CriterionData("A"), CriterionData("A", direction="lower")
     both = ScoreTable((group("x", [up], [[1], [0]]), group("y", [down], [[1], [0]])))
     assert both.fuse().reward.tolist() == [1.0, 0.0, 0.0, 1.0]
-    assert rubrank.fuse(**both.to_fuse()).tolist() == [1.0, 0.0, 0.0, 1.0]
 
 
 def test_gates_of_any_scale_and_direction():
@@ -202,7 +199,8 @@ def test_gates_of_any_scale_and_direction():
         "Errors", layer="global_quality", direction="lower", domain=Domain("continuous", (), 0.0, 100.0)
     )
     table = ScoreTable((group("x", [FACTS, bad], [[1, 3], [0.5, 0], [0, 0]]),))
-    assert table.fuse().reward.tolist() == [0.0, 0.5, 0.0]
+    assert table.fuse(gate=Gate(lift=0)).reward.tolist() == [0.0, 0.5, 0.0]
+    assert table.fuse().reward.tolist() == [0.0, 1.0, 0.25]
 
 
 def test_a_gate_that_another_query_asks_for_fails_nobody(tmp_path):
@@ -213,12 +211,12 @@ def test_a_gate_that_another_query_asks_for_fails_nobody(tmp_path):
             group("does not", [quality], [[0.1], [0.9], [0.5]]),
         )
     )
-    options = table.gate(missing="fail")
+    options = Gate(missing="fail", lift=0)
     rewards = [[0.0, 0.0, 0.5], [0.0, 1.0, 0.5]]  # the best of the first group has no score on the gate
     fused = table.fuse(gate=options, span="unit")
     assert fused.reward.reshape(2, 3) == pytest.approx(np.array(rewards))
     assert fused.gated.missing.tolist() == [0, 1, 0, 0, 0, 0]
-    rule = GatedRule(find_rule("rlvr2:span=unit"), Gate(missing="fail"))
+    rule = Gated(find_rule("rlvr2:span=unit"), options)
     assert rule(table.batch()).reward.reshape(2, 3) == pytest.approx(np.array(rewards))
     table.write(tmp_path / "scores.jsonl")
     read = read_scores(tmp_path / "scores.jsonl")
@@ -226,10 +224,9 @@ def test_a_gate_that_another_query_asks_for_fails_nobody(tmp_path):
 
 
 def test_options_of_the_rule_come_through(table):
-    gate = rubrank.Gate(global_quality=["NotEmpty"], low_quality=["Clean"], floor=0.0)
-    result = table.fuse(model="borda", gate=gate)
+    result = table.fuse(model="borda", gate=Gate(floor=0.0, lift=0))
     assert result.reward[4] == pytest.approx(0.5 * result.ranking[4])
-    np.testing.assert_allclose(result.ranking, rubrank.fuse(**table.to_fuse(), model="borda"))
+    np.testing.assert_allclose(result.ranking, find_rule("rlvr2:model=borda")(table.batch(penalties="ignore")).reward)
 
 
 def test_what_cannot_be_fused():

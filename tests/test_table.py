@@ -7,7 +7,6 @@ import io
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ import polars as pl
 import pytest
 
 import rubrank
-from rubrank import RLVR2, BadTable, Gate, InvalidInput, UnknownName, attenuate
+from rubrank import BadTable, InvalidInput, ScoreBatch, UnknownName
+from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.stream import files as table
 from rubrank.fusion.stream import plan, readers, survey
 from rubrank.fusion.stream.files import Columns, explain_file, fuse_file
@@ -81,10 +81,13 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "SLICE", 40)
 
 
-def expected(frame: pl.DataFrame, rule: RLVR2, **more: Any) -> np.ndarray:
-    rule = replace(rule, criteria=NAMES, attribute_names=["tokens"] if more else None)
+def expected(frame: pl.DataFrame, options: FuseOptions, **more: Any) -> np.ndarray:
+    if more:
+        options = options.model_copy(update={"attribute": ("tokens",)})
+        more["attribute_names"] = ["tokens"]
     values = frame.select(pl.col(NAMES).cast(pl.Float64)).to_numpy()
-    return rule(values, groups=frame["uid"].to_list(), **more).reward
+    given = {"criteria": NAMES, "weights": options.weight or None, **more}
+    return options.found_rule()(ScoreBatch.of_arrays(values, groups=frame["uid"].to_list(), **given)).reward
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -93,11 +96,11 @@ def expected(frame: pl.DataFrame, rule: RLVR2, **more: Any) -> np.ndarray:
 def test_every_format_to_every_other(tmp_path: Path, source: str, out: str) -> None:
     frame = scores()
     path, target = save(frame, tmp_path / f"in.{source}"), tmp_path / f"out.{out}"
-    summary = fuse_file(path, target, RLVR2(weights={"Facts": 2}))
+    summary = fuse_file(path, target, FuseOptions(weight={"Facts": 2}))
     result = load(target)
     assert result.columns == [*frame.columns, "reward", "no_signal"]
     assert result.select(frame.columns).equals(frame)
-    assert result["reward"].to_numpy().tolist() == expected(frame, RLVR2(weights={"Facts": 2})).tolist()
+    assert result["reward"].to_numpy().tolist() == expected(frame, FuseOptions(weight={"Facts": 2})).tolist()
     assert (summary.rollouts, summary.groups) == (len(frame), 60)
     assert summary.criteria == tuple(NAMES)
     assert summary.left_out == ("step", "tokens")
@@ -109,7 +112,7 @@ def test_every_format_to_every_other(tmp_path: Path, source: str, out: str) -> N
 @pytest.mark.parametrize("columns", [Columns(attributes=["tokens"]), Columns(attributes=["tokens"], batch="step")])
 def test_pooled_over_a_batch(tmp_path: Path, source: str, columns: Columns) -> None:
     frame = scores()
-    rule = RLVR2(adjust=attenuate(0.5), pool="batch")
+    rule = FuseOptions(adjust=["attenuate:0.5"], pool="batch")
     fuse_file(save(frame, tmp_path / f"in.{source}"), tmp_path / "out.parquet", rule, columns=columns)
     steps = [frame] if columns.batch is None else frame.partition_by("step", maintain_order=True)
     if columns.batch:
@@ -127,9 +130,9 @@ def test_any_order(tmp_path: Path, source: str, pool: Any) -> None:
     with pytest.raises(BadTable, match=r"group .* begins at (row|line) \d+ and comes back at .* --any-order"):
         fuse_file(path)
     columns = Columns(attributes=["tokens"], batch="step")
-    fuse_file(path, tmp_path / "out.csv", RLVR2(pool=pool), columns=columns, any_order=True, utilities=True)
+    fuse_file(path, tmp_path / "out.csv", FuseOptions(pool=pool), columns=columns, any_order=True, utilities=True)
     in_order = save(frame.sort("step", "uid"), tmp_path / "sorted.csv")
-    fuse_file(in_order, tmp_path / "sorted_out.csv", RLVR2(pool=pool), columns=columns, utilities=True)
+    fuse_file(in_order, tmp_path / "sorted_out.csv", FuseOptions(pool=pool), columns=columns, utilities=True)
     result = load(tmp_path / "out.csv")
     assert result["tokens"].equals(frame["tokens"])
     keys = ["step", "uid", "note"]
@@ -140,7 +143,7 @@ def test_any_order(tmp_path: Path, source: str, pool: Any) -> None:
 def test_a_batch_that_comes_back(tmp_path: Path) -> None:
     path = write(tmp_path, "uid,step,a\nx,1,1\ny,2,1\nz,1,1\n", "t.csv")
     with pytest.raises(BadTable, match=r"batch '1' .* begins at row 1 and comes back at row 3"):
-        fuse_file(path, rule=RLVR2(pool="batch"), columns=Columns(batch="step"))
+        fuse_file(path, options=FuseOptions(rule="gdpo"), columns=Columns(batch="step"))
     assert fuse_file(path, columns=Columns(batch="step")).groups == 3  # groups alone stand together
 
 
@@ -210,7 +213,7 @@ def test_ragged_rubrics_and_mixed_types(tmp_path: Path, out: str) -> None:
 def test_labels_of_every_kind_are_the_librarys(tmp_path: Path) -> None:
     """Draws depend on the type of a label: the numbers of a CSV are numbers, like those of JSON."""
     frame = scores().with_columns(uid=pl.col("uid").str.slice(1).cast(pl.Int64))
-    rule, columns = RLVR2(adjust=attenuate(0.5)), Columns(attributes=["tokens"])
+    rule, columns = FuseOptions(adjust=["attenuate:0.5"]), Columns(attributes=["tokens"])
     wanted = expected(frame, rule, attributes=frame["tokens"].to_numpy()[:, None]).tolist()
     for name in ("in.csv", "in.jsonl", "in.parquet"):
         fuse_file(save(frame, tmp_path / name), tmp_path / "out.parquet", rule, columns=columns, force=True)
@@ -250,12 +253,6 @@ def test_blank_lines_of_csv_are_counted(tmp_path: Path, monkeypatch: pytest.Monk
         fuse_file(path, columns=Columns(criteria=["b"]))
 
 
-@pytest.mark.parametrize("weights", [[2, 1, 1], np.array([2.0, 1.0, 1.0])])
-def test_a_rule_for_a_file_goes_by_name(tmp_path: Path, weights: Any) -> None:
-    with pytest.raises(InvalidInput, match="weights must be given by name"):
-        fuse_file(save(scores(), tmp_path / "in.csv"), rule=RLVR2(weights=weights))
-
-
 def test_mistakes_among_very_many_criteria(tmp_path: Path) -> None:
     rows = [{"uid": g, "scores": {f"{g}.{j}": 1 for j in range(3)}} for g in range(100)]
     for cell, found in ((2**53 + 1, "9007199254740993"), ("x", "'x'"), (float("inf"), "inf")):
@@ -263,8 +260,7 @@ def test_mistakes_among_very_many_criteria(tmp_path: Path) -> None:
         with pytest.raises(BadTable, match=rf"line 52, column 'scores\.50\.0' .* got {found}"):
             fuse_file(write(tmp_path, "\n" + lines(*rows)))
     rows[50]["scores"] = {"50.0": float("nan")}
-    gate = Gate(low_quality=["50.0"])
-    assert fuse_file(write(tmp_path, lines(*rows)), rule=RLVR2(gate=gate)).groups == 100
+    assert fuse_file(write(tmp_path, lines(*rows)), options=FuseOptions(low_quality=["50.0"])).groups == 100
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -277,7 +273,7 @@ def test_too_many_criteria_for_columns(tmp_path: Path, monkeypatch: pytest.Monke
     rows[5]["scores"] = None
     rows += [{"uid": "none", "scores": {}, "attributes": {"n": 1}}] * 2
     path = write(tmp_path, lines(*rows))
-    rule, columns = RLVR2(weights={"all": 2, "3.1": 4}, gate=Gate(global_quality=["7.0"])), Columns(attributes=["n"])
+    rule, columns = FuseOptions(weight={"all": 2, "3.1": 4}, global_quality=["7.0"]), Columns(attributes=["n"])
     fuse_file(path, tmp_path / "narrow.jsonl", rule, columns=columns, utilities=True)
     for part in (readers, survey, plan):
         monkeypatch.setattr(part, "WIDE", 4)
@@ -405,18 +401,18 @@ def test_a_link_to_the_input_is_the_input(tmp_path: Path) -> None:
 def test_options_are_checked_before_any_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(scores(), tmp_path / "in.csv")
     monkeypatch.setattr(table, "_fuse_all", lambda *_: pytest.fail("fitted"))
-    with pytest.raises(UnknownName, match="weights key"):
-        fuse_file(path, rule=RLVR2(weights={"Fact": 1}))
+    with pytest.raises(UnknownName, match=r"criterion with a weight of its own .* Did you mean 'Facts'"):
+        fuse_file(path, options=FuseOptions(weight={"Fact": 1}))
     with pytest.raises(InvalidInput, match="weights"):
-        fuse_file(path, rule=RLVR2(weights={"Facts": -1}))
+        fuse_file(path, options=FuseOptions(weight={"Facts": -1}))
     with pytest.raises(InvalidInput, match="adjust"):
-        fuse_file(path, rule=RLVR2(adjust=["remove", "remove"]), columns=Columns(attributes=["tokens"]))
+        fuse_file(path, options=FuseOptions(adjust=["remove", "remove"]), columns=Columns(attributes=["tokens"]))
 
 
 def test_explain_is_the_group_of_the_whole(tmp_path: Path) -> None:
     frame = scores()
     path = save(frame, tmp_path / "in.parquet")
-    for rule in (RLVR2(), RLVR2(pool="batch")):
+    for rule in (FuseOptions(), FuseOptions(pool="batch")):
         columns = Columns(attributes=["tokens"], batch="step")
         fuse_file(path, tmp_path / "out.parquet", rule, columns=columns, force=True)
         rewards = load(tmp_path / "out.parquet").filter(uid="q17")["reward"]
@@ -438,12 +434,12 @@ def test_progress_reaches_the_end(tmp_path: Path) -> None:
 def test_judged_stories(tmp_path: Path) -> None:
     columns = Columns(group=["prompt_id", "iteration", "part"])
     negative = ["Weak Dialogue", "Tell-Don't-Show", "Unsurprising or Uncreative", "Amateurish", "Purple Prose"]
-    rule = RLVR2(directions=dict.fromkeys([*negative, "Forced Poetry or Metaphor"], "lower"))
+    rule = FuseOptions(lower=[*negative, "Forced Poetry or Metaphor"])
     summary = fuse_file(LONGFORM, tmp_path / "out.jsonl.gz", rule, columns=columns, any_order=True)
     assert (summary.rollouts, summary.groups, len(summary.criteria)) == (6209, 108, 18)
     result = load(tmp_path / "out.jsonl.gz")
     one = result.filter(prompt_id=2, iteration=1, part="3")
     names = [f.name for f in one.schema["scores"].fields]  # type: ignore[attr-defined]
     values = one["scores"].struct.unnest().to_numpy()
-    directions = ["lower" if name in rule.directions else "higher" for name in names]  # type: ignore[operator]
+    directions = ["lower" if name in rule.lower else "higher" for name in names]
     assert np.allclose(one["reward"], rubrank.fuse(values, directions=directions), atol=1e-9)  # type: ignore[arg-type]

@@ -42,17 +42,16 @@ if TYPE_CHECKING:
     from rubrank.fusion.fusing import fuse as fuse
     from rubrank.fusion.fusing import utilities as utilities
     from rubrank.fusion.gate import Gate as Gate
-    from rubrank.fusion.gate import Gated as Gated
+    from rubrank.fusion.gated import Gated as Gated
     from rubrank.fusion.model import model_names as model_names
     from rubrank.fusion.model import utility_model as utility_model
     from rubrank.fusion.models.newton import maximise as maximise
-    from rubrank.fusion.result import FusedBatch as FusedBatch
+    from rubrank.fusion.result import Fused as Fused
     from rubrank.fusion.result import FusedGroup as FusedGroup
     from rubrank.fusion.rlvr2 import RLVR2 as RLVR2
     from rubrank.fusion.rules import find_rule as find_rule
     from rubrank.fusion.rules import rule as rule
     from rubrank.fusion.rules import rule_names as rule_names
-    from rubrank.fusion.rules import score_batch as score_batch
     from rubrank.fusion.stream.files import Columns as Columns
     from rubrank.fusion.stream.files import explain_file as explain_file
     from rubrank.fusion.stream.files import fuse_file as fuse_file
@@ -81,6 +80,7 @@ if TYPE_CHECKING:
     from rubrank.rubrics.rubric import Criterion as Criterion
     from rubrank.rubrics.rubric import Rubric as Rubric
     from rubrank.rubrics.rubric import load_rubric as load_rubric
+    from rubrank.scores.batch import ScoreBatch as ScoreBatch
     from rubrank.scores.outcomes import outcomes as outcomes
     from rubrank.scores.table import ScoreTable as ScoreTable
     from rubrank.scores.table import read_scores as read_scores
@@ -130,21 +130,21 @@ _HOMES = {
     "grade": "grading.grade",
     "ScoreTable": "scores.table",
     "read_scores": "scores.table",
+    "ScoreBatch": "scores.batch",
     "fuse": "fusion.fusing",
     "utilities": "fusion.fusing",
     "RLVR2": "fusion.rlvr2",
     "find_rule": "fusion.rules",
     "rule_names": "fusion.rules",
     "rule": "fusion.rules",
-    "score_batch": "fusion.rules",
     "GroupRecord": "records.record",
     "records_of": "records.record",
     "read_records": "records.record",
     "write_records": "records.record",
-    "FusedBatch": "fusion.result",
+    "Fused": "fusion.result",
     "FusedGroup": "fusion.result",
     "Gate": "fusion.gate",
-    "Gated": "fusion.gate",
+    "Gated": "fusion.gated",
     "attenuate": "fusion.adjust",
     "outcomes": "scores.outcomes",
     "lengths": "fusion.attributes.length",

@@ -42,6 +42,14 @@ def _in_our_words(complaint: Any, where: str, model: type[BaseModel], page: str)
     return InvalidInput(where, place or model.__name__.lower(), _allowed(complaint), got, f"See {page}.")
 
 
+_PLAINLY = {
+    "missing": "given",
+    "string_type": "a text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+}
 _LISTS = ("tuple_type", "list_type", "set_type", "frozen_set_type", "iterable_type")
 _MAPPINGS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
 
@@ -54,8 +62,10 @@ def _allowed(complaint: Any) -> str:
         return "keys and values"
     if complaint["type"] == "too_short":
         return f"a list of at least {complaint['ctx']['min_length']}"
-    if complaint["type"] == "missing":
-        return "given"
+    if complaint["type"] == "literal_error":
+        return f"one of {complaint['ctx']['expected'].replace(' or ', ', ')}"
+    if complaint["type"] in _PLAINLY:
+        return _PLAINLY[complaint["type"]]
     return f"right ({complaint['msg']})"
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from hypothesis import strategies as st
 from plain_rules import PlainGroup
 
-from rubrank.fusion.rules import score_batch
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.verifier import BINARY, TERNARY, UNIT, Domain
@@ -64,7 +63,7 @@ def batches(draw, max_groups: int = 5, missing: bool = True) -> ScoreBatch:
         own = [tuple(replace(c, category=None, tier=1, points=None, depends=()) for c in data) for _ in sizes[1:]]
         own = [tuple(data), *own]
         weights = rng.choice([0.5, 1.0, 3.0], (len(sizes), K))
-    return score_batch(scores, groups=labels, criteria=data, weights=weights, own=own)
+    return ScoreBatch.of_arrays(scores, groups=labels, criteria=data, weights=weights, own=own)
 
 
 def plain(batch: ScoreBatch) -> list[PlainGroup]:
@@ -90,6 +89,7 @@ def only(batch: ScoreBatch, g: int) -> ScoreBatch:
         scores_MK=batch.scores_MK[rows].copy(),
         starts=np.array([0, rows.stop - rows.start]),
         weights_NK=batch.weights_NK[g : g + 1] if len(batch.weights_NK) > 1 else batch.weights_NK,
-        labels=batch.labels[g : g + 1],
+        given_labels=batch.labels[g : g + 1],
+        shape=None,
         own=None if batch.own is None else batch.own[g : g + 1],
     )

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.rules import find_rule, score_batch
+from rubrank.fusion.rules import find_rule
 from rubrank.fusion.rules.graph import graph_of
+from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.verifier import UNIT
 
@@ -28,7 +29,7 @@ def criteria(edges: Edges, K: int, **more) -> list[CriterionData]:
 
 
 def credit(scores, edges: Edges, method="recursive") -> np.ndarray:
-    batch = score_batch(scores, criteria=criteria(edges, len(scores[0])))
+    batch = ScoreBatch.of_arrays(scores, criteria=criteria(edges, len(scores[0])))
     return find_rule(f"gear:method={method}")(batch).details["credit"]
 
 
@@ -62,7 +63,7 @@ def test_by_hand():
     # a strong prerequisite at 0.5: 1 · [0.5 + 0.5 · 0.2] = 0.6; then weak on that: 0.8 · [0.6 + 0.4 · 0.6] = 0.672
     edges: Edges = {1: [(0, "strong")], 2: [(1, "weak")]}
     assert credit([[0.5, 1, 0.8]], edges)[0] == pytest.approx([0.5, 0.6, 0.672])
-    batch = score_batch([[0.5, 1, 0.8]], criteria=criteria(edges, 3), weights=[1, 1, 2])
+    batch = ScoreBatch.of_arrays([[0.5, 1, 0.8]], criteria=criteria(edges, 3), weights=[1, 1, 2])
     assert find_rule("gear")(batch).value_M == pytest.approx([(0.5 + 0.6 + 2 * 0.672) / 4])
 
 
@@ -104,12 +105,12 @@ def test_hard_takes_the_parents_raw_verdicts():
 
 def test_exact_has_a_limit():
     edges: Edges = {k: [(k - 1, "weak")] for k in range(1, 11)}
-    batch = score_batch(np.full((2, 11), 0.5), criteria=criteria(edges, 11))
+    batch = ScoreBatch.of_arrays(np.full((2, 11), 0.5), criteria=criteria(edges, 11))
     with pytest.raises(InvalidInput, match="'exact' with 11"):
         find_rule("gear:method=exact")(batch)
     # two chains of eight are two small problems
     edges = {k: [(k - 1, "weak")] for k in range(1, 16) if k != 8}
-    batch = score_batch(np.full((1500, 16), 0.5), criteria=criteria(edges, 16))
+    batch = ScoreBatch.of_arrays(np.full((1500, 16), 0.5), criteria=criteria(edges, 16))
     there = find_rule("gear:method=exact")(batch).value_M
     assert there == pytest.approx(find_rule("gear")(batch).value_M)
 
@@ -120,7 +121,7 @@ def test_a_penalty_behind_a_trigger():
     invents = CriterionData(
         "InventsDose", points=-4.0, weight=4.0, direction="lower", domain=UNIT, depends=(("NamesDrug", "trigger"),)
     )
-    batch = score_batch([[1, 1], [1, 0], [0, 1]], criteria=[names, invents])
+    batch = ScoreBatch.of_arrays([[1, 1], [1, 0], [0, 1]], criteria=[names, invents])
     assert find_rule("gear")(batch).value_M == pytest.approx([1 - 4, 1, 0])
     assert find_rule("gear:normalise=absolute")(batch).value_M == pytest.approx([-3 / 5, 1 / 5, 0])
     assert find_rule("gear:clip=true")(batch).value_M == pytest.approx([0, 1, 0])
@@ -128,7 +129,7 @@ def test_a_penalty_behind_a_trigger():
 
 def test_a_missing_prerequisite_counts_as_met():
     edges: Edges = {1: [(0, "strong")], 2: [(1, "strong")]}
-    batch = score_batch([[0, NAN, 1.0], [NAN, 1.0, 1.0]], criteria=criteria(edges, 3))
+    batch = ScoreBatch.of_arrays([[0, NAN, 1.0], [NAN, 1.0, 1.0]], criteria=criteria(edges, 3))
     # the first: the middle one passes on 0.2 from above: 0.2 + 0.8 · 0.2 = 0.36; its own place is left out of R
     assert find_rule("gear")(batch).value_M == pytest.approx([(0 + 0.36) / 2, 1.0])
 
@@ -136,7 +137,7 @@ def test_a_missing_prerequisite_counts_as_met():
 def test_each_group_has_its_own_graph():
     chain, free = criteria({1: [(0, "strong")]}, 2), criteria({}, 2)
     scores = [[[0, 1], [1, 1]], [[0, 1], [1, 1]], [[0, 1], [1, 1]]]
-    batch = score_batch(scores, criteria=free, own=[chain, free, chain])
+    batch = ScoreBatch.of_arrays(scores, criteria=free, own=[chain, free, chain])
     assert find_rule("gear")(batch).value_M == pytest.approx([0.1, 1, 0.5, 1, 0.1, 1])
 
 
@@ -152,7 +153,7 @@ def test_each_group_has_its_own_graph():
 def test_graphs_that_make_no_sense(depends, message):
     data = [CriterionData(f"c{k}", domain=UNIT, depends=edges) for k, edges in enumerate(depends)]
     with pytest.raises(InvalidInput, match=message):
-        find_rule("gear")(score_batch([[1, 0]], criteria=data))
+        find_rule("gear")(ScoreBatch.of_arrays([[1, 0]], criteria=data))
 
 
 def test_a_kind_of_edge_that_is_unknown():
@@ -162,11 +163,11 @@ def test_a_kind_of_edge_that_is_unknown():
 
 def test_an_edge_to_a_gate_is_left_to_the_gate():
     data = [CriterionData("Style", domain=UNIT, depends=(("NotEmpty", "strong"),))]
-    batch = score_batch([[1.0], [1.0]], criteria=data, gates=[[0], [1]], gate_criteria=["NotEmpty"])
+    batch = ScoreBatch.of_arrays([[1.0], [1.0]], criteria=data, gates=[[0], [1]], gate_criteria=["NotEmpty"])
     assert find_rule("gear")(batch).value_M == pytest.approx([1, 1])
     # a group's own rubric lists its gates, too
     chain = [*criteria({1: [(0, "strong")]}, 2), CriterionData("NotEmpty", layer="global_quality")]
-    batch = score_batch(
+    batch = ScoreBatch.of_arrays(
         [[0, 1]], criteria=criteria({}, 2), own=[chain], gates=[[1]], gate_criteria=["NotEmpty"]
     )  # fmt: skip
     assert find_rule("gear")(batch).value_M == pytest.approx([0.1])

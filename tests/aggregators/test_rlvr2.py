@@ -7,9 +7,10 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
+from ordinal import rlvr2
 
 import rubrank
-from rubrank import RLVR2, Gate, InvalidInput, UnknownName, attenuate
+from rubrank import RLVR2, Gate, Gated, InvalidInput, ScoreBatch, UnknownName, attenuate
 
 NAN = np.nan
 NAMES = ["Facts", "Style", "Cost"]
@@ -91,14 +92,14 @@ def assert_same(rule, scores, groups, attributes=None, **options):
 @pytest.mark.parametrize("options", BY_ARRAY)
 def test_rewards_are_those_of_fuse(form, options):
     scores, _, groups = form()
-    assert_same(RLVR2(**options), scores, groups, **options)
+    assert_same(rlvr2(**options), scores, groups, **options)
 
 
 @FORMS
 @pytest.mark.parametrize("options", BY_NAME)
 def test_rewards_are_those_of_fuse_with_options_by_name(form, options):
     scores, _, groups = form()
-    assert_same(RLVR2(criteria=NAMES, **options), scores, groups, criteria=NAMES, **options)
+    assert_same(rlvr2(criteria=NAMES, **options), scores, groups, criteria=NAMES, **options)
 
 
 @FORMS
@@ -106,23 +107,23 @@ def test_rewards_are_those_of_fuse_with_options_by_name(form, options):
 def test_rewards_are_those_of_fuse_with_attributes(form, options):
     scores, measured, groups = form()
     options = {"criteria": NAMES, "attribute_names": ATTRIBUTES, **options}
-    assert_same(RLVR2(**options), scores, groups, measured, **options)
+    assert_same(rlvr2(**options), scores, groups, measured, **options)
 
 
 @FORMS
 def test_draws_are_those_of_fuse_without_names_too(form):
     scores, measured, groups = form()
     options = {"adjust": attenuate(0.5, draw="uniform")}
-    assert_same(RLVR2(**options), scores, groups, measured, **options)
+    assert_same(rlvr2(**options), scores, groups, measured, **options)
 
 
 @pytest.mark.parametrize("form", [equal_groups, named_groups, scattered])
 def test_weights_and_margins_may_differ_from_group_to_group(form):
     scores, _, groups = form()
     options = {"weights": PER_GROUP, "margins": np.array(PER_GROUP) / 10}
-    assert_same(RLVR2(**options), scores, groups, **options)
-    alone = RLVR2(weights=PER_GROUP[1], margins=options["margins"][1])  # groups count by first appearance
-    together = RLVR2(**options)(scores, groups=groups)
+    assert_same(rlvr2(**options), scores, groups, **options)
+    alone = rlvr2(weights=PER_GROUP[1], margins=options["margins"][1])  # groups count by first appearance
+    together = rlvr2(**options)(scores, groups=groups)
     np.testing.assert_allclose(together[together.labels[1]].reward, alone(rows_of(scores, groups, 1)).reward)
 
 
@@ -134,15 +135,15 @@ def rows_of(scores, groups, g):
 
 
 def test_names_and_arrays_say_the_same():
-    by_name = RLVR2(criteria=NAMES, weights={"Cost": 3}, margins={"Style": 1}, directions={"Cost": "lower"})
-    by_array = RLVR2(weights=[1, 1, 3], margins=[0, 1, 0], directions=["higher", "higher", "lower"])
+    by_name = rlvr2(criteria=NAMES, weights={"Cost": 3}, margins={"Style": 1}, directions={"Cost": "lower"})
+    by_array = rlvr2(weights=[1, 1, 3], margins=[0, 1, 0], directions=["higher", "higher", "lower"])
     np.testing.assert_array_equal(by_name(SCORES_NGK).reward, by_array(SCORES_NGK).reward)
 
 
 def test_label_types_of_numpy_and_python_draw_alike():
     scores, measured, labels = scattered()
     numbers = np.array([ord(label) for label in labels])
-    rule = RLVR2(criteria=NAMES, adjust=attenuate(0.5, draw="uniform"))
+    rule = rlvr2(criteria=NAMES, adjust=attenuate(0.5, draw="uniform"))
     expected = rule(scores, groups=numbers.tolist(), attributes=measured).kept
     for same in (numbers, list(numbers)):
         np.testing.assert_array_equal(rule(scores, groups=same, attributes=measured).kept, expected)
@@ -183,26 +184,28 @@ def test_what_the_gate_reads_is_not_fused(gate, for_all, for_fused):
     if not gate.global_quality:
         gate = replace(gate, missing="fail")
     scores = with_gate_columns()
-    result = RLVR2(criteria=GATED_NAMES, gate=gate, **for_all)(scores)
+    result = rlvr2(criteria=GATED_NAMES, gate=gate, **for_all)(scores)
     expected = rubrank.fuse(SCORES_NGK, criteria=NAMES, **for_fused)
     np.testing.assert_array_equal(result.ranking, expected)
     np.testing.assert_array_equal(result.reward, gate(expected, scores, GATED_NAMES).reward)
     assert (result.reward != result.ranking).any()
     assert result.criteria == tuple(NAMES)
-    assert result.names == tuple(GATED_NAMES)
+    assert {c.name for c in result.batch.gate_criteria} == {"NotEmpty", "Clean"}
 
 
 @pytest.mark.parametrize("directions", [{"Clean": "lower"}, ["higher", "higher", "lower", "higher", "higher"]])
 def test_a_gate_reads_scores_as_they_are(directions):
-    rule = RLVR2(criteria=GATED_NAMES, gate=Gate(low_quality=["Clean"]), directions=directions)
-    with pytest.raises(InvalidInput, match=r"^RLVR2: directions must be 'higher' for criteria that the gate reads"):
+    rule = rlvr2(criteria=GATED_NAMES, gate=Gate(low_quality=["Clean"]), directions=directions)
+    with pytest.raises(
+        InvalidInput, match=r"^ScoreBatch: directions must be 'higher' for criteria that the gate reads"
+    ):
         rule(with_gate_columns())
 
 
 def test_draws_do_not_depend_on_the_gate_columns():
     options = {"attribute_names": ATTRIBUTES, "adjust": attenuate(0.5)}
-    gated = RLVR2(criteria=GATED_NAMES, gate=Gate(["NotEmpty"], ["Clean"]), **options)
-    plain = RLVR2(criteria=NAMES, **options)
+    gated = rlvr2(criteria=GATED_NAMES, gate=Gate(["NotEmpty"], ["Clean"]), **options)
+    plain = rlvr2(criteria=NAMES, **options)
     one, other = gated(with_gate_columns(), attributes=MEASURED_NGD), plain(SCORES_NGK, attributes=MEASURED_NGD)
     np.testing.assert_array_equal(one.kept, other.kept)
     np.testing.assert_array_equal(one.ranking, other.ranking)
@@ -210,7 +213,7 @@ def test_draws_do_not_depend_on_the_gate_columns():
 
 def test_gate_sees_scattered_rollouts_in_their_own_rows():
     scores = with_gate_columns()
-    rule = RLVR2(criteria=GATED_NAMES, gate=Gate(["NotEmpty"], ["Clean"]))
+    rule = rlvr2(criteria=GATED_NAMES, gate=Gate(["NotEmpty"], ["Clean"]))
     labels = np.repeat(["a", "b", "c"], 4)
     order = np.random.default_rng(5).permutation(12)
     shuffled = rule(scores.reshape(12, 5)[order], groups=labels[order])
@@ -221,27 +224,29 @@ def test_gate_sees_scattered_rollouts_in_their_own_rows():
 
 
 def test_a_rule_cannot_be_changed():
-    rule = RLVR2(criteria=NAMES)
+    rule = RLVR2()
     with pytest.raises(FrozenInstanceError):
         rule.prior = 2.0
-    with pytest.raises(TypeError):
-        RLVR2(NAMES)  # options have names, not positions
 
 
 def test_a_rule_gives_the_same_every_time_and_after_pickling():
-    rule = RLVR2(criteria=NAMES, weights={"Facts": 2}, adjust=attenuate(0.5), gate=Gate(low_quality=["Cost"]))
+    rule = Gated(RLVR2(adjust=attenuate(0.5)))
     scores = np.nan_to_num(SCORES_NGK, nan=0.5)
-    first = rule(scores, attributes=MEASURED_NGD).reward
-    rule(1.0 - scores, attributes=MEASURED_NGD)  # another batch in between leaves nothing behind
-    np.testing.assert_array_equal(rule(scores, attributes=MEASURED_NGD).reward, first)
-    copied = pickle.loads(pickle.dumps(rule))
-    np.testing.assert_array_equal(copied(scores, attributes=MEASURED_NGD).reward, first)
+
+    def fused(rule, scores):
+        options = {"criteria": NAMES, "weights": {"Facts": 2}, "low_quality": ["Cost"]}
+        return rule(ScoreBatch.of_arrays(scores, attributes=MEASURED_NGD, **options)).reward
+
+    first = fused(rule, scores)
+    fused(rule, 1.0 - np.clip(scores, 0, 1))  # another batch in between leaves nothing behind
+    np.testing.assert_array_equal(fused(rule, scores), first)
+    np.testing.assert_array_equal(fused(pickle.loads(pickle.dumps(rule)), scores), first)
 
 
 def test_scores_and_attributes_are_not_written_to():
     scores, measured = SCORES_NGK.copy(), MEASURED_NGD.astype(float)
     before = measured.copy()
-    RLVR2(directions=["lower"] * 3, span="unit")(scores, attributes=measured)
+    rlvr2(directions=["lower"] * 3, span="unit")(scores, attributes=measured)
     np.testing.assert_array_equal(scores, SCORES_NGK)
     np.testing.assert_array_equal(measured, before)
 
@@ -253,13 +258,13 @@ def test_a_model_of_ones_own():
         def fit(self, wins, ridge):
             return (wins.sum(-1) - wins.sum(-2)) / ridge
 
-    result = RLVR2(model=Wins())([[3, 1], [2, 1], [1, 1]])
+    result = rlvr2(model=Wins())([[3, 1], [2, 1], [1, 1]])
     np.testing.assert_allclose(result.reward, [1, 0.5, 0])
 
 
 @pytest.mark.parametrize("shape", [(0, 2), (0, 4, 2), (3, 0, 2)])
 def test_nothing_in_nothing_out(shape):
-    result = RLVR2(gate=Gate([0]))(np.zeros(shape))
+    result = rlvr2(gate=Gate([0]))(np.zeros(shape))
     assert result.reward.shape == shape[:-1]
     assert list(result) == []
 
@@ -272,8 +277,8 @@ def test_nothing_in_nothing_out(shape):
     [({"pool": "all"}, "pool"), ({"span": "wide"}, "span"), ({"prior": 0}, "prior"), ({"seed": "x"}, "seed")],
 )
 def test_options_are_checked_before_any_score_is_seen(options, parameter):
-    with pytest.raises(InvalidInput, match=f"^RLVR2: {parameter} must be"):
-        RLVR2(**options)
+    with pytest.raises(InvalidInput, match=f"^rlvr2: {parameter} must be"):
+        rlvr2(**options)
 
 
 @pytest.mark.parametrize(
@@ -290,24 +295,24 @@ def test_options_are_checked_before_any_score_is_seen(options, parameter):
     ],
 )
 def test_errors_name_the_rule_and_the_parameter(options, message):
-    with pytest.raises(InvalidInput, match=f"^RLVR2: {message}"):
-        RLVR2(**options)(SCORES_NGK)
+    with pytest.raises(InvalidInput, match=f"^ScoreBatch: {message}"):
+        rlvr2(**options)(SCORES_NGK)
 
 
 @pytest.mark.parametrize("option", ["weights", "margins", "directions"])
 def test_unknown_names_come_with_the_nearest_known_one(option):
     value = "lower" if option == "directions" else 1.0
-    with pytest.raises(UnknownName, match=f"^RLVR2: {option} key must be .* Did you mean 'Facts'"):
-        RLVR2(criteria=NAMES, **{option: {"Fact": value}})(SCORES_NGK)
+    with pytest.raises(UnknownName, match=f"^ScoreBatch: {option} key must be .* Did you mean 'Facts'"):
+        rlvr2(criteria=NAMES, **{option: {"Fact": value}})(SCORES_NGK)
 
 
 def test_unknown_gate_criterion():
-    with pytest.raises(UnknownName, match=r"Gate: criterion must be .* Did you mean 'Style'"):
-        RLVR2(criteria=NAMES, gate=Gate(["Stile"]))(SCORES_NGK)
+    with pytest.raises(UnknownName, match=r"ScoreBatch: criterion of the gate must be .* Did you mean 'Style'"):
+        rlvr2(criteria=NAMES, gate=Gate(["Stile"]))(SCORES_NGK)
 
 
 @pytest.mark.parametrize("adjust", ["remove", attenuate(0.5)])
 @pytest.mark.parametrize("names", [["tokens"], ["tokens", "headings", "bold"]])
 def test_attribute_names_must_be_as_many_as_attributes(adjust, names):
     with pytest.raises(InvalidInput, match="attribute_names"):
-        RLVR2(attribute_names=names, adjust=adjust)(SCORES_NGK, attributes=MEASURED_NGD)
+        rlvr2(attribute_names=names, adjust=adjust)(SCORES_NGK, attributes=MEASURED_NGD)

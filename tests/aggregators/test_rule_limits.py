@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from rubrank.fusion.rules import find_rule, score_batch
+from rubrank.fusion.rules import find_rule
+from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.verifier import UNIT
 
@@ -15,7 +16,7 @@ RNG = np.random.default_rng(3)
 SCORES = RNG.random((4, 6, 5)).round(2)
 HOLES = np.where(RNG.random(SCORES.shape) < 0.2, np.nan, SCORES)
 WEIGHTS = [1.0, 2.0, 0.5, 3.0, 1.0]
-BATCHES = [score_batch(SCORES, weights=WEIGHTS), score_batch(HOLES, weights=WEIGHTS)]
+BATCHES = [ScoreBatch.of_arrays(SCORES, weights=WEIGHTS), ScoreBatch.of_arrays(HOLES, weights=WEIGHTS)]
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -71,13 +72,13 @@ def test_rvpo_minimum_by_loop():
 
 def test_focal_far_from_zero_temperature_looks_at_the_best_only():
     """T → 0: pace is the score of the best rollout; T → ∞: the mean of the group."""
-    batch = score_batch([[1.0, 0.8], [0.2, 0.4], [0.0, 0.3]])
+    batch = ScoreBatch.of_arrays([[1.0, 0.8], [0.2, 0.4], [0.0, 0.3]])
     assert find_rule("focal:temperature=1e-6")(batch).details["pace"][0] == pytest.approx([1.0, 0.8])
     assert find_rule("focal:temperature=1e9")(batch).details["pace"][0] == pytest.approx([0.4, 0.5])
 
 
 def test_geometric_of_equal_scores_is_the_score():
-    assert find_rule("geometric:eps=1e-15")(score_batch([[0.3, 0.3, 0.3]])).value_M == pytest.approx([0.3])
+    assert find_rule("geometric:eps=1e-15")(ScoreBatch.of_arrays([[0.3, 0.3, 0.3]])).value_M == pytest.approx([0.3])
 
 
 def test_log_sigmoid_hot_is_the_weighted_sum():
@@ -97,5 +98,5 @@ def test_borda_is_rlvr2_with_a_large_prior():
 
 def test_pow3r_of_categories_of_one_is_the_plain_mean():
     criteria = [CriterionData(f"c{k}", domain=UNIT, category=f"k{k}", weight=k + 1.0) for k in range(5)]
-    batch = score_batch(SCORES, criteria=criteria)
+    batch = ScoreBatch.of_arrays(SCORES, criteria=criteria)
     assert find_rule("pow3r")(batch).value_M == pytest.approx(SCORES.mean(2).ravel())

@@ -14,8 +14,10 @@ import pytest
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion import rules
 from rubrank.fusion.gate import Gate
-from rubrank.fusion.rule import Reweighting, Rule, RuleResult, Stateful
-from rubrank.fusion.rules import ALIASES, find_rule, rule_class, rule_names, score_batch
+from rubrank.fusion.result import Fused
+from rubrank.fusion.rule import Reweighting, Rule, Stateful
+from rubrank.fusion.rules import ALIASES, find_rule, rule_class, rule_names
+from rubrank.scores.batch import ScoreBatch
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "rules.md"
 
@@ -83,7 +85,7 @@ def test_names_of_expressions():
     assert [find_rule(x).name for x in ("gdpo", "gdpo+", "rlvr2*focal", "rlvr2*focal+")] == [
         "gdpo", "gdpo+", "rlvr2*focal", "rlvr2*focal+",
     ]  # fmt: skip
-    batch = score_batch([[1, 0], [0, 0.5]])
+    batch = ScoreBatch.of_arrays([[1, 0], [0, 0.5]])
     assert find_rule("rlvr2*focal+")(batch).rule == "rlvr2*focal+"
 
 
@@ -152,12 +154,12 @@ def test_a_rule_of_ones_own():
         bonus: float = 0.0
 
         def __call__(self, batch):
-            return RuleResult(np.nanmax(batch.unit_MK, axis=1) + self.bonus, self.name, batch.starts)
+            return Fused(batch, self.name, np.nanmax(batch.unit_MK, axis=1) + self.bonus)
 
         def weights(self, batch):
             return np.ones((1, batch.K))
 
-    batch = score_batch([[1, 0], [0, 0.5]], gates=[[0], [1]], gate_criteria=["NotEmpty"])
+    batch = ScoreBatch.of_arrays([[1, 0], [0, 0.5]], gates=[[0], [1]], gate_criteria=["NotEmpty"])
     assert find_rule("best-case")(batch).reward.tolist() == [1.0, 0.5]
     assert find_rule("best-case:bonus=0.1+")(batch).reward.tolist() == [0.0, 0.6]
     assert find_rule("rlvr2*best-case")(batch).reward.tolist() == find_rule("rlvr2")(batch).reward.tolist()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from plain_rules import PLAIN, weighted_mean
 
 from rubrank.fusion.rules import find_rule, rule_names
+from rubrank.scores.batch import ScoreBatch
 
 drawn = settings(deadline=None, derandomize=True, max_examples=40, print_blob=True)
 
@@ -67,9 +68,8 @@ def test_groups_are_independent(name, batch):
 @pytest.mark.parametrize("name", sorted(WHOLE_BATCH - {"rlvr2*sa-mrpo", "rlvr2*amrp"}))
 def test_the_others_look_at_the_whole_batch(name):
     """The list above is not longer than it has to be."""
-    from rubrank.fusion.rules import score_batch
 
-    batch = score_batch([[[1, 0.2], [0, 0.6]], [[1, 0.9], [1, 0.1]]])
+    batch = ScoreBatch.of_arrays([[[1, 0.2], [0, 0.6]], [[1, 0.9], [1, 0.1]]])
     apart = np.concatenate([find_rule(name)(only(batch, g)).value_M for g in range(2)])
     assert find_rule(name)(batch).value_M != pytest.approx(apart, abs=1e-6)
 
@@ -97,8 +97,6 @@ def test_the_plain_version_can_disagree():
     """It is not the library under another name: a changed number is seen."""
     from plain_rules import PlainGroup
 
-    from rubrank.fusion.rules import score_batch
-
-    batch = score_batch([[1.0, 0.5], [0.0, 1.0]])
+    batch = ScoreBatch.of_arrays([[1.0, 0.5], [0.0, 1.0]])
     other = weighted_mean(PlainGroup([[1.0, 0.4], [0.0, 1.0]], [1.0, 1.0], list(batch.criteria)))
     assert find_rule("weighted-mean")(batch).value_M != pytest.approx(other)

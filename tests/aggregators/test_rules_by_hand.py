@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.rules import find_rule, score_batch
+from rubrank.fusion.rules import find_rule
+from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.verifier import UNIT, Domain
 
@@ -16,7 +17,7 @@ NAN = np.nan
 
 
 def value(name, scores, **given):
-    return find_rule(name)(score_batch(scores, **given)).value_M
+    return find_rule(name)(ScoreBatch.of_arrays(scores, **given)).value_M
 
 
 def near(*numbers):
@@ -59,7 +60,7 @@ def test_rule_fusion():
 
 
 def test_rule_fusion_by_name_and_by_program():
-    batch = score_batch(
+    batch = ScoreBatch.of_arrays(
         [[1, 0.5], [0, 1], [1, 1]], criteria=[CriterionData("Count", verifier="WordCount"), data("Style")]
     )
     by_program = find_rule("rule-fusion:hard=verified")(batch)
@@ -122,7 +123,7 @@ def test_gdpo():
     # 1, 0: mean 0.5, std √0.5, z = 0.5/(√0.5 + 1e-4); 0.2, 0.6 the same in size; weights 2, 1 → z·(2 − 1)
     z = [0.5 / (math.sqrt(0.5) + 1e-4), 0.2 / (0.2 * math.sqrt(2) + 1e-4)]
     first = 2 * z[0] - z[1]
-    result = find_rule("gdpo")(score_batch([[1, 0.2], [0, 0.6]], weights=[2, 1]))
+    result = find_rule("gdpo")(ScoreBatch.of_arrays([[1, 0.2], [0, 0.6]], weights=[2, 1]))
     assert result.details["pre_norm"] == near(first, -first)
     assert result.value_M == near(first / (first * math.sqrt(2) + 1e-4), -first / (first * math.sqrt(2) + 1e-4))
 
@@ -134,7 +135,7 @@ def test_gdpo_leaves_out_who_has_no_score():
 
 
 def test_gdpo_with_a_condition():
-    batch = score_batch([[1, 0.5], [0, 0.5], [1, 0.5], [NAN, 0.5]], criteria=["Correct", "Style"])
+    batch = ScoreBatch.of_arrays([[1, 0.5], [0, 0.5], [1, 0.5], [NAN, 0.5]], criteria=["Correct", "Style"])
     rule = find_rule("gdpo", conditions=(("Style", "Correct", 1.0),), batch_norm=False)
     # Style becomes 0.5, 0, 0.5, missing: z of (0.5, 0, 0.5) and of (1, 0, 1) are alike
     up = (1 / 3) / (math.sqrt(1 / 3) + 1e-4) + (1 / 6) / (math.sqrt(1 / 12) + 1e-4)
@@ -149,21 +150,21 @@ def test_focal():
     # everybody meets the first, one of two the second: d = 1, 0.5; π = σ(±0.5); pace 1, π_1
     top = 1 / (1 + math.exp(-0.5))
     f = [0.05**3, (1 - top + 0.05) ** 3]
-    result = find_rule("focal")(score_batch([[1, 1], [1, 0]]))
+    result = find_rule("focal")(ScoreBatch.of_arrays([[1, 1], [1, 0]]))
     assert result.details["pace"][0] == near(1, top)
     assert result.weights_NK[0] == near(f[0] / sum(f), f[1] / sum(f))
     assert result.value_M == near(1, f[0] / sum(f))
 
 
 def test_focal_where_all_is_saturated():
-    result = find_rule("focal:eps=0")(score_batch([[1, 1], [1, 1]], weights=[3, 1]))
+    result = find_rule("focal:eps=0")(ScoreBatch.of_arrays([[1, 1], [1, 1]], weights=[3, 1]))
     assert result.weights_NK[0] == near(0.75, 0.25)
     assert result.value_M == near(1, 1)
 
 
 def test_sa_mrpo():
     # batch means 0.75 and 0.25: weights 0.25 and 0.75 times their own
-    batch = score_batch([[[1, 0], [1, 1]], [[1, 0], [0, 0]]], weights=[4, 4])
+    batch = ScoreBatch.of_arrays([[[1, 0], [1, 1]], [[1, 0], [0, 0]]], weights=[4, 4])
     result = find_rule("sa-mrpo")(batch)
     assert result.weights_NK[0] == near(1, 3)
     z = 0.5 / (math.sqrt(0.5) + 1e-4)
@@ -173,7 +174,7 @@ def test_sa_mrpo():
 
 def test_dvao():
     # σ = 0.5 and 0.1: shares 5/6 and 1/6
-    result = find_rule("dvao")(score_batch([[1, 0.4], [0, 0.6]]))
+    result = find_rule("dvao")(ScoreBatch.of_arrays([[1, 0.4], [0, 0.6]]))
     assert result.weights_NK[0] == near(5 / 6, 1 / 6)
     up = 5 / 6 * 0.5 / 0.5001 - 1 / 6 * 0.1 / 0.1001
     assert result.value_M == near(up, -up)
@@ -240,7 +241,7 @@ def test_log_sigmoid():
 
 
 def test_log_sigmoid_with_references():
-    batch = score_batch([[0.9, 0.5]], criteria=["Hard", "Easy"])
+    batch = ScoreBatch.of_arrays([[0.9, 0.5]], criteria=["Hard", "Easy"])
     assert find_rule("log-sigmoid", reference={"Hard": 0.9})(batch).value_M == near(-2 * math.log(2))
     with pytest.raises(UnknownName, match="Did you mean 'Hard'"):
         find_rule("log-sigmoid", reference={"Hart": 0.9})(batch)

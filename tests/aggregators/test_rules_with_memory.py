@@ -10,7 +10,8 @@ import pytest
 
 from rubrank.errors import InvalidInput
 from rubrank.fusion.rule import Stateful
-from rubrank.fusion.rules import find_rule, score_batch
+from rubrank.fusion.rules import find_rule
+from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.verifier import UNIT
 
@@ -24,7 +25,7 @@ def batch_of(seed: int, names=("a", "b", "c"), labels=("q1", "q2")):
     criteria = [CriterionData(name, domain=UNIT, category="ab"[k % 2]) for k, name in enumerate(names)]
     scores = rng.random((2, 4, len(names))).round(2)
     scores[rng.random(scores.shape) < 0.1] = NAN
-    return score_batch(scores, groups=list(labels), criteria=criteria)
+    return ScoreBatch.of_arrays(scores, groups=list(labels), criteria=criteria)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,8 +44,8 @@ def test_a_reload_goes_on_as_if_nothing_had_happened(name):
 def test_memory_matters(name):
     fresh, experienced = find_rule(name), find_rule(name)
     for _ in range(5):
-        experienced(score_batch([[[1.0, 0.0], [1.0, 0.3]]], groups=["q"], criteria=["a", "b"]))
-    batch = score_batch([[[0.2, 0.5], [0.9, 0.1], [0.5, 0.9], [0.3, 0.2]]], groups=["q"], criteria=["a", "b"])
+        experienced(ScoreBatch.of_arrays([[[1.0, 0.0], [1.0, 0.3]]], groups=["q"], criteria=["a", "b"]))
+    batch = ScoreBatch.of_arrays([[[0.2, 0.5], [0.9, 0.1], [0.5, 0.9], [0.3, 0.2]]], groups=["q"], criteria=["a", "b"])
     assert fresh(batch).value_M != pytest.approx(experienced(batch).value_M, abs=1e-4)
 
 
@@ -92,11 +93,11 @@ def test_a_state_of_another_rule_is_refused(name):
 
 def test_amrp_by_hand():
     rule = find_rule("amrp")
-    first = rule(score_batch([[0.9, 0.4], [0.9, 0.4]], criteria=["a", "b"]))
+    first = rule(ScoreBatch.of_arrays([[0.9, 0.4], [0.9, 0.4]], criteria=["a", "b"]))
     # short 0.1 and 0.6, no spread, no progress: u = 0.15 and 0.65, scaled to a sum of 2
     assert first.weights_NK[0] == pytest.approx([0.375, 1.625])
     assert first.value_M[0] == pytest.approx((0.375 * 0.9 + 1.625 * 0.4) / 2)
-    second = rule(score_batch([[0.9, 0.6], [0.9, 0.6]], criteria=["a", "b"]))
+    second = rule(ScoreBatch.of_arrays([[0.9, 0.6], [0.9, 0.6]], criteria=["a", "b"]))
     # b: m = 0.4 + 0.1·0.2 = 0.42, v = 0.9·0.1·0.04 = 0.0036, progress 0.02
     u = [0.15, (0.58 + 0.05) * (1 + 0.06 / 0.43) * math.exp(-0.02 / 1.01)]
     assert second.weights_NK[0] == pytest.approx([2 * x / sum(u) for x in u])
@@ -104,13 +105,13 @@ def test_amrp_by_hand():
 
 def test_amrp_clips():
     rule = find_rule("amrp:low=0.8:high=1.1")
-    weights = rule(score_batch([[0.9, 0.4]], weights=[1, 2])).weights_NK[0]
+    weights = rule(ScoreBatch.of_arrays([[0.9, 0.4]], weights=[1, 2])).weights_NK[0]
     assert weights == pytest.approx([0.8, 2.2])
 
 
 def test_pow3r_by_hand():
     rule = find_rule("pow3r:eps=1e-300")
-    batch = score_batch([[[1, 0.7], [0, 0.7]]], groups=["q"], criteria=["a", "b"])
+    batch = ScoreBatch.of_arrays([[[1, 0.7], [0, 0.7]]], groups=["q"], criteria=["a", "b"])
     # g = 0.5 and 0, mean 0.25: α̂ = 1.5 and 0.5; α = 1.25 and 0.75
     first = rule(batch)
     assert first.details["alpha"][0] == pytest.approx([1.25, 0.75])
@@ -118,25 +119,25 @@ def test_pow3r_by_hand():
     # the next epoch: halfway again
     assert rule(batch).details["alpha"][0] == pytest.approx([1.375, 0.625])
     # another query starts at 1
-    other = score_batch([[[1, 0.7], [0, 0.7]]], groups=["q2"], criteria=["a", "b"])
+    other = ScoreBatch.of_arrays([[[1, 0.7], [0, 0.7]]], groups=["q2"], criteria=["a", "b"])
     assert rule(other).details["alpha"][0] == pytest.approx([1.25, 0.75])
 
 
 def test_pow3r_counts_categories_alike():
     criteria = [CriterionData(n, domain=UNIT, category=c) for n, c in (("a", "x"), ("b", "x"), ("c", "y"))]
     # x: both vary alike, α = 1: mean (1 + 0)/2; y: 0.4
-    result = find_rule("pow3r")(score_batch([[1, 0, 0.4], [0, 1, 0.4]], criteria=criteria))
+    result = find_rule("pow3r")(ScoreBatch.of_arrays([[1, 0, 0.4], [0, 1, 0.4]], criteria=criteria))
     assert result.value_M == pytest.approx([0.45, 0.45])
     assert result.weights_NK[0] == pytest.approx([0.25, 0.25, 0.5])
     # without a score in y only x counts
-    result = find_rule("pow3r")(score_batch([[1, 0, NAN], [0, 1, 0.4]], criteria=criteria))
+    result = find_rule("pow3r")(ScoreBatch.of_arrays([[1, 0, NAN], [0, 1, 0.4]], criteria=criteria))
     assert result.value_M == pytest.approx([0.5, 0.45])
 
 
 def test_pow3r_clips():
     scores = [[[1, 0.5, 0.5, 0.5], [0, 0.5, 0.5, 0.5]]]
     # g/ḡ = 4 and 0: α̂ = 2.5 → 2, 0.5 → 0.8
-    alpha = find_rule("pow3r:low=0.8:rate=1:eps=1e-300")(score_batch(scores)).details["alpha"][0]
+    alpha = find_rule("pow3r:low=0.8:rate=1:eps=1e-300")(ScoreBatch.of_arrays(scores)).details["alpha"][0]
     assert alpha == pytest.approx([2.0, 0.8, 0.8, 0.8])
 
 
@@ -144,11 +145,11 @@ def test_pow3r_of_criteria():
     rule = find_rule("pow3r:memory_of=criterion:eps=1e-300")
     scores = [[[1, 0.7], [0, 0.7]], [[0.7, 1], [0.7, 0]]]
     # α̂ is (1.5, 0.5) in one group and (0.5, 1.5) in the other: 1 on average
-    assert rule(score_batch(scores, criteria=["a", "b"])).details["alpha"] == pytest.approx(np.ones((2, 2)))
+    assert rule(ScoreBatch.of_arrays(scores, criteria=["a", "b"])).details["alpha"] == pytest.approx(np.ones((2, 2)))
     assert rule.state()["alpha"] == {"": {"a": pytest.approx(1), "b": pytest.approx(1)}}
     # a group that does not ask for b has no say: α̂ of b is 0.5 in the other alone, α = (1 + 0.5)/2
     fresh = find_rule("pow3r:memory_of=criterion:eps=1e-300")
-    half = score_batch([[[1, 0.7], [0, 0.7]], [[1, NAN], [0, NAN]]], criteria=["a", "b"])
+    half = ScoreBatch.of_arrays([[[1, 0.7], [0, 0.7]], [[1, NAN], [0, NAN]]], criteria=["a", "b"])
     assert fresh(half).details["alpha"][0] == pytest.approx([(1 + (1.5 + 1) / 2) / 2, 0.75])
     with pytest.raises(InvalidInput, match="memory_of='query'; got 'criterion'"):
         find_rule("pow3r").restore(rule.state())
@@ -159,19 +160,23 @@ def test_pow3r_remembers_many_queries():
     scores = np.array([[[1, 0.7], [0, 0.7]]])
     first = {}
     for q in range(40):
-        first[q] = rule(score_batch(scores, groups=[f"q{q}"])).details["alpha"].tolist()
+        first[q] = rule(ScoreBatch.of_arrays(scores, groups=[f"q{q}"])).details["alpha"].tolist()
     assert len(rule.state()["alpha"]) == 40
     assert set(rule.state()["alpha"]["q7"]) == {"criterion 0", "criterion 1"}
-    again = rule(score_batch(np.repeat(scores, 2, 0), groups=["q39", "q0"])).details["alpha"]
+    again = rule(ScoreBatch.of_arrays(np.repeat(scores, 2, 0), groups=["q39", "q0"])).details["alpha"]
     assert again[0].tolist() == again[1].tolist() != first[0][0]
 
 
 def test_chebyshev_by_hand():
     rule = find_rule("chebyshev")
-    rule(score_batch([[1.0, 0.6]], criteria=["a", "b"]))
+    rule(ScoreBatch.of_arrays([[1.0, 0.6]], criteria=["a", "b"]))
     # utopia 1.05 and 0.65: distances 0.15 and 0.45; the second rollout 0.05 + 0.55 = 0.55 and 0.05
-    assert rule(score_batch([[0.9, 0.2], [0.5, 0.6]], criteria=["a", "b"])).value_M == pytest.approx([-0.45, -0.55])
+    assert rule(ScoreBatch.of_arrays([[0.9, 0.2], [0.5, 0.6]], criteria=["a", "b"])).value_M == pytest.approx(
+        [-0.45, -0.55]
+    )
     # a better one moves it for good
-    assert rule(score_batch([[0.9, 0.9]], criteria=["a", "b"])).value_M == pytest.approx([-0.15])
+    assert rule(ScoreBatch.of_arrays([[0.9, 0.9]], criteria=["a", "b"])).value_M == pytest.approx([-0.15])
     assert rule.state()["best"] == {"a": 1.0, "b": 0.9}
-    assert rule(score_batch([[0.9, NAN]], criteria=["a", "b"], weights=[2, 1])).value_M == pytest.approx([-0.3])
+    assert rule(ScoreBatch.of_arrays([[0.9, NAN]], criteria=["a", "b"], weights=[2, 1])).value_M == pytest.approx(
+        [-0.3]
+    )

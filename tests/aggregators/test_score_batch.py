@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.fusion.rules import score_batch
 from rubrank.scores.batch import ScoreBatch, win_rates
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.verifier import TERNARY, UNIT, Domain
@@ -16,25 +15,25 @@ NAN = np.nan
 
 def test_three_shapes_are_one_batch():
     scores = np.arange(12).reshape(2, 3, 2) / 11
-    stacked = score_batch(scores, groups=["x", "y"])
-    rows = score_batch(scores.reshape(6, 2), groups=["x"] * 3 + ["y"] * 3)
+    stacked = ScoreBatch.of_arrays(scores, groups=["x", "y"])
+    rows = ScoreBatch.of_arrays(scores.reshape(6, 2), groups=["x"] * 3 + ["y"] * 3)
     for batch in (stacked, rows):
         assert isinstance(batch, ScoreBatch)
         assert (batch.N, batch.K, batch.labels) == (2, 2, ("x", "y"))
         assert batch.starts.tolist() == [0, 3, 6]
         assert batch.group_of_row.tolist() == [0, 0, 0, 1, 1, 1]
         assert batch.scores_MK.tolist() == scores.reshape(6, 2).tolist()
-    assert score_batch(scores[0]).starts.tolist() == [0, 3]
-    assert score_batch(scores).names == ("criterion 0", "criterion 1")
+    assert ScoreBatch.of_arrays(scores[0]).starts.tolist() == [0, 3]
+    assert ScoreBatch.of_arrays(scores).names == ("criterion 0", "criterion 1")
 
 
 def test_weights_and_margins():
     criteria = [CriterionData("a", weight=2.0, margin=0.1), CriterionData("b")]
     scores = np.zeros((2, 3, 2))
-    assert score_batch(scores, criteria=criteria).weights_NK.tolist() == [[2.0, 1.0]]
-    assert score_batch(scores, criteria=criteria).margins_NK.tolist() == [[0.1, 0.0]]
-    assert score_batch(scores, criteria=criteria, weights={"b": 3}).weights_NK.tolist() == [[1.0, 3.0]]
-    assert score_batch(scores, weights=[[1, 2], [3, 4]]).weights_NK.tolist() == [[1, 2], [3, 4]]
+    assert ScoreBatch.of_arrays(scores, criteria=criteria).weights_NK.tolist() == [[2.0, 1.0]]
+    assert ScoreBatch.of_arrays(scores, criteria=criteria).margins_NK.tolist() == [[0.1, 0.0]]
+    assert ScoreBatch.of_arrays(scores, criteria=criteria, weights={"b": 3}).weights_NK.tolist() == [[1.0, 3.0]]
+    assert ScoreBatch.of_arrays(scores, weights=[[1, 2], [3, 4]]).weights_NK.tolist() == [[1, 2], [3, 4]]
 
 
 def test_unit_scores():
@@ -43,24 +42,24 @@ def test_unit_scores():
         CriterionData("b", domain=TERNARY, direction="lower"),
         CriterionData("c", domain=Domain("discrete", tuple(map(float, range(50))), 0.0, 49.0)),
     ]
-    unit = score_batch([[1, 0.5, 49], [-1, 0, NAN]], criteria=criteria).unit_MK
+    unit = ScoreBatch.of_arrays([[1, 0.5, 49], [-1, 0, NAN]], criteria=criteria).unit_MK
     assert unit[0].tolist() == [0.5, 0.5, 1.0]  # 1, not a little below
     assert unit[1, :2].tolist() == [0.0, 1.0]
     assert np.isnan(unit[1, 2])
 
 
 def test_missing_and_asked():
-    batch = score_batch([[[1, NAN], [NAN, NAN]], [[1, 0], [0, 1]]])
+    batch = ScoreBatch.of_arrays([[[1, NAN], [NAN, NAN]], [[1, 0], [0, 1]]])
     assert not batch.complete
     assert batch.missing_MK.tolist() == [[False, True], [True, True], [False, False], [False, False]]
     assert batch.asked_NK.tolist() == [[True, False], [True, True]]
     assert batch.informative_NK.tolist() == [[False, False], [True, True]]
-    assert score_batch([[1, 0]]).complete
+    assert ScoreBatch.of_arrays([[1, 0]]).complete
 
 
 def test_compared_instead_of_scored():
-    outcomes = {(1, 0): np.array([[0.5, 1.0], [0.0, 0.5]])}
-    batch = score_batch([[[NAN, 1], [NAN, 0]], [[NAN, 1], [NAN, 0]]], outcomes=outcomes)
+    outcomes = {0: [None, np.array([[0.5, 1.0], [0.0, 0.5]])]}
+    batch = ScoreBatch.of_arrays([[[NAN, 1], [NAN, 0]], [[NAN, 1], [NAN, 0]]], outcomes=outcomes)
     assert batch.asked_NK.tolist() == [[False, True], [True, True]]
     assert batch.unit_MK[2:, 0].tolist() == [1.0, 0.0]
     assert np.isnan(win_rates(np.array([[0.5, NAN], [NAN, 0.5]]))).all()
@@ -69,14 +68,20 @@ def test_compared_instead_of_scored():
 def test_reading_each_groups_own_criteria():
     a, b, also_b = CriterionData("a", points=1.0), CriterionData("b", points=2.0), CriterionData("b", points=9.0)
     scores = np.zeros((3, 2, 2))
-    shared = score_batch(scores, criteria=[a, b])
-    assert shared.per_group(lambda c: c.points).tolist() == [[1.0, 2.0]]
-    mine = score_batch(scores, criteria=[a, b], own=[[a, b], [also_b], [also_b, a, CriterionData("gate")]])
-    assert mine.per_group(lambda c: c.points).tolist() == [[1.0, 2.0], [1.0, 9.0], [1.0, 9.0]]
+    shared = ScoreBatch.of_arrays(scores, criteria=[a, b])
+    assert shared.read(lambda c: c.points).tolist() == [[1.0, 2.0]]
+    mine = ScoreBatch.of_arrays(scores, criteria=[a, b], own=[[a, b], [also_b], [also_b, a, CriterionData("gate")]])
+    assert mine.read(lambda c: c.points).tolist() == [[1.0, 2.0], [1.0, 9.0], [1.0, 9.0]]
+
+
+def test_rows_in_pieces_are_put_together_and_given_back():
+    batch = ScoreBatch.of_arrays([[1], [0], [0.5]], groups=["x", "y", "x"])
+    assert batch.scores_MK.ravel().tolist() == [1.0, 0.5, 0.0]
+    assert batch.per_rollout(batch.scores_MK).ravel().tolist() == [1.0, 0.0, 0.5]
 
 
 def test_names_are_enough():
-    batch = score_batch([[0.5]], criteria=["Style"], gates=[[1]], gate_criteria=["NotEmpty"])
+    batch = ScoreBatch.of_arrays([[0.5]], criteria=["Style"], gates=[[1]], gate_criteria=["NotEmpty"])
     assert batch.criteria == (CriterionData("Style", domain=UNIT),)
     assert batch.gate_criteria[0].layer == "global_quality"
 
@@ -87,18 +92,17 @@ def test_names_are_enough():
         ({"scores": [[1, 2]]}, "scores of 'criterion 1' must be from 0 to 1, its domain; got 2"),
         ({"scores": [[1, np.inf]]}, "must be from 0 to 1"),
         ({"scores": [1, 0]}, "scores must be of shape"),
-        ({"scores": [[1], [0], [1]], "groups": ["x", "y", "x"]}, "rows that stand together; got a group in pieces"),
-        ({"scores": [[1, 0]], "criteria": ["a"]}, "criteria must be 2 different ones"),
+        ({"scores": [[1, 0]], "criteria": ["a"]}, "criteria must be 2 different names"),
         ({"scores": [[1, 0]], "criteria": ["a", "a"]}, "got 2, 1 of them different"),
         ({"scores": [[1, 0]], "weights": [1, -1]}, "weights must be finite and > 0; got -1.0 for"),
         ({"scores": [[1, 0]], "weights": [1, NAN]}, "weights must be finite"),
         ({"scores": [[1, 0]], "margins": [-1, 0]}, "margins must be finite and ≥ 0"),
         ({"scores": [[1, 0]], "gates": [1]}, r"gates must be of shape \(1, C\)"),
-        ({"scores": [[1, 0]], "gates": [[1]], "gate_criteria": ["x", "y"]}, "gate_criteria must be 1 different ones"),
+        ({"scores": [[1, 0]], "gates": [[1]], "gate_criteria": ["x", "y"]}, "gate_criteria must be 1 different names"),
         ({"scores": [[1, 0]], "attributes": [[-1]]}, "attributes must be finite numbers ≥ 0"),
         ({"scores": [[1, 0]], "own": []}, "own must be 1, one a group; got 0"),
     ],
 )  # fmt: skip
 def test_what_is_refused(given, message):
     with pytest.raises(InvalidInput, match=message):
-        score_batch(**given)
+        _ = ScoreBatch.of_arrays(**given).unit_MK

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rubrank.fusion.rules import find_rule, rule_names, score_batch
+from rubrank.fusion.rules import find_rule, rule_names
+from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.verifier import UNIT
 
@@ -16,19 +17,19 @@ CENTRED = ("z-score", "gdpo", "sa-mrpo", "dvao", "rvpo")  # z-scores: the mean o
 
 
 def value(name, scores, **given):
-    return find_rule(name)(score_batch(scores, **given)).value_M
+    return find_rule(name)(ScoreBatch.of_arrays(scores, **given)).value_M
 
 
 def test_a_constant_sum_cancels_under_gdpo():
     scores = [[1, 0], [0, 1], [1, 0], [0.25, 0.75]]
-    result = find_rule("gdpo")(score_batch(scores))
+    result = find_rule("gdpo")(ScoreBatch.of_arrays(scores))
     assert result.details["pre_norm"] == pytest.approx(np.zeros(4), abs=1e-12)
     assert result.value_M == pytest.approx(np.zeros(4), abs=1e-9)
     assert result.no_signal.all()
 
 
 def test_one_pass_in_eight_is_amplified_by_gdpo():
-    pre_norm = find_rule("gdpo")(score_batch([[1.0]] + [[0.0]] * 7)).details["pre_norm"]
+    pre_norm = find_rule("gdpo")(ScoreBatch.of_arrays([[1.0]] + [[0.0]] * 7)).details["pre_norm"]
     assert pre_norm.round(2).tolist() == [2.47] + [-0.35] * 7
 
 
@@ -75,7 +76,7 @@ def test_a_missing_score_does_not_poison_the_group(name):
 def test_every_rollout_of_a_group_is_gated(name):
     scores = [[[1, 1], [0, 1]], [[1, 1], [0, 0.2]]]
     gates = [[[0], [0]], [[1], [1]]]
-    result = find_rule(f"{name}+")(score_batch(scores, gates=gates, gate_criteria=["NotEmpty"]))
+    result = find_rule(f"{name}+")(ScoreBatch.of_arrays(scores, gates=gates, gate_criteria=["NotEmpty"]))
     assert result.reward[:2].tolist() == [0.0, 0.0]
     assert result.no_signal.tolist() == [True, False]
 
@@ -90,23 +91,23 @@ def test_one_criterion(name):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_one_rollout(name):
-    result = find_rule(f"{name}+")(score_batch([[0.9, 0.1]]))
+    result = find_rule(f"{name}+")(ScoreBatch.of_arrays([[0.9, 0.1]]))
     assert result.no_signal.tolist() == [True]
     rule = find_rule(name)
     if not rule.bounded or name.startswith("rlvr2") or name == "lexicographic":
         assert result.reward.tolist() == [0.5]
     if name in CENTRED:
-        assert rule(score_batch([[0.9, 0.1]])).value_M.tolist() == [0.0]
+        assert rule(ScoreBatch.of_arrays([[0.9, 0.1]])).value_M.tolist() == [0.0]
 
 
 def test_criteria_vary_within_a_batch():
     """Two queries with rubrics of two and three criteria, one of them shared."""
     scores = [[1, 0.2, NAN, NAN], [0, 0.8, NAN, NAN], [NAN, 0.5, 1, 0], [NAN, 0.1, 0, 1]]
     given = {"groups": ["q1", "q1", "q2", "q2"], "criteria": ["a", "b", "c", "d"]}
-    batch = score_batch(scores, **given)
+    batch = ScoreBatch.of_arrays(scores, **given)
     assert batch.asked_NK.tolist() == [[True, True, False, False], [False, True, True, True]]
     assert find_rule("weighted-mean")(batch).value_M == pytest.approx([0.6, 0.4, 0.5, 1.1 / 3])
-    alone = [score_batch([[1, 0.2], [0, 0.8]]), score_batch([[0.5, 1, 0], [0.1, 0, 1]])]
+    alone = [ScoreBatch.of_arrays([[1, 0.2], [0, 0.8]]), ScoreBatch.of_arrays([[0.5, 1, 0], [0.1, 0, 1]])]
     for name in ("focal", "z-score", "rlvr2", "borda", "geometric", "log-sigmoid", "rvpo", "pow3r"):
         apart = np.concatenate([find_rule(name)(part).value_M for part in alone])
         assert find_rule(name)(batch).value_M == pytest.approx(apart), name
@@ -125,7 +126,7 @@ def test_negative_points_count_against(name):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_nothing_at_all(name):
-    empty = score_batch(np.zeros((0, 3, 2)))
+    empty = ScoreBatch.of_arrays(np.zeros((0, 3, 2)))
     result = find_rule(f"{name}+")(empty)
     assert result.reward.shape == (0,)
     assert result.no_signal.shape == (0,)

@@ -16,7 +16,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rubrank.fusion.rules import find_rule, score_batch
+from rubrank.fusion.rules import find_rule
+from rubrank.scores.batch import ScoreBatch
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +79,7 @@ def trl_gdpo(scores_NGK: np.ndarray, weights: list[float]) -> np.ndarray:
 
 
 def compare(scores_NGK: np.ndarray, weights: list[float]) -> None:
-    batch = score_batch(scores_NGK, weights=weights)
+    batch = ScoreBatch.of_arrays(scores_NGK, weights=weights)
     assert find_rule("gdpo")(batch).value_M == pytest.approx(trl_gdpo(scores_NGK, weights), abs=1e-9)
 
 
@@ -104,6 +105,6 @@ def test_the_stub_runs_trl_and_not_us():
     """Another aggregation of TRL's gives other numbers."""
     scores, weights = CASES["mixed"]
     array = np.array(scores)
-    summed = find_rule("weighted-mean")(score_batch(array, weights=weights)).value_M
+    summed = find_rule("weighted-mean")(ScoreBatch.of_arrays(array, weights=weights)).value_M
     assert trl_gdpo(array, weights) != pytest.approx(summed, abs=1e-3)
     assert abs(trl_gdpo(array, weights).mean()) < 1e-9

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import find_rule, rule_names
 from rubrank.studies.replay.overhead import best_seconds, overhead, synthetic_step
 
@@ -25,7 +25,7 @@ class Sleepy:
     def __call__(self, batch):
         if "unit_MK" not in batch.__dict__:
             time.sleep(0.005)
-        return RuleResult(batch.unit_MK.mean(1), self.name, batch.starts)
+        return Fused(batch, self.name, batch.unit_MK.mean(1))
 
 
 def test_every_case_once() -> None:

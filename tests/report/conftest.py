@@ -15,7 +15,7 @@ from rubrank.cli.demo.demo import fuse_table
 from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
-from rubrank.records.record import GroupRecord, records_of, records_of_rule
+from rubrank.records.record import GroupRecord, records_of
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
@@ -44,7 +44,7 @@ def rule_records(graded: tuple[list[Group], ScoreTable]) -> list[GroupRecord]:
     groups, table = graded
     batch = table.batch()
     rule = find_rule("weighted-mean+", gate=table.gate())
-    return list(records_of_rule(rule(batch), batch, table, groups=groups, step=1))
+    return list(records_of(rule(batch), table, groups=groups, step=1))
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import rubrank.verifiers.ifeval.whole
 import rubrank.verifiers.ifeval.words
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.errors import InvalidInput
-from rubrank.rubrics.public import CATEGORY_WEIGHTS, from_trl, to_rubric
+from rubrank.rubrics.public import CATEGORY_WEIGHTS, to_rubric
 from rubrank.rubrics.rubric import dump_rubric, parse_rubric
 
 
@@ -129,23 +129,3 @@ def test_what_is_no_rubric(data):
     with pytest.raises(InvalidInput) as caught:
         to_rubric(data, "row 3")
     assert "\n" not in str(caught.value)
-
-
-# ------------------------------------------------------------------------------------------------------------------ TRL
-
-
-def test_trl_columns():
-    prompts = [[{"role": "user", "content": "a"}]] * 2 + [[{"role": "user", "content": "b"}]] * 2
-    completions = [[{"role": "assistant", "content": text}] for text in "wxyz"]
-    groups = from_trl(prompts, completions, rubric=[["Postscript"]] * 4, truth=[1, 1, 2, 2], trainer_state=object())
-    assert [[r.response for r in group.rollouts] for group in groups] == [["w", "x"], ["y", "z"]]
-    assert groups[1].rubric == ["Postscript"]
-    assert groups[1].rollouts[0].metadata == {"truth": 2}
-
-
-def test_trl_same_prompt_in_two_groups():
-    groups = from_trl(["a"] * 4, list("wxyz"), num_generations=2)
-    assert [len(group.rollouts) for group in groups] == [2, 2]
-    assert len(from_trl(["a"] * 4, list("wxyz"))) == 1
-    with pytest.raises(InvalidInput, match="one for each completion"):
-        from_trl(["a"], ["x", "y"])

@@ -15,8 +15,9 @@ import pytest
 from typer.testing import CliRunner
 
 import rubrank
-from rubrank import RLVR2, BadTable, Gate, InvalidInput, UnknownName
+from rubrank import BadTable, Gate, InvalidInput, UnknownName
 from rubrank.cli.app import app
+from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.stream import graded, plan, readers, survey
 from rubrank.fusion.stream.files import Columns, explain_file, fuse_file, has_rubric
 from rubrank.scores import files as score_files
@@ -84,7 +85,7 @@ def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-def rewards(path: Path, rule: RLVR2 | None = None, **more: Any) -> list[float]:
+def rewards(path: Path, rule: FuseOptions | None = None, **more: Any) -> list[float]:
     out = io.BytesIO()
     fuse_file(path, out, rule, **more)
     return [json.loads(line)["reward"] for line in out.getvalue().splitlines()]
@@ -111,7 +112,10 @@ def test_rewards_are_those_of_the_table(tmp_path: Path, how: str, table: ScoreTa
 def test_options_of_the_rule_come_through(tmp_path: Path, suffix: str, pool: Any) -> None:
     own().write(tmp_path / f"s.{suffix}")
     expected = read_scores(tmp_path / f"s.{suffix}").fuse(model="borda", pool=pool, span="unit")
-    assert rewards(tmp_path / f"s.{suffix}", RLVR2(model="borda", pool=pool, span="unit")) == expected.reward.tolist()
+    assert (
+        rewards(tmp_path / f"s.{suffix}", FuseOptions(model="borda", pool=pool, span="unit"))
+        == expected.reward.tolist()
+    )
 
 
 @pytest.mark.parametrize("target", ["r.parquet", "r.csv", "r.jsonl"])
@@ -148,7 +152,7 @@ def test_attributes_beside_the_scores(tmp_path: Path) -> None:
     rows = [json.dumps({**json.loads(line), "tokens": n}) for line, n in zip(lines, tokens, strict=True)]
     (tmp_path / "s.jsonl").write_text("\n".join([head, *rows]))
     expected = table.fuse(attributes=np.array(tokens)[:, None], attribute_names=["tokens"], adjust="remove")
-    rule = RLVR2(adjust="remove")
+    rule = FuseOptions(adjust=["remove"])
     assert rewards(tmp_path / "s.jsonl", rule, columns=Columns(attributes=["tokens"])) == expected.reward.tolist()
 
 
@@ -168,19 +172,21 @@ def changed(table: ScoreTable, **changes: dict[str, Any]) -> ScoreTable:
 def test_a_rule_changes_what_it_names(tmp_path: Path, how: str, suffix: str) -> None:
     table = own()
     table.write(tmp_path / f"s.{suffix}")
-    rule = RLVR2(
-        weights={"Facts": 7},
-        margins={"Facts": 0.5},
-        directions={"Slips": "higher"},
-        gate=Gate(low_quality=["Style"], floor=0.25, missing="fail"),
+    rule = FuseOptions(
+        weight={"Facts": 7},
+        margin={"Facts": 0.5},
+        lower=["Slips"],
+        low_quality=["Style"],
+        gate_floor=0.25,
+        gate_missing="fail",
     )
     expected = changed(
         table,
         Facts={"weight": 7.0, "margin": 0.5},
-        Slips={"direction": "higher"},
+        Slips={"direction": "lower"},
         Style={"layer": "low_quality"},
     )
-    gate = replace(expected.gate(), floor=0.25, missing="fail")
+    gate = Gate(floor=0.25, missing="fail")
     assert rewards(tmp_path / f"s.{suffix}", rule) == expected.fuse(gate=gate).reward.tolist()
 
 
@@ -216,7 +222,7 @@ def test_the_verb_fuse(tmp_path: Path) -> None:
     assert "by the rubric in the file; gated by NotEmpty, Marks\n" in shown.stdout
     found = run("fuse", path, "--json", "--weight", "Facts=9", "--gate-floor", "0", "--lower", "Style")
     expected = changed(table, Facts={"weight": 9.0}, Style={"direction": "lower"})
-    gate = replace(expected.gate(), floor=0.0)
+    gate = Gate(floor=0.0)
     assert [json.loads(line)["reward"] for line in found.stdout.splitlines()] == expected.fuse(
         gate=gate
     ).reward.tolist()
@@ -262,20 +268,17 @@ def test_plain_tables_bring_no_rubric(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rule", "columns", "error", "found"),
     [
-        (RLVR2(weights={"Fact": 2}), None, UnknownName, "'Facts'"),
-        (RLVR2(weights={"NotEmpty": 2}), None, InvalidInput, "a gate's"),
-        (RLVR2(gate=Gate(global_quality=["Empty"])), None, UnknownName, "'NotEmpty'"),
-        (RLVR2(weights=[1, 2, 3]), None, InvalidInput, "given by name"),
-        (RLVR2(directions={"Facts": "up"}), None, InvalidInput, "'higher' or 'lower'"),
+        (FuseOptions(weight={"Fact": 2}), None, UnknownName, "'Facts'"),
+        (FuseOptions(global_quality=["Empty"]), None, UnknownName, "'NotEmpty'"),
         (None, Columns(criteria=["Fact"]), UnknownName, "'Facts'"),
         (None, Columns(criteria=["NotEmpty"]), InvalidInput, "gates only"),
-        (RLVR2(gate=Gate(floor=0.1)), Columns(criteria=["Facts"]), InvalidInput, "--global-quality"),
+        (FuseOptions(gate_floor=0.1), Columns(criteria=["Facts"]), InvalidInput, "--global-quality"),
     ],
 )
 def test_mistakes_in_a_rule(tmp_path: Path, rule: Any, columns: Any, error: type[Exception], found: str) -> None:
     shared(3).write(tmp_path / "s.parquet")
     with pytest.raises(error, match=found):
-        fuse_file(tmp_path / "s.parquet", rule=rule, columns=columns)
+        fuse_file(tmp_path / "s.parquet", options=rule, columns=columns)
 
 
 def test_mistakes_in_a_file(tmp_path: Path) -> None:
@@ -314,4 +317,4 @@ def test_the_library_grades_and_the_verbs_fuse(tmp_path: Path) -> None:
     rubric = ["EmptyAnswer", {"name": "WordCount", "params": {"low": 4}, "weight": 3}]
     table = rubrank.grade(rows, rubric, workers=0)
     table.write(tmp_path / "s.parquet")
-    assert rewards(tmp_path / "s.parquet") == table.fuse().reward.tolist() == [1.0, 0.0, 0.0]
+    assert rewards(tmp_path / "s.parquet") == table.fuse().reward.tolist() == [1.0, 0.25, 0.0]

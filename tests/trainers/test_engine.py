@@ -41,7 +41,7 @@ def test_queries_bring_their_own_rubrics():
     own = {"criteria": [{"name": "Short", "verifier": "WordCount", "params": {"high": 2}}]}
     engine = RewardEngine(["EmptyAnswer"])
     step = engine.score([group("a", "one two three", "one", rubric=own), group("b", "x", "", rubric=RUBRIC)], 0)
-    assert step.rewards[0] == (0.0, 1.0)
+    assert step.rewards[0] == (0.25, 1.0)
     assert step.rewards[1][1] == 0.0
     assert "rubrank/Short/mean" in step.metrics
 
@@ -52,7 +52,7 @@ def test_nothing_to_score():
 
 def test_a_single_rollout_and_equal_ones_have_no_signal():
     step = RewardEngine(RUBRIC).score([group("one", "The moon is far away."), group("two", "same", "same")], 0)
-    assert step.rewards == ((0.5,), (0.5, 0.5))
+    assert step.rewards == ((0.625,), (0.625, 0.625))
     assert step.metrics["rubrank/groups/no_signal"] == 1.0
 
 
@@ -219,7 +219,7 @@ def test_draws_depend_on_the_seed_and_on_the_step():
 def test_own_reasoning_is_measured_apart_from_the_answer():
     said = tuple(Rollout(response="the moon is far", reasoning="word " * n) for n in (1, 50, 3))
     engine = RewardEngine(RUBRIC, attributes=["reasoning_length", "answer_length"], records=None)
-    assert engine.score([Group(id="a", rollouts=said)], 0).rewards == ((0.5, 0.5, 0.5),)
+    assert engine.score([Group(id="a", rollouts=said)], 0).rewards == ((0.625, 0.625, 0.625),)
 
 
 @pytest.mark.parametrize(

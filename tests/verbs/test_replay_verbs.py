@@ -210,7 +210,7 @@ def test_the_same_rule_with_other_constants_has_another_name(scores):
 
 def test_bench_fusion(scores):
     found = as_json("bench", "fusion", scores, "--rules", "gdpo,rlvr2", "--rounds", "2")
-    assert (found["groups"], found["rollouts"], found["criteria"]) == (12, 96, 12)
+    assert (found["groups"], found["rollouts"], found["criteria"]) == (12, 96, 13)
     cases = {row["case"]: row for row in found["rows"]}
     assert list(cases)[:3] == ["weighted-mean", "gdpo", "rlvr2"]
     assert sum("attribute" in case for case in cases) == 4

@@ -51,7 +51,7 @@ class Attenuate:
         return f"attenuate({self.lam:g}, {self.draw})"
 
 
-Rule: TypeAlias = Literal["remove"] | Attenuate
+Adjustment: TypeAlias = Literal["remove"] | Attenuate
 
 
 def attenuate(lam: float, draw: Draw = "bernoulli") -> Attenuate:
@@ -63,10 +63,10 @@ def attenuate(lam: float, draw: Draw = "bernoulli") -> Attenuate:
     return Attenuate(lam, draw)
 
 
-def rules_for(owner: str, adjust: Rule | Sequence[Rule] | None, D: int) -> tuple[Rule, ...]:
+def rules_for(owner: str, adjust: Adjustment | Sequence[Adjustment] | None, D: int) -> tuple[Adjustment, ...]:
     """One rule for each of D attributes; attributes given without a rule are removed."""
     given: Any = "remove" if adjust is None else adjust
-    rules: tuple[Rule, ...] = (given,) * D
+    rules: tuple[Adjustment, ...] = (given,) * D
     if isinstance(given, Sequence) and not isinstance(given, str):
         rules = tuple(given)
     for rule in rules:
@@ -86,7 +86,7 @@ def rules_for(owner: str, adjust: Rule | Sequence[Rule] | None, D: int) -> tuple
 
 
 def kept_shares(
-    rules: tuple[Rule, ...],
+    rules: tuple[Adjustment, ...],
     gamma_NKD: np.ndarray,
     seed: int,
     groups: Sequence[Hashable],

@@ -77,7 +77,7 @@ def _numbers(found: list[int]) -> str:
 def _attributes(group: FusedGroup, i: int) -> Iterator[str]:
     if group.gamma is None or group.mean_contrasts is None or group.kept is None or group.attributes is None:
         return
-    scored = ~np.isnan(group.scores[i]) & ~group.constant
+    scored = group.known[i] & ~group.constant
     for d, name in enumerate(group.attribute_names):
         contrast = group.mean_contrasts[i, d]
         explained_K = group.weights * group.scale * scored * group.gamma[:, d] * contrast
@@ -108,7 +108,7 @@ def _gate(group: FusedGroup, i: int) -> Iterator[str]:
     elif group.gated.factor[i] < 1.0:
         yield (
             f"gate: low quality {group.gated.low_quality[i]:.2f} (1 = clean), "
-            f"so {group.ranking[i]:.2f} is multiplied by {group.gated.factor[i]:.2f}"
+            f"so {group.gated.lifted[i]:.2f} is multiplied by {group.gated.factor[i]:.2f}"
         )
     else:
         unknown = f" ({group.gated.missing[i]} of its scores missing)" if group.gated.missing[i] else ""

@@ -1,35 +1,41 @@
 """Non-negotiable quality: what no other criterion can make up for.
 
-    reward = 0                    if a global-quality criterion is below its maximum      (hard gate)
-    reward = factor · reward      otherwise                                               (soft gate)
-    factor = 1                    if the mean of the low-quality criteria reaches the threshold
+    reward = 0                                if a global-quality criterion is below its maximum      (hard gate)
+    reward = factor · (lift + (1 − lift) · R̃)   otherwise: R̃ is stretched over those that passed      (soft gate)
+    factor = 1                                if the mean of the low-quality criteria reaches the threshold
            = floor + (1 − floor) · softgate(mean)      below it; softgate rises from 0 at 0 to 1 at the threshold
 
     >>> from rubrank import Gate
-    >>> gate = Gate(global_quality=["NotEmpty"], low_quality=["NoTemplate", "NoRepeats"])
-    >>> gate([0.9, 0.9, 0.9], [[1, 1, 1], [1, 0, 1], [0, 1, 1]], ["NotEmpty", "NoTemplate", "NoRepeats"]).reward
-    array([0.9  , 0.675, 0.   ])
+    >>> gate = Gate(global_quality=["NotEmpty"], low_quality=["NoTemplate", "NoRepeats"], lift=0.25)
+    >>> gate([0.9, 0.7, 0.8], [[1, 1, 1], [1, 0, 1], [0, 1, 1]], ["NotEmpty", "NoTemplate", "NoRepeats"]).reward
+    array([1.    , 0.1875, 0.    ])
 
-It works after any rule whose rewards are not negative: what a "+" after a rule's name means.
+The lift keeps the worst rollout that passed (here 0.25, times a factor of 0.75 for its template) above those that did
+not. `lift=0` is the paper: the rewards as they are, times the factor. It works after any rule whose rewards are not
+negative: what a "+" after a rule's name means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.scores.spread import stretched
 
 Shape: TypeAlias = Literal["linear", "smoothstep"]
 Missing: TypeAlias = Literal["pass", "fail"]
 
+LIFT = 0.25
+"""What the worst rollout that passes a gate behind a rule has."""
+
 
 @dataclass(frozen=True, eq=False)
-class Gated:
+class GateResult:
     """What a gate did; arrays have the shape of the rewards."""
 
     reward: np.ndarray
@@ -43,6 +49,12 @@ class Gated:
     """(…, number of global-quality criteria): which of them stopped the rollout."""
     missing: np.ndarray
     """How many of the gate's scores were missing."""
+    lifted: np.ndarray
+    """What the factor was applied to: the rewards, stretched over those that passed and lifted."""
+
+    def part(self, rows: slice) -> GateResult:
+        """Some of the rollouts."""
+        return GateResult(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,8 @@ class Gate:
     missing: "pass": a score that is missing does not gate; "fail": it counts as the worst. A criterion that a query
         does not ask for never gates there.
     maximum: the score that a global-quality criterion must reach; one number, or by name.
+    lift: what the worst rollout that passed has before the factor; 0 leaves rewards as they are (the paper). By default
+        `LIFT` behind a rule ("+"), and 0 for a gate that is called by itself, with whatever rewards.
     """
 
     global_quality: Sequence[str | int] = ()
@@ -65,6 +79,7 @@ class Gate:
     shape: Shape = "linear"
     missing: Missing = "pass"
     maximum: float | Mapping[str | int, float] = field(default=1.0)
+    lift: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("global_quality", "low_quality"):
@@ -74,6 +89,8 @@ class Gate:
             raise InvalidInput("Gate", "threshold", "in (0, 1]", repr(self.threshold), "1 makes every defect count.")
         if not 0.0 <= self.floor <= 1.0:
             raise InvalidInput("Gate", "floor", "in [0, 1]", repr(self.floor), "0.5 halves the reward of the worst.")
+        if self.lift is not None and not (isinstance(self.lift, int | float) and 0.0 <= self.lift < 1.0):
+            raise InvalidInput("Gate", "lift", "in [0, 1)", repr(self.lift), "0.25; 0 is the paper's gate.")
         for key in self.maximum if isinstance(self.maximum, Mapping) else ():
             if key not in self.global_quality:
                 raise UnknownName.of("Gate", "maximum key", key, map(str, self.global_quality))
@@ -88,10 +105,12 @@ class Gate:
         scores: ArrayLike,
         criteria: Sequence[str] | None = None,
         asked: np.ndarray | None = None,
-    ) -> Gated:
-        """Gate rewards (…) by scores (…, K) whose columns are `criteria` (not needed if the gate uses numbers).
+        starts: np.ndarray | None = None,
+    ) -> GateResult:
+        """Gate rewards (…, G) by scores (…, G, K) whose columns are `criteria` (not needed if the gate uses numbers).
 
-        asked: (…, K), False where a score is not missing but was never asked for; None: all were.
+        asked: (…, G, K), False where a score is not missing but was never asked for; None: all were.
+        starts: of the groups, where rewards of several stand in one row; None: each row is a group.
         """
         reward, score = np.asarray(rewards, dtype=float), np.asarray(scores, dtype=float)
         self._check_rewards(reward, score)
@@ -105,7 +124,23 @@ class Gate:
         factor = self._factor(low)
         passed = np.asarray(~stopped_by.any(-1))
         missing = lost[..., hard_columns].sum(-1) + lost[..., soft_columns].sum(-1)
-        return Gated(np.where(passed, factor * reward, 0.0), passed, factor, low, stopped_by, missing)
+        gates = hard_columns + soft_columns
+        some = np.ones(reward.shape, bool) if asked is None else np.asarray(asked[..., gates].any(-1))
+        lifted = self._lifted(reward, passed, starts, some) if gates else reward
+        return GateResult(np.where(passed, factor * lifted, 0.0), passed, factor, low, stopped_by, missing, lifted)
+
+    def _lifted(
+        self, reward: np.ndarray, passed: np.ndarray, starts: np.ndarray | None, some: np.ndarray
+    ) -> np.ndarray:
+        """Stretched over those that passed, and lifted, where the query asks for some gate."""
+        lift = self.lift
+        if not lift or not some.any():
+            return reward
+        if starts is None:
+            G = reward.shape[-1] if reward.ndim else 1
+            starts = np.arange(0, reward.size + 1, G or 1)
+        share = stretched(reward.ravel(), starts, passed.ravel()).reshape(reward.shape)
+        return np.where(some, lift + (1.0 - lift) * share, reward)
 
     def named(self, names: Sequence[str]) -> Gate:
         """The same gate with column numbers replaced by names."""
@@ -130,7 +165,7 @@ class Gate:
                 raise UnknownName.of("Gate", "criterion", name, names)
             k = names[name] if isinstance(name, str) else int(name)
             if not 0 <= k < K:
-                raise InvalidInput("Gate", "criterion", f"a column from 0 to {K - 1}", str(k), "Check its number.")
+                raise InvalidInput("Gate", "criterion", f"a column from 0 to {K - 1}", str(k), "")
             found.append(k)
         return found
 
@@ -158,7 +193,7 @@ class Gate:
                 "scores",
                 f"of shape {reward.shape} with the criteria last",
                 f"shape {score.shape}",
-                "Check them.",
+                "",
             )
         if not (reward >= 0.0).all():
             raise InvalidInput(

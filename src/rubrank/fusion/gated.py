@@ -1,15 +1,15 @@
 """X+: any rule, followed by the gate that the rubric's layers make.
 
     weighted means 0.9, 0.8, 0.7; the second is empty (global quality 0), the third has a template (low quality 0)
-    weighted-mean+ = 0.9, 0, 0.7 · 0.5 = 0.35
+    weighted-mean+ = 1, 0, 0.25 · 0.5 = 0.125          those that passed, stretched to [0, 1] and lifted to [0.25, 1]
 
     R = 0 where a criterion of the layer "global_quality" is below its maximum,
-    R = ρ · value otherwise          grade A: docs/gates.md
+    R = ρ · (lift + (1 − lift) · R̃) otherwise          grade A: docs/gates.md; lift=0 is the paper
 
 A factor below 1 would *raise* a negative number. The values of a rule that is not bounded (advantages, logarithms,
-counts) are therefore stretched to [0, 1] within each group first: the worst has 0, the best 1, all 0.5 where they are
-equal. The result's `value_M` is still the rule's own number; `details["stretched"]` is what was gated. A batch without
-gate criteria gets the same treatment, with nothing to stop anybody.
+counts) are therefore stretched to [0, 1] within each group first. The result's `value_M` is still the rule's own
+number; `details["stretched"]` is what was gated. A group whose query asks for no gate keeps the rule's values.
+Penalties (the layer "low_quality") act through the factor here, and are not ranked.
 Missing: a gate without a score does not gate; `Gate(missing="fail")` makes it, where the query asks for it.
 """
 
@@ -19,17 +19,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
-from rubrank.fusion.gate import Gate
-from rubrank.fusion.rule import Rule, RuleResult, Stateful
+from rubrank.fusion.gate import LIFT, Gate
+from rubrank.fusion.result import Fused
+from rubrank.fusion.rule import Rule, Stateful
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import stretched
 from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.spread import stretched
 
 
 @dataclass(frozen=True)
-class GatedRule:
+class Gated:
     """A rule, then a gate; `gate` has the options, its criteria come from the batch."""
 
     rule: Rule
@@ -42,23 +41,24 @@ class GatedRule:
         """Such as "gdpo+"."""
         return f"{self.rule.name}+"
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The gated reward of each rollout."""
-        result = self.rule(batch)
-        values_M, details = result.value_M, result.details
+        batch = batch.without_penalties()
+        fused = self.rule(batch)
+        values_M, details = fused.value_M, fused.details
         if not self.rule.bounded:
-            values_M = stretched(values_M, batch)
+            values_M = stretched(values_M, batch.starts)
             details = {**details, "stretched": values_M}
         gate = self._gate_of(batch)
-        gates_MC = np.zeros((len(values_M), 0)) if batch.gates_MC is None else batch.gates_MC
-        asked_MC = batch.gates_asked_MC if gate.missing == "fail" else None
-        gated = gate(values_M, gates_MC, [c.name for c in batch.gate_criteria], asked_MC)
-        return replace(result, rule=self.name, details=details, gate=gate, gated=gated)
+        names = [criterion.name for criterion in batch.gate_criteria]
+        gated = gate(values_M, batch.clean_MC, names, batch.gates_asked_NC[batch.group_of_row], batch.starts)
+        return replace(fused, rule=self.name, details=details, gate=gate, gated=gated)
 
     def _gate_of(self, batch: ScoreBatch) -> Gate:
         hard = tuple(c.name for c in batch.gate_criteria if c.layer == "global_quality")
         soft = tuple(c.name for c in batch.gate_criteria if c.layer == "low_quality")
-        return replace(self.gate, global_quality=hard, low_quality=soft)
+        lift = LIFT if self.gate.lift is None else self.gate.lift
+        return replace(self.gate, global_quality=hard, low_quality=soft, lift=lift)
 
     def state(self) -> dict[str, Any]:
         """Of the rule, if it has one."""

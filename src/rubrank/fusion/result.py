@@ -1,6 +1,15 @@
-"""What a fusion tells about a group: everything between its scores and its rewards.
+"""What a rule says about a batch, and everything it is due to: the one result of every rule.
 
-`RLVR2` returns a `FusedBatch`; `batch[0]`, `batch["query-17"]` or iterating over it give one `FusedGroup` each.
+    fused = find_rule("rlvr2+")(table.batch())
+    fused.reward                  what the trainer gets, in the order and shape in which the scores were given
+    fused.no_signal               (groups,): are all rewards of a group equal?
+    fused["query-17"]             one group: utilities, coefficients, gate, flags; `fused.explain(3)` in words
+    fused.record(0)               the data of a group's record
+
+Nothing is computed twice: explanations, metrics and records are views on what the rule kept. `fit` is there for RLVR²,
+which has utilities; other rules have their value alone.
+
+Letters: M rollouts, N groups, K criteria that are ranked by, C gate criteria, D attributes.
 """
 
 from __future__ import annotations
@@ -8,21 +17,42 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from rubrank.errors import InvalidInput
-from rubrank.fusion.adjust import Rule
 from rubrank.fusion.explain import explain_rollout
-from rubrank.fusion.fusing import Fusion
-from rubrank.fusion.gate import Gate, Gated
+from rubrank.fusion.gate import Gate, GateResult
+from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.observed import was_compared
 from rubrank.scores.outcomes import outcomes
+from rubrank.scores.spread import no_signal
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What RLVR² computed on the way, rows as in the batch."""
+
+    utilities_MK: np.ndarray
+    """As fitted."""
+    values_MK: np.ndarray
+    """What is weighted and added up: the utilities, adjusted for attributes and scaled by `span`."""
+    fused_M: np.ndarray
+    """The weighted sum."""
+    ranking_M: np.ndarray
+    """R̃: the weighted sum stretched to [0, 1]."""
+    gamma_NKD: np.ndarray | None = None
+    kept_NKD: np.ndarray | None = None
+    contrasts_MD: np.ndarray | None = None
+    """How much more of each attribute a rollout has than the others of its group."""
+    scale_NK: np.ndarray | None = None
+    """What `span` multiplied the criteria of each group by."""
 
 
 @dataclass(frozen=True, eq=False)
 class FusedGroup:
-    """One group: G rollouts, K fused criteria, D attributes."""
+    """One group: G rollouts, K criteria, D attributes."""
 
     label: Hashable
     criteria: tuple[str, ...]
@@ -32,13 +62,13 @@ class FusedGroup:
     """(G, K), as given; NaN = not scored."""
     higher_is_better: np.ndarray
     utilities: np.ndarray
-    """(G, K), as fitted."""
+    """(G, K), as fitted; NaN under a rule that has none."""
     values: np.ndarray
-    """(G, K): what is weighted and added up; the utilities, but for attributes kept and span="unit"."""
+    """(G, K): what is weighted and added up; the utilities, but for attributes and `span`."""
     fused: np.ndarray
     """(G,): the weighted sum."""
     ranking: np.ndarray
-    """(G,): R̃, the fused utility stretched to [0, 1]."""
+    """(G,): before the gate; R̃ of RLVR², the value of another rule."""
     reward: np.ndarray
     """(G,): after the gate."""
     no_signal: bool
@@ -53,10 +83,9 @@ class FusedGroup:
     kept: np.ndarray | None = None
     """(K, D): the share of γ that stays in the reward."""
     scale: np.ndarray | float = 1.0
-    """(K,): what span="unit" multiplied each criterion by."""
-    rules: tuple[Rule, ...] = ()
+    """(K,): what `span` multiplied each criterion by."""
     gate: Gate | None = None
-    gated: Gated | None = None
+    gated: GateResult | None = None
     compared: Mapping[int, np.ndarray] = field(default_factory=dict)
     """Column → (G, G) outcomes, of criteria on which responses were compared instead of scored."""
 
@@ -81,9 +110,11 @@ class FusedGroup:
         """(K,): rollouts about which each criterion says nothing."""
         return np.asarray((~self.known).sum(0))
 
-    @property
+    @cached_property
     def constant(self) -> np.ndarray:
         """(K,): criteria that tell nobody apart."""
+        if np.isnan(self.utilities).any():
+            return np.asarray(~(self.outcomes != 0.5).any((0, 1), where=~np.isnan(self.outcomes)))
         return np.asarray(~self.utilities.any(0))
 
     @property
@@ -93,9 +124,8 @@ class FusedGroup:
         parts = parts - parts.mean(0)
         total = parts.sum(1)
         variance = total @ total
-        return (
-            parts.T @ total / variance if variance > 0.0 and self.ranking.max() > self.ranking.min() else 0.0 * parts[0]
-        )
+        told = variance > 0.0 and self.ranking.max() > self.ranking.min()
+        return np.asarray(parts.T @ total / variance) if told else 0.0 * parts[0]
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -118,146 +148,256 @@ class FusedGroup:
 
 
 @dataclass(frozen=True, eq=False)
-class FusedBatch:
-    """All groups of a batch; arrays have the order and shape in which the scores were given."""
+class Fused:
+    """What a rule says about a batch."""
 
-    fusion: Fusion
-    all_scores_MC: np.ndarray
-    """Every column that was given, sorted by group: the fused ones and the gate's."""
-    names: tuple[str, ...]
-    fused_columns: tuple[int, ...]
-    higher_is_better: np.ndarray
-    attribute_names: tuple[str, ...]
-    attributes_MD: np.ndarray | None
-    rules: tuple[Rule, ...]
-    gate: Gate | None
-    gated: Gated | None
+    batch: ScoreBatch
+    rule: str
+    value_M: np.ndarray
+    """The rule's own number for each rollout, rows as in the batch."""
+    weights_NK: np.ndarray | None = None
+    """The weights that were used, where the rule sets them; (1, K) if the same for all groups."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What else a reader may want to know, by name: "pre_norm" of GDPO, "pace" of Focal … arrays or numbers."""
+    fit: Fit | None = None
+    gate: Gate | None = None
+    gated: GateResult | None = None
 
-    @property
-    def criteria(self) -> tuple[str, ...]:
-        """Names of the fused criteria."""
-        return tuple(self.names[k] for k in self.fused_columns)
+    # ------------------------------------------------------------------------------------------ in the caller's form
 
     @property
-    def labels(self) -> tuple[Hashable, ...]:
-        """One label a group."""
-        return self.fusion.batch.labels
+    def reward_M(self) -> np.ndarray:
+        """The reward, rows as in the batch."""
+        return self.value_M if self.gated is None else self.gated.reward
 
     @property
     def reward(self) -> np.ndarray:
-        """The reward of every rollout."""
-        sorted_reward = self.fusion.ranking_M if self.gated is None else self.gated.reward
-        return self.fusion.batch.per_rollout(sorted_reward)
+        """What the trainer gets: the value, or what the gate made of it."""
+        return self.batch.per_rollout(self.reward_M)
+
+    @property
+    def ranking_M(self) -> np.ndarray:
+        """Before the gate: R̃ of RLVR², the value of another rule; rows as in the batch."""
+        return self.value_M if self.fit is None else self.fit.ranking_M
 
     @property
     def ranking(self) -> np.ndarray:
-        """R̃: the reward before the gate."""
-        return self.fusion.batch.per_rollout(self.fusion.ranking_M)
+        """Before the gate: R̃ of RLVR², the value of another rule."""
+        return self.batch.per_rollout(self.ranking_M)
 
     @property
-    def fused(self) -> np.ndarray:
+    def fused(self) -> np.ndarray | None:
         """The weighted sum of utilities."""
-        return self.fusion.batch.per_rollout(self.fusion.fused_M)
+        return None if self.fit is None else self.batch.per_rollout(self.fit.fused_M)
 
     @property
-    def utilities(self) -> np.ndarray:
+    def utilities(self) -> np.ndarray | None:
         """Fitted utilities, criteria last."""
-        return self.fusion.batch.per_rollout(self.fusion.utilities_MK)
+        return None if self.fit is None else self.batch.per_rollout(self.fit.utilities_MK)
 
     @property
     def gamma(self) -> np.ndarray | None:
         """Attribute coefficients (groups, K, D), or (K, D) for a single group; None without attributes."""
-        gamma = self.fusion.gamma_NKD
-        return None if gamma is None else self.fusion.batch.per_group(gamma)
+        gamma = None if self.fit is None else self.fit.gamma_NKD
+        return None if gamma is None else self.batch.per_group(gamma)
 
     @property
     def kept(self) -> np.ndarray | None:
         """Share of each coefficient that stays in the reward; the shape of gamma."""
-        kept = self.fusion.kept_NKD
-        return None if kept is None else self.fusion.batch.per_group(kept)
+        kept = None if self.fit is None else self.fit.kept_NKD
+        return None if kept is None else self.batch.per_group(kept)
 
     @cached_property
     def no_signal(self) -> np.ndarray:
-        """For each group: do all its rollouts have the same reward?"""
-        if self.gated is None:
-            return ~self.fusion.signal_N
-        starts = self.fusion.batch.starts[:-1]
-        if not len(starts):
-            return np.zeros(0, bool)
-        reward = self.gated.reward
-        return np.maximum.reduceat(reward, starts) == np.minimum.reduceat(reward, starts)
+        """(N,): groups whose rewards are all equal, so that nobody can learn from them."""
+        return no_signal(self.reward_M, self.batch.starts)
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """Names of the criteria that are ranked by."""
+        return self.batch.names
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """One label a group."""
+        return self.batch.labels
+
+    @property
+    def attribute_names(self) -> tuple[str, ...]:
+        """Names of the attributes; their numbers where they have none."""
+        D = 0 if self.batch.attributes_MD is None else self.batch.attributes_MD.shape[1]
+        return self.batch.attribute_names or tuple(f"attribute {d}" for d in range(D))
+
+    @property
+    def used_weights_NK(self) -> np.ndarray:
+        """The weights that were used; (1, K) if the same for all groups."""
+        return self.batch.weights_NK if self.weights_NK is None else self.weights_NK
+
+    # ------------------------------------------------------------------------------------------------------- groups
 
     def __len__(self) -> int:
-        return self.fusion.batch.N
+        return self.batch.N
 
     def __iter__(self) -> Iterator[FusedGroup]:
-        return (self._group(g) for g in range(len(self)))
+        return (self.group(g) for g in range(len(self)))
 
     def __getitem__(self, label: Hashable) -> FusedGroup:
         """The group with this label."""
         if not isinstance(label, Hashable) or label not in self._numbers:
-            raise InvalidInput(
-                "FusedBatch",
-                "label",
-                f"the label of one of its {len(self)} groups, such as {next(iter(self._numbers), None)!r}",
-                repr(label),
-                "See .labels.",
-            )
-        return self._group(self._numbers[label])
-
-    def explain(self, rollout: int | tuple[int, int]) -> str:
-        """Why a rollout got its reward: its row number, or (group, rollout) for a (groups, rollouts, …) batch."""
-        g, i = self._locate(rollout)
-        return self._group(g).explain(i)
+            such = next(iter(self._numbers), None)
+            allowed = f"the label of one of its {len(self)} groups, such as {such!r}"
+            raise InvalidInput("Fused", "label", allowed, repr(label), "See .labels.")
+        return self.group(self._numbers[label])
 
     @cached_property
     def _numbers(self) -> dict[Hashable, int]:
         return {label: g for g, label in enumerate(self.labels)}
 
+    def explain(self, rollout: int | tuple[int, int]) -> str:
+        """Why a rollout got its reward: its row number, or (group, rollout) for a (groups, rollouts, …) batch."""
+        g, i = self._locate(rollout)
+        return self.group(g).explain(i)
+
     def _locate(self, rollout: int | tuple[int, int]) -> tuple[int, int]:
-        batch = self.fusion.batch
+        batch = self.batch
+        shape = batch.shape or (len(batch.scores_MK),)
         at = rollout if isinstance(rollout, tuple) else (rollout,)
-        whole = isinstance(rollout, tuple) == (len(batch.shape) == 2) and len(at) == len(batch.shape)
+        whole = isinstance(rollout, tuple) == (len(shape) == 2) and len(at) == len(shape)
         whole = whole and all(isinstance(i, int | np.integer) for i in at)
-        if not whole or not all(0 <= i < size for i, size in zip(at, batch.shape, strict=True)):
-            allowed = f"a row from 0 to {batch.shape[0] - 1}"
-            if len(batch.shape) == 2:
-                allowed = f"a pair (group, rollout) from (0, 0) to {tuple(size - 1 for size in batch.shape)}"
+        if not whole or not all(0 <= i < size for i, size in zip(at, shape, strict=True)):
+            allowed = f"a row from 0 to {shape[0] - 1}"
+            if len(shape) == 2:
+                allowed = f"a pair (group, rollout) from (0, 0) to {tuple(size - 1 for size in shape)}"
             raise InvalidInput("explain", "rollout", allowed, repr(rollout), "Count from 0.")
-        index = int(np.ravel_multi_index(at, batch.shape))
+        index = int(np.ravel_multi_index(at, shape))
         row = int(index if batch.order is None else np.flatnonzero(batch.order == index)[0])
         g = int(np.searchsorted(batch.starts, row, side="right")) - 1
         return g, row - int(batch.starts[g])
 
-    def _group(self, g: int) -> FusedGroup:
-        fusion, batch = self.fusion, self.fusion.batch
-        rows = slice(batch.starts[g], batch.starts[g + 1])
-        gated = None if self.gated is None else _part(self.gated, rows)
+    def group(self, g: int) -> FusedGroup:
+        """Everything about one group, by its number."""
+        batch, rows = self.batch, self._rows(g)
+        nothing = np.full((rows.stop - rows.start, batch.K), np.nan)
+        lower, fit, gated = batch.lower_NK, self.fit, self.gated
         return FusedGroup(
             label=self.labels[g],
-            criteria=self.criteria,
-            weights=fusion.weights[g if len(fusion.weights) > 1 else 0],
-            margins=fusion.margins[g if len(fusion.margins) > 1 else 0],
-            scores=self.all_scores_MC[rows][:, list(self.fused_columns)],
-            higher_is_better=self.higher_is_better,
-            utilities=fusion.utilities_MK[rows],
-            values=fusion.values_MK[rows],
-            fused=fusion.fused_M[rows],
-            ranking=fusion.ranking_M[rows],
-            reward=fusion.ranking_M[rows] if gated is None else gated.reward,
+            criteria=batch.names,
+            weights=_of_group(self.used_weights_NK, g),
+            margins=_of_group(batch.margins_NK, g),
+            scores=batch.scores_MK[rows],
+            higher_is_better=np.ones(batch.K, bool) if lower is None else ~_of_group(lower, g),
+            utilities=nothing if fit is None else fit.utilities_MK[rows],
+            values=nothing if fit is None else fit.values_MK[rows],
+            fused=np.full(len(nothing), np.nan) if fit is None else fit.fused_M[rows],
+            ranking=self.ranking_M[rows],
+            reward=self.reward_M[rows],
             no_signal=bool(self.no_signal[g]),
             attribute_names=self.attribute_names,
-            attributes=None if self.attributes_MD is None else self.attributes_MD[rows],
-            mean_contrasts=None if fusion.mean_contrast_MD is None else fusion.mean_contrast_MD[rows],
-            gamma=None if fusion.gamma_NKD is None else fusion.gamma_NKD[g],
-            kept=None if fusion.kept_NKD is None else fusion.kept_NKD[g],
-            scale=1.0 if fusion.scale_NK is None else fusion.scale_NK[g],
-            rules=self.rules,
+            attributes=None if batch.attributes_MD is None else batch.attributes_MD[rows],
             gate=self.gate,
-            gated=gated,
-            compared={k: found for (at, k), found in (fusion.outcomes or {}).items() if at == g},
+            gated=None if gated is None else gated.part(rows),
+            compared={k: won for (at, k), won in batch.outcomes.items() if at == g},
+            **self._adjusted(g, rows),
         )
 
+    def _rows(self, g: int) -> slice:
+        return slice(int(self.batch.starts[g]), int(self.batch.starts[g + 1]))
 
-def _part(gated: Gated, rows: slice) -> Gated:
-    return Gated(**{name: getattr(gated, name)[rows] for name in Gated.__dataclass_fields__})
+    def _adjusted(self, g: int, rows: slice) -> dict[str, Any]:
+        fit = self.fit
+        if fit is None:
+            return {}
+        return {
+            "mean_contrasts": None if fit.contrasts_MD is None else fit.contrasts_MD[rows],
+            "gamma": None if fit.gamma_NKD is None else fit.gamma_NKD[g],
+            "kept": None if fit.kept_NKD is None else fit.kept_NKD[g],
+            "scale": 1.0 if fit.scale_NK is None else fit.scale_NK[g],
+        }
+
+    def record(self, g: int) -> dict[str, Any]:
+        """The data of a group's record, as JSON can hold them; see `rubrank.records`."""
+        return record_data(self, g)
+
+
+def _of_group(values_NK: np.ndarray, g: int) -> np.ndarray:
+    return values_NK[g if len(values_NK) > 1 else 0]
+
+
+def record_data(fused: Fused, g: int) -> dict[str, Any]:
+    """Everything between the scores of a group and its rewards: lists, numbers, names; None = not there."""
+    batch, group = fused.batch, fused.group(g)
+    asked = [k for k in range(batch.K) if _asks(batch, g, batch.criteria[k].name)]
+    gates = [c for c, gate in enumerate(batch.gate_criteria) if _asks(batch, g, gate.name)]
+    shown = {batch.criteria[k].name for k in asked}
+    gates = [c for c in gates if batch.gate_criteria[c].name not in shown]
+    own = {c.name: c for c in (batch.criteria + batch.gate_criteria if batch.own is None else batch.own[g])}
+    scores = group.scores[:, asked]
+    if batch.gates_MC is not None:
+        scores = np.hstack([scores, batch.gates_MC[fused._rows(g)][:, gates]])
+    return {
+        "group": str(group.label),
+        "rule": fused.rule,
+        "criteria": tuple(
+            own[c.name] for c in (*(batch.criteria[k] for k in asked), *(batch.gate_criteria[c] for c in gates))
+        ),
+        "scores": _table(scores),
+        "outcomes": {batch.names[k]: _table(won) for k, won in group.compared.items()},
+        "weights": _row(group.weights[asked]),
+        "ranking": _row(group.ranking),
+        "reward": _row(group.reward),
+        "no_signal": group.no_signal,
+        "flags": group.flags,
+        "gate": _gate(group),
+        "attribute_names": fused.attribute_names,
+        "attributes": None if group.attributes is None else _table(group.attributes),
+        **(_fitted(group, asked) if fused.fit is not None else {}),
+    }
+
+
+def _asks(batch: ScoreBatch, g: int, name: str) -> bool:
+    return batch.own is None or any(criterion.name == name for criterion in batch.own[g])
+
+
+def _fitted(group: FusedGroup, at: list[int]) -> dict[str, Any]:
+    """What was fitted, for the criteria that this group asks for."""
+    scale = np.broadcast_to(np.asarray(group.scale, dtype=float), len(group.criteria))
+    return {
+        "utilities": _table(group.utilities[:, at]),
+        "values": _table(group.values[:, at]),
+        "fused": _row(group.fused),
+        "scale": _row(scale[at]),
+        "effective_weights": _row(group.effective_weights[at]),
+        "mean_contrasts": None if group.mean_contrasts is None else _table(group.mean_contrasts),
+        "gamma": None if group.gamma is None else _table(group.gamma[at]),
+        "kept": None if group.kept is None else _table(group.kept[at]),
+    }
+
+
+def _gate(group: FusedGroup) -> dict[str, Any] | None:
+    gate, gated = group.gate, group.gated
+    if gate is None or gated is None:
+        return None
+    names = [str(name) for name in gate.global_quality]
+    return {
+        "passed": tuple(gated.passed.tolist()),
+        "factor": _row(gated.factor),
+        "low_quality": _numbers(gated.low_quality),
+        "stopped_by": tuple(
+            tuple(name for name, stopped in zip(names, row, strict=True) if stopped)
+            for row in gated.stopped_by.tolist()
+        ),
+        "missing": tuple(int(n) for n in gated.missing),
+        "lifted": _row(gated.lifted),
+    }
+
+
+def _row(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(np.asarray(values, dtype=float).tolist())
+
+
+def _numbers(values: np.ndarray) -> tuple[float | None, ...]:
+    return tuple(None if x != x else x for x in np.asarray(values, dtype=float).tolist())
+
+
+def _table(values: np.ndarray) -> tuple[tuple[float | None, ...], ...]:
+    return tuple(_numbers(row) for row in values)

@@ -1,201 +1,151 @@
-"""RLVR² as an object: options once, batches many times, everything about each kept.
+"""RLVR²: rank the rollouts of a group on every criterion, add up the utilities, stretch them to [0, 1].
 
->>> from rubrank import RLVR2, Gate
->>> rule = RLVR2(criteria=["Facts", "Style", "NotEmpty"], weights={"Facts": 2}, gate=Gate(global_quality=["NotEmpty"]))
->>> result = rule([[1, 3, 1], [0, 5, 1], [1, 4, 0]])
->>> result.reward.round(2)
-array([0.49, 0.  , 0.  ])
->>> print(result.explain(2))
-rollout 2 of group 0: reward 0.00, 2nd of 3, with 1 other
-  Facts (weight 2): 1; beats 1; ties 0 → +0.59
-  Style: 4; beats 0; loses to 1
-  gate: stopped by NotEmpty, so the reward is 0 instead of 1.00
+    >>> from rubrank import RLVR2, Gated, ScoreBatch
+    >>> batch = ScoreBatch.of_arrays(
+    ...     [[1, 3, 1], [0, 5, 1], [1, 4, 0]],                                    # three rollouts
+    ...     criteria=["Facts", "Style", "NotEmpty"], weights={"Facts": 2}, global_quality=["NotEmpty"])
+    >>> result = Gated(RLVR2())(batch)
+    >>> result.reward.round(2)
+    array([1.  , 0.25, 0.  ])
+    >>> print(result.explain(2))
+    rollout 2 of group 0: reward 0.00, 3rd of 3
+      Facts (weight 2): 1; beats 1; ties 0 → +0.59
+      Style: 4; beats 0; loses to 1
+      gate: stopped by NotEmpty, so the reward is 0 instead of 1.00
+
+    R = Σ w u stretched to [0, 1] within the group, u = utilities of the ordering      grade A: docs/method.md
+
+`adjust` says what becomes of the batch's attributes ("remove", `attenuate(…)`); None leaves them alone. A group that
+nothing tells apart, such as a single rollout, has 0.5.
+Missing: compared with nobody on that criterion, never a loss.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from rubrank.errors import InvalidInput
-from rubrank.fusion.adjust import Rule, rules_for
-from rubrank.fusion.fusing import Directions, Groups, Options, PerCriterion, Pool, Span, run
-from rubrank.fusion.gate import Gate
-from rubrank.fusion.model import UtilityModel
-from rubrank.fusion.result import FusedBatch
-from rubrank.scores.arrays import Batch, attributes_like, make_batch
-from rubrank.scores.observed import Observations
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.fusion.adjust import Adjustment, rules_for
+from rubrank.fusion.adjusting import adjusted
+from rubrank.fusion.model import UtilityModel, find_model
+from rubrank.fusion.observed import fit_observed
+from rubrank.fusion.result import Fit, Fused
+from rubrank.scores.arrays import extent, refuse_infinite
+from rubrank.scores.batch import ScoreBatch
+
+Pool: TypeAlias = Literal["group", "batch"]
+Span: TypeAlias = Literal["model", "unit"]
+
+LARGEST = 4096
+"""Rollouts in one group, at most: a fit looks at all pairs."""
+# Beyond these, rounding rather than the data decides.
+_SMALLEST_PRIOR, _LARGEST_PRIOR = 1e-9, 1e12
+_PLAIN_WEIGHTS = (1e-100, 1e100)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True)
 class RLVR2:
-    """Ordinal fusion with its options; call it with scores. See `rubrank.fuse` for what the options mean.
+    """Ordinal fusion with its options.
 
-    gate: applied after the fusion. A criterion that the gate names is read by the gate and not fused: it has one job.
+    adjust: what becomes of the batch's attributes: "remove" or `attenuate(lam)`, one or one for each; None: nothing.
+    pool: fit the influence of attributes for every "group", or one for the whole "batch".
+    prior, attribute_prior: precision of the normal priors on utilities (α) and coefficients (β).
+    span: "model" takes utilities as fitted; "unit" gives every criterion the same span, best minus worst = 1.
+    model: "bradley-terry", "thurstone", "borda", or one of your own.
+    seed: of the draws that `attenuate` makes.
     """
 
-    criteria: Sequence[str] | None = None
-    weights: PerCriterion = None
-    margins: PerCriterion = None
-    directions: Directions = None
-    adjust: Rule | Sequence[Rule] | None = None
-    attribute_names: Sequence[str] | None = None
+    name: ClassVar[str] = "rlvr2"
+    bounded: ClassVar[bool] = True
+
+    adjust: Adjustment | Sequence[Adjustment] | None = None
     pool: Pool = "group"
     prior: float = 1.0
     attribute_prior: float = 1.0
     span: Span = "model"
     model: str | UtilityModel = "bradley-terry"
     seed: int = 0
-    gate: Gate | None = None
 
     def __post_init__(self) -> None:
-        self._options(None, ()).check()
+        for parameter, allowed in (("pool", get_args(Pool)), ("span", get_args(Span))):
+            value = getattr(self, parameter)
+            if not isinstance(value, str) or value not in allowed:
+                raise UnknownName.of(self.name, parameter, value, allowed)
+        for parameter in ("prior", "attribute_prior"):
+            self._check_prior(parameter, getattr(self, parameter))
+        if not isinstance(self.seed, int | np.integer):
+            raise InvalidInput(self.name, "seed", "an integer", repr(self.seed), "Use 0.")
+        if self.adjust is not None:
+            one = isinstance(self.adjust, str) or not isinstance(self.adjust, Sequence)
+            given: Any = [self.adjust] if one else self.adjust
+            rules_for(self.name, given, len(given))  # raises for what is none
 
-    def __call__(
-        self,
-        scores: ArrayLike,
-        *,
-        groups: Groups = None,
-        attributes: ArrayLike | None = None,
-        outcomes: Observations = None,
-    ) -> FusedBatch:
-        """Fuse a batch of groups; shapes, and outcomes of comparisons, as for `rubrank.fuse`."""
-        everything = make_batch("RLVR2", scores, groups)
-        names = self._names(everything)
-        columns = self._fused_columns(names)
-        batch = _only(everything, columns)
-        options = self._options(names, columns, _only_fused(outcomes, names, columns))
-        fusion = run(options, batch, attributes)
-        attributes_MD = None if attributes is None else attributes_like("RLVR2", batch, attributes)
-        D = 0 if attributes_MD is None else attributes_MD.shape[1]
-        gated = None if self.gate is None else self.gate(fusion.ranking_M, everything.scores_MK, names)
-        return FusedBatch(
-            fusion=fusion,
-            all_scores_MC=everything.scores_MK,
-            names=names,
-            fused_columns=tuple(columns),
-            higher_is_better=_higher_is_better(options, len(columns)),
-            attribute_names=tuple(self.attribute_names or (f"attribute {d}" for d in range(D))),
-            attributes_MD=attributes_MD,
-            rules=rules_for("RLVR2", self.adjust, D),
-            gate=None if self.gate is None else self.gate.named(names),
-            gated=gated,
-        )
+    @property
+    def local(self) -> bool:
+        """Does a group's reward depend on that group alone?"""
+        return self.pool == "group" or self.adjust is None
 
-    def _names(self, batch: Batch) -> tuple[str, ...]:
-        if self.criteria is None:
-            return tuple(f"criterion {k}" for k in range(batch.K))
-        if len(self.criteria) != batch.K or len(set(self.criteria)) != batch.K:
-            raise InvalidInput(
-                "RLVR2",
-                "criteria",
-                f"{batch.K} different names, one for each column of the scores",
-                f"{len(self.criteria)}, {len(set(self.criteria))} of them different",
-                "Name the columns in their order.",
-            )
-        return tuple(self.criteria)
+    def _check_prior(self, parameter: str, value: float) -> None:
+        if not isinstance(value, int | float | np.number) or not _SMALLEST_PRIOR <= value <= _LARGEST_PRIOR:
+            allowed = f"a number from {_SMALLEST_PRIOR:g} to {_LARGEST_PRIOR:g}"
+            raise InvalidInput(self.name, parameter, allowed, repr(value), "Without a prior no best utility exists.")
 
-    def _fused_columns(self, names: tuple[str, ...]) -> list[int]:
-        if self.gate is None:
-            return list(range(len(names)))
-        gate = self.gate
-        used = {
-            *gate.columns(gate.global_quality, len(names), names),
-            *gate.columns(gate.low_quality, len(names), names),
-        }
-        left = [k for k in range(len(names)) if k not in used]
-        if not left:
-            raise InvalidInput(
-                "RLVR2", "gate", "on some of the criteria", "all of them", "Keep at least one criterion to rank by."
-            )
-        return left
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """The reward of each rollout, and all that it is due to."""
+        return self.weighed(batch, None)
 
-    def _options(self, names: tuple[str, ...] | None, columns: Sequence[int], outcomes: Observations = None) -> Options:
-        """The options of the columns that are fused."""
-        return Options(
-            weights=_columns_of("weights", self.weights, names, columns),
-            margins=_columns_of("margins", self.margins, names, columns),
-            directions=_columns_of("directions", self.directions, names, columns),
-            adjust=self.adjust,
-            pool=self.pool,
-            prior=self.prior,
-            attribute_prior=self.attribute_prior,
-            span=self.span,
-            model=self.model,
-            seed=self.seed,
-            criteria=self._identities(names, columns),
-            attribute_names=self.attribute_names,
-            outcomes=outcomes,
-            owner="RLVR2",
-        )
+    def weighed(self, batch: ScoreBatch, weights_NK: np.ndarray | None) -> Fused:
+        """The same by other weights than the batch's."""
+        fit = self._fit(batch, batch.weights_NK if weights_NK is None else weights_NK)
+        return Fused(batch, self.name, fit.ranking_M, weights_NK, fit=fit)
 
-    def _identities(self, names: tuple[str, ...] | None, columns: Sequence[int]) -> Sequence[Any] | None:
-        """What draws go by: names, or the numbers of the columns where there are no names, as in `fuse`."""
-        if names is None or self.criteria is None:
-            return None if names is None else columns
-        return [names[k] for k in columns]
+    def _fit(self, batch: ScoreBatch, weights_NK: np.ndarray) -> Fit:
+        kernels, shape_table = _engine()
+        self._check(batch)
+        model, weights_NK, scores_MK = find_model(self.model), _plain_weights(weights_NK), batch.oriented_MK
+        (M, K), N = scores_MK.shape, batch.N
+        u_MK, fused_M, ranking_M, signal_N = np.empty((M, K)), np.empty(M), np.empty(M), np.empty(N, np.bool_)
+        table, results = shape_table(model, float(self.prior)), (u_MK, fused_M, ranking_M, signal_N)
+        with table.lock:
+            status, ranked = table.rank(batch.largest, scores_MK, batch.starts, batch.margins_NK, weights_NK, results)
+        if status == kernels.INFINITE:
+            refuse_infinite(self.name, batch.per_rollout(batch.scores_MK))
+        if batch.outcomes:
+            fit_observed(model, float(self.prior), batch.outcomes, batch.starts, u_MK)
+        values_MK, gamma, kept, contrasts = u_MK, None, None, None
+        if self.adjust is not None and batch.attributes_MD is not None:
+            values_MK, gamma, kept, contrasts = adjusted(self, batch, u_MK)
+        scale_NK = None
+        if self.span != "model":
+            values_MK, scale_NK = values_MK.copy(), np.empty((N, K))
+            kernels.unit_span(values_MK, batch.starts, scale_NK)
+        if not ranked or batch.outcomes or values_MK is not u_MK:
+            kernels.combine(values_MK, batch.starts, weights_NK, fused_M, ranking_M, signal_N)
+        return Fit(u_MK, values_MK, fused_M, ranking_M, gamma, kept, contrasts, scale_NK)
+
+    def _check(self, batch: ScoreBatch) -> None:
+        if batch.largest > LARGEST:
+            allowed = f"of at most {LARGEST:,} rollouts: all pairs enter a fit"
+            raise InvalidInput(self.name, "groups", allowed, f"one of {batch.largest:,}", "Did you forget groups=?")
 
 
-def _columns_of(parameter: str, value: Any, names: tuple[str, ...] | None, columns: Sequence[int]) -> Any:
-    """What was given for all columns, for those that are fused; what cannot be cut is left for the checks to come."""
-    if value is None or names is None:
-        return value
-    gated = {names[k] for k in range(len(names)) if k not in columns}
-    if isinstance(value, Mapping):
-        _refuse_lower(parameter, [name for name in gated if value.get(name) == "lower"])
-        return {name: v for name, v in value.items() if name not in gated}
-    try:
-        array = np.asarray(value)
-    except ValueError:  # ragged
-        return value
-    if not array.ndim or array.shape[-1] != len(names):
-        return value
-    if parameter == "directions":
-        _refuse_lower(
-            parameter, [name for name, way in zip(names, array, strict=True) if name in gated and way == "lower"]
-        )
-    return array[..., list(columns)]
+@cache
+def _engine() -> tuple[Any, Any]:
+    """numba is loaded by the first fit, not by `import rubrank`."""
+    from rubrank.fusion.models import kernels
+    from rubrank.fusion.models.shapes import shape_table
+
+    return kernels, shape_table
 
 
-def _only_fused(outcomes: Observations, names: tuple[str, ...], columns: Sequence[int]) -> Observations:
-    """Outcomes of fused criteria; a gate reads scores, and cannot read who beats whom."""
-    fused = {names[k] for k in columns} | set(columns)
-    for key in outcomes or {}:
-        if key not in fused and (key in names or key in range(len(names))):
-            raise InvalidInput(
-                "RLVR2", "outcomes", "of criteria that are ranked by", f"those of {key!r}, which the gate reads",
-                "Score it, or take it out of the gate.",
-            )  # fmt: skip
-    return outcomes
-
-
-def _refuse_lower(parameter: str, names: list[str]) -> None:
-    """A gate reads scores as they are, 1 for clean: turning them around silently would be a trap, ignoring it too."""
-    if names:
-        raise InvalidInput(
-            "RLVR2",
-            parameter,
-            "'higher' for criteria that the gate reads, whose scores are 1 for clean",
-            f"'lower' for {names[0]!r}",
-            "Turn its scores around: 1 − s.",
-        )
-
-
-def _only(batch: Batch, columns: Sequence[int]) -> Batch:
-    if len(columns) == batch.K:
-        return batch
-    some = np.ascontiguousarray(batch.scores_MK[:, list(columns)])
-    return Batch(some, batch.starts, batch.shape, batch.order, batch.given_labels)
-
-
-def _higher_is_better(options: Options, K: int) -> np.ndarray:
-    given = options.directions
-    if given is None:
-        return np.ones(K, bool)
-    if isinstance(given, Mapping):
-        given = [given.get(name, "higher") for name in options.criteria or ()]
-    return np.array([way == "higher" for way in given])
+def _plain_weights(weights_NK: np.ndarray) -> np.ndarray:
+    """Weights in the same ratios that cannot overflow: only ratios count."""
+    low, high = extent(weights_NK)
+    if low > 0.0 and _PLAIN_WEIGHTS[0] < high < _PLAIN_WEIGHTS[1]:
+        return weights_NK
+    return np.asarray(weights_NK / weights_NK.max(axis=1, keepdims=True)) if weights_NK.size else weights_NK

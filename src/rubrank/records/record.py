@@ -15,18 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from rubrank.fusion.result import Fused
+from rubrank.fusion.rule import Rule
+from rubrank.fusion.rules import find_rule
+from rubrank.records.making import check_same, graded_data, score_table, texts
+from rubrank.rollouts.rollout import Group
+from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import ScoreTable
-
-if TYPE_CHECKING:
-    from rubrank.fusion.result import FusedBatch
-    from rubrank.fusion.rule import RuleResult
-    from rubrank.rollouts.rollout import Group
-    from rubrank.scores.batch import ScoreBatch
 
 VERSION = 1
 
@@ -50,6 +51,8 @@ class GateRecord(_Plain):
     stopped_by: tuple[tuple[str, ...], ...]
     """Names of the hard criteria that stopped it."""
     missing: tuple[int, ...]
+    lifted: tuple[float, ...] | None = None
+    """What the factor was applied to."""
 
 
 class GroupRecord(_Plain):
@@ -80,6 +83,8 @@ class GroupRecord(_Plain):
     """K × D."""
     kept: Table | None = None
     """K × D: the share of γ that stayed in the reward."""
+    scale: tuple[float, ...] | None = None
+    """(K,): what `span` multiplied each criterion's utilities by."""
     fused: tuple[float, ...] | None = None
     ranking: tuple[float, ...]
     """Before the gate."""
@@ -108,58 +113,48 @@ class GroupRecord(_Plain):
 
 
 def records_of(
-    result: FusedBatch,
-    table: ScoreTable,
+    result: Fused,
+    table: ScoreTable | None = None,
     *,
     groups: Sequence[Group] | None = None,
     step: int | None = None,
-    rule: str = "rlvr2",
     others: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Iterator[GroupRecord]:
-    """The records of a fused table.
+    """The records of a fused batch, under any rule.
 
-    groups: the rollouts, to keep their texts. others: rule → rewards of all rows under other rules.
+    table: what was fused, to keep the reasons of its scores. groups: the rollouts, to keep their texts.
+    others: rule → rewards of all rows under other rules.
     """
-    from rubrank.records.making import fused_records
-
-    return fused_records(result, table, groups, step, rule, others or {}, metadata or {})
-
-
-def records_of_rule(
-    result: RuleResult,
-    batch: ScoreBatch,
-    table: ScoreTable,
-    *,
-    groups: Sequence[Group] | None = None,
-    step: int | None = None,
-    others: Mapping[str, Any] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-) -> Iterator[GroupRecord]:
-    """The records of a table under any rule."""
-    from rubrank.records.making import rule_records
-
-    return rule_records(result, batch, table, groups, step, others or {}, metadata or {})
+    check_same(result, table, groups)
+    for g in range(len(result)):
+        rows = slice(int(result.batch.starts[g]), int(result.batch.starts[g + 1]))
+        data = result.record(g)
+        found = {} if table is None else graded_data(table, g, [c.name for c in data["criteria"]])
+        judged = found.pop("metadata", {})
+        yield GroupRecord(
+            step=step,
+            others={name: tuple(np.asarray(r, dtype=float)[rows].tolist()) for name, r in (others or {}).items()},
+            metadata={**judged, **(metadata or {})},
+            **data,
+            **found,
+            **texts(None if groups is None else groups[g]),
+        )
 
 
 def record_table(
     table: ScoreTable,
-    rule: str,
+    rule: str | Rule,
     *,
     groups: Sequence[Group] | None = None,
-    others: Sequence[str] = (),
+    others: Sequence[str | Rule] = (),
     step: int | None = None,
+    batch: ScoreBatch | None = None,
 ) -> Iterator[GroupRecord]:
     """The records of a table under a rule such as "rlvr2+", with the rewards of other rules beside."""
-    from rubrank.fusion.rules import find_rule
-    from rubrank.fusion.rules.ordinal import OrdinalResult
-
-    batch = table.batch()
-    result = find_rule(rule)(batch)
-    rewards = {name: find_rule(name)(batch).reward for name in others}
-    if isinstance(result, OrdinalResult):
-        return records_of(result.fused, table, groups=groups, step=step, rule=result.rule, others=rewards)
-    return records_of_rule(result, batch, table, groups=groups, step=step, others=rewards)
+    batch = table.batch() if batch is None else batch
+    found = {other.name: other(batch).reward_M for other in map(find_rule, others)}
+    return records_of(find_rule(rule)(batch), table, groups=groups, step=step, others=found)
 
 
 def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: bool = False) -> int:
@@ -178,6 +173,4 @@ def read_records(path: str | Path) -> Iterator[GroupRecord]:
 
 def table_of(records: Iterable[GroupRecord]) -> ScoreTable:
     """The scores of records as a table again, to fuse them otherwise."""
-    from rubrank.records.making import score_table
-
     return score_table(records)

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.fusion.gate import Gate, Gated
+from rubrank.fusion.gate import Gate, GateResult
 from rubrank.fusion.result import FusedGroup
 from rubrank.records.record import GateRecord, GroupRecord, Table
-from rubrank.scores.observed import was_compared
 
 
 def fused_group(record: GroupRecord) -> FusedGroup:
@@ -40,7 +39,7 @@ def fused_group(record: GroupRecord) -> FusedGroup:
         ranking=np.array(record.ranking, dtype=float),
         reward=np.array(record.reward, dtype=float),
         no_signal=record.no_signal,
-        scale=_scale(record, scores, utilities, values, compared),
+        scale=1.0 if record.scale is None else np.array(record.scale),
         gate=None if gate is None else Gate(global_quality=hard_gates(record)),
         gated=None if gate is None else _gated(record, gate),
         compared=compared,
@@ -81,36 +80,15 @@ def _attributes(record: GroupRecord) -> dict[str, Any]:
     return {"attribute_names": record.attribute_names, **found}
 
 
-def _scale(
-    record: GroupRecord,
-    scores: np.ndarray,
-    utilities: np.ndarray,
-    values: np.ndarray,
-    compared: dict[int, np.ndarray],
-) -> np.ndarray:
-    """(K,): what span="unit" multiplied by, which a record does not hold: values over what they were before."""
-    base, K = utilities.copy(), utilities.shape[1]
-    if record.gamma is not None and record.kept is not None and record.mean_contrasts is not None:
-        found = _attributes(record)
-        known = ~np.isnan(scores)
-        for k, won in compared.items():
-            known[:, k] = was_compared(won)
-        base = base + known * (found["mean_contrasts"] @ (found["gamma"] * found["kept"]).T)
-    base[:, ~utilities.any(0)] = 0.0  # a criterion that tells nobody apart was left at 0
-    at = np.argmax(np.nan_to_num(np.abs(base)), axis=0), np.arange(K)
-    largest = base[at]
-    usable = np.nan_to_num(np.abs(largest)) > 0.0
-    return np.where(usable, values[at] / np.where(usable, largest, 1.0), 1.0)
-
-
-def _gated(record: GroupRecord, gate: GateRecord) -> Gated:
+def _gated(record: GroupRecord, gate: GateRecord) -> GateResult:
     names = hard_gates(record)
     stopped = np.array([[name in found for name in names] for found in gate.stopped_by], dtype=bool)
-    return Gated(
+    return GateResult(
         reward=np.array(record.reward, dtype=float),
         passed=np.array(gate.passed, dtype=bool),
         factor=np.array(gate.factor, dtype=float),
         low_quality=np.array(gate.low_quality, dtype=float),
         stopped_by=stopped.reshape(record.size, len(names)),
         missing=np.array(gate.missing, dtype=int),
+        lifted=np.array(record.ranking if gate.lifted is None else gate.lifted, dtype=float),
     )

@@ -5,7 +5,6 @@
     to_rubric([{"title": "Dose", "description": "Essential Criteria: gives the dose", "weight": 5}])             RaR
     to_rubric([{"criterion": "Names the source", "weight": 2}, "Is polite"])                       lists of anything
     to_rubric('{"criteria": [{"name": "WordCount", "params": {"low": 50}}]}')                       our own, as text
-    from_trl(prompts, completions, rubric=rubrics)                                    what TRL gives a reward function
 
 Text that no program can check becomes a question for a judge. Negative points say that the thing should not be there:
 their size is the weight, and lower scores are better.
@@ -22,7 +21,6 @@ from typing import Any
 
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.catalogue import KNOWN
 from rubrank.rubrics.files import presets, read_data
 from rubrank.rubrics.rubric import Criterion, Rubric, merge_extended, parse_rubric
@@ -218,41 +216,3 @@ def _unique(items: Iterable[Any]) -> list[Any]:
 
 
 # ------------------------------------------------------------------------------------------------------------- trainers
-
-
-def from_trl(
-    prompts: Sequence[Any], completions: Sequence[Any], *, num_generations: int | None = None, **columns: Sequence[Any]
-) -> list[Group]:
-    """Groups from what TRL hands to a reward function: one prompt for each completion, and the dataset's columns.
-
-    Completions of the same prompt that stand together are a group; with `num_generations`, so many of them are.
-    A column `rubric` (or `instruction_id_list` with `kwargs`) is the query's rubric; the others become metadata.
-    """
-    from rubrank.rollouts.reading import groups_of_rows
-
-    if len(prompts) != len(completions):
-        raise InvalidInput(
-            "from_trl", "prompts", f"{len(completions)}, one for each completion", str(len(prompts)), "Check them."
-        )
-    usable = {name: values for name, values in columns.items() if _is_column(values, len(prompts))}
-    starts = _starts(prompts, num_generations)
-    rows = [
-        {**{name: values[i] for name, values in usable.items()}, "group": str(starts[i]), "prompt": prompts[i],
-         "completion": completions[i]}
-        for i in range(len(prompts))
-    ]  # fmt: skip
-    return groups_of_rows(rows, "from_trl", {"group": "group", "prompt": "prompt", "response": "completion"})
-
-
-def _is_column(values: Any, length: int) -> bool:
-    return isinstance(values, Sequence) and not isinstance(values, str) and len(values) == length
-
-
-def _starts(prompts: Sequence[Any], size: int | None) -> list[int]:
-    """The number of the group of each row."""
-    if size is not None:
-        return [i // size for i in range(len(prompts))]
-    numbers = [0] * len(prompts)
-    for i in range(1, len(prompts)):
-        numbers[i] = numbers[i - 1] + (prompts[i] != prompts[i - 1])
-    return numbers

@@ -1,77 +1,223 @@
-"""A batch of groups as the kernels see it, made from whatever the caller has.
+"""Plain arrays as a batch, and everything that a caller can get wrong about them.
 
     scores (G, K)                 one group
     scores (N, G, K)              N groups of equal size; groups= may name them
     scores (M, K), groups= (M,)   rollouts in any order, each with the label of its group
 
 All of them become `scores_MK`, rows sorted by group, and `starts`: group g is rows starts[g] .. starts[g + 1].
-Everything a caller can get wrong about arrays is found here, before anything is computed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.observed import observed_cells
+from rubrank.verifiers.verifier import UNIT, Layer
+
+if TYPE_CHECKING:
+    from rubrank.scores.batch import ScoreBatch
 
 _EXACT = 2**53  # integers beyond this are not exact as doubles, so their order could be lost
+_HARD: Layer = "global_quality"
+_SOFT: Layer = "low_quality"
 
 
-@dataclass(eq=False)  # not frozen: that would make it five times as slow to make, on the hot path
-class Batch:
-    """Scores, sorted by group; never changed once made."""
-
-    scores_MK: np.ndarray
-    starts: np.ndarray
-    shape: tuple[int, ...]
-    """Shape of the caller's array without the criteria: what rewards are given back in."""
-    order: np.ndarray | None = None
-    """Row i of scores_MK is the caller's row order[i]; None: the same order."""
-    given_labels: tuple[Hashable, ...] | None = None
-
-    @cached_property
-    def labels(self) -> tuple[Hashable, ...]:
-        """One label for each group; their numbers when the caller gave none."""
-        return tuple(range(self.N)) if self.given_labels is None else self.given_labels
-
-    @property
-    def N(self) -> int:
-        """Number of groups."""
-        return len(self.starts) - 1
-
-    @property
-    def K(self) -> int:
-        """Number of criteria."""
-        return self.scores_MK.shape[1]
-
-    @cached_property
-    def largest(self) -> int:
-        """Rollouts in the largest group."""
-        if len(self.shape) == 2:
-            return self.shape[1]
-        return int(np.diff(self.starts).max(initial=0))
-
-    def per_rollout(self, values: np.ndarray) -> np.ndarray:
-        """(M, ...) sorted by group → the caller's order and shape."""
-        if self.order is not None:
-            unsorted = np.empty_like(values)
-            unsorted[self.order] = values
-            values = unsorted
-        return values.reshape(self.shape + values.shape[1:])
-
-    def per_group(self, values: np.ndarray) -> np.ndarray:
-        """(N, ...) → (...) when the caller gave a single group without labels."""
-        return values[0] if self.order is None and self.given_labels is None and len(self.shape) == 1 else values
+def batch_of_arrays(
+    kind: type[ScoreBatch],
+    owner: str,
+    scores: ArrayLike,
+    groups: Any,
+    criteria: Any,
+    numbers: tuple[Any, Any, Any],
+    layers: tuple[Sequence[str | int], Sequence[str | int]],
+    gates: tuple[Any, Any],
+    attributes: tuple[Any, Any],
+    outcomes: Any,
+    own: Any,
+) -> ScoreBatch:
+    """`ScoreBatch.of_arrays`, which says what each of these is; numbers: weights, margins, directions."""
+    weights, margins, directions = numbers
+    scores_MK, starts, shape, order, labels = _rows(owner, scores, groups)
+    data = _criteria_data(owner, criteria, scores_MK.shape[1], directions)
+    batch = kind(
+        scores_MK, starts, data, _constant(len(data), 1.0), _constant(len(data), 0.0), labels, shape=shape, order=order,
+        named=criteria is not None, declared=False,
+    )  # fmt: skip
+    names = None if criteria is None else [c.name for c in data]
+    batch.weights_NK = _weights(owner, [c.weight for c in data] if weights is None and names else weights, names, batch)
+    batch.margins_NK = _margins(owner, [c.margin for c in data] if margins is None and names else margins, names, batch)
+    if own is not None:
+        batch.own = _own(owner, own, batch.N)
+    if outcomes:
+        batch.outcomes = observed_cells(owner, outcomes, batch, names)
+    if attributes[0] is not None:
+        batch.attributes_MD = attributes_like(owner, batch, attributes[0])
+        batch.attribute_names = _attribute_names(owner, attributes[1], batch.attributes_MD.shape[1])
+    if gates[0] is not None:
+        batch.gates_MC = _gates_like(owner, batch, gates[0])
+        batch.gate_criteria = _data_of(owner, "gate_criteria", gates[1], batch.gates_MC.shape[1], _HARD)
+    return _split(owner, batch, *layers) if any(layers) else batch
 
 
-def make_batch(owner: str, scores: ArrayLike, groups: ArrayLike | Sequence[Hashable] | None) -> Batch:
-    """Check the scores' type and shape and sort them by group."""
+def _criteria_data(owner: str, given: Any, K: int, directions: Any) -> tuple[CriterionData, ...]:
+    if given is None and directions is None:
+        return _unnamed(K, "criterion", "quality")
+    data = _data_of(owner, "criteria", given, K, "quality")
+    if directions is None:
+        return data
+    ways = _ways(owner, directions, [c.name for c in data], given is not None)
+    return tuple(replace(c, direction=way) if c.direction != way else c for c, way in zip(data, ways, strict=True))
+
+
+def _data_of(owner: str, parameter: str, given: Any, count: int, layer: Any) -> tuple[CriterionData, ...]:
+    if given is None:
+        return _unnamed(count, "criterion" if parameter == "criteria" else "gate", layer)
+    listed = list(given) if np.iterable(given) and not isinstance(given, str) else [given]
+    names = [c.name if isinstance(c, CriterionData) else c for c in listed]
+    different = len(set(names)) if all(isinstance(name, Hashable) for name in names) else 0
+    if len(listed) != count or different != count:
+        raise InvalidInput(
+            owner, parameter, f"{count} different names, one for each column of the scores",
+            f"{len(listed)}, {different} of them different", "Name the columns in their order.",
+        )  # fmt: skip
+    return tuple(c if isinstance(c, CriterionData) else _plain(c, layer) for c in listed)
+
+
+@lru_cache(maxsize=128)
+def _unnamed(count: int, word: str, layer: Any) -> tuple[CriterionData, ...]:
+    return tuple(_plain(f"{word} {k}", layer) for k in range(count))
+
+
+@lru_cache(maxsize=4096)
+def _plain(name: str, layer: Any) -> CriterionData:
+    return CriterionData(name, domain=UNIT, layer=layer)  # kept: making a dozen would take as long as a small fit
+
+
+def _ways(owner: str, given: Any, names: list[str], named: bool) -> list[Any]:
+    if isinstance(given, Mapping):
+        for name in given:
+            if not named or name not in names:
+                raise UnknownName.of(owner, "directions key", name, names if named else ())
+        given = [given.get(name, "higher") for name in names]
+    listed = list(given) if np.iterable(given) and not isinstance(given, str) else []
+    if len(listed) != len(names) or any(way not in ("higher", "lower") for way in listed):
+        raise InvalidInput(
+            owner, "directions", f"'higher' or 'lower' for each of the {len(names)} criteria",
+            repr([str(way) for way in listed] or given), "Say which way is better.",
+        )  # fmt: skip
+    return [str(way) for way in listed]
+
+
+def _weights(owner: str, given: Any, names: Sequence[str] | None, batch: ScoreBatch) -> np.ndarray:
+    weights = per_criterion(owner, "weights", given, names, batch, 1.0)
+    low, high = extent(weights) if given is not None else (1.0, 1.0)
+    if not (low > 0.0 and high < math.inf):
+        good = (weights > 0.0) & (weights < math.inf)
+        remedy = "Leave out a criterion that should not count."
+        check_each(owner, "weights", weights, good, "finite and > 0", remedy, names)
+    return weights
+
+
+def _margins(owner: str, given: Any, names: Sequence[str] | None, batch: ScoreBatch) -> np.ndarray:
+    margins = per_criterion(owner, "margins", given, names, batch, 0.0)
+    low, high = extent(margins) if given is not None else (0.0, 0.0)
+    if not (low >= 0.0 and high < math.inf):
+        good = (margins >= 0.0) & (margins < math.inf)
+        remedy = "Use 0 for 'every difference counts'."
+        check_each(owner, "margins", margins, good, "finite and ≥ 0", remedy, names)
+    return margins
+
+
+def extent(array: np.ndarray) -> tuple[float, float]:
+    """Smallest and largest; NaN if there is one. Python is faster than NumPy for a dozen numbers."""
+    if array.size > 50:
+        return float(array.min()), float(array.max())
+    numbers = array.ravel().tolist() or [1.0]
+    return (min(numbers), max(numbers)) if all(x == x for x in numbers) else (math.nan, math.nan)
+
+
+def _attribute_names(owner: str, given: Sequence[str] | None, D: int) -> tuple[str, ...]:
+    if given is not None and len(given) and (len(given) != D or len(set(given)) != D):
+        raise InvalidInput(
+            owner, "attribute_names", f"{D} different names, one for each attribute",
+            f"{len(given)}, {len(set(given))} of them different", "Name the attributes in their order.",
+        )  # fmt: skip
+    return tuple(given or ())
+
+
+def _own(owner: str, given: Any, N: int) -> tuple[tuple[CriterionData, ...], ...]:
+    if len(given) != N:
+        raise InvalidInput(owner, "own", f"{N}, one a group", str(len(given)), "List them in order.")
+    return tuple(map(tuple, given))
+
+
+# --------------------------------------------------------------------------------------------------------------- gates
+
+
+def _split(owner: str, batch: ScoreBatch, hard: Sequence[str | int], soft: Sequence[str | int]) -> ScoreBatch:
+    """Columns that a gate reads: hard ones are read by it alone, soft ones are ranked too where there is no gate."""
+    layer = dict.fromkeys(_columns(owner, batch, hard), _HARD) | dict.fromkeys(_columns(owner, batch, soft), _SOFT)
+    if len(layer) == batch.K:
+        raise InvalidInput(owner, "gate", "on some of the criteria", "all of them", "Keep one to rank by.")
+    _check_gates(owner, batch, layer)
+    data = tuple(replace(c, layer=layer.get(k, c.layer)) for k, c in enumerate(batch.criteria))
+    ranked = replace(batch, criteria=data).columns([k for k in range(batch.K) if layer.get(k) != _HARD])
+    gates = np.ascontiguousarray(batch.scores_MK[:, list(layer)])
+    ranked.gates_MC = gates if batch.gates_MC is None else np.hstack([gates, batch.gates_MC])
+    ranked.gate_criteria = (*(data[k] for k in layer), *batch.gate_criteria)
+    return ranked
+
+
+def _columns(owner: str, batch: ScoreBatch, wanted: Sequence[str | int]) -> list[int]:
+    names = {name: k for k, name in enumerate(batch.names)} if batch.named else {}
+    found = []
+    for name in wanted:
+        if isinstance(name, str) and not batch.named:
+            raise InvalidInput(owner, "criteria", "given when a gate uses names", "None", "Name the columns.")
+        if isinstance(name, str) and name not in names:
+            raise UnknownName.of(owner, "criterion of the gate", name, names)
+        k = names[name] if isinstance(name, str) else int(name)
+        if not 0 <= k < batch.K:
+            raise InvalidInput(owner, "criterion of the gate", f"a column from 0 to {batch.K - 1}", str(k), "")
+        found.append(k)
+    return found
+
+
+def _check_gates(owner: str, batch: ScoreBatch, layer: Mapping[int, Layer]) -> None:
+    """A gate reads scores as they are, 1 for clean: turning them round silently would be a trap, ignoring it too."""
+    for k in layer:
+        if batch.criteria[k].direction == "lower":
+            allowed = "'higher' for criteria that the gate reads, whose scores are 1 for clean"
+            got = f"'lower' for {batch.names[k]!r}"
+            raise InvalidInput(owner, "directions", allowed, got, "Turn its scores round: 1 − s.")
+        if any(at == k for _, at in batch.outcomes):
+            got = f"those of {batch.names[k]!r}, which the gate reads"
+            raise InvalidInput(owner, "outcomes", "of criteria that are ranked by", got, "Score it instead.")
+
+
+def _gates_like(owner: str, batch: ScoreBatch, gates: ArrayLike) -> np.ndarray:
+    array, shape = np.asarray(gates, dtype=float), batch.shape or ()
+    if array.shape[:-1] != shape or array.ndim != len(shape) + 1:
+        allowed = f"of shape ({', '.join(map(str, shape))}, C): that of the scores, with the gates last"
+        raise InvalidInput(owner, "gates", allowed, f"shape {array.shape}", "One column a gate.")
+    flat = array.reshape(len(batch.scores_MK), array.shape[-1])
+    return np.ascontiguousarray(flat if batch.order is None else flat[batch.order])
+
+
+# ---------------------------------------------------------------------------------------------------------------- rows
+
+
+def _rows(owner: str, scores: ArrayLike, groups: Any) -> tuple[Any, Any, tuple[int, ...], Any, Any]:
+    """Scores sorted by group, where groups start, the caller's shape and order, and the labels that were given."""
     array = _as_floats(owner, "scores", scores)
     if array.ndim not in (2, 3) or array.shape[-1] == 0:
         raise InvalidInput(
@@ -87,22 +233,23 @@ def make_batch(owner: str, scores: ArrayLike, groups: ArrayLike | Sequence[Hasha
         labels = None if groups is None else tuple(_listed(_labels(owner, groups, N, "groups")))
         if labels is not None:
             _no_duplicates(owner, labels)
-        return Batch(array.reshape(N * G, K), np.arange(0, N * G + 1, G or 1), (N, G), None, labels)
+        return array.reshape(N * G, K), np.arange(0, N * G + 1, G or 1), (N, G), None, labels
     M = len(array)
     if groups is None:
-        return Batch(array, np.array([0, M] if M else [0]), (M,))
+        return array, np.array([0, M] if M else [0]), (M,), None, None
     starts, order, labels = _sort_by_group(_labels(owner, groups, M, "rows"))
-    return Batch(array if order is None else array[order], starts, (M,), order, labels)
+    return array if order is None else array[order], starts, (M,), order, labels
 
 
-def attributes_like(owner: str, batch: Batch, attributes: ArrayLike) -> np.ndarray:
+def attributes_like(owner: str, batch: ScoreBatch, attributes: ArrayLike) -> np.ndarray:
     """Attributes (…, D) with the leading shape of the scores → (M, D), sorted by group."""
     array = _as_floats(owner, "attributes", attributes)
-    if array.shape[:-1] != batch.shape or array.ndim != len(batch.shape) + 1:
+    shape = batch.shape or (len(batch.scores_MK),)
+    if array.shape[:-1] != shape or array.ndim != len(shape) + 1:
         raise InvalidInput(
             owner,
             "attributes",
-            f"of shape ({', '.join(map(str, batch.shape))}, D): that of the scores, with the attributes last",
+            f"of shape ({', '.join(map(str, shape))}, D): that of the scores, with the attributes last",
             f"shape {array.shape}",
             "For one attribute per rollout add an axis: attributes[..., None].",
         )
@@ -134,7 +281,7 @@ def refuse_infinite(owner: str, scores: ArrayLike) -> None:
 
 
 def per_criterion(
-    owner: str, parameter: str, value: Any, criteria: Sequence[str] | None, batch: Batch, default: float
+    owner: str, parameter: str, value: Any, criteria: Sequence[str] | None, batch: ScoreBatch, default: float
 ) -> np.ndarray:
     """A number for every criterion, or for every group and criterion → (1, K) or (N, K)."""
     if value is None:

@@ -1,53 +1,100 @@
-"""A batch of groups as rules see it: scores, weights, gates and attributes, rows sorted by group.
+"""A batch of groups, the only one there is: scores as given, rows sorted by group.
 
-    >>> from rubrank import score_batch
-    >>> batch = score_batch([[1, 0.5], [1, 1.0], [0, 1.0]], weights=[2, 1])     # three rollouts, two criteria
+    >>> from rubrank import ScoreBatch
+    >>> batch = ScoreBatch.of_arrays([[1, 0.5], [1, 1.0], [0, 1.0]], weights=[2, 1])     # three rollouts, two criteria
     >>> batch.N, batch.K
     (1, 2)
+
+`ScoreTable.batch` makes one from graded rollouts, `ScoreBatch.of_arrays` from plain arrays. Directions and scales are
+views (`oriented_MK`, `unit_MK`, `clean_MC`): what an explanation prints is what was scored. `shape` and `order` say how
+the caller had the rows, and `per_rollout` gives results back in that form.
 
 Letters: M rollouts, N groups, K criteria that are ranked by, C gate criteria, D attributes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from rubrank.errors import InvalidInput
+from rubrank.scores.arrays import batch_of_arrays
 from rubrank.scores.criterion import CriterionData
-
-Outcomes = Mapping[tuple[int, int], np.ndarray]
-"""(group, criterion) → (G, G) outcomes that were observed by comparing, instead of scores."""
+from rubrank.scores.observed import Cells, was_compared, win_rates
 
 
 @dataclass(eq=False)  # not frozen: it is made once a step, on the hot path; never changed once made
 class ScoreBatch:
-    """A batch of groups as rules see it; rows sorted by group: group g is rows starts[g] .. starts[g + 1].
-
-    No group is empty. `score_batch` makes one from plain arrays, `ScoreTable.batch` from graded rollouts.
-    """
+    """A batch of groups as rules see it: group g is rows starts[g] .. starts[g + 1]. No group is empty."""
 
     scores_MK: np.ndarray
     """As given; NaN = not scored, or not asked."""
     starts: np.ndarray
     criteria: tuple[CriterionData, ...]
-    """One a column: what holds for all groups (name, domain, direction, layer)."""
+    """One a column: what holds for all groups, or for the first that asks it (see `own`)."""
     weights_NK: np.ndarray
     """(N, K), or (1, K) where all groups weigh alike."""
     margins_NK: np.ndarray
-    labels: tuple[Hashable, ...]
+    given_labels: tuple[Hashable, ...] | None = None
     own: tuple[tuple[CriterionData, ...], ...] | None = None
-    """Each group's criteria as its own rubric has them, found by name: points, categories, tiers, edges may differ.
+    """Each group's criteria as its own rubric has them, found by name: scales, directions, points, edges may differ.
     None: all groups have `criteria`."""
-    outcomes: Outcomes = field(default_factory=dict)
+    outcomes: Cells = field(default_factory=dict)
+    """(group, criterion) → (G, G), where responses were compared instead of scored."""
     gates_MC: np.ndarray | None = None
-    """Gate criteria, from 0 to 1 = clean; NaN = missing."""
+    """Scores of gate criteria, as given; NaN = missing. Penalties may stand among the ranked criteria too."""
     gate_criteria: tuple[CriterionData, ...] = ()
     attributes_MD: np.ndarray | None = None
     attribute_names: tuple[str, ...] = ()
+    shape: tuple[int, ...] | None = None
+    """Of the caller's array without the criteria; None: (M,)."""
+    order: np.ndarray | None = None
+    """Row i is the caller's row order[i]; None: the same order."""
+    named: bool = True
+    """Have the criteria names of their own? Else draws go by their numbers."""
+    declared: bool = True
+    """Are the domains known to hold? Else scores outside them are refused where a rule reads them on that scale."""
+
+    @classmethod
+    def of_arrays(
+        cls,
+        scores: ArrayLike,
+        *,
+        groups: Any = None,
+        criteria: Sequence[str | CriterionData] | None = None,
+        weights: Any = None,
+        margins: Any = None,
+        directions: Any = None,
+        global_quality: Sequence[str | int] = (),
+        low_quality: Sequence[str | int] = (),
+        gates: ArrayLike | None = None,
+        gate_criteria: Sequence[str | CriterionData] | None = None,
+        attributes: ArrayLike | None = None,
+        attribute_names: Sequence[str] | None = None,
+        outcomes: Any = None,
+        own: Sequence[Sequence[CriterionData]] | None = None,
+        owner: str = "ScoreBatch",
+    ) -> ScoreBatch:
+        """A batch from plain arrays.
+
+        scores: (G, K), (N, G, K), or (M, K) with `groups`: one row a rollout, one column a criterion, NaN = not scored.
+        groups: for (M, K) the label of each row's group, in any order; for (N, G, K) optionally N labels.
+        criteria: names, or data with domains, directions, points, edges …
+        weights: > 0; (K,), (N, K), or by name. margins: differences of at most this much are ties; the same forms.
+        directions: "higher" or "lower" is better, for each criterion.
+        global_quality, low_quality: columns, by name or number, that a gate reads: 1 = clean. Those of low quality are
+            ranked where no gate is used.
+        gates: (…, C), more of them beside the scores; `gate_criteria` says what they are, a name alone stops below 1.
+        attributes: (…, D) numbers ≥ 0. outcomes: see `rubrank.scores.observed`.
+        """
+        numbers, layers = (weights, margins, directions), (tuple(global_quality), tuple(low_quality))
+        more = (gates, gate_criteria), (attributes, attribute_names)
+        return batch_of_arrays(cls, owner, scores, groups, criteria, numbers, layers, *more, outcomes, own)
 
     @property
     def N(self) -> int:
@@ -65,9 +112,36 @@ class ScoreBatch:
         return tuple(criterion.name for criterion in self.criteria)
 
     @cached_property
+    def labels(self) -> tuple[Hashable, ...]:
+        """One label for each group; their numbers when the caller gave none."""
+        return tuple(range(self.N)) if self.given_labels is None else self.given_labels
+
+    # ---------------------------------------------------------------------------------------------- the caller's form
+
+    def per_rollout(self, values: np.ndarray) -> np.ndarray:
+        """(M, …) sorted by group → the caller's order and shape."""
+        if self.order is not None:
+            unsorted = np.empty_like(values)
+            unsorted[self.order] = values
+            values = unsorted
+        return values if self.shape is None else values.reshape(self.shape + values.shape[1:])
+
+    def per_group(self, values: np.ndarray) -> np.ndarray:
+        """(N, …) → (…) when the caller gave a single group without labels."""
+        alone = self.order is None and self.given_labels is None and len(self.shape or (0,)) == 1
+        return values[0] if alone and self.N == 1 else values
+
+    # ---------------------------------------------------------------------------------------------------------- views
+
+    @cached_property
     def sizes(self) -> np.ndarray:
         """(N,): rollouts in each group."""
         return np.diff(self.starts)
+
+    @cached_property
+    def largest(self) -> int:
+        """Rollouts in the largest group."""
+        return self.shape[1] if self.shape is not None and len(self.shape) == 2 else int(self.sizes.max(initial=0))
 
     @cached_property
     def group_of_row(self) -> np.ndarray:
@@ -75,31 +149,59 @@ class ScoreBatch:
         return np.repeat(np.arange(self.N), self.sizes)
 
     @cached_property
+    def lower_NK(self) -> np.ndarray | None:
+        """(N, K) or (1, K): where lower is better; None: nowhere."""
+        if self.own is None and all(c.direction == "higher" for c in self.criteria):
+            return None
+        lower = self.read(lambda c: c.direction == "lower")
+        return lower if lower.any() else None
+
+    @cached_property
+    def oriented_MK(self) -> np.ndarray:
+        """The scores, turned round where lower is better: what is compared."""
+        lower = self.lower_NK
+        return self.scores_MK if lower is None else self.scores_MK * self._by_row(np.where(lower, -1.0, 1.0))
+
+    @cached_property
     def unit_MK(self) -> np.ndarray:
         """Scores from 0 to 1 by their declared domains, more is better, NaN = missing: what cardinal rules take.
 
         A criterion that was compared, not scored, is worth its mean outcome against those it was compared with.
         """
-        low = np.array([c.domain.low for c in self.criteria])
-        high = np.array([c.domain.high for c in self.criteria])
-        unit = self.scores_MK - low
-        unit /= high - low  # not times its inverse: 49 · (1/49) is below 1, and no criterion would be met
-        lower = np.array([c.direction == "lower" for c in self.criteria], bool)
-        if lower.any():
-            unit[:, lower] = 1.0 - unit[:, lower]
+        low, high = self.read(lambda c: c.domain.low), self.read(lambda c: c.domain.high)
+        if not self.declared:
+            self._check_domains(low, high)
+        unit = _on_scale(self.scores_MK, self._by_row(low), self._by_row(high))
+        if self.lower_NK is not None:
+            unit = np.where(self._by_row(self.lower_NK), 1.0 - unit, unit)
         for (g, k), won in self.outcomes.items():
             unit[self.starts[g] : self.starts[g + 1], k] = win_rates(won)
         return unit
 
     @cached_property
-    def complete(self) -> bool:
-        """Has every rollout a score on every criterion?"""
-        return not self.missing_MK.any()
+    def clean_MC(self) -> np.ndarray:
+        """The gates' scores from 0 to 1 = clean; as given where nothing says what their domains are."""
+        if self.gates_MC is None:
+            return np.zeros((len(self.scores_MK), 0))
+        low, high, lower = (
+            self._by_row(self.read(of, self.gate_criteria))
+            for of in (lambda c: c.domain.low, lambda c: c.domain.high, lambda c: c.direction == "lower")
+        )
+        share = _on_scale(self.gates_MC, low, high)
+        return np.where(lower, 1.0 - share, share)
 
     @cached_property
     def missing_MK(self) -> np.ndarray:
         """Where there is neither a score nor a comparison."""
-        return np.isnan(self.unit_MK)
+        missing = np.isnan(self.scores_MK)
+        for (g, k), won in self.outcomes.items():
+            missing[self.starts[g] : self.starts[g + 1], k] = ~was_compared(won)
+        return missing
+
+    @cached_property
+    def complete(self) -> bool:
+        """Has every rollout a score on every criterion?"""
+        return not self.missing_MK.any()
 
     @cached_property
     def asked_NK(self) -> np.ndarray:
@@ -109,35 +211,81 @@ class ScoreBatch:
         return np.logical_or.reduceat(~self.missing_MK, self.starts[:-1], axis=0)
 
     @cached_property
-    def gates_asked_MC(self) -> np.ndarray | None:
-        """Which gates the query of each rollout asks for; None: all of them."""
-        if self.own is None:
-            return None
-        names = [{criterion.name for criterion in own} for own in self.own]
-        asked_NC = np.array([[gate.name in own for gate in self.gate_criteria] for own in names], dtype=bool)
-        return asked_NC.reshape(self.N, len(self.gate_criteria))[self.group_of_row]
+    def gates_asked_NC(self) -> np.ndarray:
+        """Which gates the query of each group asks for."""
+        asked = np.ones((self.N, len(self.gate_criteria)), bool)
+        if self.own is not None:
+            for g, own in enumerate(self.own):
+                names = {criterion.name for criterion in own}
+                asked[g] = [gate.name in names for gate in self.gate_criteria]
+        return asked
 
-    def per_group(self, read: Callable[[CriterionData], Any]) -> np.ndarray:
+    @cached_property
+    def informative_NK(self) -> np.ndarray:
+        """Does a criterion tell the rollouts of a group apart?"""
+        if not self.N:
+            return np.zeros((0, self.K), bool)
+        known, at = self.scores_MK, self.starts[:-1]
+        if self.outcomes:
+            known = known.copy()
+        for (g, k), won in self.outcomes.items():
+            known[self.starts[g] : self.starts[g + 1], k] = win_rates(won)
+        return np.asarray(np.fmax.reduceat(known, at, axis=0) > np.fmin.reduceat(known, at, axis=0))
+
+    def read(self, of: Callable[[CriterionData], Any], columns: tuple[CriterionData, ...] | None = None) -> np.ndarray:
         """(N, K), or (1, K) if all groups have the same criteria: something about each criterion."""
-        common = [read(criterion) for criterion in self.criteria]
+        columns = self.criteria if columns is None else columns
+        common = [of(criterion) for criterion in columns]
         if self.own is None:
             return np.array([common])
-        number = {name: k for k, name in enumerate(self.names)}
+        number = {criterion.name: k for k, criterion in enumerate(columns)}
         rows: dict[int, list[Any]] = {}
         for own in self.own:
             if id(own) not in rows:  # queries share rubrics: each is read once
                 row = common.copy()
                 for criterion in own:
                     if criterion.name in number:
-                        row[number[criterion.name]] = read(criterion)
+                        row[number[criterion.name]] = of(criterion)
                 rows[id(own)] = row
         return np.array([rows[id(own)] for own in self.own])
+
+    def _by_row(self, values_NK: np.ndarray) -> np.ndarray:
+        return values_NK.take(self.group_of_row, axis=0) if len(values_NK) > 1 else values_NK
+
+    def _check_domains(self, low: np.ndarray, high: np.ndarray) -> None:
+        outside = (self.scores_MK < self._by_row(low)) | (self.scores_MK > self._by_row(high))
+        if outside.any():
+            i, k = np.argwhere(outside)[0]
+            domain = self.criteria[k].domain
+            where, allowed = f"scores of {self.names[k]!r}", f"from {domain.low:g} to {domain.high:g}, its domain"
+            remedy = "Give its domain: --domain NAME=LOW:HIGH, or criteria=[CriterionData(name, domain=…)]."
+            raise InvalidInput("ScoreBatch", where, allowed, f"{self.scores_MK[i, k]:g}", remedy)
+
+    # ------------------------------------------------------------------------------------------------- other batches
 
     def with_unit(self, unit_MK: np.ndarray) -> ScoreBatch:
         """The same batch with other scores from 0 to 1."""
         other = replace(self)
-        other.__dict__["unit_MK"] = unit_MK  # in place of the cached one
+        other.__dict__["unit_MK"] = unit_MK  # in place of the cached ones
+        other.__dict__["missing_MK"] = np.isnan(unit_MK)
         return other
+
+    def without_penalties(self) -> ScoreBatch:
+        """Without the ranked criteria of low quality: a gate acts on those."""
+        kept = [k for k, criterion in enumerate(self.criteria) if criterion.layer == "quality"]
+        return self if len(kept) == self.K else self.columns(kept)
+
+    def columns(self, kept: Sequence[int]) -> ScoreBatch:
+        """Some of the ranked criteria."""
+        number = {k: at for at, k in enumerate(kept)}
+        return replace(
+            self,
+            scores_MK=np.ascontiguousarray(self.scores_MK[:, list(kept)]),
+            criteria=tuple(self.criteria[k] for k in kept),
+            weights_NK=np.ascontiguousarray(self.weights_NK[:, list(kept)]),
+            margins_NK=np.ascontiguousarray(self.margins_NK[:, list(kept)]),
+            outcomes={(g, number[k]): won for (g, k), won in self.outcomes.items() if k in number},
+        )
 
     def part(self, first: int, end: int) -> ScoreBatch:
         """The groups from `first` up to `end`, as a batch of their own."""
@@ -149,27 +297,16 @@ class ScoreBatch:
             starts=self.starts[first : end + 1] - self.starts[first],
             weights_NK=self.weights_NK[groups] if len(self.weights_NK) > 1 else self.weights_NK,
             margins_NK=self.margins_NK[groups] if len(self.margins_NK) > 1 else self.margins_NK,
-            labels=self.labels[groups],
+            given_labels=self.labels[groups],
             own=None if self.own is None else self.own[groups],
             outcomes={(g - first, k): won for (g, k), won in self.outcomes.items() if first <= g < end},
             gates_MC=None if self.gates_MC is None else self.gates_MC[rows],
             attributes_MD=None if self.attributes_MD is None else self.attributes_MD[rows],
+            shape=None,
+            order=None,
         )
 
-    @cached_property
-    def informative_NK(self) -> np.ndarray:
-        """Does a criterion tell the rollouts of a group apart?"""
-        unit, at = self.unit_MK, self.starts[:-1]
-        if not len(at):
-            return np.zeros((0, self.K), bool)
-        top = np.fmax.reduceat(unit, at, axis=0)
-        return np.asarray(top > np.fmin.reduceat(unit, at, axis=0))
 
-
-def win_rates(outcomes_GG: np.ndarray) -> np.ndarray:
-    """(G,): mean outcome against the others compared with; NaN for who was compared with nobody."""
-    others = ~np.isnan(outcomes_GG)
-    np.fill_diagonal(others, False)
-    count = others.sum(1)
-    total = np.where(others, outcomes_GG, 0.0).sum(1)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+def _on_scale(scores: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    # Divided, not multiplied by the inverse: 49 · (1/49) is below 1, and no criterion would be met.
+    return np.asarray((scores - low) / (high - low))

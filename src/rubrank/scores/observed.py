@@ -15,13 +15,15 @@ or compared, not both; `directions` and `margins` are about scores and change no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.scores.arrays import Batch
+
+if TYPE_CHECKING:
+    from rubrank.scores.batch import ScoreBatch
 
 PerGroup: TypeAlias = "ArrayLike | Sequence[ArrayLike | None] | Mapping[Any, ArrayLike]"
 """(G, G) of the only group; (N, G, G), or a list, of all groups in order; or by the group's label."""
@@ -33,7 +35,7 @@ Cells: TypeAlias = "Mapping[tuple[int, int], np.ndarray]"
 _ROUNDING = 1e-9
 
 
-def observed_cells(owner: str, given: Observations, batch: Batch, criteria: Sequence[Any] | None) -> Cells:
+def observed_cells(owner: str, given: Observations, batch: ScoreBatch, criteria: Sequence[Any] | None) -> Cells:
     """Everything that was given, by group and column; raises for what cannot be an outcome."""
     cells: dict[tuple[int, int], np.ndarray] = {}
     for key, per_group in (given or {}).items():
@@ -55,6 +57,15 @@ def wins_of(outcomes: np.ndarray) -> np.ndarray:
     return wins
 
 
+def win_rates(outcomes_GG: np.ndarray) -> np.ndarray:
+    """(G,): mean outcome against the others compared with; NaN for who was compared with nobody."""
+    others = ~np.isnan(outcomes_GG)
+    np.fill_diagonal(others, False)
+    count = others.sum(1)
+    total = np.where(others, outcomes_GG, 0.0).sum(1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
 def was_compared(outcomes: np.ndarray) -> np.ndarray:
     """(G,): was this rollout compared with anybody?"""
     compared = ~np.isnan(outcomes)
@@ -72,7 +83,7 @@ def marked(scores_MK: np.ndarray, cells: Cells, starts: np.ndarray) -> np.ndarra
     return known
 
 
-def _column(owner: str, key: str | int, batch: Batch, criteria: Sequence[Any] | None) -> int:
+def _column(owner: str, key: str | int, batch: ScoreBatch, criteria: Sequence[Any] | None) -> int:
     if criteria is not None and key in criteria:
         return list(criteria).index(key)
     if isinstance(key, int | np.integer) and criteria is None:
@@ -84,7 +95,7 @@ def _column(owner: str, key: str | int, batch: Batch, criteria: Sequence[Any] | 
     raise UnknownName.of(owner, "outcomes key", key, map(str, criteria))
 
 
-def _by_group(owner: str, key: str | int, per_group: Any, batch: Batch) -> list[tuple[int, Any]]:
+def _by_group(owner: str, key: str | int, per_group: Any, batch: ScoreBatch) -> list[tuple[int, Any]]:
     """(group, outcomes) of those that have some."""
     if isinstance(per_group, Mapping):
         numbers = {label: g for g, label in enumerate(batch.labels)}
@@ -104,7 +115,7 @@ def _by_group(owner: str, key: str | int, per_group: Any, batch: Batch) -> list[
     return [(g, outcomes) for g, outcomes in enumerate(items) if outcomes is not None]
 
 
-def _size(batch: Batch, g: int) -> int:
+def _size(batch: ScoreBatch, g: int) -> int:
     return int(batch.starts[g + 1] - batch.starts[g])
 
 

@@ -12,6 +12,14 @@ from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput
 
+ROUNDING = 4.0 * float(np.finfo(float).eps)
+"""0.8 − 0.5 is a little more than 0.3, by rounding alone: a margin of 0.3 ties them all the same."""
+
+
+def reach(a: np.ndarray, b: np.ndarray, margins: np.ndarray) -> np.ndarray:
+    """What a difference must exceed to count; without a margin every difference does."""
+    return np.where(margins > 0.0, margins + ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0)
+
 
 def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
     """Outcomes (G, G, K) of one group's scores (G, K); a missing score is compared with nobody.
@@ -26,6 +34,6 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
         raise InvalidInput("outcomes", "margins", "≥ 0", repr(margins), "Use 0 for 'every difference counts'.")
     with np.errstate(over="ignore"):  # an infinite difference is beyond any margin
         difference = scores_GK[:, None, :] - scores_GK[None, :, :]
-    margin_K = np.broadcast_to(np.asarray(margins, dtype=float), scores_GK.shape[-1:])
-    result = 0.5 + 0.5 * (difference > margin_K) - 0.5 * (difference < -margin_K)
+    least = reach(scores_GK[:, None, :], scores_GK[None, :, :], np.asarray(margins, dtype=float))
+    result = 0.5 + 0.5 * (difference > least) - 0.5 * (difference < -least)
     return np.where(np.isnan(difference), np.nan, result)

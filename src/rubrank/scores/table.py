@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -24,8 +24,11 @@ import rubrank
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judges.judging import Judgments
 from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.batching import score_batch_of
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.verifier import Layer
+
+Penalties: TypeAlias = Literal["rank", "ignore"]
 
 _MOST_CELLS = 100_000_000  # of the one matrix that fusion takes: 800 MB
 
@@ -141,87 +144,54 @@ class ScoreTable:
         """A table of some of the groups."""
         return ScoreTable(tuple(groups))
 
+    def changed(self, changes: Mapping[str, Mapping[str, Any]]) -> ScoreTable:
+        """The table with other data of some criteria, such as {"Facts": {"weight": 3}}, in all rubrics."""
+        for name in changes:
+            if name not in self.criteria:
+                raise UnknownName.of("ScoreTable", "criterion", name, self.criteria)
+        rubrics: dict[int, tuple[CriterionData, ...]] = {}
+        for group in self.groups:
+            if id(group.criteria) not in rubrics:
+                rubrics[id(group.criteria)] = tuple(replace(c, **changes.get(c.name, {})) for c in group.criteria)
+        groups = tuple(replace(group, criteria=rubrics[id(group.criteria)]) for group in self.groups)
+        return replace(self, groups=groups)
+
     # ------------------------------------------------------------------------------------------------------- fusion
 
-    def to_fuse(self) -> dict[str, Any]:
-        """Arguments for `rubrank.fuse`: the criteria that are ranked by, with their weights, margins and directions.
+    def batch(
+        self,
+        *,
+        attributes: Any = None,
+        attribute_names: Sequence[str] = (),
+        columns: Sequence[CriterionData] = (),
+        penalties: Penalties = "rank",
+    ) -> ScoreBatch:
+        """The table as rules take it.
 
-        Those of the layers "low_quality" and "global_quality" are for a gate, and left out: see `fuse`.
+        columns: criteria that come first, in this order, whether or not some group asks for them.
+        penalties: criteria of low quality are ranked by rules without "+" ("rank"), or read by gates alone ("ignore").
         """
-        names = [name for name in self.criteria if self._layer(name) == "quality"]
-        if not names:
-            raise InvalidInput(
-                "ScoreTable", "criteria", 'some in the layer "quality"', "gates only", "Add something to rank by."
-            )
-        columns = [self._number[name] for name in names]
-        directions = [self._direction(name) for name in names]
-        scores = self.scores[:, columns]
-        for k, direction in enumerate(directions):
-            if direction is None:  # differs from query to query: turned round where lower is better
-                scores[:, k] *= self._signs(names[k])
-        return {
-            "scores": scores,
-            "groups": self.group_ids,
-            "criteria": names,
-            "weights": self.per_group("weight", 1.0)[:, columns],
-            "margins": self.per_group("margin", 0.0)[:, columns],
-            "directions": [direction or "higher" for direction in directions],
-            "outcomes": self._outcomes(),
-        }
+        if penalties not in get_args(Penalties):
+            raise UnknownName.of("ScoreTable.batch", "penalties", penalties, get_args(Penalties))
+        return score_batch_of(self, attributes, tuple(attribute_names), columns, penalties == "rank")
 
-    def _outcomes(self) -> dict[str, dict[str, np.ndarray]]:
-        """Criterion → group → who beat whom."""
-        found: dict[str, dict[str, np.ndarray]] = {}
-        for group in self.groups:
-            for name, outcomes in group.outcomes.items():
-                found.setdefault(name, {})[group.id] = outcomes
-        return found
-
-    def batch(self, *, attributes: Any = None, attribute_names: Sequence[str] = ()) -> ScoreBatch:
-        """The table as aggregation rules take it; see `rubrank.fusion.rule`."""
-        from rubrank.scores.batching import score_batch_of
-
-        return score_batch_of(self, attributes, tuple(attribute_names))
-
-    def gate(self, **options: Any) -> Any:
-        """The gate that the layers make, for scores as `fuse` hands them over; None without such criteria."""
-        hard = [name for name in self.criteria if self._layer(name) == "global_quality"]
-        soft = [name for name in self.criteria if self._layer(name) == "low_quality"]
-        return rubrank.Gate(global_quality=hard, low_quality=soft, **options) if hard or soft else None
-
-    def fuse(self, *, attributes: Any = None, **options: Any) -> rubrank.FusedBatch:
+    def fuse(
+        self,
+        *,
+        gate: rubrank.Gate | None = None,
+        attributes: Any = None,
+        attribute_names: Sequence[str] = (),
+        **options: Any,
+    ) -> rubrank.Fused:
         """Fuse and gate by the rubric's weights, margins, directions and layers; `.reward` is in the order of rows.
 
-        options: those of `rubrank.RLVR2`, such as adjust, span, model; `gate` to replace the one that the layers make.
+        gate: options of the gate. options: those of `rubrank.RLVR2`, such as adjust, span, model; attributes that are
+        given are removed where `adjust` does not say otherwise.
         """
-        rule, scores = self._rule(options), self._with_gates()
-        fused = rule(scores, groups=self.group_ids, attributes=attributes, outcomes=self._outcomes())
-        if rule.gate is None or rule.gate.missing == "pass":
-            return fused
-        gated = rule.gate(fused.fusion.ranking_M, fused.all_scores_MC, fused.names, self._asked())
-        return replace(fused, gated=gated)  # a query that does not ask for a gate does not fail it
-
-    def _asked(self) -> np.ndarray:
-        """(rollouts, criteria): does the query ask for it?"""
-        return ~np.isnan(self._matrix(lambda group: np.zeros((len(group.scores), len(group.names)))))
-
-    def _rule(self, options: dict[str, Any]) -> rubrank.RLVR2:
-        ranked = self.to_fuse()
-        at = [self._number[name] for name in ranked["criteria"]]
-        weights, margins = np.ones((len(self.groups), len(self.criteria))), self.per_group("margin", 0.0)
-        weights[:, at] = ranked["weights"]
-        directions = ["higher"] * len(self.criteria)
-        for k, direction in zip(at, ranked["directions"], strict=True):
-            directions[k] = direction
-        given = {"weights": weights, "margins": margins, "directions": directions, "gate": self.gate(), **options}
-        return rubrank.RLVR2(criteria=self.criteria, **given)
-
-    def _with_gates(self) -> np.ndarray:
-        """All columns as fusion takes them: the gates' from 0 to 1 = clean."""
-        ranked = self.to_fuse()
-        scores = self._matrix(lambda group: _cleaned(group))
-        scores[:, [self._number[name] for name in ranked["criteria"]]] = ranked["scores"]
-        return scores
+        if attributes is not None:
+            options.setdefault("adjust", "remove")
+        rule = rubrank.Gated(rubrank.RLVR2(**options), gate or rubrank.Gate())
+        return rule(self.batch(attributes=attributes, attribute_names=attribute_names))
 
     def _matrix(self, of: Any) -> np.ndarray:
         if len(self) * len(self.criteria) > _MOST_CELLS:
@@ -278,15 +248,6 @@ class ScoreTable:
             )  # fmt: skip
         return layers.pop()
 
-    def _direction(self, name: str) -> Literal["higher", "lower"] | None:
-        directions = {criterion.direction for criterion in self._specs[name]}
-        return directions.pop() if len(directions) == 1 else None
-
-    def _signs(self, name: str) -> np.ndarray:
-        lower = [any(c.name == name and c.direction == "lower" for c in group.criteria) for group in self.groups]
-        sizes = [len(group.scores) for group in self.groups]
-        return np.repeat(np.where(lower, -1.0, 1.0), sizes)
-
     # -------------------------------------------------------------------------------------------------------- files
 
     def write(self, path: str | Path) -> None:
@@ -301,11 +262,3 @@ def read_scores(path: str | Path) -> ScoreTable:
     from rubrank.scores.files import read_scores as read
 
     return read(Path(path))
-
-
-def _cleaned(group: GroupScores) -> np.ndarray:
-    columns = [
-        criterion.cleanness(group.scores[:, k]) if criterion.layer != "quality" else group.scores[:, k]
-        for k, criterion in enumerate(group.criteria)
-    ]
-    return np.stack(columns, axis=1) if columns else group.scores

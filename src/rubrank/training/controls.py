@@ -9,15 +9,15 @@ another rule: they are part of its fit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rubrank.errors import InvalidInput
-from rubrank.fusion.adjust import Rule as Adjustment
-from rubrank.fusion.adjust import rules_for
+from rubrank.fusion.adjust import Adjustment, rules_for
 from rubrank.fusion.attribute import Attribute
+from rubrank.fusion.options import part_of, with_options
 from rubrank.fusion.rule import Rule, Stateful
 from rubrank.rollouts.rollout import Rollout
 
@@ -93,39 +93,10 @@ def _tagged(rollout: Rollout) -> str:
 
 
 def changed(rule: Rule, **options: Any) -> Rule:
-    """The rule with other options of its RLVR² part; weights that remember go on remembering in the same place."""
-    from rubrank.fusion.gated import GatedRule
-    from rubrank.fusion.rules.ordinal import OrdinalFusion, Reweighted
-
-    if isinstance(rule, GatedRule):
-        return replace(rule, rule=changed(rule.rule, **options))
-    if isinstance(rule, Reweighted):
-        return replace(rule, ordinal=replace(rule.ordinal, **options))
-    if isinstance(rule, OrdinalFusion):
-        return replace(rule, **options)
-    raise InvalidInput(
-        _OWNER, "rule", "'rlvr2', alone or composed, where attributes are controlled", repr(rule.name),
-        "Such as 'rlvr2+' or 'rlvr2*focal+'.",
-    )  # fmt: skip
-
-
-def is_ordinal(rule: Rule) -> bool:
-    """Has it an RLVR² part?"""
-    from rubrank.fusion.rules.ordinal import OrdinalFusion
-
-    return isinstance(_part(rule, "rule", "ordinal"), OrdinalFusion)
+    """The rule with other options of its RLVR² part; refused where it has none."""
+    return with_options(rule, _OWNER, **options)
 
 
 def remembers(rule: Rule) -> bool:
     """Does it, or what it is made of, learn from batch to batch?"""
-    return isinstance(_part(rule, "rule", "weighing"), Stateful)
-
-
-def _part(rule: Rule, *names: str) -> Any:
-    """What a gated or composed rule holds, down to the bottom."""
-    from rubrank.fusion.gated import GatedRule
-    from rubrank.fusion.rules.ordinal import Reweighted
-
-    while isinstance(rule, GatedRule | Reweighted):
-        rule = next(getattr(rule, name) for name in names if hasattr(rule, name))
-    return rule
+    return isinstance(part_of(rule, "rule", "weighing"), Stateful)

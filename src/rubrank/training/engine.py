@@ -37,14 +37,16 @@ import numpy as np
 
 from rubrank.errors import InvalidInput
 from rubrank.fusion.attribute import Attribute
-from rubrank.fusion.rule import Rule, RuleResult, Stateful
+from rubrank.fusion.options import has_part
+from rubrank.fusion.result import Fused
+from rubrank.fusion.rule import Rule, Stateful
 from rubrank.fusion.rules import find_rule
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.training.controls import Control, Controlled, changed, controls_of, is_ordinal, measured, remembers
+from rubrank.training.controls import Control, Controlled, changed, controls_of, measured, remembers
 from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
@@ -111,7 +113,7 @@ class RewardEngine:
     ) -> None:
         self.rule = find_rule(rule, gate=gate) if isinstance(rule, str) else rule
         self.controls = controls_of(attributes)
-        if is_ordinal(self.rule) and seed:
+        if has_part(self.rule) and seed:
             self.rule = changed(self.rule, seed=seed)
         if self.controls:
             changed(self.rule)  # raises for a rule that cannot control
@@ -209,17 +211,17 @@ class RewardEngine:
             batch = table.batch(attributes=controlled.values_MD, attribute_names=controlled.columns)
             result = self._ruled(batch, controlled, train)
             if write and self.records is not None:
-                self._write(result, batch, table, groups, step, train)
-            unknown = _unknown(result, batch, table)
-            metrics = metrics_of(result, batch, table, rollouts, self._named)
+                self._write(result, table, groups, step, train)
+            unknown = _unknown(result, table)
+            metrics = metrics_of(result, table, rollouts, self._named)
             metrics["rubrank/unknown"] = float(unknown.mean())
             metrics |= self._times(graded.seconds + time.perf_counter() - begun, train)
             if graded.judging is not None:
                 metrics |= {"rubrank/judge/waited": graded.seconds, "rubrank/judge/hidden": graded.hidden}
         known = np.where(unknown, np.nan, result.reward)
-        return StepRewards(_cut(known.tolist(), batch), metrics, texts_of(result, batch, table))
+        return StepRewards(_cut(known.tolist(), batch), metrics, texts_of(result, table))
 
-    def _ruled(self, batch: ScoreBatch, controlled: Controlled, train: bool) -> RuleResult:
+    def _ruled(self, batch: ScoreBatch, controlled: Controlled, train: bool) -> Fused:
         rule = self.rule if controlled.values_MD is None else changed(self.rule, adjust=controlled.adjust)
         before = None if train else self.state_dict()
         try:
@@ -248,19 +250,12 @@ class RewardEngine:
 
     # ------------------------------------------------------------------------------------------------------- records
 
-    def _write(
-        self, result: RuleResult, batch: ScoreBatch, table: ScoreTable, groups: Sequence[Group], step: int, train: bool
-    ) -> None:
-        from rubrank.fusion.rules.ordinal import OrdinalResult
-        from rubrank.records.record import records_of, records_of_rule, write_records
+    def _write(self, result: Fused, table: ScoreTable, groups: Sequence[Group], step: int, train: bool) -> None:
+        from rubrank.records.record import records_of, write_records
 
-        given: dict[str, Any] = {"groups": groups, "step": step, "metadata": {"mode": "train" if train else "eval"}}
-        if isinstance(result, OrdinalResult):
-            records = records_of(result.fused, table, rule=result.rule, **given)
-        else:
-            records = records_of_rule(result, batch, table, **given)
         assert self.records is not None
-        write_records(self.records, records, append=True)
+        metadata = {"mode": "train" if train else "eval"}
+        write_records(self.records, records_of(result, table, groups=groups, step=step, metadata=metadata), append=True)
 
     def rewind(self, step: int) -> int:
         """Take away the records that a run resumed at `step` makes again; returns how many."""
@@ -360,8 +355,9 @@ def _growing(path: Path) -> Path:
     return path
 
 
-def _unknown(result: RuleResult, batch: ScoreBatch, table: ScoreTable) -> np.ndarray:
+def _unknown(result: Fused, table: ScoreTable) -> np.ndarray:
     """(M,): rollouts about which nothing is known; nobody where a query has gates alone."""
+    batch = result.batch
     ranks_N = np.array([any(c.layer == "quality" for c in group.criteria) for group in table.groups], dtype=bool)
     unknown = np.asarray(batch.missing_MK.all(axis=1)) & ranks_N[batch.group_of_row]
     return unknown if result.gated is None else unknown & result.gated.passed

@@ -29,13 +29,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
+from rubrank.fusion.rules.within import shares
 from rubrank.rollouts.rollout import Rollout
-from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import CriterionSummary, GroupScores, ScoreTable
 
 if TYPE_CHECKING:
-    from rubrank.fusion.result import FusedBatch
     from rubrank.judges.judging import Judgments
 
 MOST_NAMED = 64
@@ -43,17 +42,12 @@ OTHERS = "others"
 _P = "rubrank"
 
 
-def metrics_of(
-    result: RuleResult, batch: ScoreBatch, table: ScoreTable, rollouts: Sequence[Rollout], named: list[str]
-) -> dict[str, float]:
+def metrics_of(result: Fused, table: ScoreTable, rollouts: Sequence[Rollout], named: list[str]) -> dict[str, float]:
     """All numbers of a step that exist; `named` are the criteria with lines of their own, and grows."""
-    from rubrank.fusion.rules.ordinal import OrdinalResult
-
-    fused = result.fused if isinstance(result, OrdinalResult) else None
     found = {
-        **_criteria(table.summary(), _weights(result, batch, fused), named),
+        **_criteria(table.summary(), _weights(result), named),
         **_gates(result),
-        **_attributes(batch, fused),
+        **_attributes(result),
         **_texts(rollouts),
         f"{_P}/groups/no_signal": float(result.no_signal.mean()),
         **_judging(table.judging),
@@ -80,22 +74,20 @@ def _criteria(
     return {f"{_P}/{name}/{what}": float(np.mean(v)) for name, line in lines.items() for what, v in line.items()}
 
 
-def _weights(result: RuleResult, batch: ScoreBatch, fused: FusedBatch | None) -> dict[str, float]:
+def _weights(result: Fused) -> dict[str, float]:
     """Criterion → its effective weight, mean over the groups that ask it."""
-    from rubrank.fusion.rules.within import shares
-
-    if fused is None:
-        used = batch.weights_NK if result.weights_NK is None else result.weights_NK
-        shares_NK = np.broadcast_to(shares(batch, used), (batch.N, batch.K))
+    batch = result.batch
+    if result.fit is None:
+        shares_NK = np.broadcast_to(shares(batch, result.used_weights_NK), (batch.N, batch.K))
     else:
-        shares_NK = np.array([group.effective_weights for group in fused]).reshape(batch.N, batch.K)
+        shares_NK = np.array([group.effective_weights for group in result]).reshape(batch.N, batch.K)
     asked = batch.asked_NK
     total = np.where(asked, shares_NK, 0.0).sum(0)
     mean = np.divide(total, asked.sum(0), out=np.full(batch.K, np.nan), where=asked.any(0))
     return dict(zip(batch.names, mean.tolist(), strict=True))
 
 
-def _gates(result: RuleResult) -> dict[str, float]:
+def _gates(result: Fused) -> dict[str, float]:
     gate, gated = result.gate, result.gated
     if gate is None or gated is None:
         return {}
@@ -107,16 +99,16 @@ def _gates(result: RuleResult) -> dict[str, float]:
 # ---------------------------------------------------------------------------------------------------------- attributes
 
 
-def _attributes(batch: ScoreBatch, fused: FusedBatch | None) -> dict[str, float]:
-    if fused is None or fused.fusion.gamma_NKD is None or fused.fusion.kept_NKD is None:
+def _attributes(result: Fused) -> dict[str, float]:
+    batch, fit = result.batch, result.fit
+    if fit is None or fit.gamma_NKD is None or fit.kept_NKD is None:
         return {}
     telling = batch.informative_NK  # elsewhere there is nothing to explain, and γ is 0
     if not telling.any():
         return {}
-    gamma, kept = (np.broadcast_to(a, (batch.N, *a.shape[1:]))[telling].mean(0) for a in
-                   (fused.fusion.gamma_NKD, fused.fusion.kept_NKD))  # fmt: skip
-    found = {f"{_P}/gamma/{name}": value for name, value in zip(fused.attribute_names, gamma, strict=True)}
-    return found | {f"{_P}/kept/{name}": value for name, value in zip(fused.attribute_names, kept, strict=True)}
+    gamma, kept = fit.gamma_NKD[telling].mean(0), fit.kept_NKD[telling].mean(0)
+    found = {f"{_P}/gamma/{name}": value for name, value in zip(result.attribute_names, gamma, strict=True)}
+    return found | {f"{_P}/kept/{name}": value for name, value in zip(result.attribute_names, kept, strict=True)}
 
 
 def _texts(rollouts: Sequence[Rollout]) -> dict[str, float]:
@@ -146,8 +138,9 @@ def _judging(judging: Judgments | None) -> dict[str, float]:
 # ------------------------------------------------------------------------------------------------ about every rollout
 
 
-def texts_of(result: RuleResult, batch: ScoreBatch, table: ScoreTable) -> dict[str, tuple[tuple[str, ...], ...]]:
+def texts_of(result: Fused, table: ScoreTable) -> dict[str, tuple[tuple[str, ...], ...]]:
     """Group, scores and gate of every rollout, for a reader."""
+    batch = result.batch
     stopped: Sequence[str] = [""] * len(batch.scores_MK)
     if result.gate is not None and result.gated is not None:
         names = [str(name) for name in result.gate.global_quality]

@@ -20,7 +20,7 @@ from rubrank.cli.demo.judge import NOTICE, demo_judges
 from rubrank.fusion.adjust import attenuate
 from rubrank.fusion.attributes.length import lengths
 from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
-from rubrank.fusion.result import FusedBatch, FusedGroup
+from rubrank.fusion.result import Fused, FusedGroup
 from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
 from rubrank.records.record import records_of, write_records
@@ -31,7 +31,7 @@ from rubrank.scores.table import ScoreTable
 ATTRIBUTES = ("reasoning words", "headings", "bold")
 
 
-def demo(output: Path, console: Console | None = None) -> FusedBatch:
+def demo(output: Path, console: Console | None = None) -> Fused:
     """Grade and fuse the bundled rollouts, show some; rewards go to `output`, records and a report beside it."""
     console = console or Console()
     groups = load_demo_groups()
@@ -48,7 +48,7 @@ def demo(output: Path, console: Console | None = None) -> FusedBatch:
             console.print(Text(line), soft_wrap=True)
     write_rewards(groups, result, output)
     records, report = output.parent / "demo_records.jsonl", output.parent / "demo_report.html"
-    write_records(records, records_of(result, table, groups=groups, rule="rlvr2+", others=_others(table)))
+    write_records(records, records_of(result, table, groups=groups, others=_others(table)))
     write_report(records, report, title="rubrank demo")
     for what, path in (("Rewards", output), ("Records", records), ("Report to open in a browser", report)):
         console.print(f"{what}: [bold]{path}[/]", highlight=False, soft_wrap=True)
@@ -61,7 +61,7 @@ def _others(table: ScoreTable) -> dict[str, np.ndarray]:
     return {name: find_rule(name)(batch).reward for name in ("weighted-mean+", "gdpo+", "focal+", "borda+")}
 
 
-def fuse_table(table: ScoreTable, groups: Sequence[Group]) -> FusedBatch:
+def fuse_table(table: ScoreTable, groups: Sequence[Group]) -> Fused:
     """Rank and gate by the rubrics; weaken what more reasoning explains, take out headings and bold print."""
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     reasoning = lengths([r.answer for r in rollouts], reasoning=[r.thoughts for r in rollouts]).reasoning
@@ -72,7 +72,7 @@ def fuse_table(table: ScoreTable, groups: Sequence[Group]) -> FusedBatch:
     return table.fuse(attributes=attributes, attribute_names=ATTRIBUTES, adjust=adjust)
 
 
-def write_rewards(groups: Sequence[Group], result: FusedBatch, output: Path) -> None:
+def write_rewards(groups: Sequence[Group], result: Fused, output: Path) -> None:
     """One line a rollout: its group, its number, its reward."""
     output.parent.mkdir(parents=True, exist_ok=True)
     places = [(group.id, i) for group in groups for i in range(len(group.rollouts))]
@@ -125,7 +125,7 @@ def _gate(group: FusedGroup, i: int) -> str:
     return f"× {group.gated.factor[i]:.2f}" if group.gated.passed[i] else "[red]stop[/]"
 
 
-def _overview(result: FusedBatch) -> Table:
+def _overview(result: Fused) -> Table:
     """All groups, a line each."""
     title = "all groups: rewards by rollout (%), and the criterion that decided most"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
@@ -138,7 +138,7 @@ def _overview(result: FusedBatch) -> Table:
     return table
 
 
-def _worth_explaining(result: FusedBatch) -> list[tuple[object, int]]:
+def _worth_explaining(result: Fused) -> list[tuple[object, int]]:
     """The best rollout of the first group, and the best-ranked one that a gate stopped."""
     first = next(iter(result))
     chosen: list[tuple[object, int]] = [(first.label, int(np.argmax(first.reward)))]

@@ -21,8 +21,6 @@ from rubrank.fusion.models.newton import Problem
 from rubrank.scores.observed import wins_of
 from rubrank.scores.outcomes import outcomes
 
-_LARGEST = 4096  # rollouts in one group: a fit with attributes looks at all pairs
-
 
 @dataclass(frozen=True, eq=False)
 class Observed:
@@ -76,7 +74,7 @@ def fit_adjusted(model: UtilityModel, observed: Observed, pool: str, u_MK: np.nd
     that ties a whole group says nothing about it, with attributes as without: it is left at 0 there, and in a pooled
     fit it does not count.
     """
-    link_model = _check(model, observed)
+    link_model = _check(model)
     N, K = len(observed.starts) - 1, u_MK.shape[1]
     gamma_NKD = np.zeros((N, K, len(observed.attributes_DM)))
     if N == 0:
@@ -99,7 +97,7 @@ def _jobs(observed: Observed, informative_NK: np.ndarray) -> np.ndarray:
     return jobs[np.argsort(sizes[jobs[:, 0]], kind="stable")]
 
 
-def _check(model: UtilityModel, observed: Observed) -> LinkModel:
+def _check(model: UtilityModel) -> LinkModel:
     if not hasattr(model, "link"):  # isinstance with a protocol would cost as much as fifty fits
         raise InvalidInput(
             "attribute adjustment",
@@ -107,15 +105,6 @@ def _check(model: UtilityModel, observed: Observed) -> LinkModel:
             "a model with a link, such as 'bradley-terry' or 'thurstone'",
             repr(model.name),
             "Use such a model, or leave the attributes out.",
-        )
-    largest = int(observed.sizes.max(initial=0))
-    if largest > _LARGEST:
-        raise InvalidInput(
-            "attribute adjustment",
-            "groups",
-            f"of at most {_LARGEST} rollouts: all pairs enter the fit",
-            f"a group of {largest}",
-            "Did you forget groups=?",
         )
     return cast(LinkModel, model)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from rubrank.fusion.models.large import solve_large
 from rubrank.fusion.models.newton import maximise
 
 
@@ -30,7 +29,3 @@ class BradleyTerry:
     def fit(self, wins: np.ndarray, ridge: np.ndarray) -> np.ndarray:
         """The maximum, by Newton's method."""
         return maximise(wins, ridge, self.link)
-
-    def fit_ordering(self, start: np.ndarray, beaten: np.ndarray, n: int, prior: float) -> np.ndarray:
-        """The same for one large ordering, in time and memory proportional to its classes."""
-        return solve_large(start, beaten, n, prior)

@@ -38,6 +38,7 @@ from rubrank.fusion.models.lanes import (
     store,
     where_greater,
 )
+from rubrank.scores.outcomes import ROUNDING
 
 LARGEST_GROUP = 128  # beyond this the packed triangles of a block outgrow the caches; newton.py uses LAPACK
 _TOLERANCE = 5e-6  # on a step: the error after it is of the order of its square
@@ -110,8 +111,10 @@ def _outcomes(scores_MK: Any, first: int, n: int, lane: int, k: int, margin: flo
     for j in range(1, n):
         y = scores_MK[_index(first + j), _index(k)]
         for i in range(j):
-            difference = scores_MK[_index(first + i), _index(k)] - y
-            target[_index(p), _index(lane)] = 0.5 * (difference > margin) + 0.5 * (difference >= -margin)
+            x = scores_MK[_index(first + i), _index(k)]
+            difference = x - y
+            least = margin + ROUNDING * max(abs(x), abs(y)) if margin > 0.0 else 0.0
+            target[_index(p), _index(lane)] = 0.5 * (difference > least) + 0.5 * (difference >= -least)
             compared[_index(p), _index(lane)] = difference == difference
             p += 1
 

@@ -4,7 +4,7 @@ Four rollouts scored 3, 1, 3, 2 on one criterion beat 2, 0, 2 and 1 others. Thos
 sorted order, the set {0, 1, 2} of distinct counts says where a new level starts (the *shape* of the weak order), and
 the utilities of that shape are in a table: count, look up, done. Groups of up to `SMALL` rollouts without tie margins
 take that way (`rank_small`); larger ones, and those with margins, are sorted (`pack`, NumPy's sort, `place`) and found
-in a hash table of the shapes seen so far.
+in a hash table of the shapes seen so far. Which way a group takes depends on the group alone.
 
 Letters: M rollouts of N groups, K criteria; group g holds rows starts[g] .. starts[g + 1] of scores_MK.
 
@@ -20,11 +20,11 @@ import numpy as np
 
 from rubrank._jit import jit
 from rubrank._jit import unsigned as _index
+from rubrank.scores.outcomes import ROUNDING
 
 INDEXED = 12  # up to here all 2^(n-1) shapes of n rollouts are in a table that is indexed, not searched
 SMALL = 32  # up to here comparing everybody with everybody takes less time than sorting
 BLOCK = 256  # columns compared at a time: 8 rollouts x 256 doubles fill half of a first-level cache
-RUN = 256  # keys sorted by NumPy at a time; longer columns are merged from such runs
 NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rounding, not a ranking
 
 _EXPONENT = np.uint64(0x7FF0000000000000)  # all of these bits set: infinity or NaN
@@ -285,39 +285,6 @@ def pack(scores_MK: Any, starts: Any, groups: Any, bits: int, keys: Any, present
 
 
 @jit
-def _merge_two(source: Any, target: Any, left: int, run: int) -> None:
-    """Merge two sorted runs of equal length from both ends at once.
-
-    Each end writes `run` keys, so neither can leave its runs. Which key is next is as good as random: no branch on it.
-    """
-    one = _index(1)
-    a, b, front = _index(left), _index(left + run), _index(left)
-    c, d, back = _index(left + run - 1), _index(left + 2 * run - 1), _index(left + 2 * run - 1)
-    for _ in range(run):
-        x, y = source[a], source[b]
-        first = _index(x <= y)
-        target[front] = y ^ ((x ^ y) & (_index(0) - first))
-        a, b, front = a + first, b + (one - first), front + one
-        x, y = source[c], source[d]
-        first = _index(x > y)
-        target[back] = y ^ ((x ^ y) & (_index(0) - first))
-        c, d, back = c - first, d - (one - first), back - one
-
-
-@jit
-def _merge_runs(keys: Any, spare: Any) -> Any:
-    """Merge 2^j runs of RUN sorted keys into one; returns whichever of the two arrays ends up sorted."""
-    source, target = keys, spare
-    run = RUN
-    while run < keys.shape[0]:
-        for left in range(0, keys.shape[0], 2 * run):
-            _merge_two(source, target, left, run)
-        source, target = target, source
-        run *= 2
-    return source
-
-
-@jit
 def _gapped_insertion(x: Any, index: Any, n: int, gap: int, patience: int) -> int:
     """One pass of insertion sort over every gap-th element; gives up after `patience` moves. Returns what is left."""
     for p in range(gap, n):
@@ -376,14 +343,20 @@ def _levels(x: Any, n: int, start: Any, beaten: Any) -> int:
 
 
 @jit
+def _reach(a: float, b: float, margin: float) -> float:
+    """What a difference must exceed to count; see `scores/outcomes.py`."""
+    return margin + ROUNDING * max(abs(a), abs(b))
+
+
+@jit
 def _classes(x: Any, n: int, margin: float, start: Any, beaten: Any) -> int:
     """The same with a margin: where each class starts, and how many others each of its members beats."""
     count, wins, unbeaten, previous_wins, previous_unbeaten = 0, 0, 0, -1, -1
     for p in range(n):
         value = x[_index(p)]
-        while value - x[_index(wins)] > margin:
+        while value - x[_index(wins)] > _reach(value, x[_index(wins)], margin):
             wins += 1
-        while unbeaten < n and x[_index(unbeaten)] - value <= margin:
+        while unbeaten < n and x[_index(unbeaten)] - value <= _reach(value, x[_index(unbeaten)], margin):
             unbeaten += 1
         if wins != previous_wins or unbeaten != previous_unbeaten:
             start[_index(count)], beaten[_index(count)] = p, wins
@@ -457,7 +430,6 @@ def place(
     scores, utilities = scores_MK.reshape(-1), u_MK.reshape(-1)
     start = np.empty(longest + 1, np.int32)
     beaten = np.empty(longest + 1, np.int32)
-    spare = np.empty(longest if longest > RUN else 1, np.uint64)
     low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     per_group = margins.shape[0] > 1
     for row in range(groups.shape[0]):
@@ -467,8 +439,7 @@ def place(
         for k in range(K):
             column = row * K + k
             n = present[column]
-            order = keys[column] if longest <= RUN else _merge_runs(keys[column], spare)
-            if not _read_sorted(scores, first, k, K, order, low, n, x, index):
+            if not _read_sorted(scores, first, k, K, keys[column], low, n, x, index):
                 _set_right(x, index, n)
             margin = margins[groups[row] if per_group else 0, k]
             count = _levels(x, n, start, beaten) if margin == 0.0 else _classes(x, n, margin, start, beaten)

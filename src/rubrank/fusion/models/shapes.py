@@ -23,8 +23,6 @@ _MOST_VALUES = 1 << 23  # utilities remembered of small groups (64 MB); then the
 _MOST_CLASSES = 1 << 22  # classes remembered in one hash table (about 70 MB); then it starts afresh
 _CELLS = 1 << 15  # scores sorted at a time: their keys stay in the second-level cache
 _PAIRS = 1 << 20  # pairs of classes solved at a time
-_LARGEST_DENSE = 512  # classes above which a model that needs no table of all pairs goes without
-_LARGEST_SOLVE = 4096  # classes above which one that needs it is refused
 
 
 @dataclass
@@ -55,6 +53,42 @@ class ShapeTable:
         self.values = np.full(1 << 14, np.nan)
         self.used = np.zeros(2, np.int64)  # entries, classes
         self.solved = 0
+
+    def rank(
+        self,
+        largest: int,
+        scores_MK: np.ndarray,
+        starts: np.ndarray,
+        margins: np.ndarray,
+        weights: np.ndarray,
+        results: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    ) -> tuple[int, bool]:
+        """Utilities of all groups into `results` (utilities, fused, ranking, signal); a status of `kernels`, and
+        whether everything is there: else only the utilities are.
+
+        A group is looked up if it is small and has no margin, and sorted otherwise, whatever its neighbours are.
+        """
+        if not _any_number(margins):
+            if largest <= kernels.SMALL:
+                return self.rank_small(largest, scores_MK, starts, weights, *results), True
+            sort_N = np.diff(starts) > kernels.SMALL
+        else:
+            sort_N = (np.diff(starts) > kernels.SMALL) | margins.any(1)
+        status = self.place(scores_MK, starts, margins, results[0], np.flatnonzero(sort_N))
+        if status == kernels.OK and not sort_N.all():
+            status = self._rank_some(scores_MK, starts, np.flatnonzero(~sort_N), results[0])
+        return status, False
+
+    def _rank_some(self, scores_MK: np.ndarray, starts: np.ndarray, which: np.ndarray, u_MK: np.ndarray) -> int:
+        """Utilities of some groups by looking them up."""
+        sizes = np.diff(starts)[which]
+        some = np.concatenate([[0], sizes.cumsum()])
+        rows = np.repeat(starts[which] - some[:-1], sizes) + np.arange(some[-1])
+        part, ones = scores_MK[rows], np.ones((1, scores_MK.shape[1]))
+        found = np.empty_like(part), np.empty(len(part)), np.empty(len(part)), np.empty(len(which), np.bool_)
+        status = self.rank_small(int(sizes.max()), part, some, ones, *found)
+        u_MK[rows] = found[0]
+        return status
 
     # ------------------------------------------------------------------------------------------- small groups
 
@@ -145,14 +179,15 @@ class ShapeTable:
 
     # --------------------------------------------------------------------------------------------- any groups
 
-    def place(self, scores_MK: np.ndarray, starts: np.ndarray, margins: np.ndarray, u_MK: np.ndarray) -> int:
-        """Fill in the utilities of groups of any size, with margins; returns a status of `kernels`."""
+    def place(
+        self, scores_MK: np.ndarray, starts: np.ndarray, margins: np.ndarray, u_MK: np.ndarray, which: np.ndarray
+    ) -> int:
+        """Fill in the utilities of these groups, of any size, with margins; returns a status of `kernels`."""
         if self.used[1] > _MOST_CLASSES:
             self._clear()
-        sizes = np.diff(starts)
-        same = sizes.size > 0 and sizes.min() == sizes.max()
-        for n in sizes[:1] if same else np.unique(sizes):
-            groups = np.flatnonzero(sizes == n)
+        sizes = np.diff(starts)[which]
+        for n in np.unique(sizes):
+            groups = which[sizes == n]
             step = max(1, _CELLS // max(1, int(n) * scores_MK.shape[1]))
             for first in range(0, len(groups), step):
                 status = self._place_some(scores_MK, starts, groups[first : first + step], int(n), margins, u_MK)
@@ -169,14 +204,12 @@ class ShapeTable:
         margins: np.ndarray,
         u_MK: np.ndarray,
     ) -> int:
-        width = n if n <= kernels.RUN else 1 << (n - 1).bit_length()  # runs are merged two by two
-        keys = np.empty((len(groups) * scores_MK.shape[1], width), np.uint64)
+        keys = np.empty((len(groups) * scores_MK.shape[1], n), np.uint64)
         present = np.empty(len(keys), np.int64)
         bits = max(1, (n - 1).bit_length())
         if kernels.pack(scores_MK, starts, groups, bits, keys, present) != kernels.OK:
             return kernels.INFINITE
-        runs = keys if width <= kernels.RUN else keys.reshape(-1, kernels.RUN)
-        runs.sort(axis=1)
+        keys.sort(axis=1)
         while True:
             before = self.solved
             status = kernels.place(
@@ -209,20 +242,6 @@ class ShapeTable:
         self.solved = int(self.used[0])
 
     def _solve_entries(self, which: np.ndarray, width: int) -> None:
-        fit_ordering = getattr(self.model, "fit_ordering", None)
-        if fit_ordering is not None and width > _LARGEST_DENSE:
-            for n, count, at in self.entries[which]:
-                start, beaten = self.codes[at : at + count].T
-                self.values[at : at + count] = fit_ordering(start, beaten, int(n), self.prior)
-            return
-        if width > _LARGEST_SOLVE:
-            raise InvalidInput(
-                f"utility model {self.model.name!r}",
-                "groups",
-                f"of at most {_LARGEST_SOLVE} different levels: it looks at all pairs",
-                f"more than {width // 2}",
-                "Did you forget groups=? The model 'bradley-terry' takes any number.",
-            )
         step = max(1, _PAIRS // (width * width))
         for first in range(0, len(which), step):
             n, count, at = self.entries[which[first : first + step]].T
@@ -233,6 +252,11 @@ class ShapeTable:
             wins = (beaten[:, :, None] > start[:, None, :]).astype(np.int64)
             u = self._fit_levels(np.where(real, end - start, 0), wins - wins.swapaxes(1, 2))
             self.values[(at[:, None] + np.arange(width))[real]] = u[real]
+
+
+def _any_number(values: np.ndarray) -> bool:
+    """Is there one that is not 0? Python is faster than NumPy for a dozen."""
+    return any(values.ravel().tolist()) if values.size <= 50 else bool(values.any())
 
 
 def _round_up(counts: np.ndarray) -> np.ndarray:

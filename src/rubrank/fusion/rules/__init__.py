@@ -1,7 +1,7 @@
 """The aggregation rules: scores of a batch → one number for each rollout. One file a rule; docs/rules.md has the table.
 
-    >>> from rubrank.fusion.rules import find_rule, score_batch
-    >>> batch = score_batch([[1, 0.5], [1, 1.0], [0, 1.0]])
+    >>> from rubrank import ScoreBatch, find_rule
+    >>> batch = ScoreBatch.of_arrays([[1, 0.5], [1, 1.0], [0, 1.0]])
     >>> find_rule("rlvr2")(batch).reward
     array([0., 1., 0.])
     >>> find_rule("focal:gamma=2+")(batch).rule
@@ -12,11 +12,11 @@ A name is a small expression:
     gdpo                 a rule
     focal:gamma=2        with constants of its own, `:` between them: focal:gamma=2:eps=0.1
     gdpo+                followed by the gate of the rubric's layers (gated.py)
-    rlvr2*focal          RLVR² with the weights of focal, sa-mrpo, dvao, amrp or pow3r, which re-weight (ordinal.py)
+    rlvr2*focal          RLVR² with the weights of focal, sa-mrpo, dvao, amrp or pow3r, which re-weight (reweighted.py)
     rlvr2*focal+         both
 
 How to add a rule: write a file with a frozen dataclass whose fields are the constants, with `name`, `bounded` and a
-`__call__` that takes a `ScoreBatch` and returns a `RuleResult` (`weights` too if it re-weights; `state` and `restore`
+`__call__` that takes a `ScoreBatch` and returns a `Fused` (`weights` too if it re-weights; `state` and `restore`
 if it remembers), and add a line to `RULES`. A rule of your own needs no change here:
 
     @rubrank.rule
@@ -25,7 +25,7 @@ if it remembers), and add a line to `RULES`. A rule of your own needs no change 
         name: ClassVar[str] = "best-case"
         bounded: ClassVar[bool] = True
         def __call__(self, batch):
-            return RuleResult(np.nanmax(batch.unit_MK, axis=1), self.name, batch.starts)
+            return Fused(batch, self.name, np.nanmax(batch.unit_MK, axis=1))
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ from rubrank.errors import InvalidInput, UnknownName
 if TYPE_CHECKING:
     from rubrank.fusion.gate import Gate
     from rubrank.fusion.rule import Rule
-    from rubrank.fusion.rules.arrays import score_batch as score_batch
 
 # Where a rule lives, or the class itself; modules are imported when a rule is first looked up.
 RULES: dict[str, str | type] = {
@@ -70,7 +69,7 @@ RULES: dict[str, str | type] = {
     "lexicographic": "lexicographic.Lexicographic",
     "borda": "borda.Borda",
     "copeland": "copeland.Copeland",
-    "rlvr2": "ordinal.OrdinalFusion",
+    "rlvr2": "rlvr2.RLVR2",
 }
 
 # Other names of the same thing.
@@ -100,9 +99,9 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
     if star:
         rule = _composed(rule, _single(second, {}))
     if plus:
-        from rubrank.fusion.gated import GatedRule
+        from rubrank.fusion.gated import Gated
 
-        return GatedRule(rule) if gate is None else GatedRule(rule, gate)
+        return Gated(rule) if gate is None else Gated(rule, gate)
     if gate is not None:
         raise InvalidInput("find_rule", "gate", "given for a name with '+'", expression, f"Ask for {text + '+'!r}.")
     return rule
@@ -155,7 +154,8 @@ def rule_class(name: str) -> type:
         raise UnknownName.of("find_rule", "rule", name, [*RULES, *ALIASES])
     if isinstance(found, str):
         module, _, attribute = found.partition(".")
-        found = getattr(importlib.import_module(f"rubrank.fusion.rules.{module}"), attribute)
+        home = "rubrank.fusion" if module == "rlvr2" else "rubrank.fusion.rules"
+        found = getattr(importlib.import_module(f"{home}.{module}"), attribute)
         RULES[name] = found
     return found
 
@@ -193,21 +193,13 @@ def _constant(rule: str, text: str) -> tuple[str, Any]:
 
 
 def _composed(first: Rule, second: Rule) -> Rule:
+    from rubrank.fusion.reweighted import Reweighted
+    from rubrank.fusion.rlvr2 import RLVR2
     from rubrank.fusion.rule import Reweighting
-    from rubrank.fusion.rules.ordinal import OrdinalFusion, Reweighted
 
-    if not isinstance(first, OrdinalFusion):
+    if not isinstance(first, RLVR2):
         raise InvalidInput("find_rule", "rule before '*'", "'rlvr2'", repr(first.name), "Such as 'rlvr2*focal'.")
     if not isinstance(second, Reweighting):
         allowed = "one that re-weights criteria, such as 'focal', 'sa-mrpo', 'dvao', 'amrp', 'pow3r'"
         raise InvalidInput("find_rule", "rule after '*'", allowed, repr(second.name), "Choose one of these.")
     return Reweighted(first, second)
-
-
-def __getattr__(name: str) -> Any:
-    """`score_batch`, imported when it is first used."""
-    if name != "score_batch":
-        raise AttributeError(f"module 'rubrank.fusion.rules' has no attribute {name!r}")
-    from rubrank.fusion.rules.arrays import score_batch
-
-    return score_batch

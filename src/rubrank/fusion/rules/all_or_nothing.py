@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import neutral
 from rubrank.scores.batch import ScoreBatch
@@ -25,6 +25,7 @@ class AllOrNothing:
     """1 if everything is met."""
 
     name: ClassVar[str] = "all-or-nothing"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
     threshold: float = 1.0
@@ -32,9 +33,9 @@ class AllOrNothing:
     def __post_init__(self) -> None:
         checks.number(self, "threshold", high=1.0)
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """1 or 0 for each rollout."""
         value_M = np.where((batch.unit_MK < self.threshold).any(1), 0.0, 1.0)  # NaN is not below anything
         if not batch.complete:
             value_M[batch.missing_MK.all(1)] = np.nan
-        return RuleResult(neutral(value_M, batch, 0.5), self.name, batch.starts)
+        return Fused(batch, self.name, neutral(value_M, batch, 0.5))

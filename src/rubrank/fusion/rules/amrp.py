@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.sa_mrpo import batch_means
 from rubrank.fusion.rules.within import asked_weights, weighted_mean
@@ -59,11 +59,11 @@ class AMRP:
         checks.number(self, "low", above=True)
         checks.number(self, "high", low=self.low)
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then weigh it."""
         weights_NK = self.weights(batch)
         value_M = weighted_mean(batch.unit_MK, weights_NK, batch)
-        return RuleResult(value_M, self.name, batch.starts, weights_NK)
+        return Fused(batch, self.name, value_M, weights_NK)
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """Learn from the batch; then w'."""

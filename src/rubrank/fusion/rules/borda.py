@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.duels import wins_less_losses
 from rubrank.fusion.rules.within import asked_weights, by_row, row_sums
 from rubrank.scores.batch import ScoreBatch
@@ -24,11 +24,12 @@ class Borda:
     """Σ w (wins + ½ ties)."""
 
     name: ClassVar[str] = "borda"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """Wins of each rollout."""
         others_M = by_row(batch.sizes - 1.0, batch)
         points_MK = 0.5 * (others_M[:, None] + wins_less_losses(batch))
         weights = by_row(asked_weights(batch, batch.weights_NK), batch)
-        return RuleResult(row_sums(points_MK, weights), self.name, batch.starts)
+        return Fused(batch, self.name, row_sums(points_MK, weights))

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import by_row, neutral
 from rubrank.scores.batch import ScoreBatch
@@ -45,12 +45,12 @@ class Chebyshev:
     def __post_init__(self) -> None:
         checks.number(self, "tau")
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn the best of the batch; then minus the largest distance."""
         utopia_K = self._learned(batch) + self.tau
         distance_MK = by_row(batch.weights_NK, batch) * np.abs(utopia_K - batch.unit_MK)
         value_M = neutral(-np.fmax.reduce(distance_MK, axis=1), batch, 0.0)
-        return RuleResult(value_M, self.name, batch.starts, details={"utopia": utopia_K})
+        return Fused(batch, self.name, value_M, details={"utopia": utopia_K})
 
     def _learned(self, batch: ScoreBatch) -> np.ndarray:
         best, unit_MK = self.memory.best, batch.unit_MK

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.duels import wins_less_losses
 from rubrank.fusion.rules.within import by_row, row_sums
 from rubrank.scores.batch import ScoreBatch
@@ -25,9 +25,10 @@ class Copeland:
     """Σ w sign(wins − losses)."""
 
     name: ClassVar[str] = "copeland"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """Majorities of each rollout."""
         signs_MK = np.sign(wins_less_losses(batch))
-        return RuleResult(row_sums(signs_MK, by_row(batch.weights_NK, batch)), self.name, batch.starts)
+        return Fused(batch, self.name, row_sums(signs_MK, by_row(batch.weights_NK, batch)))

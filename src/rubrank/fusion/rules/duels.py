@@ -12,20 +12,21 @@ import numpy as np
 
 from rubrank.fusion.rules.within import by_row
 from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.outcomes import reach
 
 
 def wins_less_losses(batch: ScoreBatch) -> np.ndarray:
     """(M, K): wins minus losses against the rest of the group."""
-    lower = np.array([c.direction == "lower" for c in batch.criteria], bool)
-    scores_MK = batch.scores_MK * np.where(lower, -1.0, 1.0) if lower.any() else batch.scores_MK
-    margin = by_row(batch.margins_NK, batch) if batch.margins_NK.any() else 0.0
+    scores_MK = batch.oriented_MK
+    margin = by_row(batch.margins_NK, batch) if batch.margins_NK.any() else None
     balance_MK = np.zeros_like(scores_MK)
     for j in range(int(batch.sizes.max(initial=0))):
         others_NK = scores_MK[batch.starts[:-1] + np.minimum(j, batch.sizes - 1)]
         others_NK[batch.sizes <= j] = np.nan
-        difference = scores_MK - by_row(others_NK, batch)
-        balance_MK += difference > margin  # NaN is not above anything
-        balance_MK -= difference < -margin
+        others_MK = by_row(others_NK, batch)
+        difference, least = scores_MK - others_MK, 0.0 if margin is None else reach(scores_MK, others_MK, margin)
+        balance_MK += difference > least  # NaN is not above anything
+        balance_MK -= difference < -least
     for (g, k), won in batch.outcomes.items():
         balance_MK[batch.starts[g] : batch.starts[g + 1], k] = _observed(won)
     return balance_MK

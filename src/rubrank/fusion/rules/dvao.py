@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import by_row, centred, row_sums, shares
 from rubrank.scores.batch import ScoreBatch
@@ -26,6 +26,7 @@ class DVAO:
     """Variance-weighted z-scores."""
 
     name: ClassVar[str] = "dvao"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
     eps: float = 1e-4
@@ -33,12 +34,12 @@ class DVAO:
     def __post_init__(self) -> None:
         checks.number(self, "eps", above=True)
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The advantage of each rollout."""
         around_MK, std_NK, _ = centred(batch.unit_MK, batch, 0)
         weights_NK = self._shares(batch, std_NK)
         value_M = row_sums(around_MK, by_row(weights_NK / (std_NK + self.eps), batch))
-        return RuleResult(value_M, self.name, batch.starts, weights_NK)
+        return Fused(batch, self.name, value_M, weights_NK)
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """(N, K): v, which add up to 1; all 0 in a group that nothing tells apart."""

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import by_row, seen_or_zero, shares, sums, weighted_mean
 from rubrank.scores.batch import ScoreBatch
@@ -30,6 +30,7 @@ class Focal:
     """Weights that look away from what is solved."""
 
     name: ClassVar[str] = "focal"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
     temperature: float = 1.0
@@ -40,12 +41,12 @@ class Focal:
         checks.number(self, "temperature", above=True)
         checks.number(self, "gamma", "eps")
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The re-weighted mean of each rollout's scores."""
         pace_NK = self.pace(batch)
         weights_NK = self._focused(batch, pace_NK)
         value_M = weighted_mean(batch.unit_MK, weights_NK, batch)
-        return RuleResult(value_M, self.name, batch.starts, weights_NK, {"pace": pace_NK})
+        return Fused(batch, self.name, value_M, weights_NK, {"pace": pace_NK})
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """(N, K): f."""

@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import by_row, row_sums, z_scores
 from rubrank.scores.batch import ScoreBatch
@@ -51,12 +51,17 @@ class GDPO:
         checks.flag(self, "batch_norm")
         check_conditions(self.name, self.conditions)
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    @property
+    def local(self) -> bool:
+        """Without the last line."""
+        return not self.batch_norm
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The advantage of each rollout."""
         batch = conditioned(self.name, self.conditions, batch)
         pre_norm_M = decoupled(batch, batch.weights_NK, self.eps, self.floor)
         value_M = normalised(pre_norm_M, batch, self.eps) if self.batch_norm else pre_norm_M
-        return RuleResult(value_M, self.name, batch.starts, details={"pre_norm": pre_norm_M})
+        return Fused(batch, self.name, value_M, details={"pre_norm": pre_norm_M})
 
 
 def decoupled(batch: ScoreBatch, weights_NK: np.ndarray, eps: float, floor: float) -> np.ndarray:

@@ -25,7 +25,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from rubrank.errors import InvalidInput
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.graph import Graph, graphs_of
 from rubrank.fusion.rules.healthbench import share_of_points
@@ -41,6 +41,7 @@ class GEAR:
     """Graph-gated points."""
 
     name: ClassVar[str] = "gear"
+    local: ClassVar[bool] = True
 
     weak: float = 0.6
     strong: float = 0.2
@@ -61,7 +62,7 @@ class GEAR:
         """Only if clipped: negative points can outweigh the others."""
         return self.clip
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The points that each rollout has credit for."""
         points_NK, presence_MK = points_of(batch)
         credit_MK = self.credits(batch, presence_MK)
@@ -70,7 +71,7 @@ class GEAR:
         reachable_NK = np.maximum(points_NK, 0.0) if self.normalise == "positive" else np.abs(points_NK)
         value_M = share_of_points(credit_MK, points_NK, reachable_NK, batch)
         value_M = np.clip(value_M, 0.0, 1.0) if self.clip else value_M
-        return RuleResult(value_M, self.name, batch.starts, points_NK, {"credit": credit_MK})
+        return Fused(batch, self.name, value_M, points_NK, {"credit": credit_MK})
 
     def credits(self, batch: ScoreBatch, presence_MK: np.ndarray) -> np.ndarray:
         """(M, K): q; of a missing score, what its prerequisites leave of 1."""

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import neutral, weighted_mean
 from rubrank.scores.batch import ScoreBatch
@@ -25,6 +25,7 @@ class Geometric:
     """Weighted geometric mean."""
 
     name: ClassVar[str] = "geometric"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
     eps: float = 1e-3
@@ -32,10 +33,10 @@ class Geometric:
     def __post_init__(self) -> None:
         checks.number(self, "eps", above=True)
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The geometric mean of each rollout's scores."""
         logs_MK = np.log(np.maximum(batch.unit_MK, 0.0) + self.eps)
         value_M = np.exp(weighted_mean(logs_MK, batch.weights_NK, batch))
         if not batch.complete:  # the neutral value is the mean of means, not of logs
             value_M = neutral(np.where(batch.missing_MK.all(1), np.nan, value_M), batch, 0.5)
-        return RuleResult(value_M, self.name, batch.starts)
+        return Fused(batch, self.name, value_M)

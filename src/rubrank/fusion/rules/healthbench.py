@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.points import points_of
 from rubrank.fusion.rules.within import by_row, neutral, row_sums, seen_or_zero
@@ -27,6 +27,7 @@ class HealthBench:
     """Points won over points that can be won."""
 
     name: ClassVar[str] = "healthbench"
+    local: ClassVar[bool] = True
 
     clip: bool = True
 
@@ -38,12 +39,12 @@ class HealthBench:
         """Only if clipped."""
         return self.clip
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """Points of each rollout."""
         points_NK, presence_MK = points_of(batch)
         value_M = share_of_points(seen_or_zero(presence_MK, batch), points_NK, np.maximum(points_NK, 0.0), batch)
         value_M = np.clip(value_M, 0.0, 1.0) if self.clip else value_M
-        return RuleResult(value_M, self.name, batch.starts, points_NK)
+        return Fused(batch, self.name, value_M, points_NK)
 
 
 def share_of_points(

@@ -17,10 +17,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import SPREAD, asked_weights, dense_ranks, rank_shares, weighted_mean
+from rubrank.fusion.rules.within import asked_weights, dense_ranks, rank_shares, weighted_mean
 from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.spread import SPREAD
 
 _EXACT = 2.0**52  # integers beyond it are not all doubles
 
@@ -30,6 +31,7 @@ class Lexicographic:
     """Tiers, one after the other."""
 
     name: ClassVar[str] = "lexicographic"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
     tie: float = SPREAD
@@ -37,9 +39,9 @@ class Lexicographic:
     def __post_init__(self) -> None:
         checks.number(self, "tie")
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The place of each rollout."""
-        tiers_NK = batch.per_group(lambda c: np.inf if c.tier is None else float(c.tier))
+        tiers_NK = batch.read(lambda c: np.inf if c.tier is None else float(c.tier))
         base = batch.sizes.max(initial=0) + 1.0
         places_M, most = np.zeros(len(batch.unit_MK)), 1.0
         for tier in np.unique(tiers_NK):
@@ -50,4 +52,4 @@ class Lexicographic:
             # Like digits: places above decide, and equal ones are told apart by the place in this tier.
             places_M, most = places_M * base + place_M, most * base
         ranks_M = dense_ranks(-places_M, batch, 0.0)
-        return RuleResult(rank_shares(ranks_M, batch, 0.5), self.name, batch.starts, details={"rank": ranks_M})
+        return Fused(batch, self.name, rank_shares(ranks_M, batch, 0.5), details={"rank": ranks_M})

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import asked_weights, by_row, seen_or_zero, weighted_mean
 from rubrank.scores.batch import ScoreBatch
@@ -31,6 +31,7 @@ class LogSigmoid:
     """Σ w log σ."""
 
     name: ClassVar[str] = "log-sigmoid"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
     reference: float | Mapping[str, float] = _REFERENCE
@@ -43,13 +44,13 @@ class LogSigmoid:
             allowed = "a number, or one for each criterion by name"
             raise InvalidInput(self.name, "reference", allowed, repr(self.reference), "Use 0.5.")
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The sum of each rollout's log-sigmoids."""
         margin_MK = seen_or_zero((batch.unit_MK - self._references(batch)) / self.temperature, batch)
         logs_MK = -np.logaddexp(0.0, -margin_MK)
         weight = by_row(asked_weights(batch, batch.weights_NK).sum(1), batch)
         value_M = weight * weighted_mean(logs_MK, batch.weights_NK, batch, empty=0.0)
-        return RuleResult(value_M, self.name, batch.starts)
+        return Fused(batch, self.name, value_M)
 
     def _references(self, batch: ScoreBatch) -> np.ndarray:
         given = self.reference

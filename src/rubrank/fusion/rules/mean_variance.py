@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import weighted_mean
 from rubrank.scores.batch import ScoreBatch
@@ -23,6 +23,7 @@ class MeanVariance:
     """mean − λ var."""
 
     name: ClassVar[str] = "mean-variance"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
     lam: float = 1.0
@@ -30,9 +31,9 @@ class MeanVariance:
     def __post_init__(self) -> None:
         checks.number(self, "lam")
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """Mean minus variance of each rollout's scores."""
         mean_M = weighted_mean(batch.unit_MK, batch.weights_NK, batch)
         around_MK = batch.unit_MK - mean_M[:, None]
         variance_M = weighted_mean(around_MK * around_MK, batch.weights_NK, batch, empty=0.0)
-        return RuleResult(mean_M - self.lam * variance_M, self.name, batch.starts)
+        return Fused(batch, self.name, mean_M - self.lam * variance_M)

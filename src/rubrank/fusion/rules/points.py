@@ -27,7 +27,7 @@ class Points(NamedTuple):
 
 def points_of(batch: ScoreBatch) -> Points:
     """Read the points of every group's rubric."""
-    given = batch.per_group(lambda c: np.nan if c.points is None else c.points).astype(float)
+    given = batch.read(lambda c: np.nan if c.points is None else c.points).astype(float)
     points_NK = np.where(np.isnan(given), batch.weights_NK, given)
     negative = points_NK < 0.0
     if not negative.any():

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from rubrank.errors import InvalidInput
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import asked_weights, by_row, centred, neutral, row_sums, seen_or_zero
 from rubrank.scores.batch import ScoreBatch
@@ -61,13 +61,13 @@ class POW3R:
         checks.number(self, "high", low=self.low)
         checks.choice(self, "memory_of", ("query", "criterion"))
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then weigh it."""
         members = _categories(batch)
         alpha_NK = self._learned(batch, members)
         weights_NK = asked_weights(batch, batch.weights_NK) * alpha_NK
         value_M = _mean_of_categories(batch, weights_NK, members)
-        return RuleResult(value_M, self.name, batch.starts, _flat(weights_NK, members), {"alpha": alpha_NK})
+        return Fused(batch, self.name, value_M, _flat(weights_NK, members), {"alpha": alpha_NK})
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """Learn from the batch; then what each criterion weighs in R. Add up to 1."""
@@ -125,7 +125,7 @@ class POW3R:
 
 def _categories(batch: ScoreBatch) -> list[np.ndarray]:
     """Of each category: which criteria are in it, (N, K) or (1, K)."""
-    words = batch.per_group(lambda c: c.category or "")
+    words = batch.read(lambda c: c.category or "")
     return [words == word for word in dict.fromkeys(words.ravel().tolist())]
 
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import weighted_mean
 from rubrank.scores.batch import ScoreBatch
@@ -27,6 +27,7 @@ class RarExplicit:
     """Weighted mean by category."""
 
     name: ClassVar[str] = "rar-explicit"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
     essential: float = 1.0
@@ -37,15 +38,15 @@ class RarExplicit:
     def __post_init__(self) -> None:
         checks.number(self, "essential", "important", "optional", "pitfall", above=True)
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The mean of each rollout's scores by the weights of their categories."""
         weights_NK = self.category_weights(batch)
         value_M = weighted_mean(batch.unit_MK, weights_NK, batch)
-        return RuleResult(value_M, self.name, batch.starts, weights_NK)
+        return Fused(batch, self.name, value_M, weights_NK)
 
     def category_weights(self, batch: ScoreBatch) -> np.ndarray:
         """(N, K) or (1, K)."""
         words = {"essential": self.essential, "important": self.important}
         words |= {"optional": self.optional, "pitfall": self.pitfall}
-        by_word = batch.per_group(lambda c: words.get((c.category or "").strip().lower(), np.nan))
+        by_word = batch.read(lambda c: words.get((c.category or "").strip().lower(), np.nan))
         return np.where(np.isnan(by_word), batch.weights_NK, by_word)

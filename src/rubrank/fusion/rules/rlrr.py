@@ -17,10 +17,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import SPREAD, by_row, dense_ranks, rank_shares, weighted_mean
+from rubrank.fusion.rules.within import by_row, dense_ranks, rank_shares, weighted_mean
 from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.spread import SPREAD
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class RLRR:
     """Dense ranks of the weighted mean."""
 
     name: ClassVar[str] = "rlrr"
+    local: ClassVar[bool] = True
 
     hybrid: bool = False
     scale: float = 0.1
@@ -42,11 +44,11 @@ class RLRR:
         """Ranks are; the hybrid form goes beyond 1."""
         return not self.hybrid
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The place of each rollout."""
         ranks_M = dense_ranks(weighted_mean(batch.unit_MK, batch.weights_NK, batch), batch, self.tie)
         value_M = self._hybrid(batch, ranks_M) if self.hybrid else rank_shares(ranks_M, batch, 0.0)
-        return RuleResult(value_M, self.name, batch.starts, details={"rank": ranks_M})
+        return Fused(batch, self.name, value_M, details={"rank": ranks_M})
 
     def _hybrid(self, batch: ScoreBatch, ranks_M: np.ndarray) -> np.ndarray:
         verified = np.array([c.verifier is not None for c in batch.criteria], bool)

@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import weighted_mean
 from rubrank.scores.batch import ScoreBatch
@@ -34,6 +34,7 @@ class RuleFusion:
     """Hard rules times a weighted mean."""
 
     name: ClassVar[str] = "rule-fusion"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
     hard: str | Sequence[str] = "gates"
@@ -45,7 +46,7 @@ class RuleFusion:
             allowed = '"gates", "verified", or a list of names'
             raise InvalidInput(self.name, "hard", allowed, repr(self.hard), "Put a name in [ ].")
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The weighted mean, 0 for who breaks a hard rule."""
         self._check_names(batch)
         hard_K = np.array([self._is_hard(c, ranked=True) for c in batch.criteria], bool)
@@ -57,7 +58,7 @@ class RuleFusion:
         if hard_K.any():  # who was scored on hard rules only has nothing to weigh, and keeping them all is worth 1
             seen = ~batch.missing_MK
             mean = np.where(seen[:, hard_K].any(1) & ~seen[:, ~hard_K].any(1), 1.0, mean)
-        return RuleResult(np.where(broken, 0.0, mean), self.name, batch.starts, details={"broken": broken})
+        return Fused(batch, self.name, np.where(broken, 0.0, mean), details={"broken": broken})
 
     def _is_hard(self, criterion: CriterionData, ranked: bool) -> bool:
         if self.hard == "gates":

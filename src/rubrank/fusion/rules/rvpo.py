@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import by_row, row_sums, shares, z_scores
 from rubrank.scores.batch import ScoreBatch
@@ -27,6 +27,7 @@ class RVPO:
     """Soft minimum of z-scores."""
 
     name: ClassVar[str] = "rvpo"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
     kappa: float = 1.0
@@ -37,11 +38,11 @@ class RVPO:
         checks.number(self, "kappa", "floor")
         checks.number(self, "eps", above=True)
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The soft minimum of each rollout."""
         z_MK = z_scores(batch.unit_MK, batch, ddof=1, eps=self.eps, floor=self.floor)
         share = by_row(shares(batch, batch.weights_NK), batch)
-        return RuleResult(self._soft_minimum(z_MK, share), self.name, batch.starts)
+        return Fused(batch, self.name, self._soft_minimum(z_MK, share))
 
     def _soft_minimum(self, z_MK: np.ndarray, share: np.ndarray) -> np.ndarray:
         if self.kappa == 0.0:

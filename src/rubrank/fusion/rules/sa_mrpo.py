@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.gdpo import Conditions, check_conditions, conditioned, decoupled, normalised
 from rubrank.fusion.rules.within import seen_or_zero
@@ -41,13 +41,13 @@ class SAMRPO:
         checks.flag(self, "batch_norm")
         check_conditions(self.name, self.conditions)
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The advantage of each rollout."""
         batch = conditioned(self.name, self.conditions, batch)
         weights_NK = self.weights(batch)
         pre_norm_M = decoupled(batch, weights_NK, self.eps, self.floor)
         value_M = normalised(pre_norm_M, batch, self.eps) if self.batch_norm else pre_norm_M
-        return RuleResult(value_M, self.name, batch.starts, weights_NK, {"pre_norm": pre_norm_M})
+        return Fused(batch, self.name, value_M, weights_NK, {"pre_norm": pre_norm_M})
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """w (1 − m)^γ."""

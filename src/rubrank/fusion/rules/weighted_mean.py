@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.within import weighted_mean
 from rubrank.scores.batch import ScoreBatch
 
@@ -23,8 +23,9 @@ class WeightedMean:
     """Σ w s / Σ w."""
 
     name: ClassVar[str] = "weighted-mean"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The mean of each rollout's scores."""
-        return RuleResult(weighted_mean(batch.unit_MK, batch.weights_NK, batch), self.name, batch.starts)
+        return Fused(batch, self.name, weighted_mean(batch.unit_MK, batch.weights_NK, batch))

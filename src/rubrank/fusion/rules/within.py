@@ -14,8 +14,6 @@ import numpy as np
 
 from rubrank.scores.batch import ScoreBatch
 
-SPREAD = 1e-9  # values of a group closer than this are equal, as in docs/method.md
-
 
 def sums(values: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     """(M, …) → (N, …): sums over the rollouts of each group."""
@@ -106,16 +104,6 @@ def z_scores(unit_MK: np.ndarray, batch: ScoreBatch, *, ddof: int, eps: float, f
     scale = np.divide(1.0, std + eps, out=np.zeros_like(std), where=std > floor)
     around *= by_row(scale, batch)
     return around
-
-
-def stretched(values_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """Each group's values stretched to [0, 1]; 0.5 for all where they are equal."""
-    at = batch.starts[:-1]
-    low, high = np.minimum.reduceat(values_M, at), np.maximum.reduceat(values_M, at)
-    spread = high - low
-    flat = spread < SPREAD
-    share = (values_M - by_row(low, batch)) / by_row(np.where(flat, 1.0, spread), batch)
-    return np.where(by_row(flat, batch), 0.5, share)
 
 
 def dense_ranks(values_M: np.ndarray, batch: ScoreBatch, tie: float) -> np.ndarray:

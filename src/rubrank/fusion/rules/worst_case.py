@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.within import neutral
 from rubrank.scores.batch import ScoreBatch
 
@@ -24,8 +24,9 @@ class WorstCase:
     """min_k s."""
 
     name: ClassVar[str] = "worst-case"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The worst score of each rollout."""
-        return RuleResult(neutral(np.fmin.reduce(batch.unit_MK, axis=1), batch, 0.5), self.name, batch.starts)
+        return Fused(batch, self.name, neutral(np.fmin.reduce(batch.unit_MK, axis=1), batch, 0.5))

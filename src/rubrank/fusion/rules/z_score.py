@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rubrank.fusion.rule import RuleResult
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import by_row, row_sums, z_scores
 from rubrank.scores.batch import ScoreBatch
@@ -24,6 +24,7 @@ class ZScore:
     """Σ w z."""
 
     name: ClassVar[str] = "z-score"
+    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
     floor: float = 1e-5
@@ -31,7 +32,7 @@ class ZScore:
     def __post_init__(self) -> None:
         checks.number(self, "floor")
 
-    def __call__(self, batch: ScoreBatch) -> RuleResult:
+    def __call__(self, batch: ScoreBatch) -> Fused:
         """The weighted sum of each rollout's z-scores."""
         z_MK = z_scores(batch.unit_MK, batch, ddof=0, eps=0.0, floor=self.floor)
-        return RuleResult(row_sums(z_MK, by_row(batch.weights_NK, batch)), self.name, batch.starts)
+        return Fused(batch, self.name, row_sums(z_MK, by_row(batch.weights_NK, batch)))

@@ -5,7 +5,7 @@
     q1,0,5,845
 
     >>> from rubrank.fusion.stream.files import Columns, fuse_file
-    >>> fuse_file("scores.csv", "rewards.csv", RLVR2(weights={"Facts": 2}))            # doctest: +SKIP
+    >>> fuse_file("scores.csv", "rewards.csv", FuseOptions(weight={"Facts": 2}))       # doctest: +SKIP
 
 A file is read twice. The first reading (`survey`) finds the columns and everything that can be wrong with a name, a
 cell or the order of rows; only then does the second one fuse and write, to a temporary file that takes the place of the
@@ -13,9 +13,9 @@ output at the very end. JSON lines and CSV are cut into blocks of whole records,
 kept of all rows is one label for each group, to tell a group that comes back.
 
 A file that `ScoreTable.write` wrote brings its rubric: weights, margins, directions and gates are those of each group's
-own, unless the rule says otherwise, and the rewards are those of `read_scores(path).fuse()`.
+own, unless options say otherwise, and the rewards are those of `read_scores(path).fuse()`.
 
-The parts are in `rubrank.tables`: names, the readers of each format, the survey, the fusion of chunks, the writers.
+The parts are in this folder: names, the readers of each format, the survey, the fusion of chunks, the writers.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ import numpy as np
 import polars as pl
 
 from rubrank.errors import BadTable, UnknownName
-from rubrank.fusion.result import FusedBatch, FusedGroup
-from rubrank.fusion.rlvr2 import RLVR2
+from rubrank.fusion.options import FuseOptions
+from rubrank.fusion.result import Fused, FusedGroup
 from rubrank.fusion.stream.graded import LongScores
 from rubrank.fusion.stream.names import Columns, Progress, format_of
-from rubrank.fusion.stream.plan import Plan, fused_names, make_plan
+from rubrank.fusion.stream.plan import TablePlan, make_plan
 from rubrank.fusion.stream.readers import Csv, JsonLines, Parquet, Reader
 from rubrank.fusion.stream.writers import JsonLinesWriter, Writer, checked_target, writer_to
 from rubrank.scores.files import read_header
@@ -73,7 +73,7 @@ class Summary:
 def fuse_file(
     path: str | Path,
     output: str | Path | IO[bytes] | None = None,
-    rule: RLVR2 | None = None,
+    options: FuseOptions | None = None,
     *,
     columns: Columns | None = None,
     any_order: bool = False,
@@ -85,8 +85,8 @@ def fuse_file(
     """Fuse every group of a table; the output is the table with its rewards.
 
     output: a path, whose suffix says its format; an open binary file, which gets JSON lines; or None.
-    rule: weights, margins and directions by name; its `criteria` and `attribute_names` come from the file. A file that
-        `ScoreTable.write` wrote brings its rubric: then a rule changes what it names, and the rest is the rubric's.
+    options: the rule, and what is to be set about it. A file that `ScoreTable.write` wrote brings its rubric: then
+        options change what they name, and the rest is the rubric's.
     any_order: rows of a group may stand apart; everything is read into memory.
     utilities: write the column "utility.<criterion>" for each criterion too.
     prefix: put before the name of every column that is added.
@@ -100,7 +100,7 @@ def fuse_file(
         kind = format_of(target, "output")
     if isinstance(reader, Csv):
         reader.typed = kind not in (None, "csv")
-    plan = make_plan(reader, rule or RLVR2(), columns or Columns(), any_order, progress)
+    plan = make_plan(reader, options or FuseOptions(), columns or Columns(), any_order, progress)
     plan.add_columns(prefix, utilities, kind)
     if target is not None:
         with writer_to(target, plan) as writer:
@@ -111,21 +111,21 @@ def fuse_file(
 def explain_file(
     path: str | Path,
     group: str,
-    rule: RLVR2 | None = None,
+    options: FuseOptions | None = None,
     *,
     columns: Columns | None = None,
     any_order: bool = False,
     progress: Progress | None = None,
 ) -> FusedGroup:
     """Everything about one group of a table; `group` is its label as text. Parameters as for `fuse_file`."""
-    plan = make_plan(open_table(path), rule or RLVR2(), columns or Columns(), any_order, progress)
+    plan = make_plan(open_table(path), options or FuseOptions(), columns or Columns(), any_order, progress)
     known: list[str] = []
     for chunk in plan.chunks():
         texts = plan.layout.labels(chunk).cast(pl.String)
         if not (texts == group).any():
             known += texts.unique(maintain_order=True).to_list()
             continue
-        if plan.rule.pool == "group":
+        if not plan.whole:
             chunk = chunk.filter(texts == group)
             plan = plan.for_rubric_of(chunk)
         for _, fused in plan.fuse(chunk):
@@ -168,8 +168,8 @@ def open_table(path: str | Path) -> Reader:
     return (LongScores if header.long else readers[kind])(path, header.rubrics)
 
 
-def _fuse_all(plan: Plan, writer: Writer | None, progress: Progress | None) -> Summary:
-    names = tuple(fused_names(plan.rule, plan.layout.names))
+def _fuse_all(plan: TablePlan, writer: Writer | None, progress: Progress | None) -> Summary:
+    names = tuple(plan.ranked_names(plan.layout.names))
     zeros = np.zeros(len(names), np.int64)
     summary = Summary(
         plan.layout.reader.path,
@@ -178,7 +178,7 @@ def _fuse_all(plan: Plan, writer: Writer | None, progress: Progress | None) -> S
         scored=zeros,
         deciding=zeros.copy(),
         graded=plan.graded is not None,
-        gates=tuple(name for name in plan.layout.names if name not in names),
+        gates=plan.gates,
     )
     column = {name: k for k, name in enumerate(names)}
     for chunk in plan.chunks(progress):
@@ -190,16 +190,22 @@ def _fuse_all(plan: Plan, writer: Writer | None, progress: Progress | None) -> S
     return summary
 
 
-def _count(summary: Summary, fused: FusedBatch, columns: list[int]) -> None:
-    batch = fused.fusion.batch
+def _count(summary: Summary, fused: Fused, columns: list[int]) -> None:
+    batch = fused.batch
     summary.rollouts += len(batch.scores_MK)
     summary.groups += len(fused)
     summary.no_signal += int(fused.no_signal.sum())
-    summary.reward_sum += float(fused.reward.sum())
+    summary.reward_sum += float(fused.reward_M.sum())
     summary.scored[columns] += (~np.isnan(batch.scores_MK)).sum(0)
-    tells = np.add.reduceat(np.abs(fused.fusion.utilities_MK), batch.starts[:-1], axis=0) > 0.0
-    summary.deciding[columns] += tells.sum(0)
+    summary.deciding[columns] += _telling(fused).sum(0)
     for group in fused if len(summary.first) < PREVIEW else ():
         summary.first.append(group)
         if len(summary.first) == PREVIEW:
             break
+
+
+def _telling(fused: Fused) -> np.ndarray:
+    """(N, K): does a criterion tell somebody of the group apart?"""
+    if fused.fit is None:
+        return fused.batch.informative_NK
+    return np.asarray(np.logical_or.reduceat(fused.fit.utilities_MK != 0.0, fused.batch.starts[:-1], axis=0))

@@ -1,141 +1,102 @@
 """Score files: a table that brings the rubric it was graded by.
 
-    Graded.of(rubrics, RLVR2(weights={"Facts": 3}), None)     the file's criteria, but for the weight of Facts
-        .names, .gate                                         all criteria in their order; the gate that layers make
-        .fuse(groups, names, attributes)                      what `ScoreTable.fuse` makes of these groups
+    Graded.of(rubrics, FuseOptions(weight={"Facts": 3}), None)     the file's criteria, but for the weight of Facts
+        .names, .gates                                             all criteria in their order; those that gate
+        .batch(groups, names, attributes)                          these groups, as `ScoreTable.batch` makes them
 
-Weights, margins, directions and layers come from the file, for every query those of its own rubric. A rule overrides
-what it says about a criterion by name, and nothing else. `ScoreTable` does the fusing, so that a file in chunks and the
-whole table in memory give the same rewards.
+Weights, margins, directions and layers come from the file, for every query those of its own rubric. Options override
+what they say about a criterion by name, and nothing else.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rubrank.errors import BadTable, InvalidInput, UnknownName
-from rubrank.fusion.gate import Gate
-from rubrank.fusion.result import FusedBatch
-from rubrank.fusion.rlvr2 import RLVR2
+from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.stream.names import REASONS, RUBRIC, SCORES, Rubrics
 from rubrank.fusion.stream.readers import JsonLines, Parquet
+from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import OUTCOMES
 from rubrank.scores.table import GroupScores, ScoreTable
 
-_FIELDS = {"weights": "weight", "margins": "margin", "directions": "direction"}
-_LAYERS = ("global_quality", "low_quality")
-_TINY = 5e-324
 _LINES = 4096  # rollouts in a block
-
-
-def by_name(rule: RLVR2, parameter: str) -> Mapping[str, Any]:
-    """Weights, margins or directions of a rule for a table."""
-    given = getattr(rule, parameter)
-    if given is None or isinstance(given, Mapping):
-        return given or {}
-    remedy = "The order of columns is the file's: write {name: value}."
-    raise InvalidInput("RLVR2", parameter, "given by name for a table", f"a {type(given).__name__}", remedy)
-
-
-@dataclass(frozen=True, eq=False)
-class _Part(ScoreTable):
-    """Some groups of a table, fused as they are within the whole."""
-
-    columns: tuple[str, ...] = ()
-    specs: dict[str, set[CriterionData]] = field(default_factory=dict)
-    """What the criteria are; those that none of these groups is asked, as other groups have them."""
-
-    @cached_property
-    def criteria(self) -> tuple[str, ...]:
-        """The columns, in the order of the whole table."""
-        return self.columns
-
-    @cached_property
-    def _specs(self) -> dict[str, set[CriterionData]]:
-        return self.specs
 
 
 @dataclass(frozen=True, eq=False)
 class Graded:
-    """The rubrics of a file, as a rule has left them."""
+    """The rubrics of a file, as options have left them."""
 
     rubrics: Rubrics
-    rule: RLVR2
-    """Without weights, margins and directions, which are the rubrics'; with their gate."""
-    sorts: bool = False
-    """Would the whole table be sorted, rather than counted? The two ways differ in the last bit."""
 
     @classmethod
-    def of(cls, rubrics: Rubrics, rule: RLVR2, wanted: Sequence[str] | None) -> Graded:
+    def of(cls, rubrics: Rubrics, options: FuseOptions, wanted: Sequence[str] | None) -> Graded:
         """`wanted`: the criteria to take; None: all of them."""
-        names = dict.fromkeys(criterion.name for rubric in rubrics for criterion in rubric)
+        whole = cls(rubrics)
         for name in wanted or ():
-            if name not in names:
-                raise UnknownName.of("the file's rubric", "criterion", name, names)
-        plain = cls(rubrics, replace(rule, weights=None, margins=None, directions=None, gate=None))
-        plain = plain if wanted is None else plain.only(wanted)
-        changes = _changes(rule, plain.names)
-        mine = tuple(
-            tuple(replace(c, **changes[c.name]) if c.name in changes else c for c in rubric) for rubric in plain.rubrics
-        )
-        graded = replace(plain, rubrics=mine)
-        return replace(graded, rule=replace(graded.rule, gate=graded._gate(rule.gate)))
+            if name not in whole.names:
+                raise UnknownName.of("the file's rubric", "criterion", name, whole.names)
+        plain, changes = whole if wanted is None else whole.only(wanted), options.changes()
+        for name, change in changes.items():
+            if name not in plain.names:
+                raise UnknownName.of("the file's rubric", f"criterion of --{_flag(change)}", name, plain.names)
+        graded = cls(tuple(tuple(replace(c, **changes.get(c.name, {})) for c in rubric) for rubric in plain.rubrics))
+        graded._check()
+        return graded
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """All criteria, in the order in which they first appear."""
         return tuple(self._specs)
 
-    @property
+    @cached_property
     def gates(self) -> tuple[str, ...]:
         """The criteria that gate."""
-        return _gated(self.rule.gate)
+        return tuple(name for name, specs in self._specs.items() if any(c.layer != "quality" for c in specs))
 
     @cached_property
     def _specs(self) -> dict[str, set[CriterionData]]:
-        return _specs_of(self.rubrics)
+        specs: dict[str, set[CriterionData]] = {}
+        for rubric in self.rubrics:
+            for criterion in rubric:
+                specs.setdefault(criterion.name, set()).add(criterion)
+        return specs
 
-    def _gate(self, given: Gate | None) -> Gate | None:
-        """What the layers say, with the other options of a gate that was given; raises if they contradict."""
-        whole = _Part((), columns=self.names, specs=self._specs)
-        whole.to_fuse()  # is there anything to rank by?
-        layers = whole.gate()
-        if layers is None:
-            return given  # one without criteria is refused like that of any table
-        named = {layer: getattr(layers, layer) for layer in _LAYERS}
-        return replace(given or Gate(), **named)
+    def _check(self) -> None:
+        for name, specs in self._specs.items():
+            layers = sorted({c.layer for c in specs})
+            if len(layers) > 1:
+                got = " and ".join(layers)
+                raise InvalidInput("ScoreTable", f"layer of {name!r}", "the same in all rubrics", got, "Rename one.")
+        if len(self.gates) == len(self.names):
+            allowed = 'some in the layer "quality"'
+            raise InvalidInput("ScoreTable", "criteria", allowed, "gates only", "Add something to rank by.")
 
-    def fuse(self, groups: Sequence[GroupScores], columns: Sequence[str], attributes: np.ndarray | None) -> FusedBatch:
-        """Some groups, with these columns."""
-        rubrics = {id(group.criteria): group.criteria for group in groups}
-        own = _specs_of(tuple(rubrics.values()))
-        specs = {name: own.get(name) or self._specs[name] for name in columns}
-        part = _Part(tuple(groups), columns=tuple(columns), specs=specs)
-        settled = {"criteria", "outcomes", *_FIELDS}  # by the file
-        options = {f.name: getattr(self.rule, f.name) for f in fields(self.rule) if f.name not in settled}
-        if not self.sorts:
-            return part.fuse(attributes=attributes, **options)
-        # Any margin makes for the way that the whole table takes; this one is too small to tie anybody.
-        fused = part.fuse(attributes=attributes, margins=np.maximum(part.per_group("margin", 0.0), _TINY), **options)
-        fused.fusion.margins[fused.fusion.margins == _TINY] = 0.0
-        return fused
+    def batch(
+        self, groups: Sequence[GroupScores], columns: Sequence[CriterionData], attributes: Any, names: Sequence[str]
+    ) -> ScoreBatch:
+        """Some groups; columns in the order of the whole file, so that sums come out the same bit for bit."""
+        table = ScoreTable(tuple(groups))
+        return table.batch(attributes=attributes, attribute_names=names, columns=columns)
 
-    def within(self, largest: int) -> Graded:
-        """For a table whose largest group has so many rollouts."""
-        from rubrank.fusion.models.kernels import SMALL
-
-        ranked = (c for name, specs in self._specs.items() if name not in self.gates for c in specs)
-        return replace(self, sorts=largest > SMALL or any(c.margin > 0.0 for c in ranked))
+    def columns_of(self, rubrics: Sequence[int] | None = None) -> list[CriterionData]:
+        """What groups with these rubrics need, all by default: their criteria, and something to rank by."""
+        first: dict[str, CriterionData] = {}
+        for rubric in self.rubrics:
+            for criterion in rubric:
+                first.setdefault(criterion.name, criterion)
+        needed = set(first if rubrics is None else (c.name for number in rubrics for c in self.rubrics[number]))
+        if needed <= set(self.gates):
+            needed.add(next(name for name in first if name not in self.gates))
+        return [criterion for name, criterion in first.items() if name in needed]
 
     def number(self, path: Path, label: Any, found: set[Any]) -> int:
         """The number of a group's rubric, of what its rows say."""
@@ -147,46 +108,15 @@ class Graded:
         raise BadTable(str(path), where, allowed, got, "Write the file with ScoreTable.write.")
 
     def only(self, names: Sequence[str]) -> Graded:
-        """Without the other criteria; those of the gate must be among the names."""
+        """Without the other criteria."""
         kept = set(names)
-        return replace(self, rubrics=tuple(tuple(c for c in rubric if c.name in kept) for rubric in self.rubrics))
-
-    def columns_of(self, rubrics: Sequence[int]) -> list[str]:
-        """The columns that groups with these rubrics need: their criteria, all gates, and something to rank by."""
-        needed = {criterion.name for number in rubrics for criterion in self.rubrics[number]} | set(self.gates)
-        if needed == set(self.gates):
-            needed.add(next(name for name in self.names if name not in needed))
-        return sorted(needed, key=self._number.__getitem__)
-
-    @cached_property
-    def _number(self) -> dict[str, int]:
-        return {name: k for k, name in enumerate(self.names)}
+        return Graded(tuple(tuple(c for c in rubric if c.name in kept) for rubric in self.rubrics))
 
 
-def _gated(gate: Gate | None) -> tuple[str, ...]:
-    return () if gate is None else tuple(str(name) for layer in _LAYERS for name in getattr(gate, layer))
-
-
-def _specs_of(rubrics: Rubrics) -> dict[str, set[CriterionData]]:
-    specs: dict[str, set[CriterionData]] = {}
-    for rubric in rubrics:
-        for criterion in rubric:
-            specs.setdefault(criterion.name, set()).add(criterion)
-    return specs
-
-
-def _changes(rule: RLVR2, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What a rule says about each criterion. Names of weights and the like are checked with the table's columns."""
-    found: dict[str, dict[str, Any]] = {}
-    for parameter, singular in _FIELDS.items():
-        for name, value in by_name(rule, parameter).items():
-            found.setdefault(name, {})[singular] = value
-    for layer in _LAYERS:
-        for name in getattr(rule.gate or Gate(), layer):
-            if name not in names:
-                raise UnknownName.of("Gate", "criterion", name, names)
-            found.setdefault(name, {})["layer"] = layer
-    return found
+def _flag(change: dict[str, Any]) -> str:
+    flags = {"direction": "lower", "layer": str(change.get("layer", "")).replace("_", "-")}
+    first = next(iter(change))
+    return flags.get(first, first)
 
 
 class LongScores(JsonLines):

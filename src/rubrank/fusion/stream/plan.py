@@ -13,28 +13,29 @@ import numpy as np
 import polars as pl
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.gate import Gate
-from rubrank.fusion.result import FusedBatch
-from rubrank.fusion.rlvr2 import RLVR2
-from rubrank.fusion.stream.graded import Graded, by_name
+from rubrank.fusion.options import FuseOptions, has_part, is_local
+from rubrank.fusion.result import Fused
+from rubrank.fusion.rule import Rule
+from rubrank.fusion.stream.graded import Graded
 from rubrank.fusion.stream.names import LINE, RUBRIC, SCORES, WIDE, Columns, Progress
 from rubrank.fusion.stream.readers import JsonLines, Reader
 from rubrank.fusion.stream.survey import Layout, cells_of, joined, numbers, survey
+from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import OUTCOMES, read_outcomes
 from rubrank.scores.table import GroupScores
 
-_BY_NAME = ("weights", "margins", "directions")
 ScoresOf: TypeAlias = Callable[[np.ndarray, Sequence[CriterionData]], np.ndarray]
 """The scores of some rows on some criteria."""
 
 
 @dataclass
-class Plan:
+class TablePlan:
     """A rule bound to the columns of a table, and what is to be written."""
 
     layout: Layout
-    rule: RLVR2
+    options: FuseOptions
+    rule: Rule
     any_order: bool
     prefix: str = ""
     utilities: bool = False
@@ -44,10 +45,38 @@ class Plan:
     """Keep the text of each line, to write it as it was."""
     graded: Graded | None = None
     """What a score file says about its criteria."""
+    alone: bool = False
+    """Is it about one group, without the criteria of others?"""
+
+    @property
+    def whole(self) -> bool:
+        """Must the rule see a whole batch?"""
+        return not is_local(self.rule)
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """Criteria that gate."""
+        return (*self.options.global_quality, *self.options.low_quality) if self.graded is None else self.graded.gates
+
+    def ranked_names(self, names: Sequence[str]) -> list[str]:
+        """The criteria that are ranked: all but the gate's, and penalties where there is no gate."""
+        gates = set(self.gates)
+        if not self.rule.name.endswith("+") and self.options.penalties == "rank":
+            gates -= set(self._penalties)
+        return [name for name in names if name not in gates]
+
+    @cached_property
+    def _penalties(self) -> set[str]:
+        if self.graded is None:
+            return set(self.options.low_quality)
+        return {c.name for rubric in self.graded.rubrics for c in rubric if c.layer == "low_quality"}
 
     def add_columns(self, prefix: str, utilities: bool, kind: str | None) -> None:
         """Settle what an output of this format will hold; None: there is none."""
         self.prefix, self.utilities = prefix, utilities
+        if utilities and not has_part(self.rule):
+            remedy = "Only RLVR² has utilities."
+            raise InvalidInput("fuse_file", "utilities", "asked of 'rlvr2'", repr(self.rule.name), remedy)
         from_lines = isinstance(self.layout.reader, JsonLines)
         self.lines = self.layout.wide or (from_lines and kind == "jsonl")
         if kind is None:
@@ -65,15 +94,19 @@ class Plan:
 
     def added_names(self) -> list[str]:
         """The columns that the output has beside those of the input."""
-        names = ["reward", *(["ranking"] if self.rule.gate else []), "no_signal"]
+        names = ["reward", *(["ranking"] if self._gated else []), "no_signal"]
         if self.utilities:
-            names += [f"utility.{name}" for name in fused_names(self.rule, self.layout.names)]
+            names += [f"utility.{name}" for name in self.ranked_names(self.layout.names)]
         return [self.prefix + name for name in names]
 
+    @property
+    def _gated(self) -> bool:
+        return bool(self.gates) and self.rule.name.endswith("+")
+
     def chunks(self, progress: Progress | None = None) -> Iterator[pl.DataFrame]:
-        """The rows of the table, a group (or with pool="batch" a batch) never cut."""
+        """The rows of the table, a group (or, for a rule that looks at a whole batch, a batch) never cut."""
         pending: list[pl.DataFrame] = []
-        everything = self.any_order or (self.rule.pool == "batch" and self.layout.batch is None)
+        everything = self.any_order or (self.whole and self.layout.batch is None)
         for frame in self.layout.reader.frames(self.read, lines=self.lines):
             pending.append(frame)
             first, last = self._unit(pending[0].head(1))[0], self._unit(frame.tail(1))[0]
@@ -89,12 +122,12 @@ class Plan:
     def _unit(self, frame: pl.DataFrame) -> pl.Series:
         """What must not be cut."""
         batch = self.layout.batch
-        return joined(frame, (batch,)) if batch and self.rule.pool == "batch" else self.layout.labels(frame)
+        return joined(frame, (batch,)) if batch and self.whole else self.layout.labels(frame)
 
-    def fuse(self, chunk: pl.DataFrame) -> Iterator[tuple[np.ndarray, FusedBatch]]:
+    def fuse(self, chunk: pl.DataFrame) -> Iterator[tuple[np.ndarray, Fused]]:
         """Row numbers within the chunk, and what became of these rows; all rows in all."""
         parts: Iterable[np.ndarray] = (np.arange(len(chunk)),)
-        if self.rule.pool == "batch" and self.layout.batch:
+        if self.whole and self.layout.batch:
             parts = _equal_rows(joined(chunk, (self.layout.batch,)).to_list())
         for rows in parts:
             part = chunk if len(rows) == len(chunk) else chunk[rows]
@@ -105,52 +138,61 @@ class Plan:
             else:
                 yield rows, self._fuse_dense(part)
 
-    def _fuse_dense(self, part: pl.DataFrame) -> FusedBatch:
-        rule = replace(self.rule, criteria=self.layout.names)
-        return rule(self._matrix(part), groups=self._labels(part), attributes=self._attributes(part))
+    def _fuse(self, batch: ScoreBatch) -> Fused:
+        return self.rule(self.options.ranked(batch))
+
+    def _fuse_dense(self, part: pl.DataFrame) -> Fused:
+        return self._fuse(self._plain_batch(self._matrix(part), self.layout.names, part))
+
+    def _plain_batch(self, scores: np.ndarray, names: Sequence[str], part: pl.DataFrame) -> ScoreBatch:
+        return plain_batch(self.options, scores, names, self._labels(part), self._attributes(part))
 
     def _matrix(self, part: pl.DataFrame) -> np.ndarray:
         text = self.layout.reader.text_is_number
         return np.stack([numbers(cells_of(part, leaf), text).to_numpy() for leaf in self.layout.criteria], 1)
 
-    def _fuse_wide(self, part: pl.DataFrame) -> Iterator[tuple[np.ndarray, FusedBatch]]:
+    def _fuse_wide(self, part: pl.DataFrame) -> Iterator[tuple[np.ndarray, Fused]]:
         """Groups with the same criteria together, without a column for everybody else's."""
         cells = [json.loads(line).get(SCORES) or {} for line in part[LINE]]
         labels = self.layout.labels(part).to_list()
         rubrics: dict[Hashable, dict[str, None]] = {}
         for label, scores in zip(labels, cells, strict=True):
-            rubrics.setdefault(None if self.rule.pool == "batch" else label, {}).update(dict.fromkeys(scores))
+            rubrics.setdefault(None if self.whole else label, {}).update(dict.fromkeys(scores))
         keys = [tuple(sorted(rubrics.get(label, rubrics.get(None, ())))) for label in labels]
+        gates, known = sorted(self.gates), set(self.layout.names) - set(self.gates)
+        some_name = [name for name in self.layout.names if name in known][:1]
         for rows in _equal_rows(keys):
-            rubric = [name for name in keys[rows[0]] if name in self._known]
             # A group without any score gets its rewards too, all alike: any criterion will do.
-            rule = self._rule_for([*(rubric or self._some), *self._gate_only])
-            scores = np.array([[_float(cells[i].get(name)) for name in rule.criteria or ()] for i in rows])
-            some = part[rows]
-            yield rows, rule(scores, groups=self._labels(some), attributes=self._attributes(some))
+            names = [*([name for name in keys[rows[0]] if name in known] or some_name), *gates]
+            matrix = np.array([[_float(cells[i].get(name)) for name in names] for i in rows])
+            yield rows, self._fuse(self._plain_batch(matrix, names, part[rows]))
 
-    def _fuse_graded(self, graded: Graded, part: pl.DataFrame) -> Iterator[tuple[np.ndarray, FusedBatch]]:
+    def _fuse_graded(self, graded: Graded, part: pl.DataFrame) -> Iterator[tuple[np.ndarray, Fused]]:
         """Groups by their own rubrics: all together, unless that would make a table that is mostly empty."""
         labels, given = self.layout.labels(part).to_list(), part.get_column(RUBRIC).to_list()
         path = self.layout.reader.path
         members = [
             (rows, graded.number(path, labels[rows[0]], {given[i] for i in rows})) for rows in _equal_rows(labels)
         ]
-        apart = self.layout.wide and self.rule.pool == "group"
+        apart = self.layout.wide and not self.whole
         compared = part.get_column(OUTCOMES).to_list() if OUTCOMES in part.columns else [None] * len(part)
         scores_of = self._from_lines(part) if self.layout.wide else self._from_columns(part)
         for places in _equal_rows([rubric if apart else 0 for _, rubric in members]):
             some = [members[place] for place in places]
-            columns = graded.columns_of([rubric for _, rubric in some]) if self.layout.wide else self.layout.names
             groups = [
                 GroupScores(
-                    str(labels[rows[0]]), graded.rubrics[n], scores_of(rows, graded.rubrics[n]), (),
+                    str(labels[rows[0]]),
+                    graded.rubrics[n],
+                    scores_of(rows, graded.rubrics[n]),
+                    (),
                     _asked(read_outcomes(compared[i] for i in rows), graded.rubrics[n]),
                 )
                 for rows, n in some
-            ]  # fmt: skip
+            ]
             every = np.concatenate([rows for rows, _ in some])
-            yield every, graded.fuse(groups, columns, self._attributes(part[every]))
+            columns = graded.columns_of([n for _, n in some] if self.layout.wide or self.alone else None)
+            batch = graded.batch(groups, columns, self._attributes(part[every]), self.options.attribute)
+            yield every, self._fuse(batch)
 
     def _from_columns(self, part: pl.DataFrame) -> ScoresOf:
         scores_MK = self._matrix(part)
@@ -166,34 +208,11 @@ class Plan:
 
         return scores_of
 
-    @cached_property
-    def _known(self) -> set[str]:
-        """Criteria that a row may bring along; the gate's are there in any case."""
-        return set(self.layout.names) - _gate_names(self.rule)
-
-    @cached_property
-    def _some(self) -> list[str]:
-        return fused_names(self.rule, self.layout.names)[:1]
-
-    @cached_property
-    def _gate_only(self) -> list[str]:
-        return sorted(_gate_names(self.rule))
-
-    def _rule_for(self, names: Sequence[str]) -> RLVR2:
-        """The rule for some of the criteria."""
-        fused = set(fused_names(self.rule, names))
-        parts: dict[str, Any] = {
-            parameter: {name: v for name, v in by_name(self.rule, parameter).items() if name in fused} or None
-            for parameter in _BY_NAME
-        }
-        return replace(self.rule, criteria=names, **parts)
-
-    def for_rubric_of(self, group: pl.DataFrame) -> Plan:
+    def for_rubric_of(self, group: pl.DataFrame) -> TablePlan:
         """Without the criteria of other groups' rubrics, which change nothing and would only be in the way."""
-        if self.layout.wide:
-            return self
-        compared = read_outcomes(group.get_column(OUTCOMES)) if OUTCOMES in group.columns else {}
-        text, always = self.layout.reader.text_is_number, _gate_names(self.rule) | set(compared)
+        if self.layout.wide or self.graded is not None:
+            return replace(self, alone=True)
+        text, always = self.layout.reader.text_is_number, set(self.gates)
         scored = [
             leaf
             for leaf in self.layout.criteria
@@ -201,10 +220,7 @@ class Plan:
         ]
         if all(leaf[-1] in always for leaf in scored):
             return self
-        names = [leaf[-1] for leaf in scored]
-        graded = None if self.graded is None else self.graded.only(names)
-        layout = replace(self.layout, criteria=tuple(scored))
-        return replace(self, layout=layout, rule=self._rule_for(names), graded=graded)
+        return replace(self, layout=replace(self.layout, criteria=tuple(scored)))
 
     def _labels(self, part: pl.DataFrame) -> Any:
         labels = self.layout.labels(part)
@@ -215,20 +231,40 @@ class Plan:
         values = [numbers(cells_of(part, leaf), text).to_numpy() for leaf in self.layout.attributes]
         return np.stack(values, 1) if values else None
 
-    def added(self, fused: FusedBatch) -> pl.DataFrame:
+    def added(self, fused: Fused) -> pl.DataFrame:
         """The columns that a fusion adds."""
-        sizes = np.diff(fused.fusion.batch.starts)
+        batch = fused.batch
         values: dict[str, Any] = {"reward": fused.reward}
-        if self.rule.gate:
+        if self._gated:
             values["ranking"] = fused.ranking
-        values["no_signal"] = fused.fusion.batch.per_rollout(np.repeat(fused.no_signal, sizes))
-        if self.utilities:
-            scored = ~np.isnan(fused.fusion.batch.per_rollout(fused.fusion.batch.scores_MK))
+        values["no_signal"] = batch.per_rollout(fused.no_signal[batch.group_of_row])
+        if self.utilities and fused.utilities is not None:
+            scored = ~np.isnan(batch.per_rollout(batch.scores_MK))
             for k, name in enumerate(fused.criteria):
                 values[f"utility.{name}"] = pl.Series(
                     np.where(scored[:, k], fused.utilities[:, k], np.nan), nan_to_null=True
                 )
         return pl.DataFrame({self.prefix + name: value for name, value in values.items()})
+
+
+def plain_batch(
+    options: FuseOptions, scores: np.ndarray, names: Sequence[str], groups: Any, attributes: np.ndarray | None
+) -> ScoreBatch:
+    """Columns of a table that brings no rubric, with what the options say about them."""
+    known, changes = set(names), options.changes()
+    return ScoreBatch.of_arrays(
+        scores,
+        groups=groups,
+        criteria=[options.criterion(name) for name in names],
+        weights={name: weight for name, weight in options.weight.items() if name in known} or None,
+        margins={name: margin for name, margin in options.margin.items() if name in known} or None,
+        directions={name: "lower" for name in options.lower if name in known} or None,
+        global_quality=[name for name in names if changes.get(name, {}).get("layer") == "global_quality"],
+        low_quality=[name for name in names if changes.get(name, {}).get("layer") == "low_quality"],
+        attributes=attributes,
+        attribute_names=options.attribute if attributes is not None else None,
+        owner="fuse_file",
+    )
 
 
 def _float(value: Any) -> float:
@@ -243,67 +279,51 @@ def _equal_rows(keys: Sequence[Hashable]) -> Iterable[np.ndarray]:
     return [np.array(rows) for rows in found.values()]
 
 
-def _gate_names(rule: RLVR2) -> set[Any]:
-    gate = rule.gate or Gate()
-    return {*gate.global_quality, *gate.low_quality}
-
-
-def fused_names(rule: RLVR2, names: Sequence[str]) -> list[str]:
-    """The criteria that are ranked: all but the gate's."""
-    gated = _gate_names(rule)
-    return [name for name in names if name not in gated]
-
-
 def _asked(outcomes: dict[str, np.ndarray], rubric: Sequence[CriterionData]) -> dict[str, np.ndarray]:
     names = {criterion.name for criterion in rubric}
     return {name: won for name, won in outcomes.items() if name in names}
 
 
-def make_plan(reader: Reader, rule: RLVR2, columns: Columns, any_order: bool, progress: Progress | None) -> Plan:
-    """Read the table once, and make sure that the rule suits it; a score file's own rubric is behind the rule."""
-    graded = Graded.of(reader.rubrics, rule, columns.criteria) if reader.rubrics else None
+def make_plan(
+    reader: Reader, options: FuseOptions, columns: Columns, any_order: bool, progress: Progress | None
+) -> TablePlan:
+    """Read the table once, and make sure that the options suit it; they change what a score file's own rubric says."""
+    graded = Graded.of(reader.rubrics, options, columns.criteria) if reader.rubrics else None
     if graded is not None:
-        columns, rule = replace(columns, criteria=graded.names), replace(rule, gate=graded.rule.gate)
-    _check_gate(rule)
+        columns = replace(columns, criteria=graded.names)
+    if columns.attributes:
+        options = options.model_copy(update={"attribute": tuple(columns.attributes)})
+    columns = replace(columns, attributes=options.attribute)
+    rule = options.found_rule()
     # Low-quality scores of a score file may be on any scale: its criteria say how they are to be read.
-    layout = survey(reader, rule if graded is None else replace(rule, gate=None), columns, any_order, progress)
-    rule = replace(rule, attribute_names=[leaf[-1] for leaf in layout.attributes] or None)
-    _check_rule(layout, rule)
-    plan = Plan(layout, rule, any_order, read=layout.needed(), lines=layout.wide)
-    return plan if graded is None else _with_rubrics(plan, graded)
-
-
-def _with_rubrics(plan: Plan, graded: Graded) -> Plan:
-    schema, path = plan.layout.schema, plan.layout.reader.path
+    soft = options.low_quality if graded is None else ()
+    layout = survey(reader, soft, not is_local(rule), columns, any_order, progress)
+    plan = TablePlan(layout, options, rule, any_order, read=layout.needed(), lines=layout.wide, graded=graded)
+    gate = [name for name in options.model_fields_set if name.startswith("gate_")]
+    if gate and not plan.gates:
+        flag, allowed = gate[0].replace("_", "-"), "given with a gate: --global-quality or --low-quality"
+        raise InvalidInput("fuse_file", f"--{flag}", allowed, "none", "Name a criterion for the gate.")
+    if graded is None:
+        _check_names(plan)
+        return plan
+    schema, path = layout.schema, layout.reader.path
     if RUBRIC not in schema:
         raise UnknownName.of(str(path), "column", RUBRIC, schema)
-    rule = replace(graded.rule, attribute_names=plan.rule.attribute_names)
-    read = {**(plan.read or {}), **{name: schema[name] for name in (RUBRIC, OUTCOMES) if name in schema}}
-    return replace(plan, rule=rule, read=read, graded=replace(graded, rule=rule).within(plan.layout.largest))
+    more = {name: schema[name] for name in (RUBRIC, OUTCOMES) if name in schema}
+    return replace(plan, read={**(plan.read or {}), **more})
 
 
-def _check_gate(rule: RLVR2) -> None:
-    if rule.gate is not None and not _gate_names(rule):
-        allowed = "on a criterion: --global-quality or --low-quality (global_quality=…, low_quality=…)"
-        raise InvalidInput("fuse_file", "the gate", allowed, "none", "Name a criterion for the gate.")
-
-
-def _check_rule(layout: Layout, rule: RLVR2) -> None:
-    """Every name and number of the rule, before the first fit."""
-    gated = _gate_names(rule)
-    for name in gated:
-        if name not in layout.names:
-            raise UnknownName.of("Gate", "criterion", name, layout.names)
-    fused = fused_names(rule, layout.names)
-    for parameter in _BY_NAME:
-        for name in by_name(rule, parameter):
-            if name in gated:
-                remedy = "The gate reads its scores as they are: 1 = good."
-                raise InvalidInput("RLVR2", parameter, "for criteria that are fused", f"{name!r}, a gate's", remedy)
-            if name not in fused:
-                raise UnknownName.of("RLVR2", f"{parameter} key", name, fused)
+def _check_names(plan: TablePlan) -> None:
+    """Every name and number of the options, before the first fit."""
+    layout, options, names = plan.layout, plan.options, plan.layout.names
+    for name, change in options.changes().items():
+        if name not in names:
+            raise UnknownName.of("fuse_file", f"criterion with a {next(iter(change))} of its own", name, names)
+    if set(plan.gates) >= set(names):
+        raise InvalidInput("fuse_file", "the gate", "on some of the criteria", "all of them", "Keep one to rank by.")
     # One rollout without scores goes through everything that can object to a number or a model.
+    some = [*plan.gates, *[name for name in names if name not in plan.gates][: WIDE if layout.wide else None]]
     D = len(layout.attributes)
-    names = layout.names[: WIDE if layout.wide else None]
-    trial = replace(rule, weights=None, margins=None, directions=None, gate=None) if layout.wide else rule
-    replace(trial, criteria=names)(np.full((1, len(names)), np.nan), attributes=np.ones((1, D)) if D else None)
+    trial = plain_batch(options, np.full((1, len(some)), np.nan), some, None, np.ones((1, D)) if D else None)
+    if has_part(plan.rule):
+        options.found_rule()(trial)

@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 
 from rubrank.errors import BadTable, UnknownName
-from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.fusion.stream.names import (
     ATTRIBUTES,
     BOOKKEEPING,
@@ -225,8 +224,13 @@ def joined(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
     return pl.DataFrame(texts).select(pl.concat_str(pl.all(), separator="/")).to_series().alias("label")
 
 
-def survey(reader: Reader, rule: RLVR2, columns: Columns, any_order: bool, progress: Progress | None) -> Layout:
-    """Read a table once: find its columns, and everything wrong with them."""
+def survey(
+    reader: Reader, soft: Sequence[str], whole: bool, columns: Columns, any_order: bool, progress: Progress | None
+) -> Layout:
+    """Read a table once: find its columns, and everything wrong with them.
+
+    soft: criteria of low quality, which are from 0 to 1. whole: batches must not be cut.
+    """
     facts: dict[Leaf, Facts] = {}
     schema: dict[str, Any] = {}
     groups: tuple[str, ...] = ()
@@ -244,10 +248,10 @@ def survey(reader: Reader, rule: RLVR2, columns: Columns, any_order: bool, progr
             progress("reading", reader.position())
     if not groups:
         raise BadTable(str(reader.path), "the table", "at least one row", "none", "Check what wrote it.")
-    layout = _layout(reader, rule, columns, facts, getattr(reader, "schema", schema), groups)
+    layout = _layout(reader, soft, columns, facts, getattr(reader, "schema", schema), groups)
     if not any_order:
         group_runs.check(reader, "group")
-        if columns.batch and rule.pool == "batch":
+        if columns.batch and whole:
             batch_runs.check(reader, "batch")
     return replace(layout, largest=group_runs.longest(frame[ROW][-1]))
 
@@ -331,7 +335,7 @@ def _either(a: Any, b: Any) -> Any:
 
 def _layout(
     reader: Reader,
-    rule: RLVR2,
+    soft: Sequence[str],
     columns: Columns,
     facts: dict[Leaf, Facts],
     schema: dict[str, Any],
@@ -340,7 +344,7 @@ def _layout(
     attributes = tuple(_find(reader, "attribute", ATTRIBUTES, name, facts) for name in columns.attributes)
     taken = {*groups, columns.batch, *(leaf[0] for leaf in attributes if len(leaf) == 1)}
     criteria, left_out = _choose_criteria(reader, columns, facts, taken)
-    _check_cells(reader, rule, facts, criteria, attributes)
+    _check_cells(reader, soft, facts, criteria, attributes)
     if isinstance(reader, Csv):
         schema = {name: _csv_type(facts[(name,)]) for name in schema}
     single = groups[0] if len(groups) == 1 and columns.batch is None else None
@@ -404,14 +408,13 @@ def _mostly_numbers(facts: Facts) -> bool:
 
 
 def _check_cells(
-    reader: Reader, rule: RLVR2, facts: dict[Leaf, Facts], criteria: Sequence[Leaf], attributes: Sequence[Leaf]
+    reader: Reader, soft: Sequence[str], facts: dict[Leaf, Facts], criteria: Sequence[Leaf], attributes: Sequence[Leaf]
 ) -> None:
-    low = set(rule.gate.low_quality) if rule.gate else set()
     for leaf in (*criteria, *attributes):
         allowed = "a finite number (whole ones within ±2**53), yes/no as true/false, or empty"
         remedy = "Repair the cell, empty it if there is no score, or name the criteria: --criteria Facts,Style."
         _refuse(reader, leaf, facts[leaf].bad, allowed, remedy)
-        if leaf[-1] in low:
+        if leaf[-1] in soft:
             remedy = "Scale it, or flip it if it reports badness."
             _refuse(reader, leaf, facts[leaf].outside, "in [0, 1], 1 = clean, for the low-quality gate", remedy)
     for leaf in attributes:

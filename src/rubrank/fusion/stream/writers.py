@@ -17,7 +17,7 @@ import polars as pl
 
 from rubrank.errors import InvalidInput
 from rubrank.fusion.stream.names import LINE, ROW, format_of
-from rubrank.fusion.stream.plan import Plan
+from rubrank.fusion.stream.plan import TablePlan
 
 Added: TypeAlias = Sequence[tuple[np.ndarray, pl.DataFrame]]
 """Row numbers, and the new columns of these rows."""
@@ -35,7 +35,7 @@ class Writer(Protocol):
 class JsonLinesWriter:
     """Lines as they were, with the new keys at their end."""
 
-    def __init__(self, file: IO[bytes], plan: Plan) -> None:
+    def __init__(self, file: IO[bytes], plan: TablePlan) -> None:
         self._file, self._plan = file, plan
 
     def write(self, rows: pl.DataFrame, added: Added) -> None:
@@ -71,7 +71,7 @@ def _in_order(parts: Sequence[tuple[np.ndarray, _Rows]]) -> _Rows:
 class CsvWriter:
     """Texts as they were; a nested column becomes the JSON of it."""
 
-    def __init__(self, file: IO[bytes], plan: Plan) -> None:
+    def __init__(self, file: IO[bytes], plan: TablePlan) -> None:
         self._file, self._plan, self._header = file, plan, True
 
     def write(self, rows: pl.DataFrame, added: Added) -> None:
@@ -91,7 +91,7 @@ def _as_json(column: pl.Series) -> pl.Series:
 class ParquetWriter:
     """Row groups as they come. polars asks for rows where we hand them out, so its writer gets a thread of its own."""
 
-    def __init__(self, path: Path, plan: Plan) -> None:
+    def __init__(self, path: Path, plan: TablePlan) -> None:
         self._plan = plan
         self._frames: queue.Queue[pl.DataFrame | None] = queue.Queue(maxsize=2)
         self._error: BaseException | None = None
@@ -132,12 +132,12 @@ class ParquetWriter:
             yield frame
 
 
-def _output_schema(plan: Plan) -> dict[str, Any]:
+def _output_schema(plan: TablePlan) -> dict[str, Any]:
     flags = {plan.prefix + "no_signal": pl.Boolean}
     return {**plan.layout.schema, **{name: flags.get(name, pl.Float64) for name in plan.added_names()}}
 
 
-def _side_by_side(rows: pl.DataFrame, added: pl.DataFrame, plan: Plan, typed: bool = True) -> pl.DataFrame:
+def _side_by_side(rows: pl.DataFrame, added: pl.DataFrame, plan: TablePlan, typed: bool = True) -> pl.DataFrame:
     """The columns of the file in their order, then ours; the texts of a CSV as what they stand for if `typed`."""
     columns = [column for column in rows.get_columns() if column.name not in (ROW, LINE)]
     if typed and plan.layout.reader.text_is_number:
@@ -153,7 +153,7 @@ def _typed(column: pl.Series, dtype: Any) -> pl.Series:
 
 
 @contextmanager
-def writer_to(target: Path, plan: Plan) -> Iterator[Writer]:
+def writer_to(target: Path, plan: TablePlan) -> Iterator[Writer]:
     """A writer in the format of the target, which is replaced at the end; an error leaves it as it was."""
     kind = format_of(target, "output")
     with _in_place_of(target) as temporary:

@@ -1,0 +1,193 @@
+"""What can be set about a fusion, declared once: Python, TOML and YAML files and the command line read it from here.
+
+    >>> options = FuseOptions(rule="focal+", weight={"Facts": 2}, gate_lift=0)
+    >>> options.found_rule().name
+    'focal+'
+
+A field's description is its help on the command line; its name, with hyphens, is the flag and the key of a file.
+Weights, margins, directions and layers are about criteria by name, and hold for every rule. `prior`, `span` and the
+other options of RLVR² are refused where the rule has no such part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rubrank.errors import InvalidInput, RubrankError, UnknownName
+from rubrank.fusion.adjust import Adjustment, attenuate
+from rubrank.fusion.gate import Gate, Missing, Shape
+from rubrank.fusion.gated import Gated
+from rubrank.fusion.reweighted import Reweighted
+from rubrank.fusion.rlvr2 import RLVR2, Pool, Span
+from rubrank.fusion.rule import Rule
+from rubrank.fusion.rules import find_rule
+from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.table import Penalties
+from rubrank.verifiers.verifier import Domain
+
+_RULE, _LENGTH, _GATE = "The rule", "Attributes", "The gate"
+_OF_RLVR2 = ("pool", "prior", "attribute_prior", "span", "model", "seed")
+_OF_GATE = ("threshold", "floor", "shape", "missing", "lift")
+
+
+def _field(default: Any, description: str, panel: str, metavar: str | None = None, **more: Any) -> Any:
+    return Field(default, description=description, json_schema_extra={"panel": panel, "metavar": metavar}, **more)
+
+
+class FuseOptions(BaseModel):
+    """Options of a fusion; what is not given keeps the library's default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rule: str = _field("rlvr2+", "The rule, such as rlvr2+, gdpo+ or focal:gamma=2; + gates it.", _RULE)
+    weight: dict[str, float] = _field({}, "Weight of a criterion, > 0; repeatable.", _RULE, "NAME=NUMBER")
+    margin: dict[str, float] = _field(
+        {}, "Differences of at most this much are ties; repeatable.", _RULE, "NAME=NUMBER"
+    )
+    domain: dict[str, tuple[float, float]] = _field(
+        {}, "Scale of a criterion in a table without a rubric, default 0:1; repeatable.", _RULE, "NAME=LOW:HIGH"
+    )
+    lower: tuple[str, ...] = _field((), "A criterion on which lower is better; repeatable.", _RULE, "NAME")
+    model: str = _field("bradley-terry", "bradley-terry (default), thurstone or borda.", _RULE)
+    prior: float = _field(1.0, "Precision of the prior on utilities, default 1.", _RULE)
+    span: Span = _field("model", "Utilities as fitted, or each criterion's scaled to 1.", _RULE, "model|unit")
+    penalties: Penalties = _field(
+        "rank", "Criteria of low quality under a rule without +, default rank.", _RULE, "rank|ignore"
+    )
+    attribute: tuple[str, ...] = _field(
+        (), "Column whose influence is taken out, such as tokens; repeatable.", _LENGTH, "NAME"
+    )
+    adjust: tuple[str, ...] = _field(
+        (),
+        "remove (default), or attenuate:0.5[:bernoulli|uniform|fixed]; NAME=… for a single attribute.",
+        _LENGTH,
+        "RULE",
+    )
+    pool: Pool = _field(
+        "group",
+        "One influence for each group (default), or one for the whole batch; "
+        "without --batch-column the file is one batch and is read into memory.",
+        _LENGTH,
+        "group|batch",
+    )
+    attribute_prior: float = _field(1.0, "Precision of the prior on influences, default 1.", _LENGTH)
+    seed: int = _field(0, "Of the draws that attenuate makes, default 0.", _LENGTH)
+    global_quality: tuple[str, ...] = _field((), "Reward 0 if this criterion is below 1; repeatable.", _GATE, "NAME")
+    low_quality: tuple[str, ...] = _field((), "Smaller reward if this criterion is below 1; repeatable.", _GATE, "NAME")
+    gate_threshold: float = _field(1.0, "Low-quality mean that costs nothing, default 1.", _GATE)
+    gate_floor: float = _field(0.5, "Factor at a low-quality mean of 0, default 0.5.", _GATE)
+    gate_shape: Shape = _field("linear", "Between the two; default linear.", _GATE, "linear|smoothstep")
+    gate_missing: Missing = _field("pass", "What a missing gate score does, default pass.", _GATE, "pass|fail")
+    gate_lift: float = _field(0.25, "What the worst that passes has, default 0.25; 0 is the paper's gate.", _GATE)
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """Those of these options that were set."""
+        return {name: getattr(self, name) for name in names if name in self.model_fields_set}
+
+    def found_rule(self, expression: str | None = None) -> Rule:
+        """The rule with its options.
+
+        expression: one of several rules that are compared, instead of `rule`: options that it has not are left out.
+        """
+        text, alone = self.rule if expression is None else expression, expression is None
+        gate = {name: value for name in _OF_GATE for value in self.given(f"gate_{name}").values()}
+        if not text.strip().endswith("+"):
+            gate = gate if alone else {}
+        if gate and not text.strip().endswith("+"):
+            flag = f"--gate-{next(iter(gate))}"
+            raise InvalidInput("rubrank", flag, "given with a rule that ends in +", text, f"Ask for {text.strip()}+.")
+        rule = find_rule(text, gate=Gate(**gate) if gate else None)
+        options = self.given(*_OF_RLVR2)
+        if self.attribute:
+            options["adjust"] = self.adjustments()
+        elif self.adjust:
+            raise InvalidInput("rubrank", "--adjust", "given with --attribute", "no attribute", "Name the columns.")
+        return with_options(rule, "rubrank", **options) if options and (alone or has_part(rule)) else rule
+
+    def adjustments(self) -> list[Adjustment]:
+        """One for each attribute, from `RULE` for all of them and `NAME=RULE` for one."""
+        found: dict[str | None, Adjustment] = {}
+        for text in self.adjust:
+            name, _, rule = text.rpartition("=")
+            if name and name not in self.attribute:
+                raise UnknownName.of("rubrank", "--adjust", name, self.attribute)
+            if (name or None) in found:
+                remedy = "Say which attribute each is for: --adjust NAME=RULE."
+                raise InvalidInput("rubrank", "--adjust", "one rule for each attribute", f"{text!r} on top", remedy)
+            found[name or None] = _adjustment(rule)
+        return [found.get(name, found.get(None, "remove")) for name in self.attribute]
+
+    def changes(self) -> dict[str, dict[str, Any]]:
+        """What is said about each criterion by name, as fields of `CriterionData`."""
+        found: dict[str, dict[str, Any]] = {}
+        for name, weight in self.weight.items():
+            found.setdefault(name, {})["weight"] = weight
+        for name, margin in self.margin.items():
+            found.setdefault(name, {})["margin"] = margin
+        for name, (low, high) in self.domain.items():
+            found.setdefault(name, {})["domain"] = Domain("continuous", (), low, high)
+        for name in self.lower:
+            found.setdefault(name, {})["direction"] = "lower"
+        for layer in ("global_quality", "low_quality"):
+            for name in getattr(self, layer):
+                found.setdefault(name, {})["layer"] = layer
+        return found
+
+    def criterion(self, name: str) -> str | CriterionData:
+        """A column of a table that brings no rubric; its name alone where there is nothing else to say."""
+        scale = self.domain.get(name)
+        return name if scale is None else CriterionData(name, domain=Domain("continuous", (), *scale))
+
+    def ranked(self, batch: ScoreBatch) -> ScoreBatch:
+        """The batch as the rule is to see it."""
+        return batch.without_penalties() if self.penalties == "ignore" else batch
+
+
+def is_local(rule: Rule) -> bool:
+    """Do the rewards of a group depend on that group alone? A rule that does not say so is given whole batches."""
+    found = part_of(rule, "rule", "weighing")
+    both = found, part_of(rule, "rule", "ordinal")
+    return all(bool(getattr(one, "local", False)) for one in both)
+
+
+def has_part(rule: Rule) -> bool:
+    """Is it RLVR², alone, gated or composed?"""
+    return isinstance(part_of(rule, "rule", "ordinal"), RLVR2)
+
+
+def part_of(rule: Rule, *names: str) -> Any:
+    """What a gated or composed rule holds under these names, down to the bottom."""
+    while isinstance(rule, Gated | Reweighted):
+        rule = next(getattr(rule, name) for name in names if hasattr(rule, name))
+    return rule
+
+
+def with_options(rule: Rule, owner: str, **options: Any) -> Rule:
+    """The rule with other options of its RLVR² part; weights that remember go on remembering in the same place."""
+    if isinstance(rule, Gated):
+        return replace(rule, rule=with_options(rule.rule, owner, **options))
+    if isinstance(rule, Reweighted):
+        return replace(rule, ordinal=replace(rule.ordinal, **options))
+    if isinstance(rule, RLVR2):
+        return replace(rule, **options)
+    what = next(iter(options), "attributes").replace("_", "-")
+    allowed = f"'rlvr2', alone or composed, where {what} is given"
+    raise InvalidInput(owner, "rule", allowed, repr(rule.name), "Such as 'rlvr2+' or 'rlvr2*focal+'.")
+
+
+def _adjustment(text: str) -> Adjustment:
+    word, *parts = text.split(":")
+    try:
+        if word == "remove" and not parts:
+            return "remove"
+        if word == "attenuate" and 1 <= len(parts) <= 2:
+            return attenuate(float(parts[0]), *parts[1:])  # type: ignore[arg-type]
+    except ValueError as error:
+        if isinstance(error, RubrankError):
+            raise
+    allowed = "remove or attenuate:NUMBER[:bernoulli|uniform|fixed]"
+    raise InvalidInput("rubrank", "--adjust", allowed, repr(text), "For example attenuate:0.5.")
