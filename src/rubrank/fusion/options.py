@@ -27,7 +27,7 @@ from rubrank.fusion.rules import find_rule
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import Penalties
-from rubrank.verifiers.verifier import Domain
+from rubrank.verifiers.domain import Domain
 
 _RULE, _LENGTH, _GATE = "The rule", "Attributes", "The gate"
 _OF_RLVR2 = ("pool", "prior", "attribute_prior", "span", "model", "seed")

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.observed import observed_cells
-from rubrank.verifiers.verifier import UNIT, Layer
+from rubrank.verifiers.domain import UNIT, Layer
 
 if TYPE_CHECKING:
     from rubrank.scores.batch import ScoreBatch

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from rubrank.rubrics.rubric import Criterion
-from rubrank.verifiers.verifier import BINARY, Domain, Layer
+from rubrank.verifiers.domain import BINARY, Domain, Layer
+
+if TYPE_CHECKING:
+    from rubrank.rubrics.rubric import Criterion
 
 
 @dataclass(frozen=True)

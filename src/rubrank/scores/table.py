@@ -26,7 +26,7 @@ from rubrank.judges.judging import Judgments
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.batching import score_batch_of
 from rubrank.scores.criterion import CriterionData
-from rubrank.verifiers.verifier import Layer
+from rubrank.verifiers.domain import Layer
 
 Penalties: TypeAlias = Literal["rank", "ignore"]
 

@@ -42,41 +42,17 @@ from rubrank._plugins import check_free, decorated, importable_home, is_ours, lo
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
+from rubrank.verifiers.domain import BINARY as BINARY
+from rubrank.verifiers.domain import TERNARY as TERNARY
+from rubrank.verifiers.domain import UNIT as UNIT
+from rubrank.verifiers.domain import Domain as Domain
+from rubrank.verifiers.domain import Layer as Layer
+from rubrank.verifiers.domain import discrete as discrete
 
 LONGEST_REASON = 500  # characters
 
 Compat: TypeAlias = Literal["fixed", "upstream"]
 Mode: TypeAlias = Literal["strict", "loose"]
-Layer: TypeAlias = Literal["quality", "low_quality", "global_quality"]
-
-
-@dataclass(frozen=True)
-class Domain:
-    """The values a criterion can take."""
-
-    kind: Literal["binary", "ternary", "discrete", "continuous"]
-    values: tuple[float, ...] = ()
-    low: float = 0.0
-    high: float = 1.0
-
-    @property
-    def said(self) -> str:
-        """In words: "0, 0.5, 1" or "0 to 1"."""
-        return ", ".join(f"{value:g}" for value in self.values) or f"{self.low:g} to {self.high:g}"
-
-    def holds(self, value: float) -> bool:
-        """Is this a possible value?"""
-        return value in self.values if self.values else self.low <= value <= self.high
-
-
-BINARY = Domain("binary", (0.0, 1.0))
-TERNARY = Domain("ternary", (0.0, 0.5, 1.0))
-UNIT = Domain("continuous")
-
-
-def discrete(*values: float) -> Domain:
-    """A domain of other values, such as discrete(-1, 0, 1)."""
-    return Domain("discrete", tuple(sorted(values)), min(values), max(values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,37 @@
+"""The values that a criterion can take, and the part that it plays: data that need nothing else of a verifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Layer: TypeAlias = Literal["quality", "low_quality", "global_quality"]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values a criterion can take."""
+
+    kind: Literal["binary", "ternary", "discrete", "continuous"]
+    values: tuple[float, ...] = ()
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def said(self) -> str:
+        """In words: "0, 0.5, 1" or "0 to 1"."""
+        return ", ".join(f"{value:g}" for value in self.values) or f"{self.low:g} to {self.high:g}"
+
+    def holds(self, value: float) -> bool:
+        """Is this a possible value?"""
+        return value in self.values if self.values else self.low <= value <= self.high
+
+
+BINARY = Domain("binary", (0.0, 1.0))
+TERNARY = Domain("ternary", (0.0, 0.5, 1.0))
+UNIT = Domain("continuous")
+
+
+def discrete(*values: float) -> Domain:
+    """A domain of other values, such as discrete(-1, 0, 1)."""
+    return Domain("discrete", tuple(sorted(values)), min(values), max(values))
