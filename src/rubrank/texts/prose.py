@@ -18,6 +18,7 @@ from rubrank.texts.plain import is_glue
 from rubrank.texts.scanned import slot
 from rubrank.texts.sentences import count_cut, cut
 from rubrank.texts.text import Text
+from rubrank.texts.visible import without_unseen
 
 COMMAS = ",，、،﹐︐"
 HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
@@ -28,12 +29,14 @@ _ADDRESS_END = r"[^\s<>\"'）】]{1,2000}"
 # Each with a beginning of its own, which is found several times as fast as one of two.
 _ADDRESS, _SHORT_ADDRESS = re.compile(rf"https?://{_ADDRESS_END}"), re.compile(rf"www\.{_ADDRESS_END}")
 _NUMERAL = "一二三四五六七八九十百"
-_DOTS = "•·●○◦▪■□◆▶►➢✓✔✅‣⁃"  # bullets that need no space
-_BULLET_SIGN = rf"[ \t]*+(?:[-*+][ \t]++|[{_DOTS}][ \t]*+)(?=\S)"
+_DOTS = "•·●○◦▪■□◆▶►➢✓✔✅‣⁃・"  # bullets that need no space
+_SPACED = "-*+–"  # bullets that need one; "-a" is a bullet too, "-5" is not
+_BULLET_SIGN = rf"[ \t]*+(?:[{_SPACED}][ \t]++|-(?=[^\W\d_])|[{_DOTS}][ \t]*+)(?=\S)"
 _NUMBER_SIGN = (
     rf"[ \t]*+(?:\*\*|#{{1,6}}[ \t])?(?:\d{{1,4}}[.)](?=[ \t]\S)|\d{{1,4}}[、．]"
     rf"|[(（](?:\d{{1,3}}|[{_NUMERAL}]{{1,3}})[)）]"
-    rf"|[①-⑳]|[{_NUMERAL}]{{1,3}}、|(?:[a-zA-Z]|[ivxIVX]{{1,5}})[.)](?=[ \t]\S))[ \t]*+(?=\S)"
+    rf"|[①-⑳]|[0-9]\ufe0f?\u20e3|\U0001f51f|[{_NUMERAL}]{{1,3}}、|(?:[a-zA-Z]"
+    rf"|[ivxIVX]{{1,5}})[.)](?=[ \t]\S))[ \t]*+(?=\S)"
 )
 _RULE_LINE = r"[ \t]{0,3}(?:(?:\*[ \t]*+){3,}+|(?:-[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|={3,}+[ \t]*+)(?=\n|\Z)"
 _HEADING_START = r"[ \t]{0,3}#{1,6}(?:[ \t]++(?=\S)|(?=\n|\Z))"
@@ -43,7 +46,7 @@ _RULE = re.compile(_RULE_LINE)
 _HEADING = re.compile(_HEADING_START)
 
 # The same in a whole text whose lines all end with a line feed: a pattern that begins with a character finds it fast.
-_BULLET_LINE = re.compile(rf"\n(?=[ \t]*+[-*+{_DOTS}])(?!{_RULE_LINE}){_BULLET_SIGN}")
+_BULLET_LINE = re.compile(rf"\n(?=[ \t]*+[{_SPACED}{_DOTS}])(?!{_RULE_LINE}){_BULLET_SIGN}")
 _NOT_SPECIAL = r"[A-HJ-UWYZa-hj-uwyz][^.)]"  # the beginning of most lines; nothing below begins so
 _BETWEEN = re.compile(
     rf"\n(?!{_NOT_SPECIAL})"
@@ -152,14 +155,39 @@ def sentences(text: str) -> list[str]:
 
     A mark ends a sentence where it does in `Text.sentences`, which leaves nothing out.
     """
-    return [sentence for piece in _pieces(Text(text)) for sentence in cut(piece)]
+    return [sentence for piece in _pieces(Text(mark_titles(text))) for sentence in cut(piece)]
 
 
 def count_sentences(text: Text) -> int:
     """As many as there are `sentences`, without making them."""
+    text = with_marked_titles(text)
     if text.scan is not None and text.scan.sentences >= 0:
         return text.scan.sentences
     return count_cut(_pieces(text))
+
+
+_UNDERLINED = re.compile(
+    r"(?m)^[ ]{0,3}(?![-*+>#|=\d ])([^\n]{1,200})\n={2,}[ \t]*$"
+    # Dashes under a short line that is a block of its own; elsewhere they are a rule.
+    r"|(?:\A|(?<=\n\n))[ ]{0,3}(?![-*+>#|=\d ])([^\n]{1,80}[^\n.!?。！？:：,，;；])\n-{2,}[ \t]*$"
+)
+
+
+def with_marked_titles(text: Text) -> Text:
+    """The text with titles that are underlined ("Title\\n=====") marked as headings; itself if there are none."""
+    kept: Text | None = text.__dict__.get("_with_marked_titles")
+    if kept is None:
+        kept = text
+        if "\n==" in text.raw or "\n--" in text.raw:
+            marked = mark_titles(text.raw)
+            kept = text if marked == text.raw else Text(marked)
+        text.__dict__["_with_marked_titles"] = kept
+    return kept
+
+
+def mark_titles(raw: str) -> str:
+    """ "Title\\n=====" as "# Title", outside code."""
+    return raw if has_fence(raw) else _UNDERLINED.sub(lambda m: f"# {m[1] or m[2]}\n", raw)
 
 
 def _pieces(text: Text) -> list[str]:
@@ -172,7 +200,8 @@ def _pieces(text: Text) -> list[str]:
 @lru_cache(maxsize=4096)
 def folded(phrase: str) -> str:
     """For comparing: compatible width, no case, single spaces."""
-    return " ".join(unicodedata.normalize("NFKC", phrase).casefold().replace("’", "'").split())
+    seen = without_unseen(phrase)
+    return " ".join(unicodedata.normalize("NFKC", seen).casefold().replace("’", "'").split())
 
 
 def count_phrase(text: str, phrase: str, *, whole: bool = True, enough: int | None = None) -> int:

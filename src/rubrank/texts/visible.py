@@ -4,9 +4,10 @@
     'It is bad, bad and bad: see.'
 
 Markdown and HTML are read as they are rendered: a comment, an element that is hidden (`hidden`, `display:none`,
-`<script>` …), the target of a link, the text behind a picture and the definition of a reference are not seen; entities
-are the characters that they stand for; emphasis, code marks and tags inside a word do not divide it. In code everything
-is seen. The signs of lists, headings, tables and of emphasis around whole words stay: they are structure.
+`<script>` …), the target of a link, the text behind a picture and the definition of a reference are not seen;
+entities are the characters that they stand for; emphasis, code marks and tags inside a word do not divide it;
+paragraphs, headings and lists of HTML are those of Markdown. In code everything is seen. The signs of lists,
+headings, tables and of emphasis around whole words stay: they are structure.
 
 An ordinary text, which holds nothing of the kind, comes back as the same object, and that is decided fast. Not covered:
 letters that look like others, style sheets, white text on white that is not said in the element itself.
@@ -108,6 +109,11 @@ def _outside_ticks(text: str) -> str:
     return "".join((*parts, _rendered(text[at:]))) if at else _rendered(text)
 
 
+def without_unseen(text: str) -> str:
+    """The text without characters that show nothing."""
+    return text if text.isascii() else _BLANKS.sub(" ", _UNSEEN.sub("", text))
+
+
 def _may_hide(text: str) -> bool:
     """Single characters are sought fast; most texts hold none of these."""
     return (
@@ -143,7 +149,7 @@ def _rendered(text: str) -> str:
     if "<" in text:
         text = _COMMENT.sub("", text) if "<!" in text else text
         text = _without_hidden(text)
-        text = _TAG.sub(lambda tag: "" if tag[1] else "\n", text)
+        text = _untagged(text)
     if "]" in text:
         text = _DEFINITION.sub("", text) if "]:" in text else text
         text = _LINK.sub(r"\1", _PICTURE.sub("", text) if "![" in text else text)
@@ -153,6 +159,32 @@ def _rendered(text: str) -> str:
         text = html.unescape(text).replace("\xa0", " ")
         text = _BLANKS.sub(" ", _UNSEEN.sub("", text))
     return text
+
+
+def _untagged(text: str) -> str:
+    """Without tags; paragraphs, headings and list entries stand as in Markdown, closed or not."""
+    numbered: list[bool] = []
+
+    def shown(tag: re.Match[str]) -> str:
+        if tag[1]:
+            return ""
+        name, closes = re.split(r"[\s/>]", tag[0].lstrip("</"), maxsplit=1)[0].lower(), tag[0].startswith("</")
+        if name in ("ul", "ol"):
+            if closes:
+                del numbered[-1:]
+            else:
+                numbered.append(name == "ol")
+            return "\n"
+        if name == "li" and not closes:
+            return "\n1. " if numbered and numbered[-1] else "\n- "
+        if name in _HEADINGS:
+            return "\n\n" if closes else f"\n\n{'#' * int(name[1])} "
+        return "\n\n" if name == "p" else "\n"
+
+    return _TAG.sub(shown, text)
+
+
+_HEADINGS = frozenset(f"h{level}" for level in range(1, 7))
 
 
 def _content(emphasis: re.Match[str]) -> str:

@@ -22,8 +22,8 @@ from rubrank.texts.words import _ALONE, _APART, _IN_WORD, _JOINER, _MARK, _shape
     IN_WORD, JOINS, ALONE,  # what the character does to words
     WORDY, ALPHA, DECIMAL, DIGIT, SPACE, UPPER, LOWER, STOP, WIDE, CLOSER, QUOTE, OPENER, DELIMITER, UNSPACED, GOES_ON,
     DASH, LIST_SIGN, DOT, NUMERAL, CIRCLED, NUMBER_END, IDEOGRAPHIC_COMMA, PAREN_OPEN, PAREN_CLOSE, ODD, EDGE, COMMA,
-    BREAK, SPECIAL, TALKER, UNKNOWN,
-) = (1 << bit for bit in range(34))  # fmt: skip
+    BREAK, SPECIAL, TALKER, UNKNOWN, SPACED, SELECTOR, KEYCAP, TEN,
+) = (1 << bit for bit in range(38))  # fmt: skip
 ASCII_WORD = -(1 << 63)  # the sign: a shift makes a mask of it
 
 _IS = {
@@ -43,6 +43,10 @@ _IN = {
     DASH: "-–—([¿¡",
     LIST_SIGN: "-*+•·●○◦▪■‣⁃–—",
     DOT: prose._DOTS,
+    SPACED: prose._SPACED,
+    SELECTOR: "\ufe0f",
+    KEYCAP: "\u20e3",
+    TEN: "\U0001f51f",
     NUMBER_END: "、．",
     IDEOGRAPHIC_COMMA: "、",
     PAREN_OPEN: "(（",

@@ -15,11 +15,16 @@ from rubrank.texts.scan.flags import (
     DECIMAL,
     DOT,
     IDEOGRAPHIC_COMMA,
+    KEYCAP,
     NUMBER_END,
     NUMERAL,
     PAREN_CLOSE,
     PAREN_OPEN,
+    SELECTOR,
     SPACE,
+    SPACED,
+    TEN,
+    WORDY,
 )
 from rubrank.texts.scan.sentences import is_blank, jit
 
@@ -101,10 +106,12 @@ def _after_bullet(d: Any, i: int, z: int, flags: Any) -> int:
     """Where the text of a bullet begins; 0 if it is none."""
     if i == z:
         return 0
-    needs_space = d[i] == _DASH or d[i] == _STAR or d[i] == _PLUS
+    needs_space = flags[d[i]] & SPACED != 0
     if not (needs_space or flags[d[i]] & DOT):
         return 0
     j = i + 1
+    if d[i] == _DASH and j < z and flags[d[j]] & WORDY and not flags[d[j]] & DECIMAL:
+        return j
     while j < z and is_blank(d[j]):
         j += 1
     return 0 if j == z or flags[d[j]] & SPACE or (needs_space and j == i + 1) else j
@@ -144,8 +151,14 @@ def _run(d: Any, i: int, z: int, flags: Any, bit: int, most: int) -> int:
 @jit
 def _after_numeral(d: Any, i: int, z: int, flags: Any) -> int:
     f = flags[d[i]]
-    if f & CIRCLED:
+    if f & (CIRCLED | TEN):
         return i + 1
+    if d[i] < 128 and f & DECIMAL:
+        j = i + 1
+        if j < z and flags[d[j]] & SELECTOR:
+            j += 1
+        if j < z and flags[d[j]] & KEYCAP:
+            return j + 1
     if f & PAREN_OPEN:
         j = _run(d, i + 1, z, flags, DECIMAL, 3)
         if j == i + 1:

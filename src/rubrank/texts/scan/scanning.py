@@ -17,6 +17,7 @@ import numpy as np
 
 from rubrank.texts.classes import code_points
 from rubrank.texts.plain import FORMS, plain_of
+from rubrank.texts.prose import with_marked_titles
 from rubrank.texts.scanned import SLOTS, Scan
 from rubrank.texts.text import Text
 
@@ -55,7 +56,9 @@ def scan(texts: Sequence[Text]) -> None:
     number = compiled(np.frombuffer(b"".join(parts), dtype=np.uint8), ends, TABLE, rows, held, asked, *room)
     _ask(texts, ends, rows, asked[:number].tolist())
     for text, row, some in zip(texts, rows.tolist(), held, strict=True):
-        text.scan = Scan._make((*row, some.tobytes()))
+        found = Scan._make((*row, some.tobytes()))
+        # Titles that are underlined are marked before sentences and paragraphs are counted; that is Python's part.
+        text.scan = found if with_marked_titles(text) is text else found._replace(sentences=-1, paragraphs=-1)
 
 
 def _as_bytes(texts: Sequence[Text]) -> list[bytes]:

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from rubrank.texts.lexicon import ABBREVIATIONS, SENTENCE_STARTERS
 from rubrank.texts.text import Text
+from rubrank.verifiers.shared.seen import reads_signs, seen
 from rubrank.verifiers.verifier import BINARY, verifier
 
 UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f]")
@@ -37,9 +38,10 @@ def instruction(name: str, family: str, version: int = 1) -> Callable[[_F], _F]:
     def register(function: _F) -> _F:
         @wraps(function)
         def checked(text: Text, **params: Any) -> Any:
+            text = seen(name, text, params.get("compat"))
             return function(text, **params) if text.raw.strip() else (False, "the answer is empty")
 
-        verifier(name, family=family, domain=BINARY, version=version)(checked)
+        verifier(name, family=family, domain=BINARY, version=version + (not reads_signs(name)))(checked)
         return function
 
     return register

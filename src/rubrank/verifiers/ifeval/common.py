@@ -15,6 +15,7 @@ from pydantic import BeforeValidator
 
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.relation import Relation
+from rubrank.verifiers.shared.seen import reads_signs, seen
 from rubrank.verifiers.verifier import Answer, verifier
 
 Lang: TypeAlias = Literal["en", "fr", "es", "ja"]
@@ -48,12 +49,13 @@ def instruction(
     def register(function: _F) -> _F:
         @wraps(function)
         def guarded(text: Text, **params: Any) -> Answer:
+            text = seen(name, text, params.get("compat"))
             if not text.raw.strip():
                 return False, "the answer is empty"
             answer: Answer = function(text, **params)
             return answer
 
-        verifier(name, family=family, version=version, languages=languages)(guarded)
+        verifier(name, family=family, version=version + (not reads_signs(name)), languages=languages)(guarded)
         return function
 
     return register

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 
+from rubrank.texts.segmented import count_all_words
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_runs
 from rubrank.verifiers.ifeval.common import AnyRelation, Lang, instruction
@@ -22,12 +23,12 @@ _LEADING = re.compile(r"[\W_]*")
 def number_words(
     text: Text, *, num_words: Count, relation: AnyRelation = "at least", compat: Compat = "fixed"
 ) -> Answer:
-    """At least / less than … `num_words` words. In scripts without spaces each character is a word.
+    """At least / less than … `num_words` words. In Chinese each character is a word.
 
-    Passes: "don't stop now" for less than 4. Fails: the same for at least 4. Not covered: words of Thai or Chinese.
+    Passes: "don't stop now" for less than 4. Fails: the same for at least 4. Not covered: words of Chinese.
     upstream: runs of letters, digits and underscores: "don't" is two, a Chinese clause is one.
     """
-    count = count_runs(text.raw) if compat == "upstream" else text.word_count
+    count = count_runs(text.raw) if compat == "upstream" else count_all_words(text)
     return counted(count, "word", relation, num_words)
 
 

@@ -16,6 +16,7 @@ from rubrank.texts.prose import (
     is_item,
     is_rule,
     list_items,
+    with_marked_titles,
     without_code,
 )  # fmt: skip
 from rubrank.texts.text import Text
@@ -37,7 +38,7 @@ _HIGHLIGHTS: dict[str, re.Pattern[str]] = {
 _UNDERSCORED = re.compile(r"(?<![\w_])_{1,2}(?=[^\s_])[^_\n]*(?<=[^\s_])_{1,2}(?![\w_])")
 
 
-@verifier("BulletCount", family="format", domain=BINARY, version=1, scans=1, check=asks_for_a_number)
+@verifier("BulletCount", family="format", domain=BINARY, version=2, scans=1, check=asks_for_a_number)
 def bullet_count(
     text: Text,
     *,
@@ -48,11 +49,13 @@ def bullet_count(
     kind: Literal["bullet", "numbered", "any"] = "bullet",
     nested: bool = True,
 ) -> Answer:
-    """So many bullet points (`-`, `*`, `+`, `•`, `●` …), or numbered ones (`1.`, `1、`, `①`, `一、`).
+    """So many bullet points (`-`, `*`, `+`, `–`, `•`, `・` …), or numbered ones (`1.`, `1、`, `①`, `一、`, `1️⃣`).
 
-    Passes: "- a\\n- b" for exactly 2. Fails: any other number. Points under points count unless `nested` is off. Rules
-    (`***`), bold at the start of a line and code are no bullets. Not covered: dashes (–, —), which open dialogue.
+    Passes: "- a\\n- b" for exactly 2; "-a\\n-b" too. Fails: any other number. Points under points count unless `nested`
+    is off; so do entries of an HTML list. Rules (`***`), bold at the start of a line, negative numbers and code are no
+    bullets. Not covered: em dashes (—), which open dialogue.
     """
+    text = text.shown
     if kind == "bullet" and nested:
         return in_range(count_bullets(text), "bullet", relation, count, low, high)
     items = [item for item in list_items(text.raw) if kind in ("any", item.kind)]
@@ -92,7 +95,7 @@ def _unbulleted(line: str) -> str:
     return start[2:] if start[:2] in ("* ", "*\t") else "" if is_rule(line) else line
 
 
-@verifier("ParagraphCount", family="format", domain=BINARY, version=1, scans=3, check=asks_for_a_number)
+@verifier("ParagraphCount", family="format", domain=BINARY, version=2, scans=3, check=asks_for_a_number)
 def paragraph_count(
     text: Text,
     *,
@@ -104,10 +107,12 @@ def paragraph_count(
 ) -> Answer:
     """So many paragraphs: what blank lines divide; or a separator such as "***".
 
-    Passes: "a\\n\\nb" for exactly 2. Fails: any other number. Headings, titles in bold and rules are none; a list is
-    one whole. Without any blank line, lines that all end as sentences do are the paragraphs (usual in Chinese). With a
-    separator, what is empty between two of them is none. Not covered: stanzas of verse (each is a paragraph).
+    Passes: "a\\n\\nb" for exactly 2. Fails: any other number. Headings, also underlined ones, titles in bold and rules
+    are none; a list is one whole. Without any blank line, lines that all end as sentences do are the paragraphs (usual
+    in Chinese). With a separator, what is empty between two of them is none. Not covered: stanzas of verse (each is a
+    paragraph).
     """
+    text = text.shown
     if separator:
         pieces = [p for p in text.raw.split(separator) if any(c.isalnum() for c in p)]
         return in_range(len(pieces), "paragraph", relation, count, low, high)
@@ -115,6 +120,7 @@ def paragraph_count(
 
 
 def _count_paragraphs(text: Text) -> int:
+    text = with_marked_titles(text)
     if text.scan is not None and text.scan.paragraphs >= 0:
         return text.scan.paragraphs
     kinds = [kind for kind in map(_block_kind, _blocks(text)) if kind != "none"]

@@ -11,6 +11,7 @@ import unicodedata
 from typing import Any, Literal, TypeAlias
 
 from rubrank.texts.prose import HAN, count_sentences, is_heading, list_items, split_code
+from rubrank.texts.segmented import count_all_words
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.relation import Count, Relation, asks_for_a_number, in_range
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
@@ -23,9 +24,12 @@ _TABLE_ROW = re.compile(r"[ \t]*\|.*\|[ \t]*$")
 _TABLE_LINE = re.compile(r"[ \t]*+\|(?:[ \t]*+:?-++:?[ \t]*+\|)+[ \t]*+$")
 _UNDERLINE = re.compile(r"={3,}[ \t]*$")  # of a heading
 _SEPARATORS = re.compile(r"[,，、;；|]")
+_LAST_TWO = re.compile(
+    r"(?<=\w)\s+(?:and|or|as well as|et|ou|und|oder|y|o|e|и|или|&)\s+(?=\w)|(?<=\w)(?:以及|和|或者|或|及|与)(?=\w)"
+)
 
 
-@verifier("WordCount", family="length", domain=BINARY, version=1, scans=1, check=asks_for_a_number)
+@verifier("WordCount", family="length", domain=BINARY, version=2, scans=1, check=asks_for_a_number)
 def word_count(
     text: Text,
     *,
@@ -35,21 +39,23 @@ def word_count(
     high: Count | None = None,
     unit: Unit = "words",
 ) -> Answer:
-    """The answer has so many words; in Chinese, Japanese and Thai every character is a word (字数).
+    """The answer has so many words, as a reader sees them; in Chinese every character is a word (字数).
 
-    Passes: "one two three" for exactly 3; "你好世界" for exactly 4. Fails: any other number. Punctuation is never
-    counted in words; unit "han" counts Chinese characters only, "characters" everything. "around" allows a tenth more
-    or less. Not covered: the words (词) of Chinese; code counts like text.
+    Passes: "one two three" for exactly 3; "你好世界" and "私は学生です" for exactly 4. Fails: any other number.
+    Punctuation is never counted in words, nor is what is hidden (comments, targets of links); unit "han" counts
+    Chinese characters only, "characters" everything. "around" allows a tenth more or less. Not covered: the words
+    (词) of Chinese; code counts like text.
     """
+    text = text.shown
     if unit == "words":
-        return in_range(text.word_count, "word", relation, count, low, high)
+        return in_range(count_all_words(text), "word", relation, count, low, high)
     if unit == "han":
         return in_range(len(_HAN.findall(text.raw)), "Chinese character", relation, count, low, high)
     n = len(text.raw) if unit == "characters" else len("".join(text.raw.split()))
     return in_range(n, "character", relation, count, low, high)
 
 
-@verifier("SentenceCount", family="length", domain=BINARY, version=2, scans=9, check=asks_for_a_number)
+@verifier("SentenceCount", family="length", domain=BINARY, version=3, scans=9, check=asks_for_a_number)
 def sentence_count(
     text: Text,
     *,
@@ -64,10 +70,10 @@ def sentence_count(
     is a sentence of its own; headings, rules and code are none. Not covered: verse without punctuation (a stanza is
     one).
     """
-    return in_range(count_sentences(text), "sentence", relation, count, low, high)
+    return in_range(count_sentences(text.shown), "sentence", relation, count, low, high)
 
 
-@verifier("EntryCount", family="length", domain=BINARY, version=1, check=asks_for_a_number)
+@verifier("EntryCount", family="length", domain=BINARY, version=2, check=asks_for_a_number)
 def entry_count(
     text: Text,
     *,
@@ -85,6 +91,7 @@ def entry_count(
     that is there: JSON, list (entries under entries only if `nested`), table, several lines (headings are none),
     separated by commas or `separator`. Not covered: entries told apart by sense alone.
     """
+    text = text.shown
     kind = entries if entries != "auto" else "separated" if separator else _entry_kind(text)
     n = {"list": lambda: _listed(text, nested), "lines": lambda: _lines(text), "table": lambda: _rows(text)}.get(
         kind, lambda: len(_elements(text) or ()) if kind == "json" else _separated(text, separator)
@@ -122,7 +129,12 @@ def _rows(text: Text) -> int:
 
 
 def _separated(text: Text, separator: str | None) -> int:
-    pieces = text.raw.split(separator) if separator else _SEPARATORS.split(text.raw)
+    if separator:
+        pieces = text.raw.split(separator)
+    else:
+        *pieces, last = _SEPARATORS.split(text.raw)
+        # "red, green or blue"; where nothing else divides, only a few words are entries: "red or blue"
+        pieces += _LAST_TWO.split(last) if pieces or len(last.split()) <= 5 else [last]
     return sum(any(c.isalnum() for c in piece) for piece in pieces)
 
 
@@ -145,7 +157,7 @@ def _one_letter(params: Any) -> str | None:
     return asks_for_a_number(params)
 
 
-@verifier("LetterFrequency", family="length", domain=BINARY, version=1, check=_one_letter)
+@verifier("LetterFrequency", family="length", domain=BINARY, version=2, check=_one_letter)
 def letter_frequency(
     text: Text,
     *,
@@ -161,7 +173,7 @@ def letter_frequency(
     Passes: letter "e", at least 2: "See". Fails: "Set". Capitals count as the small letter unless `case_sensitive`;
     "é" is another letter than "e", however it is encoded. Not covered: several letters at once.
     """
-    wanted = unicodedata.normalize("NFC", letter)
+    text, wanted = text.shown, unicodedata.normalize("NFC", letter)
     if len(wanted) != 1:
         return missing(f"letter must be one character, not {letter!r}")
     if not case_sensitive and wanted.isascii() and wanted.isalnum() and text.plain is not None:

@@ -170,7 +170,7 @@ _RUDE_ZH = (
 )
 
 
-@verifier("ImproperWording", family="penalty", domain=BINARY, version=1, layer="low_quality", how="both")
+@verifier("ImproperWording", family="penalty", domain=BINARY, version=2, layer="low_quality", how="both")
 def improper_wording(rollout: Rollout, *, words: tuple[Annotated[str, Field(min_length=1)], ...] = ()) -> Answer:
     """No improper words.
 
@@ -178,7 +178,7 @@ def improper_wording(rollout: Rollout, *, words: tuple[Annotated[str, Field(min_
     word. Otherwise missing: tone, discrimination and misused words are a judge's question. Never a sure pass.
     Fails: an answer that curses. Not covered: other languages.
     """
-    place, asked = folded.__wrapped__(rollout.answer), folded.__wrapped__(rollout.question)
+    place, asked = folded.__wrapped__(rollout.text.shown.raw), folded.__wrapped__(rollout.question)
     listed = (*_RUDE, *map(folded, words))
     found = [word for word in listed if count_phrase(place, word) and not count_phrase(asked, word)]
     found += [word for word in _RUDE_ZH if word in place and word not in asked]

@@ -19,8 +19,10 @@ from rubrank.texts.prose import (
     search_form,
     sentences,
     split_code,
+    with_marked_titles,
 )
 from rubrank.texts.text import Text
+from rubrank.verifiers.shared.persons import first_person
 from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
@@ -37,7 +39,6 @@ _EMOJI = re.compile(
     "[\U0001f000-\U0001faff\u2600-\u26ff\u2700-\u2712\u2728\u2733-\u2757\u2763-\u2767"
     "\u2795-\u2797\u2b50\u2b55]|[\u203c-\u2bff]\ufe0f"
 )
-_FIRST_PERSON = r"(?i:(?<![\w'’])(?:i|me|my|mine|myself|we|us|our|ours|ourselves)(?![\w-]))|我|咱"
 _CONTRACTION = (
     r"(?i:\b(?:\w{1,20}n['’]t|\w{1,20}['’](?:ll|re|ve)|(?:i['’]m|(?:it|that|he|she|there|what|who|let|here)['’]s))\b)"
 )
@@ -56,15 +57,15 @@ _KINDS: dict[str, re.Pattern[str]] = {
     "table": re.compile(r"(?m)^[ \t]*+\|?(?:[ \t]*+:?-{2,}+:?[ \t]*+\|)+"),
     "latin letters": re.compile("[A-Za-z]"),
     "chinese": re.compile("[\u3400-\u9fff]"),
-    "first person": re.compile(_FIRST_PERSON),
     "contractions": re.compile(_CONTRACTION),
 }
 
 # One of these must be there at all: saves looking at every letter.
+_OF_MARKUP = frozenset(("url", "email", "code", "bold", "heading", "list", "table"))
 _SIGNS = {"email": "@", "contractions": "'’", "bold": "*_", "table": "-", "code": "`~", "url": ":."}
 
 
-@verifier("Keyword", family="presence", domain=BINARY, version=2)
+@verifier("Keyword", family="presence", domain=BINARY, version=3)
 def keyword(
     text: Text,
     *,
@@ -82,6 +83,7 @@ def keyword(
     is asked; scripts without spaces have no such edges). "every paragraph" wants the keyword in each. Not covered:
     inflected forms, synonyms, Simplified for Traditional.
     """
+    text = text.shown
     if where == "anywhere" and not case_sensitive:
         enough = count if relation == "at least" else None
         counts = [count_in(text, folded(word), whole=whole_words, enough=enough) for word in keywords]
@@ -152,13 +154,14 @@ def forbidden_content(
     """
     if not (words or patterns or characters or kinds):
         return missing("nothing is forbidden: give words, patterns, characters or kinds")
-    found = _forbidden_words(text, words, whole_words, case_sensitive)
+    shown = text.shown
+    found = _forbidden_words(shown, words, whole_words, case_sensitive)
     if characters:
-        found += [repr(c) for c in dict.fromkeys(characters) if c in text.raw]
+        found += [repr(c) for c in dict.fromkeys(characters) if c in shown.raw]
     if kinds:
-        found += [kind for kind in kinds if _has(kind, text)]
+        found += [kind for kind in kinds if _has(kind, text if kind in _OF_MARKUP else shown)]
     try:
-        found += [f"pattern {p!r}" for p in patterns if _pattern(p).search(clean(text.raw))] if patterns else ()
+        found += [f"pattern {p!r}" for p in patterns if _pattern(p).search(clean(shown.raw))] if patterns else ()
     except re2.error as error:
         return missing(f"a pattern that RE2 cannot read: {error}")
     return not found, f"forbidden: {', '.join(found[:5])}" if found else "nothing forbidden found"
@@ -177,7 +180,9 @@ def _has(kind: str, text: Text) -> bool:
     if kind == "list":
         return bool(list_items(text.raw))
     if kind == "heading":
-        return any(map(is_heading, split_code(text.raw)[0]))
+        return any(map(is_heading, split_code(with_marked_titles(text).raw)[0]))
+    if kind == "first person":
+        return first_person(text.raw) is not None
     return any(sign in text.raw for sign in _SIGNS.get(kind, ("",))) and bool(_KINDS[kind].search(text.raw))
 
 
@@ -194,7 +199,7 @@ _SLANG = folded("gonna|wanna|gotta|kinda|sorta|dunno|lemme|ain't|y'all|yeah|nope
 _SLANG_ZH = ("咋整", "啥", "忒", "贼拉", "牛逼", "绝绝子", "yyds", "老铁", "家人们", "哈哈", "呵呵", "嘿嘿")
 
 
-@verifier("DictionRequirement", family="style", domain=BINARY, version=1, how="both")
+@verifier("DictionRequirement", family="style", domain=BINARY, version=2, how="both")
 def diction_requirement(
     text: Text,
     *,
@@ -211,11 +216,11 @@ def diction_requirement(
     """
     if not (use or avoid or tone):
         return missing("needs a judge: no words and no tone are given")
-    place = search_form(text)
+    place = search_form(text.shown)
     absent = [word for word in use if not count_phrase(place, folded(word))]
     if absent:
         return False, f"expressions to use are absent: {', '.join(map(repr, absent[:5]))}"
-    breaches = [word for word in avoid if count_phrase(place, folded(word))] + _breaches(place, tone)
+    breaches = [word for word in avoid if count_phrase(place, folded(word))] + _breaches(text.shown.raw, place, tone)
     if breaches:
         return False, f"wording to avoid: {', '.join(map(repr, breaches[:5]))}"
     if tone == "formal" and not (use or avoid):
@@ -223,9 +228,10 @@ def diction_requirement(
     return True, "all expressions asked for are there, none to avoid"
 
 
-def _breaches(place: str, tone: str | None) -> list[str]:
-    kinds = {"formal": ["contractions"], "no contractions": ["contractions"], "no first person": ["first person"]}
-    found = [match[0] for kind in kinds.get(tone or "", []) if (match := _KINDS[kind].search(place))]
+def _breaches(shown: str, place: str, tone: str | None) -> list[str]:
+    if tone == "no first person":
+        return [who] if (who := first_person(shown)) else []
+    found = [match[0]] if tone and (match := _KINDS["contractions"].search(place)) else []
     if tone == "formal":
         found += [w for w in _SLANG if count_phrase(place, w)] + [w for w in _SLANG_ZH if w in place]
     return found

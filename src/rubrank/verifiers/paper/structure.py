@@ -12,7 +12,7 @@ import yaml
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import folded, is_heading, list_items, sentences, split_code
+from rubrank.texts.prose import folded, is_heading, list_items, mark_titles, sentences, split_code
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
@@ -37,10 +37,15 @@ _TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,63})(?:\s[^<>]{0,5000})?(/?)>")
 _VOID = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
 )
+# A dollar opens before what is no space, and closes after what is none and before no digit: not in "$5 and $6".
+_LATEX = re.compile(
+    r"\$\$[^$]+\$\$|(?<![\\$\w])\$(?=[^\s$])[^$\n]{0,1000}?(?<=[^\s\\])\$(?![\d$])|\\\(.+?\\\)|\\\[.+?\\\]|\\begin\{",
+    re.DOTALL,
+)
 _MARKUP = re.compile(r"(?m)^[ \t]{0,3}#{1,6}[ \t]|\*\*[^*\n]+\*\*|^[ \t]*[-*+][ \t]+\S|```|^[ \t]*\|[ \t]*:?--")
 
 
-@verifier("FormatRequirement", family="format", domain=BINARY, version=1, how="both")
+@verifier("FormatRequirement", family="format", domain=BINARY, version=2, how="both")
 def format_requirement(
     text: Text,
     *,
@@ -57,7 +62,7 @@ def format_requirement(
     """
     if format is None:
         return missing("needs a judge: no format is given")
-    data = {"json": _is_json, "csv": _is_csv, "yaml": _is_yaml, "xml": _is_xml, "html": _is_xml}
+    data = {"json": _is_json, "csv": _is_csv, "yaml": _is_yaml, "xml": _is_xml, "html": _is_html}
     if format in data:
         source, alone = _payload(text.raw, format)
         if only and not alone:
@@ -133,6 +138,37 @@ def _is_xml(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
     return not lacking, f"lacks the elements {lacking}" if lacking else "well-formed markup"
 
 
+_MAY_STAY_OPEN = "html head body p li dt dd tr td th thead tbody tfoot colgroup caption option optgroup rb rt rtc rp"
+_SILENT_END = frozenset(_MAY_STAY_OPEN.split())
+_RAW = re.compile(
+    r"<!--.*?(?:-->|\Z)|(<(script|style|textarea|title)\b[^<>]{0,2000}>)(.*?)(</\2\s*>)", re.DOTALL | re.IGNORECASE
+)
+
+
+def _is_html(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
+    """Tags that nest as browsers read them: `<li>a<li>b`, `<br>`, `<P>` and `</p>` are fine."""
+    open_tags: list[str] = []
+    names = set[str]()
+    for closing, tag, empty in _TAG.findall(_RAW.sub(r"\1\4", source)):
+        name = tag.lower()
+        names.add(name)
+        if closing and name in open_tags:
+            while (last := open_tags.pop()) != name:
+                if last not in _SILENT_END:
+                    return False, f"<{last}> never closes"
+        elif closing and name not in ("p", "br"):
+            return False, f"</{name}> closes nothing"
+        elif not closing and not empty and name not in _VOID:
+            open_tags.append(name)
+    unclosed = [name for name in open_tags if name not in _SILENT_END]
+    if unclosed or not names:
+        return False, f"<{unclosed[-1]}> never closes" if unclosed else "no tags"
+    if not source.startswith("<"):
+        return False, "does not start with a tag"
+    lacking = [key for key in keys if key.lower() not in names]
+    return not lacking, f"lacks the elements {lacking}" if lacking else "well-formed HTML"
+
+
 def _tables(lines: list[str]) -> list[list[list[str]]]:
     """Tables as rows of cells, header first, the delimiter line left out."""
     found: list[list[list[str]]] = []
@@ -175,10 +211,10 @@ def _is_markup(raw: str, format: str) -> tuple[bool, str]:
         n = sum(item.kind == kind for item in list_items(raw))
         return n >= 2, f"{n} {kind} entries found, at least 2 make a list"
     if format == "headings":
-        n = sum(map(is_heading, split_code(raw)[0]))
+        n = sum(map(is_heading, split_code(mark_titles(raw))[0]))
         return n > 0, f"{n} headings found"
     if format == "latex":
-        found = bool(re.search(r"\$[^$\n]+\$|\\\(|\\\[|\\begin\{", raw))
+        found = bool(_LATEX.search(raw))
         return found, "LaTeX found" if found else "no LaTeX"
     sign = _MARKUP.search(raw)
     wanted = format == "markdown"
