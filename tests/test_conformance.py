@@ -61,7 +61,7 @@ def test_reasoning_tags_are_part_of_the_response(tmp_path):
 
 def test_errors_say_where(tmp_path):
     (tmp_path / "bad.jsonl").write_text("{\n")
-    with pytest.raises(InvalidInput, match=r"line 1 of bad\.jsonl"):
+    with pytest.raises(InvalidInput, match=r"bad\.jsonl: line 1"):
         measure(tmp_path / "bad.jsonl")
     with pytest.raises(InvalidInput, match="instruction_id_list"):
         measure(write(tmp_path / "other.jsonl", {"prompt": "q", "response": "a"}))

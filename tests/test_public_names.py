@@ -28,6 +28,7 @@ NAMES = [
     "FusedGroup",
     "Gate",
     "Gated",
+    "GradingFailed",
     "Group",
     "GroupRecord",
     "Interval",

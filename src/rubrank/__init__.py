@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rubrank.cli.demo.groups import load_demo_groups as load_demo_groups
     from rubrank.errors import BadTable as BadTable
+    from rubrank.errors import GradingFailed as GradingFailed
     from rubrank.errors import InvalidInput as InvalidInput
     from rubrank.errors import JudgingFailed as JudgingFailed
     from rubrank.errors import RubrankError as RubrankError
@@ -204,6 +205,7 @@ _HOMES = {
     "UnknownName": "errors",
     "BadTable": "errors",
     "SolverError": "errors",
+    "GradingFailed": "errors",
     "JudgingFailed": "errors",
 }
 

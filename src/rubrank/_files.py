@@ -32,19 +32,20 @@ _LEAST_ROOM = 1 << 20  # bytes; with less nothing can be written
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-def existing_file(path: str | Path, what: str = "the file") -> Path:
+def existing_file(path: str | Path, what: str = "the file", error_type: type[InvalidInput] = InvalidInput) -> Path:
     """The path of a file that can be read; one message where it cannot."""
     path = Path(path)
     try:
-        if path.is_dir():
-            raise InvalidInput(str(path), what, "a file", "a folder", "")
-        with path.open("rb"):
-            return path
+        folder = path.is_dir()
+        if not folder:
+            with path.open("rb"):
+                return path
     except OSError as error:
         got = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
-        raise InvalidInput(str(path), what, "a file that can be read", got, "") from None
+        raise error_type(str(path), what, "a file that can be read", got, "") from None
     except ValueError:  # a zero byte in the name
-        raise InvalidInput(repr(str(path)), what, "a file that can be read", "no such file", "") from None
+        raise error_type(repr(str(path)), what, "a file that can be read", "no such file", "") from None
+    raise error_type(str(path), what, "a file", "a folder", "")
 
 
 def unpacked_suffix(path: str | Path) -> str:

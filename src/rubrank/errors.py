@@ -5,6 +5,7 @@
     │   ├── UnknownName   (LookupError)  a name that no registry or table holds
     │   └── BadTable                     a file that cannot be read as a score table
     ├── SolverError       (ArithmeticError)  an optimum that could not be reached; never a silent guess
+    ├── GradingFailed     (RuntimeError)     too many scores are missing to go on
     ├── JudgingFailed     (RuntimeError)     too many answers of judges are missing to go on
     └── JudgeOutage       (RuntimeError)     no endpoint of a judge answers any more
 
@@ -68,6 +69,20 @@ class BadTable(InvalidInput):
 
 class SolverError(RubrankError, ArithmeticError):
     """An optimum that was not reached; the message says for which group and criterion."""
+
+
+class GradingFailed(RubrankError, RuntimeError):  # noqa: N818
+    """More scores are missing than `ceiling` allows, or all of them; `reasons` counts the most frequent ones."""
+
+    def __init__(self, missing: int, asked: int, ceiling: float, reasons: tuple[tuple[str, int], ...]) -> None:
+        super().__init__(missing, asked, ceiling, reasons)
+        self.missing, self.asked, self.ceiling, self.reasons = missing, asked, ceiling, reasons
+
+    def __str__(self) -> str:
+        why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
+        limit = "all of them" if self.missing == self.asked else f"--most-missing allows {self.ceiling:.1%}"
+        share = f"{self.missing / self.asked:.1%}"
+        return f"grade: {self.missing:,} of {self.asked:,} scores are missing ({share}; {limit}); most often: {why}."
 
 
 class JudgingFailed(RubrankError, RuntimeError):  # noqa: N818

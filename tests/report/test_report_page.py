@@ -167,11 +167,11 @@ def test_the_verb(tmp_path: Path, demo_records: list[GroupRecord]) -> None:
     assert f"{len(demo_records)} groups, " in ran.stderr
     assert "texts cut to 40 characters" in ran.stderr
     assert Page((tmp_path / "r.html").read_text(encoding="utf-8")).title == "Mine"
-    as_json = json.loads(run(tmp_path / "r.jsonl", "-o", tmp_path / "r.html", "--json").stdout)
+    as_json = json.loads(run(tmp_path / "r.jsonl", "-o", tmp_path / "r.html", "--json", "--force").stdout)
     assert (as_json["groups"], as_json["path"]) == (len(demo_records), str(tmp_path / "r.html"))
 
 
 def test_the_verb_says_what_is_wrong(tmp_path: Path) -> None:
     ran = run(tmp_path / "none.jsonl", "-o", tmp_path / "r.html")
     assert ran.exit_code == 2
-    assert ran.stderr.startswith("rubrank: read_records: path must be a file of records")
+    assert "none.jsonl: the file must be a file that can be read; got no such file" in ran.stderr

@@ -80,7 +80,7 @@ def test_rollouts_that_name_no_group_beside_some_that_do():
 
 def test_what_was_read_is_said():
     said = str(read_rollouts([row("a", prompt_id=1), row("b", prompt_id=1)]))
-    assert said == "read 2 rollouts in 1 groups (rows, by prompt_id)."
+    assert said == "read 2 rollouts in 1 group (rows, by prompt_id)."
     assert "one rollout" in str(read_rollouts([row("a", id=1), row("b", id=2)]))
 
 

@@ -100,7 +100,8 @@ def test_files_that_cannot_be_used(tmp_path, name, text, says):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    assert check_file(tmp_path / "x.yaml") == [Problem(str(tmp_path / "x.yaml"), "there is no such file")]
+    message = "the file must be a file that can be read; got no such file."
+    assert check_file(tmp_path / "x.yaml") == [Problem(str(tmp_path / "x.yaml"), message)]
 
 
 def test_rows_of_a_dataset(tmp_path):

@@ -47,7 +47,9 @@ def files(tmp_path):
 
 @pytest.mark.parametrize("name", ["scores.parquet", "scores.jsonl"])
 def test_grade_writes_a_table_and_shows_a_summary(files, name):
-    done = run("grade", files / "rollouts.jsonl", "--rubric", files / "rubric.yaml", "-o", files / name)
+    done = run(
+        "grade", files / "rollouts.jsonl", "--rubric", files / "rubric.yaml", "-o", files / name, "--most-missing", 1
+    )
     assert done.exit_code == 0, done.stderr
     table = read_scores(files / name)
     assert table["q1"].scores[:, table["q1"].names.index("WordCount")].tolist() == [1, 0, 0]
@@ -58,7 +60,17 @@ def test_grade_writes_a_table_and_shows_a_summary(files, name):
 
 
 def test_grade_as_json(files):
-    done = run("grade", files / "rollouts.jsonl", "-r", files / "rubric.yaml", "-o", files / "s.parquet", "--json")
+    done = run(
+        "grade",
+        files / "rollouts.jsonl",
+        "-r",
+        files / "rubric.yaml",
+        "-o",
+        files / "s.parquet",
+        "--json",
+        "--most-missing",
+        1,
+    )
     data = json.loads(done.stdout)
     assert (data["rollouts"], data["groups"]) == (5, 2)
     by_name = {criterion["name"]: criterion for criterion in data["criteria"]}
@@ -68,7 +80,18 @@ def test_grade_as_json(files):
 
 
 def test_grade_says_the_same_as_the_library(files):
-    run("grade", files / "rollouts.jsonl", "-r", files / "rubric.yaml", "-o", files / "s.parquet", "--cache", "none")
+    run(
+        "grade",
+        files / "rollouts.jsonl",
+        "-r",
+        files / "rubric.yaml",
+        "-o",
+        files / "s.parquet",
+        "--cache",
+        "none",
+        "--most-missing",
+        1,
+    )
     assert not (files / "s.parquet.cache").exists()
     expected = grade(files / "rollouts.jsonl", files / "rubric.yaml")
     np.testing.assert_array_equal(read_scores(files / "s.parquet").scores, expected.scores)

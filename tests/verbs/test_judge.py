@@ -68,7 +68,7 @@ def test_grade_asks_and_tells_what_it_took(server: Server) -> None:
 
 def test_a_second_run_and_stats(server: Server) -> None:
     grade()
-    again = json.loads(grade("--cache-only", "--json").stdout)
+    again = json.loads(grade("--cache-only", "--json", "--force").stdout)
     assert again["judging"]["account"]["calls"] == 0
     assert again["judging"]["account"]["hits"] == 4
     assert len(server.completions) == 4
@@ -95,7 +95,7 @@ def test_nobody_there(folder: Path) -> None:
     ("arguments", "message"),
     [
         (("judge", "stats", "none.sqlite"), "a file that exists"),
-        (("judge", "audit", "none.parquet"), "one that exists"),
+        (("judge", "audit", "none.parquet"), "no such file"),
         (
             ("grade", "rollouts.jsonl", "--rubric", "rubric.yaml", "-o", "s.parquet", "--cache-only"),
             "Say --judges FILE",

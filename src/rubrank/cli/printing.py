@@ -41,9 +41,21 @@ def errors_in_words() -> Iterator[None]:
         # Whoever read standard output has seen enough, such as `head`; Python must not try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
+    except UnicodeDecodeError:
+        typer.echo("rubrank: a file is not UTF-8 text. Save it as UTF-8.", err=True)
+        raise typer.Exit(2) from None
+    except MemoryError:
+        typer.echo("rubrank: out of memory", err=True)
+        raise typer.Exit(2) from None
     except OSError as error:
         typer.echo(f"rubrank: {error.filename or 'the file system'}: {error.strerror or error}", err=True)
         raise typer.Exit(2) from None
+
+
+def print_line(text: str) -> None:
+    """A line on standard output, whatever characters it holds."""
+    sys.stdout.buffer.write((text + "\n").encode("utf-8", "backslashreplace"))
+    sys.stdout.flush()
 
 
 def print_json(data: Any) -> None:

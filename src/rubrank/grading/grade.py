@@ -26,6 +26,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.grading.cache import VerdictCache, check_digest, key, seen_digest
+from rubrank.grading.missing import check_share, missing_of
 from rubrank.grading.workers import Job, Workers
 from rubrank.judges.judge import JUDGED
 from rubrank.rollouts.reading import read_groups
@@ -66,6 +67,7 @@ def grade(
     progress: Progress | bool = False,
     timeout: Timeout = "auto",
     judges: Any = None,
+    most_missing: float | None = None,
 ) -> ScoreTable:
     """Grade all rollouts on all criteria.
 
@@ -83,12 +85,18 @@ def grade(
         in workers from the start, so that it holds; None is none.
     judges: who decides what no verifier can: a file, a mapping, a `Judge` or `Judges` (docs/judges.md). They are asked
         last, and not about rollouts that a hard gate has stopped.
+    most_missing: share of the scores that may be missing; with more, or with all of them, `GradingFailed` is raised.
+        Below 1, a rubric that needs a judge is refused at once where there is none. None: whatever is missing is.
     """
     _check_options(compat, mode, workers)
+    if most_missing is not None:
+        check_share(most_missing)
     _check_timeout(timeout, workers)
     asked = None if judges is None else _loaded(judges)
     groups = read_groups(rollouts, columns)
     plans = _plans(groups, rubric, compat, mode)
+    if asked is None and most_missing is not None and most_missing < 1.0:
+        _refuse_unjudged(plans)
     with ExitStack() as stack:
         bar = stack.enter_context(_Bar()) if progress is True else progress or None
         store = None if cache is None else stack.enter_context(VerdictCache(cache))
@@ -96,12 +104,23 @@ def grade(
         run.timeout = timeout
         run.grade(workers)
     table = run.table()
-    if asked is None:
-        return table
-    from rubrank.grading.judged import judged_table
+    if asked is not None:
+        from rubrank.grading.judged import judged_table
 
-    with _Bar("judging") if progress is True else nullcontext(progress or None) as bar:
-        return judged_table(table, groups, [plan.asked for plan in plans], asked, bar)
+        with _Bar("judging") if progress is True else nullcontext(progress or None) as bar:
+            table = judged_table(table, groups, [plan.asked for plan in plans], asked, bar)
+    if most_missing is not None:
+        missing_of(table).check(most_missing)
+    return table
+
+
+def _refuse_unjudged(plans: Sequence[_Plan]) -> None:
+    """Before anything is graded: what only a judge can decide needs one."""
+    names = sorted({criterion.name for plan in plans for criterion in plan.asked if criterion.judged})
+    if names:
+        shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        remedy = "Say who: --judges FILE (judges=…); or let them be missing: --most-missing 1."
+        raise InvalidInput("grade", "judges", f"given: only a judge can decide {shown}", "none", remedy)
 
 
 def _loaded(judges: Any) -> Judges:
@@ -177,21 +196,19 @@ def _plans(groups: Sequence[Group], rubric: Any, compat: Compat, mode: Mode) -> 
     made: dict[str, _Plan] = {}
     plans = []
     for group in groups:
-        if group.rubric is None and shared is None:
-            raise InvalidInput(
-                "grade", "rubric", "given, or brought by every query", f"none for group {group.id!r}",
-                "Pass rubric=…, or add a column `rubric`.",
-            )  # fmt: skip
         own = repr(group.rubric)
         if own not in made:
-            made[own] = _plan(_asked(group, shared), compat, mode)
+            made[own] = _plan(rubric_of(group, shared), compat, mode)
         plans.append(made[own])
     return plans
 
 
-def _asked(group: Group, shared: Rubric | None) -> Rubric:
+def rubric_of(group: Group, shared: Rubric | None) -> Rubric:
+    """What a group is asked: its own rubric, on top of the shared one."""
     if group.rubric is None:
-        assert shared is not None
+        if shared is None:
+            got, remedy = f"none for group {group.id!r}", "Say --rubric FILE (rubric=…), or add a column `rubric`."
+            raise InvalidInput("grade", "rubric", "given, or brought by every query", got, remedy)
         return shared
     own = to_rubric(group.rubric, f"group {group.id!r}")
     return own if shared is None else shared.extended(own)

@@ -15,21 +15,32 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
+from rubrank._files import existing_file, in_our_words_of, replacing
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.records.record import VERSION, GroupRecord
 
+SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 _ROWS_AT_ONCE = 1000
 
 
 def write(path: Path, records: Iterable[GroupRecord], append: bool) -> int:
-    """Write records; returns how many."""
+    """Write records; returns how many. Without `append` the file appears when it is complete, or stays as it was."""
     if _is_parquet(path):
         if append:
             raise InvalidInput("write_records", "append", "used with .jsonl", str(path), "Parquet cannot grow.")
-        return _write_parquet(path, records)
-    path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as partial:
+            return _write_parquet(partial, records)
+    packed = path.suffix == ".gz"
+    if append:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _write_lines(path, records, "at", packed)
+    with replacing(path) as partial:
+        return _write_lines(partial, records, "wt", packed)
+
+
+def _write_lines(path: Path, records: Iterable[GroupRecord], mode: str, packed: bool) -> int:
     count = 0
-    with _open(path, "at" if append else "wt") as file:
+    with _open(path, mode, packed) as file:
         for record in records:
             file.write(_as_json(record) + "\n")
             count += 1
@@ -38,8 +49,7 @@ def write(path: Path, records: Iterable[GroupRecord], append: bool) -> int:
 
 def read(path: Path) -> Iterator[GroupRecord]:
     """The records, one by one."""
-    if not path.exists():
-        raise InvalidInput("read_records", "path", "a file of records", str(path), "Write one with write_records.")
+    existing_file(path)
     lines = _parquet_lines(path) if _is_parquet(path) else _json_lines(path)
     return (_parsed(path, number, line) for number, line in lines)
 
@@ -49,11 +59,11 @@ def _is_parquet(path: Path) -> bool:
         return False
     if path.suffix == ".parquet":
         return True
-    raise InvalidInput("records", "path", "a .jsonl, .jsonl.gz or .parquet file", str(path), "Choose such a name.")
+    raise InvalidInput(str(path), "the file", f"one that ends in {', '.join(SUFFIXES)}", repr(path.name), "")
 
 
-def _open(path: Path, mode: str) -> IO[Any]:
-    opener: Any = gzip.open if path.suffix == ".gz" else open
+def _open(path: Path, mode: str, packed: bool) -> IO[Any]:
+    opener: Any = gzip.open if packed else open
     return opener(path, mode, encoding="utf-8", errors="surrogatepass")
 
 
@@ -65,7 +75,7 @@ def _as_json(record: GroupRecord) -> str:
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, str]]:
-    with _open(path, "rt") as file:
+    with in_our_words_of(path), _open(path, "rt", path.suffix == ".gz") as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 yield number, line
@@ -97,7 +107,6 @@ def _write_parquet(path: Path, records: Iterable[GroupRecord]) -> int:
     ]  # fmt: skip
     schema = {"group": polars.String, "step": polars.Int64, "rule": polars.String, "no_signal": polars.Boolean,
               "rollouts": polars.Int64, "record": polars.String}  # fmt: skip
-    path.parent.mkdir(parents=True, exist_ok=True)
     polars.DataFrame(rows, schema=schema).write_parquet(path, compression="zstd")
     return len(rows)
 

@@ -47,7 +47,10 @@ class Rollouts:
         """read 512 rollouts in 64 groups (CSV, by prompt_id)"""
         n = sum(len(group.rollouts) for group in self.groups)
         alone = " Every group has one rollout: is that meant?" if n == len(self.groups) > 1 else ""
-        return f"read {n:,} rollouts in {len(self.groups):,} groups ({self.shape}, by {self.by}).{alone}"
+        counted = (
+            f"{n:,} rollout{'' if n == 1 else 's'} in {len(self.groups):,} group{'' if len(self.groups) == 1 else 's'}"
+        )
+        return f"read {counted} ({self.shape}, by {self.by}).{alone}"
 
 
 def read_groups(source: Source, columns: Mapping[str, Any] | None = None) -> list[Group]:

@@ -47,16 +47,14 @@ class Problem:
 
 def check_file(path: str | Path) -> list[Problem]:
     """All problems of a rubric file or of a dataset; an empty list if it can be used."""
-    path = Path(path)
-    if not path.exists() and not str(path).startswith("hf:"):
-        return [Problem(str(path), "there is no such file")]
+    source, path = str(path), Path(path)
     try:
         data = read_data(path) if path.suffix in (".yaml", ".yml", ".toml", ".json") else None
         if data is not None and _is_rubric(data, path):
             return list(check_rubric_data(data, str(path), path.parent))
-        return list(_check_rows(str(path)))
+        return list(_check_rows(source))
     except RubrankError as error:
-        return [Problem(str(path), str(error))]
+        return [Problem(source, _shown(error, source))]
 
 
 def _is_rubric(data: Any, path: Path) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from rubrank._files import read_text
 from rubrank.errors import InvalidInput
 
 
@@ -70,10 +71,9 @@ def read_data(source: str | Path) -> Any:
             "load_rubric", "source", "a .yaml, .toml or .json file, or a preset", str(source),
             f"Presets: {', '.join(presets())}.",
         )  # fmt: skip
+    text = read_text(path)
     try:
-        return _LOADERS[path.suffix](path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidInput("load_rubric", "source", "a file that can be read", str(error), "Check the path.") from None
+        return _LOADERS[path.suffix](text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidInput(
             str(path), "file", f"valid {path.suffix[1:]}", " ".join(str(error).split()), "Mend it."

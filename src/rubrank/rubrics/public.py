@@ -90,7 +90,8 @@ def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "criteria" in data or "extends" in data:
         items = data.get("criteria", ())
         if isinstance(items, Sequence) and not isinstance(items, str):
-            return {**data, "criteria": [_item(item) for item in items]}
+            # Here a name alone is a criterion's, as in a file of ours.
+            return {**data, "criteria": [item if isinstance(item, str) else _item(item) for item in items]}
         return dict(data)
     inner = next((data[key] for key in ("rubric", "rubrics") if key in data), None)
     if inner is None:

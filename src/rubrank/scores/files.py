@@ -24,6 +24,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from rubrank._files import existing_file, in_our_words_of, replacing
 from rubrank.errors import BadTable, UnknownName
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
@@ -35,31 +36,29 @@ _REASON = " (reason)"
 OUTCOMES = "outcomes"
 _WIDEST = 500
 _GLANCE = 64  # bytes in which a header gives itself away; the first line of another table may be long
-_SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
+SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
 
 
 def write_scores(table: ScoreTable, path: Path) -> None:
     """By suffix; the file appears when it is complete."""
-    partial = path.with_name(path.name + ".partial")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".parquet":
-        _write_parquet(table, partial)
-    elif path.name.endswith(_SUFFIXES[1:]):
-        _write_jsonl(table, partial, path.suffix == ".gz")
-    else:
-        raise UnknownName.of("ScoreTable.write", "suffix of the file", "".join(path.suffixes), _SUFFIXES)
-    partial.replace(path)
+    if not path.name.endswith(SUFFIXES):
+        raise UnknownName.of("ScoreTable.write", "suffix of the file", "".join(path.suffixes), SUFFIXES)
+    with replacing(path) as partial:
+        if path.suffix == ".parquet":
+            _write_parquet(table, partial)
+        else:
+            _write_jsonl(table, partial, path.suffix == ".gz")
 
 
 def read_scores(path: Path) -> ScoreTable:
     """A file that `write_scores` wrote."""
-    if not path.is_file():
-        raise BadTable(str(path), "file", "one that exists", "nothing", "Check the path.")
+    existing_file(path, error_type=BadTable)
     if path.suffix == ".parquet":
         return _read_parquet(path)
-    if path.name.endswith(_SUFFIXES[1:]):
-        return _read_jsonl(path)
-    raise UnknownName.of("read_scores", "suffix of the file", "".join(path.suffixes), _SUFFIXES)
+    if path.name.endswith(SUFFIXES[1:]):
+        with in_our_words_of(path):
+            return _read_jsonl(path)
+    raise UnknownName.of("read_scores", "suffix of the file", "".join(path.suffixes), SUFFIXES)
 
 
 # ---------------------------------------------------------------------------------------------------------- rubrics

@@ -10,20 +10,22 @@ verdict stands for the instruction at its place in the list. Instructions that n
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from rubrank.errors import InvalidInput, RubrankError
-from rubrank.rollouts.rollout import Rollout
+from rubrank._plain import shortened
+from rubrank.errors import InvalidInput, RubrankError, UnknownName
+from rubrank.rollouts.messages import decoded
+from rubrank.rollouts.rollout import Rollout, to_rollout
+from rubrank.rollouts.rows import read_rows
 from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.verifier import Compat, Mode, Verdict, Verifier
 
 MODES: tuple[Mode, Mode] = ("strict", "loose")
+_SHAPES = "docs/conformance.md shows the two shapes."
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,13 @@ class Conformance:
 
 def measure(path: str | Path, compat: Compat = "upstream") -> Conformance:
     """Check every answer of the file and compare with the published verdicts."""
+    if compat not in get_args(Compat):
+        raise UnknownName.of("measure", "compat", compat, get_args(Compat))
     tally = _Tally()
-    for number, row in enumerate(_rows(Path(path)), start=1):
+    for number, row in enumerate(read_rows(path), start=1):
         _measure_row(row, str(row.get("key", number)), compat, tally)
+    if not tally.equal and not tally.unknown:
+        raise InvalidInput(str(path), "the file", "rows with published verdicts", "none", _SHAPES)
     return tally.result()
 
 
@@ -110,9 +116,9 @@ def _agreement(by_mode: Mapping[Mode, list[bool]]) -> Agreement:
 
 
 def _measure_row(row: Mapping[str, Any], key: str, compat: Compat, tally: _Tally) -> None:
-    answers = [(answer, _rollout(answer, row)) for answer in _answers(row, key)]
-    kwargs = row.get("kwargs") or [{}] * len(row["instruction_id_list"])
-    for place, (name, arguments) in enumerate(zip(row["instruction_id_list"], kwargs, strict=True)):
+    ids, kwargs = _instructions(row, key)
+    answers = [(answer, _rollout(answer, row, key)) for answer in _answers(row, key, len(ids))]
+    for place, (name, arguments) in enumerate(zip(ids, kwargs, strict=True)):
         try:
             verifier, params = public_params(name, arguments)
             checked = verifier.check_parameters(params)
@@ -132,36 +138,40 @@ def _measure_row(row: Mapping[str, Any], key: str, compat: Compat, tally: _Tally
                 )
 
 
+def _instructions(row: Mapping[str, Any], key: str) -> tuple[list[str], list[Any]]:
+    """The ids of a row and their arguments, one for each."""
+    ids = decoded(row.get("instruction_id_list"))
+    if not isinstance(ids, list | tuple) or not all(isinstance(name, str) for name in ids):
+        raise _wrong(key, "with a list of ids as `instruction_id_list`", f"the keys {', '.join(map(str, row))}")
+    kwargs = decoded(row.get("kwargs")) or [{}] * len(ids)
+    if not isinstance(kwargs, list | tuple) or len(kwargs) != len(ids):
+        raise _wrong(key, f"with {len(ids)} `kwargs`, one for each id", shortened(repr(kwargs)))
+    if not all(isinstance(given, Mapping | None) for given in kwargs):
+        raise _wrong(key, "with objects {…} as `kwargs`", shortened(repr(kwargs)))
+    return list(ids), list(kwargs)
+
+
+def _wrong(key: str, allowed: str, got: str) -> InvalidInput:
+    return InvalidInput("measure", f"row {key}", allowed, got, _SHAPES)
+
+
 def _followed(verifier: Verifier, verdict: Verdict) -> bool | None:
     return None if verdict.value is None else verdict.value == verifier.domain.high
 
 
-def _answers(row: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    answers = row.get("responses", [row])
+def _answers(row: Mapping[str, Any], key: str, ids: int) -> list[Mapping[str, Any]]:
+    answers = decoded(row.get("responses", [row]))
+    if not isinstance(answers, list | tuple) or not all(isinstance(a, Mapping) and "response" in a for a in answers):
+        raise _wrong(key, "with a `response` or `responses`", f"the keys {', '.join(map(str, row))}")
     for answer in answers:
-        if "instruction_id_list" not in row or "response" not in answer:
-            raise InvalidInput(
-                "measure", f"row {key}", "a prompt with `instruction_id_list` and a `response` or `responses`",
-                f"the keys {', '.join(row)}", "See docs/conformance.md for the two shapes.",
-            )  # fmt: skip
+        for mode in MODES:
+            verdicts = answer.get(mode)
+            if verdicts is not None and (not isinstance(verdicts, list | tuple) or len(verdicts) != ids):
+                raise _wrong(key, f"with {ids} verdicts as `{mode}`, one for each id", shortened(repr(verdicts)))
     return list(answers)
 
 
-def _rollout(answer: Mapping[str, Any], row: Mapping[str, Any]) -> Rollout:
+def _rollout(answer: Mapping[str, Any], row: Mapping[str, Any], key: str) -> Rollout:
     # The published verdicts are about the whole response: nothing in it is taken for reasoning.
-    return Rollout(prompt=row.get("prompt", ""), response=answer["response"] or "", reasoning="")
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    open_text = gzip.open if path.suffix == ".gz" else open
-    with open_text(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise InvalidInput(
-                    "measure", f"line {number} of {path.name}", "JSON", str(error), "One row a line."
-                ) from None
-            yield row
+    data = {"prompt": row.get("prompt", ""), "response": answer["response"] or "", "reasoning": ""}
+    return to_rollout(data, f"measure: row {key}")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rubrank.cli.printing import errors_in_words, print_json
+from rubrank.cli.common import Column, Force, GroupColumn, columns_from
+from rubrank.cli.printing import errors_in_words, print_json, print_line
 from rubrank.cli.verbs.judge import judging_dict, show_judging
 
 if TYPE_CHECKING:
@@ -34,20 +35,21 @@ def register(app: typer.Typer) -> None:
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="A rubric (YAML, TOML, JSON) or a dataset whose rows bring rubrics.")],
+    file: Annotated[str, typer.Argument(help="A rubric (YAML, TOML, JSON) or a dataset whose rows bring rubrics.")],
     as_json: _AsJson = False,
 ) -> None:
     """List everything that is wrong with a rubric or a dataset; nothing is graded. Exit code 1 if something is."""
     from rubrank.rubrics.checking import check_file
 
-    problems = check_file(file)
+    with errors_in_words():
+        problems = check_file(file)
     if as_json:
         print_json([vars(problem) for problem in problems])
     else:
         for problem in problems:
-            print(problem)
+            print_line(str(problem))
         noun = "problem" if len(problems) == 1 else "problems"
-        print(f"{file}: {len(problems)} {noun}" if problems else f"{file}: no problems", file=sys.stderr)
+        typer.echo(f"{file}: {len(problems)} {noun}" if problems else f"{file}: no problems", err=True)
     if problems:
         raise typer.Exit(1)
 
@@ -72,18 +74,23 @@ def criteria(
 
 
 def grade(
-    rollouts: Annotated[str, typer.Argument(help="JSON Lines, CSV, Parquet, or a Hugging Face dataset (hf:name).")],
+    rollouts: Annotated[
+        str,
+        typer.Argument(help="A file, folder or pattern of any common format, hf:NAME, or - (docs/data.md)."),
+    ],
     rubric: Annotated[str | None, typer.Option("--rubric", "-r", help="A rubric file or a preset.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="scores.parquet or scores.jsonl.")] = Path(
         "scores.parquet"
     ),
+    force: Force = False,
     workers: Annotated[int | None, typer.Option(help="Processes; 0: none. By default, as many as help.")] = None,
     cache: Annotated[
         str | None, typer.Option(help='Where verdicts are kept; by default OUTPUT.cache. "none": nowhere.')
     ] = None,
     compat: Annotated[_Compat, typer.Option(help="What is asked, or what the public checkers say.")] = "fixed",
     mode: Annotated[_Mode, typer.Option(help="As it is, or the best of eight variants.")] = "strict",
-    column: Annotated[list[str] | None, typer.Option(help="FIELD=COLUMN, such as response=model_output.")] = None,
+    column: Column = None,
+    group_column: GroupColumn = None,
     timeout: Annotated[
         str | None, typer.Option(help='Seconds that a verdict may take in a worker, by default 60. "none": any.')
     ] = None,
@@ -91,17 +98,36 @@ def grade(
     cache_only: Annotated[
         bool, typer.Option("--cache-only", help="Judges answer from the replies that are kept, and call nobody.")
     ] = False,
+    most_missing: Annotated[
+        float, typer.Option(help="Fail if a larger share of the scores is missing; all missing always fails.")
+    ] = 0.2,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show calls, tokens and cost for each judge; grade and write nothing.")
+    ] = False,
     as_json: _AsJson = False,
 ) -> None:
     """Grade rollouts on all criteria and write a score table. A run that was killed goes on where it stopped."""
+    from rubrank._files import output_at
     from rubrank.grading import grade as grading
+    from rubrank.grading.missing import check_share, missing_of
+    from rubrank.rollouts.reading import read_rollouts
+    from rubrank.scores.files import SUFFIXES
 
     keep = None if cache == "none" else cache or str(output) + ".cache"
     with errors_in_words():
-        columns = dict(_pair(text) for text in column or ())
+        # Everything that can be known comes first: nothing is paid for and then refused.
+        output_at(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="rubrank grade")
+        check_share(most_missing)
+        seconds, asked = _seconds(timeout), _judges(judges, output, cache_only)
+        columns = columns_from(column, group_column, "rubrank grade")
+        if dry_run:
+            _show_estimate(rollouts, rubric, asked, columns, as_json)
+            return
+        found = read_rollouts(rollouts, columns)
+        typer.echo(str(found), err=True)
         table = grading.grade(
-            rollouts, rubric, compat=compat, mode=mode, workers=workers, cache=keep, columns=columns, progress=True,
-            timeout=_seconds(timeout), judges=_judges(judges, output, cache_only),
+            found.groups, rubric, compat=compat, mode=mode, workers=workers, cache=keep, progress=True,
+            timeout=seconds, judges=asked, most_missing=most_missing,
         )  # fmt: skip
         table.write(output)
     if as_json:
@@ -110,7 +136,31 @@ def grade(
         _show_summary(table)
         if table.judging is not None:
             show_judging(table.judging)
-        print(f"{len(table)} rollouts, {len(table.groups)} groups: {output}", file=sys.stderr)
+    typer.echo(str(missing_of(table)), err=True)
+    typer.echo(f"{len(table)} rollouts, {len(table.groups)} groups: {output}", err=True)
+
+
+def _show_estimate(rollouts: str, rubric: str | None, judges: Judges | None, columns: Any, as_json: bool) -> None:
+    from rubrank.grading.estimate import estimate
+
+    found = estimate(rollouts, rubric, judges, columns=columns)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    typer.echo(
+        f"{found.rollouts:,} rollouts in {found.groups:,} groups: {found.verdicts:,} verdicts of programs, "
+        f"at most {found.judged:,} of judges"
+    )
+    rows = [
+        (one.judge, one.kind, one.model, f"{one.calls:,}", f"{one.input_tokens:,}", f"{one.output_tokens:,}",
+         f"{one.cost:.4g}" if one.priced else "no price")
+        for one in found.judges
+    ]  # fmt: skip
+    if rows:
+        headings = ("judge", "kind", "model", "calls", "tokens in", "tokens out, at most", "cost, at most")
+        _table("", headings, rows, numbers=4)
+    for name in found.undecided:
+        typer.echo(f"no judge decides {name!r}: --judges FILE says who does")
 
 
 def conformance(
@@ -130,15 +180,6 @@ def conformance(
 
 
 # ------------------------------------------------------------------------------------------------------------- helpers
-
-
-def _pair(text: str) -> tuple[str, str]:
-    from rubrank.errors import InvalidInput
-
-    field, sign, column = text.partition("=")
-    if not sign:
-        raise InvalidInput("grade", "--column", "FIELD=COLUMN", repr(text), "For example response=model_output.")
-    return field, column
 
 
 def _judges(file: Path | None, output: Path, cache_only: bool) -> Judges | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rubrank.cli.common import Force
 from rubrank.cli.printing import errors_in_words, print_json, table
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def audit(
         Path | None, typer.Option(help="JSON: {judge: {criterion: [first wins, comparisons]}}.")
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
+    force: Force = False,
     details: Annotated[bool, typer.Option("--details", help="Every criterion, not the means over them.")] = False,
     bootstrap: Annotated[int, typer.Option(help="Draws for the intervals.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
@@ -79,8 +81,13 @@ def audit(
 ) -> None:
     """How good is a judge: consistency, bias by position, length, Markdown; agreement with other judges and people."""
     with errors_in_words():
+        from rubrank._files import output_at
+        from rubrank.studies.audit.drawing import FORMATS, draw
         from rubrank.studies.audit.files import audit_files
 
+        if picture is not None:
+            inputs = [*scores, *(humans or ()), rollouts, positions]
+            output_at(picture, FORMATS, inputs=inputs, force=force, verb="rubrank judge audit")
         names = None if criteria is None else [name.strip() for name in criteria.split(",")]
         result = audit_files(
             scores,
@@ -92,8 +99,6 @@ def audit(
             seed=seed,
         )
         if picture is not None:
-            from rubrank.studies.audit.drawing import draw
-
             draw(result, picture)
     if as_json:
         print_json(result.as_dict())

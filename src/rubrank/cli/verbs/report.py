@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from rubrank.cli.common import Force
 from rubrank.cli.printing import errors_in_words, print_json
 from rubrank.records.report import BUDGET_MB, TEXT_LIMIT
 
@@ -20,6 +21,7 @@ def register(app: typer.Typer) -> None:
 def report(
     records: Annotated[Path, typer.Argument(help="Records of fused groups: .jsonl, .jsonl.gz or .parquet.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path("report.html"),
+    force: Force = False,
     title: Annotated[str | None, typer.Option(help="Its title; by default the name of the records' file.")] = None,
     text_limit: Annotated[int, typer.Option(help="Characters kept of each text; 0: no texts.")] = TEXT_LIMIT,
     budget: Annotated[float, typer.Option(help="Megabytes that groups may take; texts are cut to fit.")] = BUDGET_MB,
@@ -28,8 +30,10 @@ def report(
 ) -> None:
     """Write a report of fused groups: one HTML file that works offline."""
     with errors_in_words():
+        from rubrank._files import output_at
         from rubrank.records.report import write_report
 
+        output_at(output, (".html", ".htm"), inputs=(records,), force=force, verb="rubrank report")
         summary = write_report(records, output, title=title, text_limit=text_limit, budget_mb=budget, measure=measure)
         if as_json:
             print_json(vars(summary))

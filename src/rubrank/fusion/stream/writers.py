@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import queue
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,8 +14,8 @@ from typing import IO, Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 import polars as pl
 
-from rubrank.errors import InvalidInput
-from rubrank.fusion.stream.names import LINE, ROW, format_of
+from rubrank._files import output_at, replacing
+from rubrank.fusion.stream.names import FORMATS, LINE, ROW, format_of
 from rubrank.fusion.stream.plan import TablePlan
 
 Added: TypeAlias = Sequence[tuple[np.ndarray, pl.DataFrame]]
@@ -156,7 +155,7 @@ def _typed(column: pl.Series, dtype: Any) -> pl.Series:
 def writer_to(target: Path, plan: TablePlan) -> Iterator[Writer]:
     """A writer in the format of the target, which is replaced at the end; an error leaves it as it was."""
     kind = format_of(target, "output")
-    with _in_place_of(target) as temporary:
+    with replacing(target) as temporary:
         if kind == "parquet":
             parquet = ParquetWriter(temporary, plan)
             try:
@@ -164,7 +163,7 @@ def writer_to(target: Path, plan: TablePlan) -> Iterator[Writer]:
             finally:
                 parquet.close()
             return
-        with temporary.open("xb") as raw, _packed(raw, target) as file:
+        with temporary.open("wb") as raw, _packed(raw, target) as file:
             yield JsonLinesWriter(file, plan) if kind == "jsonl" else CsvWriter(file, plan)
 
 
@@ -175,28 +174,6 @@ def _packed(file: IO[bytes], target: Path) -> AbstractContextManager[Any]:
     return nullcontext(file)
 
 
-@contextmanager
-def _in_place_of(target: Path) -> Iterator[Path]:
-    """A temporary file beside the target, which takes its place at the end, and goes away after an error."""
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def checked_target(source: Path, output: Path, force: bool) -> Path:
     """Where to write; what is there already is looked after."""
-    target = output.resolve()
-    format_of(target, "output")
-    if not target.parent.is_dir():
-        raise InvalidInput(
-            "fuse_file", "output", "in a directory that exists", str(output), "Make the directory first."
-        )
-    if target.exists() and target.samefile(source):
-        raise InvalidInput("fuse_file", "output", "another file than the input", str(output), "Choose another name.")
-    if target.is_dir() or (target.exists() and not force):
-        remedy = "Choose another name." if target.is_dir() else "Pass --force (force=True) to replace it."
-        raise InvalidInput("fuse_file", "output", "a file that does not exist yet", str(output), remedy)
-    return target
+    return output_at(output, FORMATS, inputs=(source,), force=force, verb="rubrank fuse")

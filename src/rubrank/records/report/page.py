@@ -15,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from rubrank._files import replacing
 from rubrank.records.report.packing import Packed, pack
 
 SCRIPTS = (
@@ -48,8 +49,7 @@ def write_page(output: Path, title: str, data: dict[str, Any], packed: Packed) -
         data=_base64(pack(data)),
         index=_base64(pack(packed.index)),
     )
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with output.open("w", encoding="utf-8", newline="\n") as file:
+    with replacing(output) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         file.write(filled)
         for number, chunk in enumerate(packed.chunks):
             file.write(f'<script type="application/gzip" id="chunk-{number}">{_base64(chunk)}</script>\n')

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rubrank._files import replacing
 from rubrank.errors import InvalidInput
 from rubrank.studies.audit.result import Audit
 from rubrank.studies.audit.tables import not_measured
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_FORMATS = (".png", ".svg", ".pdf")
+FORMATS = (".png", ".svg", ".pdf")
 _FONTS = (
     "DejaVu Sans", "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei", "PingFang SC",
     "Hiragino Sans GB", "Microsoft YaHei", "SimHei",
@@ -52,17 +53,18 @@ Point = tuple[str, str, Estimate]
 def draw(audit: Audit, path: str | Path, *, title: str | None = None, dpi: int = 150) -> Path:
     """Draw the audit into a file; returns its path."""
     to = Path(path)
-    if to.suffix.lower() not in _FORMATS:
-        allowed = f"a file ending in {', '.join(_FORMATS)}"
+    if to.suffix.lower() not in FORMATS:
+        allowed = f"a file ending in {', '.join(FORMATS)}"
         raise InvalidInput("draw", "path", allowed, repr(str(path)), "Name it audit.png.")
     is_svg = to.suffix.lower() == ".svg"
     with _matplotlib().rc_context({**_STYLE, "font.family": _fonts()}), warnings.catch_warnings():
         if is_svg:  # its text is text: whoever looks at it has the letters
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = _figure(audit, title or ", ".join(audit.judges))
-        to.parent.mkdir(parents=True, exist_ok=True)
         # Without a date, and with panels settled, the same audit gives the same file.
-        figure.savefig(to, dpi=dpi, metadata={"Date": None} if is_svg else None, facecolor="white")
+        settled = {"Date": None} if is_svg else None
+        with replacing(to) as partial:
+            figure.savefig(partial, dpi=dpi, metadata=settled, facecolor="white", format=to.suffix[1:].lower())
     return to
 
 

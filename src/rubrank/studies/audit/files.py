@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rubrank._files import read_text
 from rubrank.errors import InvalidInput
 from rubrank.scores.table import ScoreTable, read_scores
 from rubrank.studies.audit.audit import audit
@@ -78,7 +79,8 @@ def _answers(table: ScoreTable, rollouts: str | Path, columns: Mapping[str, str]
 
 
 def _positions(path: Path) -> Any:
+    text = read_text(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(_OWNER, "positions", "a JSON file", f"{path} ({error})", "See audit_files.") from None

@@ -1,0 +1,39 @@
+"""Options that several verbs share: where columns are, and what may be overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace an output that exists; never an input.")]
+GroupColumn: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group-column",
+        help="Column that names the group; repeat it if several do so together. By default found by its name.",
+        show_default=False,
+    ),
+]
+Column: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--column", help="FIELD=COLUMN, such as response=model_output; repeatable.", show_default=False),
+]
+
+
+def columns_from(column: Sequence[str] | None, group_column: Sequence[str] | None, verb: str) -> dict[str, Any]:
+    """The columns of rollouts that were named, as `read_groups` takes them."""
+    found: dict[str, Any] = dict(_pair(text, verb) for text in column or ())
+    if group_column:
+        found["group"] = group_column[0] if len(group_column) == 1 else tuple(group_column)
+    return found
+
+
+def _pair(text: str, verb: str) -> tuple[str, str]:
+    from rubrank.errors import InvalidInput
+
+    field, sign, column = text.partition("=")
+    if not sign or not field or not column:
+        raise InvalidInput(verb, "--column", "FIELD=COLUMN", repr(text), "For example response=model_output.")
+    return field, column

@@ -1,0 +1,161 @@
+"""What judges would be asked and would cost, before anybody is: rubric × groups × the judges' kinds.
+
+    found = estimate("rollouts.jsonl", "rubric.yaml", judges="judges.yaml")
+    found.judges[0].calls, found.judges[0].input_tokens, found.judges[0].cost        1280, 1404160, 3.9
+
+The prompts are made as in a real run and counted instead of sent, so calls are exact for the cells that are asked. It
+is an upper bound: programs have not run, so every cell that a judge may have to decide counts, also of responses that a
+gate will stop. Tokens of input are estimated from the text; those of output are the most that a reply may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
+from rubrank.judges.judging import judge_groups
+from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.rollout import Group
+from rubrank.rubrics.catalogue import PROMPTED
+from rubrank.rubrics.public import to_rubric
+from rubrank.rubrics.rubric import Criterion, Rubric
+
+_PER_TOKEN = 4  # characters of a word in Latin letters; a character of most other scripts is a token
+
+
+@dataclass(frozen=True)
+class JudgeEstimate:
+    """What one judge would be asked."""
+
+    judge: str
+    kind: str
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    """At most."""
+    cost: float
+    """At most, in the currency of the judge's prices; 0 where no price is given."""
+    priced: bool
+    """Does an endpoint say what it costs?"""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run would do."""
+
+    rollouts: int
+    groups: int
+    verdicts: int
+    """By programs."""
+    judged: int
+    """Cells that a judge may have to decide."""
+    undecided: tuple[str, ...]
+    """Judged criteria that no judge of the file decides."""
+    judges: tuple[JudgeEstimate, ...]
+
+    @property
+    def calls(self) -> int:
+        """Of all judges."""
+        return sum(one.calls for one in self.judges)
+
+    @property
+    def cost(self) -> float:
+        """Of all judges, at most."""
+        return sum(one.cost for one in self.judges)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self) | {"calls": self.calls, "cost": self.cost}
+
+
+def estimate(
+    rollouts: Any, rubric: Any = None, judges: Any = None, *, columns: Mapping[str, Any] | None = None
+) -> Estimate:
+    """Count what `grade` would ask for; parameters as there. Nobody is called, and nothing is written."""
+    groups = read_groups(rollouts, columns)
+    criteria = criteria_of(groups, rubric)
+    found = None if judges is None else load_judges(judges)
+    wanted = [_wanted(group, own, found) for group, own in zip(groups, criteria, strict=True)]
+    names = {c.name for own in criteria for c in own if c.judged and (found is None or not found.judge_of(c.name))}
+    return Estimate(
+        rollouts=sum(len(group.rollouts) for group in groups),
+        groups=len(groups),
+        verdicts=sum(len(g.rollouts) * sum(not c.judged for c in own) for g, own in zip(groups, criteria, strict=True)),
+        judged=int(
+            sum(len(g.rollouts) * sum(map(may_be_judged, own)) for g, own in zip(groups, criteria, strict=True))
+        ),
+        undecided=tuple(sorted(names)),
+        judges=() if found is None else _counted(groups, criteria, wanted, found),
+    )
+
+
+def criteria_of(groups: list[Group], rubric: Any) -> list[tuple[Criterion, ...]]:
+    """What every group is asked: its own rubric on top of the shared one."""
+    from rubrank.grading.grade import rubric_of
+
+    shared = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
+    made: dict[str, Rubric] = {}
+    for group in groups:
+        if (own := repr(group.rubric)) not in made:
+            made[own] = rubric_of(group, shared)
+    return [made[repr(group.rubric)].criteria for group in groups]
+
+
+def may_be_judged(criterion: Criterion) -> bool:
+    """Does a judge decide it, or may the verifier pass it on to one?"""
+    return criterion.judged or (criterion.decided_by.how == "both" and criterion.prompt_name in PROMPTED)
+
+
+def _wanted(group: Group, criteria: tuple[Criterion, ...], judges: Judges | None) -> np.ndarray:
+    asked = [may_be_judged(c) and judges is not None and judges.judge_of(c.name) is not None for c in criteria]
+    return np.tile(np.array(asked, dtype=bool), (len(group.rollouts), 1))
+
+
+def _counted(
+    groups: list[Group], criteria: list[tuple[Criterion, ...]], wanted: list[np.ndarray], judges: Judges
+) -> tuple[JudgeEstimate, ...]:
+    counters: dict[tuple[str, str], _Counter] = {}
+
+    def asker_of(judge: Judge) -> _Counter:
+        models = ", ".join(sorted({endpoint.model for endpoint in judge.endpoints}))
+        return counters.setdefault((judge.name, models), _Counter(judge, models))
+
+    free = judges.model_copy(update={"most_missing": 1.0, "deadline": None, "cache": None, "cache_only": False})
+    judge_groups(groups, criteria, wanted, free, asker_of=asker_of)
+    return tuple(counter.estimate() for counter in counters.values())
+
+
+class _Counter:
+    """An asker that answers nobody and counts."""
+
+    def __init__(self, judge: Judge, models: str) -> None:
+        self._judge, self._models = judge, models
+        self._calls, self._tokens = 0, 0
+
+    async def ask(self, call: Call) -> Reply:
+        """No answer."""
+        self._calls += 1
+        self._tokens += sum(tokens_of(str(message.get("content") or "")) for message in call.messages)
+        return Reply(None, "not asked", attempts=0)
+
+    def estimate(self) -> JudgeEstimate:
+        """What was counted; of several endpoints the dearest counts."""
+        said = self._calls * self._judge.sampling.max_tokens
+        prices = [endpoint.price for endpoint in self._judge.endpoints]
+        cost = max(((self._tokens * price.input + said * price.output) / 1e6 for price in prices), default=0.0)
+        priced = any(price.input or price.output for price in prices)
+        return JudgeEstimate(
+            self._judge.name, self._judge.kind, self._models, self._calls, self._tokens, said, cost, priced
+        )
+
+
+def tokens_of(text: str) -> int:
+    """Roughly how many tokens a text has, whatever the model."""
+    ascii_only = sum(c.isascii() for c in text)
+    return -(-ascii_only // _PER_TOKEN) + len(text) - ascii_only

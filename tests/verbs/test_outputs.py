@@ -1,0 +1,244 @@
+"""One policy for everything that is written: checked first, never the input, --force, complete or as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rubrank._files import output_at, replacing
+from rubrank.cli.app import app
+from rubrank.errors import InvalidInput
+from rubrank.scores.table import read_scores
+
+ROWS = [{"id": "q1", "prompt": "Tell.", "responses": ["One two three.", "One.", "Two, three."]}]
+JUDGES = {
+    "judges": [
+        {
+            "name": "main", "kind": "absolute",
+            "endpoints": [{"base_url": "http://127.0.0.1:9/v1", "model": "m", "price": {"input": 1.0, "output": 10.0}}],
+        }
+    ]
+}  # fmt: skip
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    Path("rubric.yaml").write_text("criteria:\n  - {name: WordCount, params: {low: 2}}\n  - Postscript\n")
+    Path("judged.yaml").write_text("criteria:\n  - {name: Kind, question: 'Kind?'}\n  - Postscript\n")
+    Path("judges.json").write_text(json.dumps(JUDGES))
+    return tmp_path
+
+
+def graded():
+    done = run("grade", "r.jsonl", "-r", "rubric.yaml", "-o", "s.parquet", "--cache", "none")
+    assert done.exit_code == 0, done.output
+
+
+# ---------------------------------------------------------------------------------------------------------- all verbs
+
+VERBS = {
+    "grade": (["grade", "r.jsonl", "-r", "rubric.yaml", "--cache", "none"], "out.parquet"),
+    "record": (["record", "s.parquet"], "out.jsonl"),
+    "report": (["report", "records.jsonl"], "out.html"),
+    "fuse": (["fuse", "s.parquet"], "out.csv"),
+}
+
+
+@pytest.fixture
+def made(folder):
+    graded()
+    assert run("record", "s.parquet", "-o", "records.jsonl").exit_code == 0
+    return folder
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_is_there_is_replaced_with_force_only(made, verb):
+    arguments, name = VERBS[verb]
+    Path(name).write_text("mine")
+    refused = run(*arguments, "-o", name)
+    assert refused.exit_code == 2
+    assert "--force" in refused.stderr
+    assert Path(name).read_text() == "mine"
+    done = run(*arguments, "-o", name, "--force")
+    assert done.exit_code == 0, done.output
+    assert Path(name).read_bytes() != b"mine"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_input_is_never_the_output(made, verb):
+    arguments, _ = VERBS[verb]
+    source = Path(arguments[1])
+    before = source.read_bytes()
+    for name in (source, made / source, Path("link")):
+        if name == Path("link"):
+            name = name.with_suffix(source.suffix)
+            name.symlink_to(source)
+        assert run(*arguments, "-o", name, "--force").exit_code == 2
+        assert source.read_bytes() == before
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_folders_are_made_and_nothing_else_is_left(made, verb):
+    arguments, name = VERBS[verb]
+    done = run(*arguments, "-o", Path("a/b") / name)
+    assert done.exit_code == 0, done.output
+    assert [path.name for path in Path("a/b").iterdir()] == [name]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("name", ["out.xlsx", "out", ".", "r.jsonl/out.parquet"])
+def test_names_that_cannot_be_written_are_refused(made, verb, name):
+    arguments, _ = VERBS[verb]
+    done = run(*arguments, "-o", name, "--force")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("rubrank: ")
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("verb", ["record", "report", "fuse"])
+def test_a_run_that_fails_leaves_the_earlier_file(made, verb):
+    arguments, name = VERBS[verb]
+    Path(name).write_text("mine")
+    source = Path("broken").with_suffix(Path(arguments[1]).suffix)
+    source.write_bytes(Path(arguments[1]).read_bytes()[:40])
+    assert run(arguments[0], source, "-o", name, "--force").exit_code == 2
+    assert Path(name).read_text() == "mine"
+
+
+# --------------------------------------------------------------------------------------------------------- the helpers
+
+
+def test_an_error_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_text("before")
+
+    def fails():
+        with replacing(path) as partial:
+            partial.write_text("half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert path.read_text() == "before"
+    assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
+    with replacing(path) as partial:
+        partial.write_text("whole")
+    assert path.read_text() == "whole"
+
+
+def test_a_device_is_written_to_and_stays_one():
+    with replacing(os.devnull) as partial:
+        partial.write_text("x")
+    assert not Path(os.devnull).is_file()
+    assert output_at(os.devnull, (".parquet",)) == Path(os.devnull)
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInput, match="a folder that can be written to"):
+        output_at(tmp_path / "file" / "x.txt")
+
+
+def test_a_full_disk_is_seen_first(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10})())
+    with pytest.raises(InvalidInput, match="with room left"):
+        output_at(tmp_path / "x.txt")
+
+
+# ---------------------------------------------------------------------------------------------------- nothing is spent
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("-o", "out.csv"), ("-o", "r.jsonl"), ("-o", "."), ("--timeout", "soon"), ("--most-missing", "2"),
+        ("--column", "x"), ("--column", "response=nowhere"), ("--group-column", "nowhere"),
+    ],
+)  # fmt: skip
+def test_mistakes_come_before_the_first_call(folder, wrong, monkeypatch):
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("a judge was asked")
+
+    monkeypatch.setattr("rubrank.grading.judged.judge_groups", never)
+    done = run("grade", "r.jsonl", "-r", "judged.yaml", "--judges", "judges.json", "--force", *wrong)
+    assert done.exit_code == 2
+    assert "rubrank: " in done.stderr
+    assert not isinstance(done.exception, AssertionError)
+
+
+def test_a_judged_rubric_without_judges_is_refused(folder):
+    done = run("grade", "r.jsonl", "-r", "judged.yaml", "-o", "s.parquet")
+    assert done.exit_code == 2
+    assert "only a judge can decide 'Kind'" in done.stderr
+    assert not Path("s.parquet").exists()
+    allowed = run("grade", "r.jsonl", "-r", "judged.yaml", "-o", "s.parquet", "--most-missing", "1")
+    assert allowed.exit_code == 0
+    assert "missing: 3 of 6 scores (50.0%): 3 × needs a judge" in allowed.stderr
+
+
+def test_too_much_missing_fails_and_leaves_the_earlier_output(folder):
+    Path("s.parquet").write_text("mine")
+    rubric = ["rubric.yaml", "--most-missing", "0.1"]
+    Path("rubric.yaml").write_text(
+        "criteria:\n  - {name: WordCount, params: {low: 2}}\n  - {name: GroundTruthMatch}\n"
+    )  # there is no truth
+    done = run("grade", "r.jsonl", "-r", *rubric, "-o", "s.parquet", "--force", "--cache", "none")
+    assert done.exit_code == 2
+    assert "3 of 6 scores are missing (50.0%; --most-missing allows 10.0%)" in done.stderr
+    assert Path("s.parquet").read_text() == "mine"
+    assert (
+        run("grade", "r.jsonl", "-r", "rubric.yaml", "-o", "s.parquet", "--force", "--most-missing", "0.5").exit_code
+        == 0
+    )
+
+
+def test_everything_missing_always_fails(folder):
+    Path("rubric.yaml").write_text("criteria: [GroundTruthMatch]\n")
+    done = run("grade", "r.jsonl", "-r", "rubric.yaml", "-o", "s.parquet", "--most-missing", "1")
+    assert done.exit_code == 2
+    assert "all of them" in done.stderr
+    assert not Path("s.parquet").exists()
+
+
+def test_what_was_read_and_what_is_missing_is_said(folder):
+    done = run("grade", "r.jsonl", "-r", "rubric.yaml", "-o", "s.parquet")
+    assert "read 3 rollouts in 1 group (JSON Lines, by id)." in done.stderr
+    assert "missing: none of 6 scores" in done.stderr
+    assert len(read_scores(Path("s.parquet"))) == 3
+
+
+# -------------------------------------------------------------------------------------------------------------- dry run
+
+
+@pytest.mark.parametrize(
+    ("kind", "calls"), [("absolute", 3), ("batched", 3), ("listwise", 1), ("pairwise", 6)]
+)  # 3 rollouts; all pairs in both orders
+def test_a_dry_run_counts_calls_tokens_and_cost(folder, kind, calls):
+    Path("judges.json").write_text(json.dumps({"judges": [{**JUDGES["judges"][0], "kind": kind}]}))
+    done = run("grade", "r.jsonl", "-r", "judged.yaml", "--judges", "judges.json", "--dry-run", "--json")
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.stdout)
+    (judge,) = data["judges"]
+    assert (judge["judge"], judge["kind"], judge["model"], judge["calls"]) == ("main", kind, "m", calls)
+    assert judge["input_tokens"] > 50 * calls
+    assert judge["output_tokens"] == 1024 * calls
+    assert judge["cost"] == pytest.approx((judge["input_tokens"] + 10 * judge["output_tokens"]) / 1e6)
+    assert (data["rollouts"], data["verdicts"], data["judged"]) == (3, 3, 3)
+    assert {path.name for path in folder.iterdir()} == {"r.jsonl", "rubric.yaml", "judged.yaml", "judges.json"}
+
+
+def test_a_dry_run_for_people(folder):
+    done = run("grade", "r.jsonl", "-r", "judged.yaml", "--judges", "judges.json", "--dry-run")
+    assert "3 verdicts of programs, at most 3 of judges" in done.stdout
+    alone = run("grade", "r.jsonl", "-r", "judged.yaml", "--dry-run")
+    assert "no judge decides 'Kind'" in alone.stdout
