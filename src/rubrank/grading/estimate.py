@@ -11,12 +11,14 @@ gate will stop. Tokens of input are estimated from the text; those of output are
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rubrank.errors import JudgingFailed
 from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
 from rubrank.judges.judging import judge_groups
 from rubrank.rollouts.reading import read_groups
@@ -127,7 +129,8 @@ def _counted(
         return counters.setdefault((judge.name, models), _Counter(judge, models))
 
     free = judges.model_copy(update={"most_missing": 1.0, "deadline": None, "cache": None, "cache_only": False})
-    judge_groups(groups, criteria, wanted, free, asker_of=asker_of)
+    with suppress(JudgingFailed):  # nobody answers, of course
+        judge_groups(groups, criteria, wanted, free, asker_of=asker_of)
     return tuple(counter.estimate() for counter in counters.values())
 
 

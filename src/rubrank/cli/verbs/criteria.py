@@ -213,7 +213,7 @@ def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], n
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
     for i, heading in enumerate(headings):
         right = i >= len(headings) - numbers
         table.add_column(heading, justify="right" if right else "left", no_wrap=right, overflow="fold")
