@@ -116,10 +116,10 @@ def grade(
     keep = None if cache == "none" else cache or str(output) + ".cache"
     with errors_in_words():
         # Everything that can be known comes first: nothing is paid for and then refused.
-        output_at(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="rubrank grade")
+        output_at(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
         check_share(most_missing)
         seconds, asked = _seconds(timeout), _judges(judges, output, cache_only)
-        columns = columns_from(column, group_column, "rubrank grade")
+        columns = columns_from(column, group_column, "grade")
         if dry_run:
             _show_estimate(rollouts, rubric, asked, columns, as_json)
             return

@@ -87,7 +87,7 @@ def audit(
 
         if picture is not None:
             inputs = [*scores, *(humans or ()), rollouts, positions]
-            output_at(picture, FORMATS, inputs=inputs, force=force, verb="rubrank judge audit")
+            output_at(picture, FORMATS, inputs=inputs, force=force, verb="judge audit")
         names = None if criteria is None else [name.strip() for name in criteria.split(",")]
         result = audit_files(
             scores,

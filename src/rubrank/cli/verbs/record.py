@@ -33,7 +33,7 @@ def record(
         from rubrank.scores.matching import groups_of
         from rubrank.scores.table import read_scores
 
-        output_at(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="rubrank record")
+        output_at(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
         table = read_scores(scores)
         groups = None if rollouts is None else groups_of(table, rollouts)
         names = [name.strip() for name in others.split(",") if name.strip()]

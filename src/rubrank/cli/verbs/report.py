@@ -33,7 +33,7 @@ def report(
         from rubrank._files import output_at
         from rubrank.records.report import write_report
 
-        output_at(output, (".html", ".htm"), inputs=(records,), force=force, verb="rubrank report")
+        output_at(output, (".html", ".htm"), inputs=(records,), force=force, verb="report")
         summary = write_report(records, output, title=title, text_limit=text_limit, budget_mb=budget, measure=measure)
         if as_json:
             print_json(vars(summary))

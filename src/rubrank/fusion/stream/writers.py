@@ -176,4 +176,4 @@ def _packed(file: IO[bytes], target: Path) -> AbstractContextManager[Any]:
 
 def checked_target(source: Path, output: Path, force: bool) -> Path:
     """Where to write; what is there already is looked after."""
-    return output_at(output, FORMATS, inputs=(source,), force=force, verb="rubrank fuse")
+    return output_at(output, FORMATS, inputs=(source,), force=force, verb="fuse")
