@@ -46,6 +46,18 @@ FAMILIES: tuple[str, ...] = (
     "gates.thinking",
     "gates.language",
     "truth.ground_truth",
+    # answers that are data, compared texts, how a reply is given
+    "data.json_answers",
+    "text.matching",
+    "text.similarity",
+    "text.citations",
+    "text.markup",
+    "text.privacy",
+    "text.readability",
+    "truth.measured",
+    "reply.length",
+    "reply.thinking",
+    "reply.refusal",
     # agents
     "agentic.tools",
     "agentic.state",

@@ -1,0 +1,1 @@
+"""Answers that are data: JSON, SQL."""

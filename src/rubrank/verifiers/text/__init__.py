@@ -1,0 +1,1 @@
+"""Texts compared with references, materials and rules of writing."""

@@ -1,0 +1,59 @@
+"""How hard a text is to read, and how much it repeats its own words."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import Field
+
+from rubrank.texts.text import Text
+from rubrank.verifiers.text.similarity import tokens
+from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
+
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_FEWEST = 15
+
+
+def grade_level(text: Text) -> float | None:
+    """Flesch–Kincaid grade; for Chinese and Japanese a grade from the length of sentences. None: too short."""
+    words = text.words
+    sentences = max(1, len(text.sentences))
+    if len(_CJK.findall(text.raw)) > len(text.raw) / 4:
+        characters = len(_CJK.findall(text.raw))
+        return None if characters < _FEWEST else 0.35 * characters / sentences
+    latin = [word for word in words if re.search("[A-Za-z]", word)]
+    if len(latin) < _FEWEST:
+        return None
+    return 0.39 * len(latin) / sentences + 11.8 * sum(text.syllables) / len(latin) - 15.59
+
+
+@verifier("Readability", family="style", domain=BINARY, version=1)
+def readability(text: Text, *, low: float | None = None, high: float | None = None) -> Answer:
+    """The text's school grade (Flesch–Kincaid) is from `low` to `high`.
+
+    Passes: short sentences of short words for high=6. Fails: long ones. Chinese and Japanese: a third of the characters
+    of a sentence, so that 20 characters are about grade 7. Missing: no limit, or fewer than 15 words. Not covered:
+    other languages are measured with the English formula, which is only a rough guide there.
+    """
+    if low is None and high is None:
+        return missing("no limit is asked for: give `low` or `high`")
+    grade = grade_level(text)
+    if grade is None:
+        return missing(f"fewer than {_FEWEST} words to measure")
+    return (low is None or grade >= low) and (high is None or grade <= high), f"grade {grade:.1f}"
+
+
+@verifier("DistinctN", family="style", domain=UNIT, version=1)
+def distinct_n(text: Text, *, n: Annotated[int, Field(ge=1, le=8)] = 2) -> Answer:
+    """The share of different n-grams among all n-grams of the answer: 1 = nothing is said twice.
+
+    Passes (1): "one two three". Part: "one two one two" has two of three bigrams. Fails (0): an empty answer. An answer
+    shorter than n tokens has nothing to repeat, and 1. Not covered: saying the same in other words.
+    """
+    found = tokens(text.raw)
+    if not found:
+        return 0.0, "an empty answer"
+    grams = [tuple(found[i : i + n]) for i in range(len(found) - n + 1)]
+    share = len(set(grams)) / len(grams) if grams else 1.0
+    return share, f"{len(set(grams))} of {len(grams)} {n}-grams are different"
