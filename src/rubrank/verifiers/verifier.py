@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -111,7 +112,9 @@ class Verifier:
             if p.kind is p.KEYWORD_ONLY and p.name != "compat"
         }
         strict = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-        return create_model(f"{self.name} parameters", __config__=strict, **fields)
+        with warnings.catch_warnings():  # a parameter may be called `schema` or `copy`, as pydantic's own methods are
+            warnings.filterwarnings("ignore", "Field name .* shadows an attribute")
+            return create_model(f"{self.name} parameters", __config__=strict, **fields)
 
     @cached_property
     def knows_compat(self) -> bool:

@@ -6,25 +6,24 @@ from the rubric or from the data, and from nobody the verifier trusts: size, dep
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
+from rubrank.texts.prose import split_code
 from rubrank.verifiers.agentic.schema import BadSchema, first_error
 from rubrank.verifiers.agentic.values import TooBig, canonical, check_size, is_number, parse_json
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
-_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*(\w*)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)
 _NONE = object()
 
 
 def json_of(answer: str, bare: bool = False) -> Any:
     """The JSON value of an answer; ValueError where there is none. `bare`: nothing may stand around it."""
     text = answer.strip()
-    fences = [] if bare else [match[3] for match in _FENCE.finditer(text) if match[2].lower() in ("", "json", "json5")]
+    fences = [] if bare else [code for tag, code in split_code(text)[1] if tag.lower() in ("", "json", "json5")]
     for candidate in (*reversed(fences), text):
         try:
             return parse_json(candidate)

@@ -6,14 +6,15 @@ Checks of form, not of effect: nothing is run and nothing is rendered.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Literal
 
+from rubrank.texts.prose import split_code
 from rubrank.texts.text import Text
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 Kind = Literal["html", "latex", "mermaid", "cron"]
-_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)
 _NAMES = {
     "html": ("html", "xml", "svg"),
     "latex": ("latex", "tex", "math"),
@@ -74,7 +75,7 @@ def valid_markup(text: Text, *, kind: Kind) -> Answer:
 
 
 def _found(raw: str, kind: Kind) -> str:
-    fences = [(m[2].lower(), m[3]) for m in _FENCE.finditer(raw)]
+    fences = [(tag.lower(), code) for tag, code in split_code(raw)[1]]
     named = [code for name, code in fences if name in _NAMES[kind]]
     if named:
         return named[-1]
@@ -191,7 +192,7 @@ def _cron(text: str) -> str | None:
     return None
 
 
-def _cron_part(part: str, low: int, high: int, names: tuple[str, ...] | list[str]) -> bool:
+def _cron_part(part: str, low: int, high: int, names: Sequence[str]) -> bool:
     span, slash, step = part.partition("/")
     if slash and not (step.isascii() and step.isdigit() and 0 < int(step[:9]) <= high):
         return False
@@ -205,7 +206,7 @@ def _cron_part(part: str, low: int, high: int, names: tuple[str, ...] | list[str
     return all(low <= n <= high for n in numbers) and numbers == sorted(numbers)
 
 
-def _cron_value(text: str, low: int, names: tuple[str, ...] | list[str]) -> int | None:
+def _cron_value(text: str, low: int, names: Sequence[str]) -> int | None:
     if text in names:
         return list(names).index(text) + (1 if low == 1 else 0)
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 4 else None

@@ -38,7 +38,8 @@ def regex(
     """The pattern (RE2 syntax) matches: somewhere `relation count` times, the whole answer, or every line of it.
 
     Passes: "ID-0042" for ID-\\d{4}. Fails: no match; another number of matches; a match where `must="not match"`.
-    `^` and `$` mean lines, `.` any character. Missing: a pattern that RE2 does not know (look-around, back-references).
+    `^` and `$` mean lines, `.` any character. Missing: a pattern that RE2 does not know. Not covered:
+    look-around and back-references, which RE2 has not.
     """
     try:
         found = compiled(pattern, case_sensitive, where != "whole")

@@ -60,7 +60,7 @@ def token_f1(rollout: Rollout, *, references: References | None = None, whole: b
     """F1 of the tokens that the answer shares with a reference; the best of several references.
 
     The answer's result is read first ("The answer is …", \\boxed …); `whole` takes the entire answer. Passes (1):
-    "Paris" for "paris."; 西湖 for 西湖. Part: "in Paris, France" for "Paris". Fails (0): no token in common; an empty answer.
+    "Paris" for "paris."; 西湖 for 西湖. Part: "in Paris, France" for "Paris". Fails (0): no token in common.
     Missing: no reference in `references` or the data. Not covered: synonyms.
     """
     known = _references(references, rollout)
@@ -192,6 +192,7 @@ def embedding_similarity(rollout: Rollout, *, model: str, references: References
 
     Passes (1): the reference itself. Part: a text on the same subject. Fails (0): an empty answer, or unlike anything.
     Negative cosines count as 0. Missing: no reference; model2vec not installed; a model that cannot be loaded.
+    Not covered: a denial is close to what it denies.
     """
     known = _references(references, rollout)
     if not known:

@@ -63,9 +63,10 @@ def quantity_match(
     """The answer's quantity is the true one: 5 km for "5000 m", 9.81 m/s² for "9.8 m/s^2" within `tolerance`.
 
     The truth is `truth` or in the data; an interval ("[2, 3] m", "2 to 3") accepts what lies in it. `digits` asks for
-    that many significant digits as written. Units are converted (pint), must be the same, or are ignored. Passes: "about
-    5.0 km". Fails: another number; a number without its unit; kg for m; other digits than asked. Missing: no truth;
-    pint not installed where units differ; a unit of the truth that nobody knows. Not covered: sums such as "5 km 200 m".
+    that many significant digits as written. Units are converted (pint), must be the same, or are ignored.
+    Passes: "about 5.0 km". Fails: another number; a number without its unit; kg for m; other digits than asked.
+    Missing: no truth; pint not installed where units differ; a unit of the truth that is not known. Not covered: sums
+    such as "5 km 200 m".
     """
     known = [truth] if truth is not None else list(known_truths(None, rollout.metadata).values)
     if not known:
