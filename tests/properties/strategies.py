@@ -11,14 +11,10 @@ grades, doubles of any size, both zeros, and neighbours that differ in the last 
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 MODELS = ("bradley-terry", "thurstone", "borda")
 PATHS = ("look-up", "sorting")
-
-settings.register_profile("rubrank", deadline=None, derandomize=True, max_examples=60, print_blob=True)
-settings.load_profile("rubrank")
 
 _SIZES = {"look-up": st.integers(1, 12), "sorting": st.integers(13, 24)}
 _VALUES = (
