@@ -73,6 +73,7 @@ def name(path: Path) -> str:
 @pytest.fixture
 def own_main(monkeypatch):
     """The module that an example pretends to be is gone after it."""
+    importlib.import_module("numba")  # which cannot be imported while pytest-examples watches `print`
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 

@@ -89,3 +89,31 @@ def test_own_model(run):
         assert (rewards[0], rewards[-1]) == (1.0, 0.0)
         assert rewards[1] == rewards[2]
     assert "bold: attribute adjustment: model must be a model with a link" in text
+
+
+def test_own_verifier(run):
+    text = run("06")
+    assert numbers_after("What tea?", text)[:3] == [0.0, 1.0, 0.0]
+    assert numbers_after("GIVE ME TEA", text)[:3] == [1.0, 0.12, 1.0]
+    assert "got 'WordCount', a name of the library" in text
+
+
+def test_own_rule(run):
+    text = run("07")
+    assert numbers_after("best-case ", text) == [1.0, 1.0, 1.0, 0.0]
+    assert numbers_after("best-case:share=0.5+", text)[-4:] == [0.5, 0.5, 0.5, 0.0]
+
+
+def test_own_attribute(run):
+    text = run("08")
+    quality, marks = numbers_after("as judged", text)
+    better, fewer = numbers_after("exclamations removed", text)
+    assert better > quality
+    assert abs(fewer) < marks / 3
+
+
+def test_own_judge_kind(run):
+    text = run("09")
+    assert "Como.    1.0  yes" in text
+    assert "Tea?     None  neither yes nor no" in text
+    assert text.endswith("asked 4, lost 1\n")
