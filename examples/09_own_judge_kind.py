@@ -43,18 +43,19 @@ class Scripted:
     """Stands in for a model: it knows two lakes, and says nothing about tea."""
 
     async def ask(self, call: rubrank.Call) -> rubrank.Reply:
+        """The reply."""
         text = call.messages[0]["content"]
-        return rubrank.Reply(
-            "I cannot say" if "Tea" in text else "Yes." if "Como" in text or "Baikal" in text else "No."
-        )
+        if "Tea" in text:
+            return rubrank.Reply("I cannot say")
+        return rubrank.Reply("Yes." if "Como" in text or "Baikal" in text else "No.")
 
 
-rollouts = tuple(
-    rubrank.Rollout(prompt="Name a lake.", response=text) for text in ("Como.", "Paris.", "Tea?", "Baikal.")
-)
+texts = ("Como.", "Paris.", "Tea?", "Baikal.")
+rollouts = tuple(rubrank.Rollout.model_validate({"prompt": "Name a lake.", "response": text}) for text in texts)
 criterion = rubrank.Criterion(name="IsLake", question="Does the text name a lake?")
 question = rubrank.Question(rubrank.Group(id="lakes", rollouts=rollouts), (criterion,), np.ones((4, 1), dtype=bool))
-judge = rubrank.Judge(kind="yes-no", endpoints=(ENDPOINT,))
+endpoint = {"base_url": "http://localhost:8000/v1", "model": "m"}
+judge = rubrank.Judge.model_validate({"kind": "yes-no", "endpoints": [endpoint]})
 judgment = asyncio.run(YesNo().judge(question, judge, Scripted()))
 for (i, _), verdict in judgment.verdicts.items():
     print(f"{rollouts[i].response:<8} {verdict.value}  {verdict.reason}")
