@@ -33,5 +33,5 @@ rubric = [
 ]
 responses = ["A lake is still water.", "Water, and more water.", "A lake.", ""]
 batch = rubrank.grade([{"prompt": "What is a lake?", "responses": responses}], rubric).batch()
-for name in ("weighted-mean+", "rlvr2+", "best-case", "best-case+", "best-case:share=0.5+"):
+for name in ("weighted-mean", "rlvr2", "best-case", "best-case:share=0.5", "best-case+"):
     print(f"{name:<22}", *(f"{reward:.2f}" for reward in rubrank.find_rule(name)(batch).reward))

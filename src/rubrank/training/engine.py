@@ -6,7 +6,7 @@
     >>> said = [Rollout(prompt="Explain tides.", response=text) for text in ("The moon pulls.", "Moon.", "")]
     >>> step = engine.score([Group(id="0/0", rollouts=tuple(said))], step=0)
     >>> step.rewards
-    ((1.0, 0.0, 0.0),)
+    ((1.0, 0.25, 0.0),)
     >>> round(step.metrics["rubrank/WordCount/mean"], 2), round(step.metrics["rubrank/gate/stopped"], 2)
     (0.33, 0.33)
 
