@@ -13,8 +13,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from trl import GRPOConfig, GRPOTrainer  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-from rubrank.records.record import read_records
-from rubrank.training.trl.reward import RubricReward
+from rubrank import read_records
+from rubrank.training.trl import RubricReward
 
 QUERIES = ["Name a lake.", "Explain tides.", "Why does it rain?", "Say hello."]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -24,6 +25,7 @@ NAMES = [
     "Control",
     "Criterion",
     "Domain",
+    "FuseOptions",
     "Fused",
     "FusedGroup",
     "Gate",
@@ -50,6 +52,7 @@ NAMES = [
     "RubrankError",
     "Rubric",
     "Sample",
+    "SandboxLimits",
     "ScoreBatch",
     "ScoreTable",
     "SolverError",
@@ -60,24 +63,33 @@ NAMES = [
     "Verdict",
     "__version__",
     "absolute_call",
+    "alpha",
     "attenuate",
     "attribute",
     "attribute_names",
     "audit",
     "check_file",
     "claims",
+    "conformance",
     "discrete",
     "explain_file",
+    "explain_record",
+    "find_attribute",
     "find_rule",
     "find_verifier",
     "fuse",
     "fuse_file",
     "grade",
     "judge_kind",
+    "kappa",
+    "kendall",
+    "kendall_within",
     "lengths",
     "load_demo_groups",
+    "load_job",
     "load_judges",
     "load_rubric",
+    "make_plan",
     "markdown_counts",
     "markdown_density",
     "maximise",
@@ -95,11 +107,16 @@ NAMES = [
     "replay",
     "robustness",
     "rollout_of",
+    "rubric_schema",
     "rule",
     "rule_names",
+    "run_job",
+    "run_sandboxed",
     "score_flat",
     "score_group",
+    "spearman",
     "split_reasoning",
+    "synthetic_step",
     "to_rubric",
     "utilities",
     "utility_model",
@@ -126,7 +143,7 @@ def test_every_name_is_what_its_home_defines(name):
     if hasattr(value, "__module__"):
         home = importlib.import_module(value.__module__)
         assert value.__module__.startswith("rubrank.")
-        assert getattr(home, name) is value
+        assert getattr(home, rubrank._HOMES.get(name, name).partition(":")[2] or name) is value
         assert value.__doc__
 
 
@@ -170,3 +187,16 @@ def test_types_are_shipped():
 def test_one_version():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert rubrank.__version__ == project["version"]
+
+
+FRAMEWORKS = "trl|verl|openrlhf|slime|tinker|verifiers"
+DEEP = re.compile(rf"^[ ]*(?:from|import)[ ]+rubrank\.(?!training\.(?:{FRAMEWORKS})(?:[ ]|$))[\w.]+.*$", re.MULTILINE)
+
+
+def test_documents_and_examples_use_public_names_only():
+    """Public is what `rubrank` exports, and one module for each training framework."""
+    folders = [ROOT / name for name in ("docs", "examples", "recipes")]
+    paths = [*ROOT.glob("*.md"), *(p for f in folders for kind in ("md", "py") for p in f.rglob(f"*.{kind}"))]
+    found = {path.relative_to(ROOT): DEEP.findall(path.read_text("utf-8")) for path in paths}
+    assert len(found) > 30
+    assert {path: lines for path, lines in found.items() if lines} == {}

@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.records.record import GroupRecord, read_records
-from rubrank.studies.statistics.resampling import Measure, Resampling, ratio_measure
+from rubrank import GroupRecord, Measure, Resampling, ratio_measure, read_records
 
 DRAWS = 10_000
 SHOWN = 12

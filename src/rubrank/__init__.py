@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rubrank.fusion.attribute import Attribute as Attribute
     from rubrank.fusion.attributes import attribute as attribute
     from rubrank.fusion.attributes import attribute_names as attribute_names
+    from rubrank.fusion.attributes import find_attribute as find_attribute
     from rubrank.fusion.attributes import measure as measure
     from rubrank.fusion.attributes.length import Lengths as Lengths
     from rubrank.fusion.attributes.length import lengths as lengths
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from rubrank.fusion.model import model_names as model_names
     from rubrank.fusion.model import utility_model as utility_model
     from rubrank.fusion.models.newton import maximise as maximise
+    from rubrank.fusion.options import FuseOptions as FuseOptions
     from rubrank.fusion.result import Fused as Fused
     from rubrank.fusion.result import FusedGroup as FusedGroup
     from rubrank.fusion.rlvr2 import RLVR2 as RLVR2
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from rubrank.records.record import records_of as records_of
     from rubrank.records.record import write_records as write_records
     from rubrank.records.report import write_report as write_report
+    from rubrank.records.unfolding import explain as explain_record  # noqa: F401
     from rubrank.rollouts.rollout import Group as Group
     from rubrank.rollouts.rollout import Rollout as Rollout
     from rubrank.rubrics.checking import check_file as check_file
@@ -80,15 +83,23 @@ if TYPE_CHECKING:
     from rubrank.rubrics.public import to_rubric as to_rubric
     from rubrank.rubrics.rubric import Criterion as Criterion
     from rubrank.rubrics.rubric import Rubric as Rubric
+    from rubrank.rubrics.rubric import json_schema as rubric_schema  # noqa: F401
     from rubrank.rubrics.rubric import load_rubric as load_rubric
     from rubrank.scores.batch import ScoreBatch as ScoreBatch
     from rubrank.scores.outcomes import outcomes as outcomes
     from rubrank.scores.table import ScoreTable as ScoreTable
     from rubrank.scores.table import read_scores as read_scores
     from rubrank.studies.audit.audit import audit as audit
+    from rubrank.studies.conformance import measure as conformance  # noqa: F401
     from rubrank.studies.replay.logged import read_logged as read_logged
+    from rubrank.studies.replay.overhead import synthetic_step as synthetic_step
     from rubrank.studies.replay.replay import replay as replay
     from rubrank.studies.replay.robustness import robustness as robustness
+    from rubrank.studies.statistics.agreement import alpha as alpha
+    from rubrank.studies.statistics.agreement import kappa as kappa
+    from rubrank.studies.statistics.correlation import kendall as kendall
+    from rubrank.studies.statistics.correlation import kendall_within as kendall_within
+    from rubrank.studies.statistics.correlation import spearman as spearman
     from rubrank.studies.statistics.resampling import Measure as Measure
     from rubrank.studies.statistics.resampling import Resampling as Resampling
     from rubrank.studies.statistics.resampling import ratio_measure as ratio_measure
@@ -96,13 +107,18 @@ if TYPE_CHECKING:
     from rubrank.texts.text import Text as Text
     from rubrank.training.controls import Control as Control
     from rubrank.training.engine import RewardEngine as RewardEngine
+    from rubrank.training.job.job import load_job as load_job
     from rubrank.training.job.job import parse_config as parse_config
+    from rubrank.training.job.plan import make_plan as make_plan
+    from rubrank.training.job.running import run as run_job  # noqa: F401
     from rubrank.training.making import rollout_of as rollout_of
     from rubrank.training.shapes.barrier import Barrier as Barrier
     from rubrank.training.shapes.flat_batch import Processes as Processes
     from rubrank.training.shapes.flat_batch import Sample as Sample
     from rubrank.training.shapes.flat_batch import score_flat as score_flat
     from rubrank.training.shapes.one_group import score_group as score_group
+    from rubrank.verifiers.shared.sandbox import Limits as SandboxLimits  # noqa: F401
+    from rubrank.verifiers.shared.sandbox import run as run_sandboxed  # noqa: F401
     from rubrank.verifiers.verifier import BINARY as BINARY
     from rubrank.verifiers.verifier import TERNARY as TERNARY
     from rubrank.verifiers.verifier import UNIT as UNIT
@@ -115,6 +131,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# Where each public name lives; "module:name" where it has another name there.
 _HOMES = {
     "Rubric": "rubrics.rubric",
     "Criterion": "rubrics.rubric",
@@ -200,6 +217,22 @@ _HOMES = {
     "rollout_of": "training.making",
     "parse_config": "training.job.job",
     "load_demo_groups": "cli.demo.groups",
+    "FuseOptions": "fusion.options",
+    "synthetic_step": "studies.replay.overhead",
+    "find_attribute": "fusion.attributes",
+    "explain_record": "records.unfolding:explain",
+    "conformance": "studies.conformance:measure",
+    "rubric_schema": "rubrics.rubric:json_schema",
+    "run_sandboxed": "verifiers.shared.sandbox:run",
+    "SandboxLimits": "verifiers.shared.sandbox:Limits",
+    "load_job": "training.job.job",
+    "make_plan": "training.job.plan",
+    "run_job": "training.job.running:run",
+    "kappa": "studies.statistics.agreement",
+    "alpha": "studies.statistics.agreement",
+    "kendall": "studies.statistics.correlation",
+    "kendall_within": "studies.statistics.correlation",
+    "spearman": "studies.statistics.correlation",
     "RubrankError": "errors",
     "InvalidInput": "errors",
     "UnknownName": "errors",
@@ -216,7 +249,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module 'rubrank' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"rubrank.{_HOMES[name]}"), name)
+    home, _, inside = _HOMES[name].partition(":")
+    value = getattr(importlib.import_module(f"rubrank.{home}"), inside or name)
     globals()[name] = value
     return value
 
