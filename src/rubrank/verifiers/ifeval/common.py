@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import re2
 from pydantic import BeforeValidator
 
+from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.relation import Relation
 from rubrank.verifiers.shared.seen import reads_signs, seen
@@ -48,11 +49,14 @@ def instruction(
 
     def register(function: _F) -> _F:
         @wraps(function)
-        def guarded(text: Text, **params: Any) -> Answer:
-            text = seen(name, text, params.get("compat"))
-            if not text.raw.strip():
+        def guarded(subject: Text | Rollout, **params: Any) -> Answer:
+            # What asks for the prompt too is about signs, and reads the answer as it was written.
+            if isinstance(subject, Text):
+                subject = seen(name, subject, params.get("compat"))
+            raw = subject.raw if isinstance(subject, Text) else subject.answer
+            if not raw.strip():
                 return False, "the answer is empty"
-            answer: Answer = function(text, **params)
+            answer: Answer = function(subject, **params)
             return answer
 
         verifier(name, family=family, version=version + (not reads_signs(name)), languages=languages)(guarded)

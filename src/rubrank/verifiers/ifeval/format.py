@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 
+from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
+from rubrank.verifiers.ifeval.asked import allows_more, asks_for_several, at_least
 from rubrank.verifiers.ifeval.common import AnyRelation, Lang, as_pattern, clean, count_pattern, instruction
-from rubrank.verifiers.shared.relation import Count, counted
+from rubrank.verifiers.shared.relation import Count, counted, holds
 from rubrank.verifiers.verifier import Answer, Compat
 
 _BULLET = re.compile(r"(?:[-*+•‣◦▪–]|・)[ \t\u3000]*\S")
@@ -89,7 +92,7 @@ def number_highlighted_sections(
 
 @instruction("detectable_format:multiple_sections", version=2)
 def multiple_sections(
-    text: Text,
+    rollout: Rollout,
     *,
     section_spliter: str,
     num_sections: Count,
@@ -99,20 +102,47 @@ def multiple_sections(
 ) -> Answer:
     """Exactly (or another `relation`) `num_sections` sections, each begun by a line "SECTION 1" (Japanese: 第1章).
 
-    Passes: "Section 1\\n…\\n## Section 2\\n…" for 2. Fails: "see Section 1 and Section 2" for 2, and a third section.
-    Not covered: numbers in words. upstream: the words anywhere in the text, and more sections than asked pass.
+    Passes: "Section 1\\n…\\n## Section 2\\n…" for 2, also behind a quotation mark. Fails: "see Section 1 and Section 2"
+    for 2, a third section, "Section X" for each. More pass where the prompt says "at least"; where it asks for two
+    versions, each may have so many. Not covered: numbers in words.
+    upstream: the words anywhere in the text, and more sections than asked pass.
     """
-    spliter = section_spliter.strip()
+    spliter, raw = section_spliter.strip(), rollout.answer
     if compat == "upstream":
         literal = spliter if lang != "ja" else re.escape(spliter)
         pattern = rf"第[\d０-９]+{literal}" if lang == "ja" else rf"{literal}\s?\d+"
         # The word comes from the data, so RE2; its digits are ASCII, as those of the prompts are.
-        return counted(count_pattern(text.raw, f"(?-i){pattern}"), "section", "at least", num_sections)
-    word = re.escape(spliter)
-    number = r"(?:\d+|[IVXLC]+\b)"
-    start = rf"第[\d０-９〇一二三四五六七八九十]+{word}" if lang == "ja" else rf"{word}\s?{number}"
-    found = re.findall(rf"^[ \t]{{0,20}}[#*_>\-]{{0,8}}[ \t]{{0,8}}[*_<\[【]{{0,8}}{start}", text.raw, re.MULTILINE)
-    return counted(len(found), "section", relation, num_sections)
+        return counted(count_pattern(raw, f"(?-i){pattern}"), "section", "at least", num_sections)
+    if relation == "exactly" and at_least(rollout.question, num_sections, spliter):
+        relation = "at least"
+    numbers = _section_numbers(raw, re.escape(spliter), lang)
+    versions = _versions(numbers) if "******" in raw or asks_for_several(rollout.question) else []
+    if len(versions) > 1 and all(holds(n, relation, num_sections) for n in versions):
+        return True, f"{len(versions)} versions of {versions[0]} sections each"
+    return counted(len(numbers), "section", relation, num_sections)
+
+
+_BEFORE = r"^[ \t]{0,20}[#*_>\-]{0,8}[ \t]{0,8}[*_<\[【(\"“„«'‘\\]{0,8}"
+
+
+def _section_numbers(raw: str, word: str, lang: Lang) -> list[str]:
+    """The numbers of the sections, as written, in order; "Section X" in a row is a form that nobody filled in."""
+    if lang == "ja":
+        return re.findall(rf"{_BEFORE}第([\d０-９〇一二三四五六七八九十]+){word}", raw, re.MULTILINE)
+    # A short line of its own may say something before: "(Verse 1 - SECTION 1)".
+    start = rf"(?:{_BEFORE}|^[(*#\[][^\n]{{0,30}}[\s*(\-])"
+    found: list[str] = re.findall(rf"{start}{word}\s?(\d+|[IVXLC]+\b)", raw, re.MULTILINE)
+    return [] if set(found) == {"X"} else found
+
+
+def _versions(numbers: list[str]) -> list[int]:
+    """How many sections each version has: a version begins where the numbers begin again."""
+    sizes: list[int] = []
+    for number in numbers:
+        if not sizes or number in ("1", "I", "１", "一"):
+            sizes.append(0)
+        sizes[-1] += 1
+    return sizes
 
 
 @instruction("detectable_format:json_format")
@@ -184,20 +214,39 @@ _OPTIONS = {
 }
 
 
-@instruction("detectable_format:constrained_response")
-def constrained_response(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
-    """The answer is one of the three options of the language ("My answer is yes.", … no., … maybe.).
+@instruction("detectable_format:constrained_response", version=2)
+def constrained_response(rollout: Rollout, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
+    """One of the three options of the language ("My answer is yes.", … no., … maybe.), and no other.
 
-    Passes: "My answer is no.", the same in quotes or bold. Fails: "My answer is no. Because …", "No".
+    What may stand beside it is the prompt's to say: anything if it wants the phrase contained, or reasons; nothing if
+    it says "just", "only"; if it does not say, the option begins or ends the answer. Without a prompt the option stands
+    alone. Passes: "My answer is no.", the same in quotes or bold. Fails: two of the options, "No".
     upstream: an option anywhere in the answer is enough. Not covered: the same said in other words.
     """
-    options = _OPTIONS[lang]
+    options, raw = _OPTIONS[lang], rollout.answer
     if compat == "upstream":
-        found = next((option for option in options if option in text.raw), None)
-    else:
-        bare = text.raw.strip().strip("*_`\"'“”«»「」() \t").rstrip(".。").casefold()
-        found = next((option for option in options if bare == option.rstrip(".。").casefold()), None)
-    return found is not None, f"“{found}”" if found else "none of the three options"
+        found = next((option for option in options if option in raw), None)
+        return found is not None, f"“{found}”" if found else "none of the three options"
+    said = [option for option in options if _sentence_of(option).search(raw)]
+    if len(said) != 1:
+        return False, f"{len(said)} of the three options"
+    more = allows_more(rollout.question) if rollout.question else False
+    bare = raw.strip().strip(_AROUND_OPTION)
+    places = [m.span() for m in _sentence_of(said[0]).finditer(bare)]
+    alone = any(not bare[:a].strip(_AROUND_OPTION) and not bare[b:].strip(_AROUND_OPTION) for a, b in places)
+    edge = any(not bare[:a].strip(_AROUND_OPTION) or not bare[b:].strip(_AROUND_OPTION) for a, b in places)
+    right = more or alone or (more is None and edge)
+    return bool(right), f"“{said[0]}”" + ("" if right else ", and more than that")
+
+
+_AROUND_OPTION = "*_`\"'“”«»「」()# \t\n.。"
+
+
+@lru_cache(maxsize=32)
+def _sentence_of(option: str) -> re.Pattern[str]:
+    """The option as a sentence of its own, in any case, with or without its full stop at the very end."""
+    body = re.escape(option.rstrip(".。"))
+    return re.compile(rf"(?<!\w){body}(?:[.。!！]|(?=[\s*_\"”»」')]*\Z))", re.IGNORECASE)
 
 
 _PLACEHOLDER = re.compile(r"\[[^\[\]\n]*\]")
@@ -235,11 +284,11 @@ def _is_placeholder(match: re.Match[str]) -> bool:
 _POSTSCRIPT = {"p.p.s": r"p\.\s?p\.\s?s", "p.s.": r"p\.\s?s\."}
 
 
-@instruction("detectable_content:postscript")
+@instruction("detectable_content:postscript", version=2)
 def postscript(text: Text, *, postscript_marker: str, compat: Compat = "fixed") -> Answer:
-    """A line begins with the marker, such as P.S. or P.P.S, in any case, and says something.
+    """A line, or the end of the last one, begins with the marker, such as P.S. or P.P.S, and says something.
 
-    Passes: "Bye.\\n\\n**P.S.** Call me." Fails: "the P.S. was lost", "P.S." with nothing after it.
+    Passes: "Bye.\\n\\n**P.S.** Call me.", "So long. P.S. Call me." Fails: "the P.S. was lost", "P.S." alone.
     Not covered: whether it stands last. upstream: the marker anywhere in the text, as a pattern ("ps" in "steps").
     """
     marker = postscript_marker.strip()
@@ -248,9 +297,15 @@ def postscript(text: Text, *, postscript_marker: str, compat: Compat = "fixed") 
         found = bool(pattern.search(clean(text.raw.lower())))
         return found, f"{marker} {'found' if found else 'not found'}"
     letters = r"\s?".join(re.escape(c) for c in re.sub(r"\s", "", marker.rstrip(".")))
-    pattern = re.compile(rf"^[\s*_>#\"'“(\-]*{letters}(?!\w)[.:\s*_\-–—]*[^.:\s*_\-–—]", re.IGNORECASE)
-    found = any(pattern.match(line) for line in _with_next(text.lines))
-    return found, f"a line that begins with {marker}: {'found' if found else 'not found'}"
+    says = rf"{letters}(?!\w)[.:)\s*_\-–—]*[^.:)\s*_\-–—]"
+    label = r"(?:(?:\d{1,2}[.)]|post-?scriptum|postscript|posdata|postdata)[\s*_:(]*)?"
+    begins = re.compile(rf"^(?:\\n|[\s*_>#\"'“(\-])*{label}{says}", re.IGNORECASE)
+    found = any(begins.match(line) for line in _with_next(text.lines))
+    last = next((line for line in reversed(text.lines) if line.strip()), "")
+    # Inside the last line it follows the end of a sentence.
+    within = re.compile(rf"[.!?。！？…][\"'”’)*_]*\s+[*_(\"“]*{says}", re.IGNORECASE)
+    found = found or within.search(last[-2000:]) is not None
+    return found, f"a postscript that begins with {marker}: {'found' if found else 'not found'}"
 
 
 def _with_next(lines: tuple[str, ...]) -> list[str]:

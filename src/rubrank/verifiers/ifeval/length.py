@@ -8,6 +8,7 @@ import string
 from rubrank.texts.segmented import count_all_words
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_runs
+from rubrank.verifiers.ifeval.asked import without_frame
 from rubrank.verifiers.ifeval.common import AnyRelation, Lang, instruction
 from rubrank.verifiers.ifeval.nltk_like import count_sentences
 from rubrank.verifiers.shared.relation import Count, counted
@@ -15,7 +16,7 @@ from rubrank.verifiers.verifier import Answer, Compat
 
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _STARS = re.compile(r"\s?\*\*\*\s?")
-_DIVIDER = re.compile(r"(?<!\S)\*\*\*(?!\S)")
+_THREE = re.compile(r"(?<!\*)\*{3}(?!\*)")
 _LEADING = re.compile(r"[\W_]*")
 
 
@@ -32,18 +33,19 @@ def number_words(
     return counted(count, "word", relation, num_words)
 
 
-@instruction("length_constraints:number_sentences", version=2)
+@instruction("length_constraints:number_sentences", version=4)
 def number_sentences(
     text: Text, *, num_sentences: Count, relation: AnyRelation = "at least", lang: Lang = "en", compat: Compat = "fixed"
 ) -> Answer:
-    """At least / less than … `num_sentences` sentences; a blank line ends one too.
+    """At least / less than … `num_sentences` sentences; a blank line ends one too. A title in its marks,
+    headings, a salutation and a signature are none.
 
     Passes: "Dr. Who came. He left." for less than 3. Fails: the same for at least 3. Not covered: poems and lists
     without full stops (a paragraph of them is one).
     upstream: the public splitter's sentences: line breaks end nothing, "1. One" is two.
     """
     if compat == "fixed":
-        count = len(text.sentences)
+        count = len(Text(without_frame(text.raw)).shown.sentences)
     else:
         count = _japanese_sentences(text.raw) if lang == "ja" else count_sentences(text.raw, lang)
     return counted(count, "sentence", relation, num_sentences)
@@ -56,21 +58,38 @@ def _japanese_sentences(text: str) -> int:
     return sum(1 for part in _JAPANESE_END.split(text) if part.strip())
 
 
-@instruction("length_constraints:number_paragraphs")
+@instruction("length_constraints:number_paragraphs", version=2)
 def number_paragraphs(text: Text, *, num_paragraphs: Count, compat: Compat = "fixed") -> Answer:
     """Exactly `num_paragraphs` paragraphs, divided by `***`.
 
     Passes: "One.\\n***\\nTwo." for 2. Fails: "One.\\n\\nTwo." for 2 (no divider). Not covered: other dividers.
+    `***` at one end of a line divides too, but not around words: `***bold***`.
     upstream: `***` also divides inside `***bold***`, and an empty paragraph between two dividers fails.
     """
     if compat == "fixed":
-        return counted(
-            sum(1 for part in _DIVIDER.split(text.raw) if part.strip()), "paragraph", "exactly", num_paragraphs
-        )
+        return counted(sum(map(_says_something, _divided(text.raw))), "paragraph", "exactly", num_paragraphs)
     parts = [bool(part.strip()) for part in _STARS.split(text.raw)]
     if not all(parts[1:-1]):
         return False, "an empty paragraph between two dividers"
     return counted(sum(parts), "paragraph", "exactly", num_paragraphs)
+
+
+def _divided(raw: str) -> list[str]:
+    """The text cut at its dividers: `***` between spaces, or alone in its line at one end of it."""
+    marked = []
+    for line in raw.replace("\x00", "").split("\n"):
+        runs = list(_THREE.finditer(line))
+        for run in reversed(runs):
+            before, after = line[: run.start()], line[run.end() :]
+            alone = (not before or before[-1].isspace()) and (not after or after[0].isspace())
+            if alone or (len(runs) == 1 and (not before.strip() or not after.strip(" \t.。"))):
+                line = f"{before}\x00{after}"
+        marked.append(line)
+    return "\n".join(marked).split("\x00")
+
+
+def _says_something(part: str) -> bool:
+    return any(map(str.isalnum, part))
 
 
 @instruction("length_constraints:nth_paragraph_first_word", version=2)

@@ -64,7 +64,7 @@ def quotation(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Ans
 
 @instruction("startend:end_checker", version=2)
 def end_checker(text: Text, *, end_phrase: str, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
-    """The answer ends with the phrase, in any case; quotes and Markdown signs after it and line breaks are free.
+    """The answer ends with the phrase, in any case; quotes, Markdown signs and one full stop after it are free.
 
     Passes: "… **Peace!**" for "Peace!". Fails: "Peace! Bye." for "Peace!". Not covered: rewordings.
     upstream: only straight double quotes after it are dropped; in Spanish one full stop too.
@@ -78,7 +78,10 @@ def end_checker(text: Text, *, end_phrase: str, lang: Lang = "en", compat: Compa
             right = (ending.removesuffix(".") if lang == "es" else ending).endswith(phrase.lower())
     else:
         loose = "*_`~\"'“”«»」』)> \t\n"
-        right = _plain(body[-4 * len(phrase) - 200 :].rstrip(loose)).endswith(_plain(phrase.rstrip(loose)))
+        ending = _plain(body[-4 * len(phrase) - 200 :].rstrip(loose))
+        wanted = _plain(phrase.rstrip(loose))
+        endings = (ending, ending[:-1].rstrip(loose) if ending[-1:] in (".", "。") else ending)
+        right = any(one.endswith(wanted) for one in endings)
     return right, f"ends with “{body[-60:]}”"
 
 

@@ -150,7 +150,7 @@ def capital_word_frequency(
         count = count_capital_words(text.raw)
     else:
         count = sum(word.isupper() and sum(map(str.isalpha, word)) > 1 for word in text.words)
-    return counted(count, "word in capitals", capital_relation, capital_frequency)
+    return counted(count, "capital word", capital_relation, capital_frequency)
 
 
 @instruction("change_case:english_capital", version=2)

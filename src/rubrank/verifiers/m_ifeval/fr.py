@@ -6,7 +6,9 @@ import re
 import unicodedata
 from functools import partial
 
+from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
+from rubrank.verifiers.ifeval.asked import quoted_in
 from rubrank.verifiers.ifeval.common import brief, instruction
 from rubrank.verifiers.shared.relation import counted
 from rubrank.verifiers.verifier import Answer, Compat
@@ -22,22 +24,27 @@ def _bare(word: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
 
 
-@french("fr:special_character:accents")
+@french("fr:special_character:accents", version=2)
 def accents(text: Text, *, word_to_accentuate: dict[str, str], compat: Compat = "fixed") -> Answer:
-    """The words of the map stand in the answer with their accents ({"deja": "déjà"}), and never without.
+    """The words of the map stand in the answer with their accents ({"deja": "déjà"}), and never without;
+    a plural counts as the word.
 
-    Passes: "Il est déjà là." Fails: "Il est deja là.", an answer without the word. Not covered: all other words.
+    Passes: "Il est déjà là.", "leçons" for "leçon". Fails: "Il est deja là.", an answer without the
+    word. Not covered: all other words.
     upstream: a word that does not occur is no fault.
     """
     body = text.raw if compat == "upstream" else unicodedata.normalize("NFC", text.raw)
     words = set(_WORD.findall(body.lower()))
-    wrong = sorted(word for word in words if word_to_accentuate.get(bare := _bare(word), word) != word and bare)
+    if compat == "upstream":
+        wrong = sorted(word for word in words if word_to_accentuate.get(bare := _bare(word), word) != word and bare)
+        return not wrong, f"wrong accents: {brief(wrong)}" if wrong else "no word without its accents"
+    right = {f"{key}{end}": f"{word}{end}" for key, word in word_to_accentuate.items() for end in ("s", "es", "x")}
+    right |= word_to_accentuate
+    wrong = sorted(word for word in words if right.get(bare := _bare(word), word).lower() != word and bare)
     if wrong:
         return False, f"wrong accents: {brief(wrong)}"
-    absent = [right for right in word_to_accentuate.values() if right.lower() not in words]
-    if absent and compat == "fixed":
-        return False, f"without {brief(absent)}"
-    return True, "all words accented as asked"
+    absent = [w for w in word_to_accentuate.values() if not {w.lower() + end for end in ("", "s", "es", "x")} & words]
+    return not absent, f"without {brief(absent)}" if absent else "all words accented as asked"
 
 
 @french("fr:special_character:no_accents")
@@ -68,24 +75,29 @@ def ethel_or_cedilla(text: Text, *, forbidden_char: str, compat: Compat = "fixed
 
 _TU = re.compile(r"(?<!\w)(?:tu|te|toi|ton|ta|tes|tiens?|tiennes?|t['’](?=\w))(?!\w)|(?<!\w)t['’]\w", re.IGNORECASE)
 _TU_UPSTREAM = re.compile(r"\b(?:tu|te|toi|ton|ta|tes|t')\b", re.IGNORECASE)
+_BLANK = re.compile(r"\[[^\[\]\n]{1,60}\]")
 _VOUS = re.compile(r"(?<!\w)(?:vous|votre|vos|vôtres?)(?!\w)", re.IGNORECASE)
 
 
-@french("fr:detectable_content:informal_address")
-def informal_address(text: Text, *, compat: Compat = "fixed") -> Answer:
+@french("fr:detectable_content:informal_address", version=2)
+def informal_address(rollout: Rollout, *, compat: Compat = "fixed") -> Answer:
     """The reader is addressed as "tu" and nowhere as "vous".
 
-    Passes: "Comment vas-tu ?" Fails: "Comment allez-vous ?", "Tu vois ? Asseyez-vous." Not covered: imperatives alone
-    ("Viens !"), and "vous" for several people, which fails.
+    A "vous" that the prompt itself demands, in quotation marks, is none of the answer's; nor is a blank to fill in,
+    "[Votre nom]". Passes: "Comment vas-tu ?" Fails: "Comment allez-vous ?", "Tu vois ? Asseyez-vous." Not covered:
+    imperatives alone ("Viens !"), and "vous" for several people, which fails.
     upstream: one form of "tu" is enough.
     """
     if compat == "upstream":
-        found = _TU_UPSTREAM.search(text.raw)
+        found = _TU_UPSTREAM.search(rollout.answer)
         return found is not None, f"“{found[0]}” found" if found else "no form of “tu”"
-    formal = _VOUS.search(text.raw)
+    body = _BLANK.sub(" ", rollout.answer)
+    for phrase in quoted_in(rollout.question):
+        body = re.sub(r"\s+".join(map(re.escape, phrase.split())), " ", body, flags=re.IGNORECASE)
+    formal = _VOUS.search(body)
     if formal:
         return False, f"“{formal[0]}” found"
-    informal = _TU.search(text.raw)
+    informal = _TU.search(body)
     return informal is not None, f"“{informal[0]}” found" if informal else "no form of “tu”"
 
 

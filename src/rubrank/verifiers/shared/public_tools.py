@@ -10,7 +10,10 @@ import threading
 from functools import lru_cache
 from typing import Any
 
+from rubrank.texts.prose import clean
+
 _SEED = 1
+_MOST = 10_000  # characters
 _LOCAL = threading.local()
 
 
@@ -64,8 +67,13 @@ def _tokenizer() -> Any:
 
 @lru_cache(maxsize=256)
 def japanese_tokens(text: str) -> tuple[tuple[str, str], ...]:
-    """The words of a Japanese text, each with its part of speech ("名詞", "助詞" …); () if janome is not installed."""
+    """The words of a Japanese text, each with its part of speech ("名詞", "助詞" …); () if janome is not installed.
+
+    Of a longer text than any answer is, only the beginning: the analyser takes its time.
+    """
     tokenizer = _tokenizer()
     if tokenizer is None:
         return ()
-    return tuple((token.surface, token.part_of_speech.partition(",")[0]) for token in tokenizer.tokenize(text))
+    return tuple(
+        (token.surface, token.part_of_speech.partition(",")[0]) for token in tokenizer.tokenize(clean(text[:_MOST]))
+    )

@@ -13,7 +13,7 @@ from rubrank.texts.text import Text
 
 _OF_SIGNS = re.compile(
     r"(?:^|:)(?:detectable_format|detectable_content|format|custom|copy|repeat|new|combination|paragraphs)(?:$|:)"
-    r"|number_paragraphs|nth_paragraph|startend:quotation"
+    r"|number_paragraphs|number_sentences|nth_paragraph|startend:quotation"
 )
 
 

@@ -1,0 +1,134 @@
+"""What the wording of a prompt asks beyond the instruction's arguments; and what in an answer is no sentence.
+
+>>> allows_more("Your answer must contain one of the following phrases: …"), allows_more("Just say yes or no.")
+(True, False)
+>>> without_frame("<<Joy>>\\n\\nDear Ann,\\n\\nIt rains.\\n\\nBest regards,\\nBob")
+'It rains.'
+"""
+
+from __future__ import annotations
+
+import re
+
+_ONLY = re.compile(
+    r"\b(?:only|just|nothing (?:else|more)|no (?:explanation|other (?:text|words))|without (?:any "
+    r")?(?:explanation|explaining)"
+    r"|uniquement|seulement|rien d'autre|sans (?:rien )?(?:ajouter|explication)|solo|únicamente|solamente|sin explicaci"
+    r"|nur|ausschließlich|soltanto|apenas|somente)\b|只(?:能|需|要|用)?|仅|のみ|だけ",
+    re.IGNORECASE,
+)
+_MORE = re.compile(
+    r"\b(?:contain|include|including|mention|somewhere|think (?:out loud|step|first|aloud)|explain|reason"
+    r"|justify|then answer"
+    r"|conclude|end(?:ing)? (?:your|with)|contenir|inclure|incluez|expliquez|expliqu|justifi|ensuite|puis"
+    r"|contener|incluir|incluye"
+    r"|explica|luego|enthalten|erklär|begründe|contenere|includi|conter|inclua)\w*|包含|包括|解释|说明|理由|含め|理由",
+    re.IGNORECASE,
+)
+
+
+def allows_more(prompt: str) -> bool | None:
+    """Does the prompt want the option inside a longer answer (True), alone (False), or does it not say (None)?"""
+    if not prompt.strip():
+        return None
+    if _MORE.search(prompt):
+        return True
+    return False if _ONLY.search(prompt) else None
+
+
+_NUMBERS = {
+    word: i for i, word in enumerate(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 1)
+}
+_AT_LEAST = (
+    r"(?:at least|a minimum of|minimum|no fewer than|not less than|au moins|au minimum|al menos|como mínimo"
+    r"|mindestens|almeno"
+    r"|pelo menos|至少|不少于|最低)"
+)
+
+
+def at_least(prompt: str, number: int, thing: str) -> bool:
+    """Does the prompt ask for at least so many ("at least two sections", "4 or more sections")?"""
+    words = [str(number), *(word for word, n in _NUMBERS.items() if n == number)]
+    many = "|".join(words)
+    things = rf"(?:{re.escape(thing)}|section|part|chapter|paragraph|chapitre|partie|sección|部分|章|节)"
+    before = rf"{_AT_LEAST}\s*\W{{0,3}}(?:{many})\W{{0,3}}\s*(?:\w+\s+){{0,2}}{things}"
+    after = rf"\b(?:{many})\s+or more\s+(?:\w+\s+){{0,2}}{things}"
+    return re.search(f"{before}|{after}", prompt, re.IGNORECASE) is not None
+
+
+_TWICE = re.compile(
+    r"\b(?:two|2|both|each|every|three|deux|chaque|dos|cada|zwei|jede)\b[^.\n]{0,60}\b(?:versions?|responses?"
+    r"|answers?|drafts?"
+    r"|itinerar\w+|variant\w*|alternatives?|options|réponses?|respuestas?|versiones|antworten)|两(?:个|种|份)",
+    re.IGNORECASE,
+)
+
+
+def asks_for_several(prompt: str) -> bool:
+    """Does the prompt ask for two or more versions of an answer?"""
+    return _TWICE.search(prompt) is not None
+
+
+_QUOTED = re.compile(r"[\"“«„「『]([^\"”»“」』\n]{2,200})[\"”»“」』]|'([^'\n]{6,200})'")
+
+
+def quoted_in(prompt: str) -> list[str]:
+    """The phrases in quotation marks: what an answer must say word for word."""
+    return [(m[1] or m[2]).strip() for m in _QUOTED.finditer(prompt)]
+
+
+# ---- frames: titles, salutations, signatures -----------------------------------------------------------------------
+
+_TITLE = re.compile(r"[\s*_#]*(?:<<[^\n]+>>|##[^#\n]+##|『[^\n]+』)[\s*_]*|[ \t]{0,3}#{1,6}(?:[ \t][^\n]*)?")
+_BOLD_LINE = re.compile(r"\s*(?:\*\*|__)[^*\n]{1,100}(?:\*\*|__):?\s*")
+_LABEL = re.compile(
+    r"\s*(?:subject|objet|asunto|betreff|re|title|titre|título|date|to|from)\s?:[^\n]{0,120}", re.IGNORECASE
+)
+_SALUTATION = re.compile(
+    r"\s*(?:(?:my )?dear(?:est)?|hi|hello|hey|greetings|good (?:morning|evening|afternoon)|to whom it may "
+    r"concern|cher|chère|chers"
+    r"|chères|bonjour|salut|madame|monsieur|estimad[oa]s?|querid[oa]s?|hola|sehr geehrte[rs]?|liebe[rs]?|hallo"
+    r"|gentil[ei]"
+    r"|car[oa]|prezad[oa]s?|уважаем\w+|дорог\w+)\b[^.!?\n]{0,60}[,:!]\s*|\s*(?:亲爱的"
+    r"|尊敬的)[^。！？\n]{1,20}[，：:！]\s*",
+    re.IGNORECASE,
+)
+_CLOSING = re.compile(
+    r"\s*(?:(?:with )?(?:best|kind|warm|warmest|many|lots of|all my)(?: \w+){0,2}|regards|sincerely|yours(?: "
+    r"\w+)?|respectfully|cheers"
+    r"|love|thanks|thank you|cordially|faithfully|take care|cordialement|bien à (?:toi|vous)|amicalement"
+    r"|sincères salutations"
+    r"|atentamente|saludos(?: \w+){0,2}|un saludo|cordialmente|mit freundlichen grüßen|viele grüße|liebe grüße"
+    r"|distinti saluti"
+    r"|atenciosamente|с уважением|此致|敬上|祝好)\s*[,，!.]?\s*",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?。！？…][\s*_\"'”’)\]]*\Z")
+_LONGEST_NAME = 8  # words
+
+
+def without_frame(raw: str) -> str:
+    """The answer without what is no sentence: a marked title, headings, a subject, a salutation, the signature."""
+    lines = raw.strip().split("\n")
+    end = _before_signature(lines)
+    kept = [line for line in lines[:end] if not _is_frame(line)]
+    return "\n".join(kept).strip()
+
+
+def _is_frame(line: str) -> bool:
+    if not line.strip():
+        return False
+    if _TITLE.fullmatch(line) or _LABEL.fullmatch(line) or _SALUTATION.fullmatch(line):
+        return True
+    return _BOLD_LINE.fullmatch(line) is not None and not _SENTENCE_END.search(line.strip().strip("*_:"))
+
+
+def _before_signature(lines: list[str]) -> int:
+    """Where the signature begins: a closing such as "Best regards," with nothing but short names behind it."""
+    for i in range(len(lines) - 1, max(-1, len(lines) - 9), -1):
+        if not _CLOSING.fullmatch(lines[i]):
+            continue
+        names = [line for line in lines[i + 1 :] if line.strip()]
+        if all(len(name.split()) <= _LONGEST_NAME and not _SENTENCE_END.search(name.strip()) for name in names):
+            return i
+    return len(lines)
