@@ -23,12 +23,15 @@ def rollout_of(
     *,
     tools: Sequence[Mapping[str, Any]] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    finish_reason: str | None = None,
     where: str = "rollout",
 ) -> Rollout:
-    """One rollout; `where` names it in errors."""
+    """One rollout; `where` names it in errors. finish_reason: why sampling ended, where known ("stop", "length")."""
     data: dict[str, Any] = {"prompt": _prompt(prompt), "response": _response(completion), "metadata": metadata or {}}
     if tools:
         data["tools"] = tools
+    if finish_reason:
+        data["finish_reason"] = finish_reason
     return to_rollout(data, where)
 
 

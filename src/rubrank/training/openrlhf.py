@@ -32,6 +32,7 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.configured import configured, without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
+from rubrank.training.finishing import end_tokens, finish_reason
 from rubrank.training.making import rollout_of
 from rubrank.training.queries import Query, messages, query_of, without_unknown
 from rubrank.training.shapes.early import Early
@@ -75,7 +76,8 @@ class RubricAgent:
             output = await super().execute(  # type: ignore[misc]
                 prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=images
             )
-            siblings.rollouts[member] = rollout = _rollout(siblings.query, _said(output, hf_tokenizer))
+            reason = _finish_reason(output, sampling_params, max_length, hf_tokenizer)
+            siblings.rollouts[member] = rollout = _rollout(siblings.query, _said(output, hf_tokenizer), reason)
             siblings.early.begin(member, rollout)
             if len(siblings.rollouts) == siblings.size:
                 siblings.result.set_result(await self._score(siblings))
@@ -116,8 +118,22 @@ def _fail(result: asyncio.Future[StepRewards], error: BaseException) -> None:
         result.cancel()
 
 
-def _rollout(query: Query, said: list[dict[str, str]]) -> Rollout:
-    return rollout_of(query.prompt, messages(said), tools=query.tools, metadata=query.metadata, where=_OWNER)
+def _rollout(query: Query, said: list[dict[str, str]], reason: str | None) -> Rollout:
+    return rollout_of(
+        query.prompt, messages(said), tools=query.tools, metadata=query.metadata, finish_reason=reason, where=_OWNER
+    )
+
+
+def _finish_reason(output: dict[str, Any], sampling_params: Any, max_length: int, tokenizer: Any) -> str | None:
+    """What the executor says of its last action, else what its tokens show."""
+    if output.get("truncated") is True:
+        return "length"
+    if not output["action_ranges"]:
+        return None
+    first, end = output["action_ranges"][-1]
+    allowed = getattr(sampling_params, "max_tokens", None)
+    most = min(max_length - first, allowed) if isinstance(allowed, int) else max_length - first
+    return finish_reason(output["observation_tokens"][first:end], end_tokens(tokenizer), most)
 
 
 def _said(output: dict[str, Any], tokenizer: Any) -> list[dict[str, str]]:

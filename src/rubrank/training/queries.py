@@ -58,12 +58,13 @@ async def score_query(
     where: str,
     id: str | None = None,
     train: bool = True,
+    finish_reasons: Sequence[str | None] | None = None,
 ) -> StepRewards:
     """Rewards of the completions of one query; a rubric that nobody can decide is refused before a judge is asked."""
     engine.check_rubric(query.rubric, where)
     group = group_of(
         engine, query.prompt, [messages(one) for one in completions], step=step, rubric=query.rubric, id=id,
-        tools=query.tools, metadata=query.metadata, train=train,
+        tools=query.tools, metadata=query.metadata, train=train, finish_reasons=finish_reasons,
     )  # fmt: skip
     return await engine.score_async([group], step, train=train)
 

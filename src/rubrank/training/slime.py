@@ -36,12 +36,20 @@ async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
     query = query_of(first.prompt, first.label, first.metadata, rubric_column=rubric_column)
     number = None if first.group_index is None else f"{step}/{first.group_index}"
     result = await score_query(
-        engine, query, [sample.response for sample in samples], step=step, id=number, where=_OWNER
-    )
+        engine, query, [sample.response for sample in samples], step=step, id=number, where=_OWNER,
+        finish_reasons=[_finish_reason(sample) for sample in samples],
+    )  # fmt: skip
     rewards = result.flat()
     for sample, value in zip(samples, rewards, strict=True):
         sample.remove_sample = sample.remove_sample or isnan(value)
     return without_unknown(rewards)
+
+
+def _finish_reason(sample: Any) -> str | None:
+    """slime says it by the status of a sample: completed, truncated, aborted."""
+    status = getattr(sample, "status", None)
+    name = str(getattr(status, "value", status)).lower()
+    return {"truncated": "length", "completed": "stop"}.get(name)
 
 
 def _check(samples: Any) -> None:

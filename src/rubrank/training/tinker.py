@@ -74,7 +74,10 @@ class RubricGroupBuilder:
         """A reward for each trajectory, and the metrics of the group."""
         query = query_of(self.prompt, self.row, rubric_column=self.rubric_column)
         said = [self._said(one, env) for one, env in zip(trajectory_group, env_group, strict=True)]
-        result = await score_query(self.engine, query, said, step=self.step, train=self.train, where=_OWNER)
+        result = await score_query(
+            self.engine, query, said, step=self.step, train=self.train, where=_OWNER,
+            finish_reasons=[self._finish_reason(one) for one in trajectory_group],
+        )  # fmt: skip
         return [(reward, dict(result.metrics)) for reward in without_unknown(result.flat())]
 
     def _said(self, trajectory: Any, env: Any) -> Any:
@@ -82,3 +85,15 @@ class RubricGroupBuilder:
             return messages(self.completion_of(trajectory, env))
         actions = [step.ac.tokens for step in trajectory.transitions if step.ac.tokens]
         return [messages(self.renderer.parse_response(tokens)[0]) for tokens in actions]
+
+    def _finish_reason(self, trajectory: Any) -> str | None:
+        """Of the last action: what the sampler said, else whether the renderer found its end."""
+        actions = [step.ac for step in trajectory.transitions if step.ac.tokens]
+        if not actions:
+            return None
+        if reason := getattr(actions[-1], "stop_reason", None):
+            return str(reason)
+        if self.renderer is None:
+            return None
+        ended = self.renderer.parse_response(actions[-1].tokens)[1]
+        return "stop" if ended is True else "length" if ended is False else None

@@ -15,7 +15,7 @@ nothing is learnt from it. Look for "Error calling group reward function" in the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,10 @@ def group_reward(
 
     async def reward(prompts: list, completions: list, answers: list, infos: list, states: list) -> list[float]:
         query = query_of(prompts[0], {"answer": answers[0] or None}, infos[0], rubric_column=key)
-        result = await score_query(found, query, completions, step=next(numbers), where=f"{_OWNER}: {name}")
+        result = await score_query(
+            found, query, completions, step=next(numbers), where=f"{_OWNER}: {name}",
+            finish_reasons=[_finish_reason(state) for state in states],
+        )  # fmt: skip
         if report is not None:
             report(result)
         return without_unknown(result.flat())
@@ -67,6 +70,24 @@ def _engine(given: RewardEngine | str | Path | None) -> tuple[RewardEngine, str]
         return without_checkpoints(without_steps(given, _OWNER), _OWNER), "rubric"
     found, key = configured(given, _OWNER)
     return without_steps(found, _OWNER), key
+
+
+def _finish_reason(state: Any) -> str | None:
+    """What the last response of a rollout says, or the state."""
+    if not isinstance(state, Mapping):
+        return None
+    if state.get("is_truncated") is True:
+        return "length"
+    turns = state.get("trajectory") or state.get("responses") or ()
+    last = turns[-1] if turns else None
+    response = last.get("response", last) if isinstance(last, Mapping) else last
+    choices = _of(response, "choices") or ()
+    reason = _of(choices[0], "finish_reason") if choices else None
+    return reason if isinstance(reason, str) else None
+
+
+def _of(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
 def _package() -> Any:

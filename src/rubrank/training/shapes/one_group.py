@@ -29,10 +29,12 @@ def score_group(
     id: str | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    finish_reasons: Sequence[str | None] | None = None,
     train: bool = True,
 ) -> StepRewards:
     """Rewards of the completions of one query, in their order; the parameters are those of `group_of`."""
     given: dict[str, Any] = {"rubric": rubric, "id": id, "tools": tools, "metadata": metadata}
+    given["finish_reasons"] = finish_reasons
     return engine.score([group_of(engine, prompt, completions, step=step, train=train, **given)], step, train=train)
 
 
@@ -46,16 +48,21 @@ def group_of(
     id: str | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    finish_reasons: Sequence[str | None] | None = None,
     train: bool = True,
 ) -> Group:
     """The completions of one query as a group.
 
     prompt, completions: texts or chat messages. rubric: the query's own. id: of the group, in the records; by default
-    one that no other group of the run has.
+    one that no other group of the run has. finish_reasons: why the sampling of each completion ended, where known.
     """
     if isinstance(completions, str) or not len(completions):
         got = repr(completions)
         raise InvalidInput("score_group", "completions", "a list of at least one", got, "Pass the whole group.")
     name = engine.label(step, train=train) if id is None else id
-    rollouts = (rollout_of(prompt, c, tools=tools, metadata=metadata, where=f"group {name!r}") for c in completions)
+    ends = finish_reasons or [None] * len(completions)
+    rollouts = (
+        rollout_of(prompt, said, tools=tools, metadata=metadata, finish_reason=end, where=f"group {name!r}")
+        for said, end in zip(completions, ends, strict=True)
+    )
     return Group(id=name, rollouts=tuple(rollouts), rubric=rubric)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rubrank.errors import InvalidInput
 from rubrank.training.engine import Control, RewardEngine
+from rubrank.training.finishing import end_tokens, finish_reason
 from rubrank.training.making import rollout_of
 from rubrank.training.shapes.flat_batch import GroupOf, Processes, Sample, by_position, score_flat
 
@@ -47,6 +48,7 @@ class _Run(NamedTuple):
 
     args: Any
     model: Any
+    tokenizer: Any = None
 
 
 class RubricReward:
@@ -121,7 +123,9 @@ class RubricReward:
         train = run is None or bool(run.model.training)
         result = score_flat(
             self.engine,
-            lambda: self._samples(prompts, completions, columns),
+            lambda: self._samples(
+                prompts, completions, columns, _finish_reasons(run, completion_ids, len(completions))
+            ),
             step=self._step(trainer_state),
             train=train,
             group_of=self._by_prompts if run is None else by_position(self._size(run, train)),
@@ -139,7 +143,13 @@ class RubricReward:
             what = f"what {self.engine.rule.name!r} remembers is in no checkpoint: pass callbacks=[reward.callback]"
             warnings.warn(f"{_OWNER}: {what} to the trainer", RuntimeWarning, stacklevel=3)
 
-    def _samples(self, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]) -> list[Sample]:
+    def _samples(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        columns: Mapping[str, Any],
+        reasons: Sequence[str | None],
+    ) -> list[Sample]:
         if len(prompts) != len(completions):
             got = f"{len(prompts)} prompts, {len(completions)} completions"
             raise InvalidInput(_OWNER, "prompts", "one for each completion", got, "Pass what TRL passes.")
@@ -150,7 +160,7 @@ class RubricReward:
         return [
             Sample(
                 rollout_of(
-                    prompts[i], completions[i], tools=tools[i], where=f"{_OWNER}: row {i}",
+                    prompts[i], completions[i], tools=tools[i], where=f"{_OWNER}: row {i}", finish_reason=reasons[i],
                     metadata={name: values[i] for name, values in kept.items() if values[i] is not None},
                 ),
                 rubric=rubrics[i],
@@ -241,7 +251,18 @@ def _run_of(log_metric: Any) -> _Run | None:
     """The run whose method `log_metric` is."""
     owner = getattr(log_metric, "__self__", None)
     args, model = getattr(owner, "args", None), getattr(owner, "model", None)
-    return _Run(args, model) if hasattr(args, "num_generations") and hasattr(model, "training") else None
+    if not (hasattr(args, "num_generations") and hasattr(model, "training")):
+        return None
+    return _Run(args, model, getattr(owner, "processing_class", None))
+
+
+def _finish_reasons(run: _Run | None, completion_ids: Any, number: int) -> list[str | None]:
+    """Why each completion ended: an end token, or as many tokens as the trainer lets sample; None: not known."""
+    if run is None or completion_ids is None or len(completion_ids) != number:
+        return [None] * number
+    tokenizer = getattr(run.tokenizer, "tokenizer", run.tokenizer)  # a processor has one
+    ends, most = end_tokens(tokenizer, run.model), getattr(run.args, "max_completion_length", None)
+    return [finish_reason(ids, ends, most) for ids in completion_ids]
 
 
 def _is_column(values: Any, length: int) -> bool:

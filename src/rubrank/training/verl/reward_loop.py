@@ -27,10 +27,11 @@ from rubrank.errors import InvalidInput
 from rubrank.judges import COMPARES
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine, StepRewards, dividing
+from rubrank.training.finishing import end_tokens, finish_reason
 from rubrank.training.shapes.barrier import Barrier
 from rubrank.training.verl.grading import GradedTogether
 from rubrank.training.verl.scores import with_means
-from rubrank.training.verl.settings import OWNER, Settings, plain
+from rubrank.training.verl.settings import OWNER, Settings, most_tokens, plain
 
 try:
     import ray  # type: ignore[import-not-found, unused-ignore]
@@ -72,7 +73,8 @@ class _Reading(RewardManagerBase):
             length = int(item.batch["attention_mask"][-len(ids) :].sum())
         text = await asyncio.to_thread(self.tokenizer.decode, ids[:length], skip_special_tokens=True)
         name = f"rollout {row.get('session_id', '?')} of {row.get('uid', '?')}"
-        return row, self.settings.rollout(row, text, name), self.settings.own_rubric(row)
+        reason = finish_reason(ids[:length], end_tokens(self.tokenizer), most_tokens(self.config))
+        return row, self.settings.rollout(row, text, name, reason), self.settings.own_rubric(row)
 
 
 class RubricScores(_Reading):

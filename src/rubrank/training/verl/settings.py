@@ -100,14 +100,20 @@ class Settings:
             (self.own_rubric(plain(row)), f"{where}, row {number}") for number, row in enumerate(rows, start=1)
         )
 
-    def rollout(self, row: Mapping[str, Any], text: str, where: str = "rollout") -> Rollout:
+    def rollout(
+        self, row: Mapping[str, Any], text: str, where: str = "rollout", finish_reason: str | None = None
+    ) -> Rollout:
         """The rollout of a row whose response is this text."""
         metadata = {name: row[name] for name in self.columns if row.get(name) is not None}
-        return rollout_of_row(row, text, metadata, where)
+        return rollout_of_row(row, text, metadata, where, finish_reason)
 
 
 def rollout_of_row(
-    row: Mapping[str, Any], text: str, metadata: Mapping[str, Any] | None = None, where: str = "rollout"
+    row: Mapping[str, Any],
+    text: str,
+    metadata: Mapping[str, Any] | None = None,
+    where: str = "rollout",
+    finish_reason: str | None = None,
 ) -> Rollout:
     """One rollout; what `extra_info` and `reward_model` hold is metadata, except rubrics."""
     found: dict[str, Any] = {}
@@ -115,7 +121,20 @@ def rollout_of_row(
         found |= holder if isinstance(holder, Mapping) else {}
     found |= {name: row[name] for name in ("data_source", "ability") if row.get(name) is not None}
     kept = {name: value for name, value in found.items() if name != "rubric" and value is not None}
-    return rollout_of(row["raw_prompt"], text, metadata=kept | dict(metadata or {}), where=where)
+    return rollout_of(
+        row["raw_prompt"], text, metadata=kept | dict(metadata or {}), finish_reason=finish_reason, where=where
+    )
+
+
+def most_tokens(config: Any) -> int | None:
+    """How many tokens verl lets a response have; None: it does not say."""
+    for place in ("actor_rollout_ref.rollout.response_length", "data.max_response_length"):
+        value: Any = config
+        for name in place.split("."):
+            value = value.get(name) if hasattr(value, "get") else getattr(value, name, None)
+        if isinstance(value, int):
+            return value
+    return None
 
 
 # ---------------------------------------------------------------------------------------------------------------- data

@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Graded
+from rubrank.training.finishing import end_tokens, finish_reason
 from rubrank.training.verl.scores import regrouped, with_means
-from rubrank.training.verl.settings import Settings, plain
+from rubrank.training.verl.settings import Settings, most_tokens, plain
 
 INSTALL = (
     "needs verl 0.9.1 and its queue: pip install verl==0.9.1 'TransferQueue>=0.1.10' pyzmq msgspec cachetools fastapi"
@@ -131,7 +132,8 @@ class RubricAdvantage(_Trainer):
             row = {column: values[last] for column, values in columns.items()}
             text = self.tokenizer.decode(responses[last], skip_special_tokens=True)
             info = (row.get("extra_fields") or {}).get("reward_extra_info") or {}
-            rollout = self.settings.rollout(row, text, f"session {name}")
+            reason = finish_reason(responses[last], end_tokens(self.tokenizer), most_tokens(self.config))
+            rollout = self.settings.rollout(row, text, f"session {name}", reason)
             rubric = self.settings.own_rubric(row)
             sessions.append(_Session(str(row["uid"]), rollout, rubric, info.get(SCORES), tuple(places)))
         return sessions, [len(response) for response in responses]
