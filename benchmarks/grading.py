@@ -105,7 +105,7 @@ def _lm_eval(rows: list[dict[str, Any]]) -> Contender:
         ids = [name.removeprefix("en:") for name in row["instruction_id_list"]]
         example = utils.InputExample(
             key=row["key"], instruction_id_list=ids, prompt=row["prompt"], kwargs=row["kwargs"]
-        )  # fmt: skip
+        )
         jobs += [check(example, answer["response"]) for answer in row["responses"]]
     return in_parts(jobs, 1)
 

@@ -36,9 +36,16 @@ CRITERIA = (
     CriterionData("NoTemplate", layer="low_quality"),
 )
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--hide-scrollbars",
+)
 
 
 def synthetic_records(groups: int, rollouts: int, steps: int, texts: bool = True) -> Iterator[GroupRecord]:
@@ -51,8 +58,9 @@ def synthetic_records(groups: int, rollouts: int, steps: int, texts: bool = True
         length = np.concatenate([words for _, _, words in made])
         result = table.fuse(
             attributes=np.column_stack([length, random.poisson(1.0, len(length)), random.poisson(0.5, len(length))]),
-            attribute_names=("tokens", "headings", "bold"), adjust=[attenuate(0.5, draw="fixed"), "remove", "remove"],
-        )  # fmt: skip
+            attribute_names=("tokens", "headings", "bold"),
+            adjust=[attenuate(0.5, draw="fixed"), "remove", "remove"],
+        )
         plain = table.fuse().reward
         others = {"unadjusted": plain, "noisy": plain + random.normal(0.0, 0.2, len(plain))}
         rolled = [group for group, _, _ in made] if texts else None

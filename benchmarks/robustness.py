@@ -29,16 +29,34 @@ from rubrank.studies.replay.transforms import parse_transform
 TIMES, LEVELS, SQUARED = MAPS
 NAMES = {"weighted-mean": "cardinal", "z-score": "normalised cardinal", "rlvr2": "RLVR²"}
 PAPER: dict[str, tuple[str, int, dict[str, tuple[str, str]]]] = {
-    TIMES: ("IFBench", 672, {
-        "weighted-mean": ("92.52", "0.9783"), "z-score": ("98.75", "0.9985"), "rlvr2": ("100.00", "1.0000"),
-    }),
-    LEVELS: ("UniLLM", 194, {
-        "weighted-mean": ("95.88", "0.9651"), "z-score": ("99.16", "0.9921"), "rlvr2": ("100.00", "1.0000"),
-    }),
-    SQUARED: ("UniBusiness", 954, {
-        "weighted-mean": ("95.83", "0.99997"), "z-score": ("97.68", "0.99925"), "rlvr2": ("100.00", "1.0000"),
-    }),
-}  # fmt: skip
+    TIMES: (
+        "IFBench",
+        672,
+        {
+            "weighted-mean": ("92.52", "0.9783"),
+            "z-score": ("98.75", "0.9985"),
+            "rlvr2": ("100.00", "1.0000"),
+        },
+    ),
+    LEVELS: (
+        "UniLLM",
+        194,
+        {
+            "weighted-mean": ("95.88", "0.9651"),
+            "z-score": ("99.16", "0.9921"),
+            "rlvr2": ("100.00", "1.0000"),
+        },
+    ),
+    SQUARED: (
+        "UniBusiness",
+        954,
+        {
+            "weighted-mean": ("95.83", "0.99997"),
+            "z-score": ("97.68", "0.99925"),
+            "rlvr2": ("100.00", "1.0000"),
+        },
+    ),
+}
 FEWEST = 12
 """Groups that a criterion must tell apart to be shown in a row of its own."""
 

@@ -37,9 +37,17 @@ def words() -> Any:
 
 def policy(size: int) -> Any:
     config = Qwen3Config(
-        vocab_size=size, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, head_dim=16, pad_token_id=0, bos_token_id=1, eos_token_id=1,
-    )  # fmt: skip
+        vocab_size=size,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=16,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=1,
+    )
     return Qwen3ForCausalLM(config)
 
 
@@ -49,11 +57,27 @@ def main() -> None:
     reward.check(dataset)  # every rubric, before anything is spent
 
     settings = GRPOConfig(
-        output_dir="out", max_steps=6, per_device_train_batch_size=16, num_generations=8, max_completion_length=12,
-        importance_sampling_level="sequence", loss_type="grpo", epsilon=3e-4, epsilon_high=4e-4, beta=0.0,  # GSPO
-        scale_rewards="group", learning_rate=1e-3, logging_steps=1, report_to=[], save_strategy="no", seed=0,
-        use_cpu=True, bf16=False, gradient_checkpointing=False, disable_tqdm=True,
-    )  # fmt: skip
+        output_dir="out",
+        max_steps=6,
+        per_device_train_batch_size=16,
+        num_generations=8,
+        max_completion_length=12,
+        importance_sampling_level="sequence",
+        loss_type="grpo",
+        epsilon=3e-4,
+        epsilon_high=4e-4,
+        beta=0.0,  # GSPO
+        scale_rewards="group",
+        learning_rate=1e-3,
+        logging_steps=1,
+        report_to=[],
+        save_strategy="no",
+        seed=0,
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        disable_tqdm=True,
+    )
     tokenizer = words()
     trainer = GRPOTrainer(
         model=policy(len(tokenizer)),

@@ -177,7 +177,9 @@ BAD = {
     "names of other attributes": (
         SCORES,
         {"attributes": LENGTHS, "adjust": attenuate(0.5), "attribute_names": ["length", "headings"]},
-        "attribute_names", "1", "2",
+        "attribute_names",
+        "1",
+        "2",
     ),
     "a prior of 0": (SCORES, {"prior": 0}, "prior", "from 1e-09 to 1e+12", "0"),
     "a prior that is no number": (SCORES, {"prior": "1"}, "prior", "from 1e-09", "'1'"),
@@ -188,7 +190,7 @@ BAD = {
     "directions for other criteria": (SCORES, {"directions": ["lower"]}, "directions", "each of the 3", "['lower']"),
     "a direction that is none": (SCORES, {"directions": ["up", "lower", "lower"]}, "directions", "'higher'", "'up'"),
     "a number as a model": (SCORES, {"model": 5}, "model", "a utility model", "5"),
-}  # fmt: skip
+}
 
 UNKNOWN = {
     "model": (SCORES, {"model": "bradley-tery"}, "model", "'bradley-terry'", "'bradley-tery'", "bradley-terry"),
@@ -197,9 +199,14 @@ UNKNOWN = {
     "weight": (SCORES, {"weights": {"corect": 2}, "criteria": NAMES}, "weights key", "'clear'", "'corect'", "correct"),
     "margin": (SCORES, {"margins": {"kin": 2}, "criteria": NAMES}, "margins key", "'clear'", "'kin'", "kind"),
     "direction": (
-        SCORES, {"directions": {"claer": "lower"}, "criteria": NAMES}, "directions key", "'kind'", "'claer'", "clear",
+        SCORES,
+        {"directions": {"claer": "lower"}, "criteria": NAMES},
+        "directions key",
+        "'kind'",
+        "'claer'",
+        "clear",
     ),
-}  # fmt: skip
+}
 
 
 def check(error, parameter, allowed, got):

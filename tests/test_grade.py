@@ -115,8 +115,10 @@ def test_judged_failed_and_undecided_are_missing_with_a_reason():
     table = grade(groups(["a"]), rubric)
     assert [math.isnan(x) for x in table["g0"].scores[0]] == [True, True, True, False]
     assert table["g0"].reasons[0][:3] == (
-        "needs a judge", "grade-test breaks failed: RuntimeError: no good", "nothing to go by",
-    )  # fmt: skip
+        "needs a judge",
+        "grade-test breaks failed: RuntimeError: no good",
+        "nothing to go by",
+    )
 
 
 def test_a_value_that_the_criterion_does_not_allow_is_missing():

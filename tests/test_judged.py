@@ -54,8 +54,13 @@ def ranking(asked: Asked) -> Answer:
 
 def judges(server: Server, **more: Any) -> dict[str, Any]:
     settings = {key: more.pop(key) for key in ("cache", "most_missing", "cascade", "cache_only") if key in more}
-    judge = {"kind": "absolute", "endpoints": [{"base_url": server.url, "model": MODEL}], "timeout": 5,
-             "retry": {"attempts": 1}, **more}  # fmt: skip
+    judge = {
+        "kind": "absolute",
+        "endpoints": [{"base_url": server.url, "model": MODEL}],
+        "timeout": 5,
+        "retry": {"attempts": 1},
+        **more,
+    }
     return {"judges": [judge], "most_missing": 0.9, **settings}
 
 

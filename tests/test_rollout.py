@@ -95,9 +95,12 @@ def test_results_belong_to_the_calls_that_they_name():
 def test_results_that_name_no_known_call_come_in_order(own, named):
     calls = [{"name": "one", **own}, {"name": "two"}]
     messages = [
-        assistant(tool_calls=calls[:1]), tool("first", **named), assistant(tool_calls=calls[1:]),
-        tool("second", **named), assistant("Done."),
-    ]  # fmt: skip
+        assistant(tool_calls=calls[:1]),
+        tool("first", **named),
+        assistant(tool_calls=calls[1:]),
+        tool("second", **named),
+        assistant("Done."),
+    ]
     assert [call.result for call in Rollout(response=messages).tool_calls] == ["first", "second"]
 
 
@@ -138,9 +141,14 @@ def test_a_rollout_is_frozen(field):
 
 @pytest.mark.parametrize(
     "data",
-    [{}, {"response": None}, {"response": 7}, {"response": "x", "answer": "y"},
-     {"response": "x", "prompt": [{"role": "robot", "content": "x"}]}],
-)  # fmt: skip
+    [
+        {},
+        {"response": None},
+        {"response": 7},
+        {"response": "x", "answer": "y"},
+        {"response": "x", "prompt": [{"role": "robot", "content": "x"}]},
+    ],
+)
 def test_what_is_no_rollout_is_refused(data):
     with pytest.raises(ValidationError):
         Rollout(**data)

@@ -99,7 +99,7 @@ def test_numbers_in_the_form_that_yaml_takes_for_texts():
         ("output", None, "output must be given"),
         ("model.path", None, "model.path must be given"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_said_in_one_line(place, value, said):
     with pytest.raises(InvalidInput) as raised:
         parse_config(with_(place, value))

@@ -23,7 +23,7 @@ from rubrank.verifiers.verifier import (
     loose_variants,
     missing,
     verifier,
-)  # fmt: skip
+)
 
 
 @pytest.fixture(autouse=True)

@@ -73,9 +73,12 @@ def test_every_example():
         for example in examples:
             rollout = Rollout(**{"response": example.get("text", ""), **example.get("rollout", {})})
             both(
-                find_verifier(name), rollout, example.get("params", {}), example.get("compat", "fixed"),
+                find_verifier(name),
+                rollout,
+                example.get("params", {}),
+                example.get("compat", "fixed"),
                 example.get("mode", "strict"),
-            )  # fmt: skip
+            )
             compared += 1
     assert compared > 100
 

@@ -23,14 +23,55 @@ HERE = Path(__file__).parent
 SEED = 20261116
 FORMS = ("Write one or two sentences about {}.", "Describe {} to a child.", "Say briefly why people care about {}.")
 TRAINED = (
-    "tea", "bridges", "the moon", "bicycles", "chess", "rice", "lighthouses", "volcanoes", "libraries", "whales",
-    "snow", "honey", "trains", "maps", "guitars", "deserts", "kites", "clocks", "forests", "soup", "penguins",
-    "mirrors", "markets", "islands", "paint", "thunder", "gardens", "shoes", "rivers", "candles",
-)  # fmt: skip
+    "tea",
+    "bridges",
+    "the moon",
+    "bicycles",
+    "chess",
+    "rice",
+    "lighthouses",
+    "volcanoes",
+    "libraries",
+    "whales",
+    "snow",
+    "honey",
+    "trains",
+    "maps",
+    "guitars",
+    "deserts",
+    "kites",
+    "clocks",
+    "forests",
+    "soup",
+    "penguins",
+    "mirrors",
+    "markets",
+    "islands",
+    "paint",
+    "thunder",
+    "gardens",
+    "shoes",
+    "rivers",
+    "candles",
+)
 HELD_OUT = (
-    "coffee", "castles", "the sun", "boats", "puzzles", "bread", "windmills", "earthquakes", "museums", "dolphins",
-    "rain", "salt", "buses", "postcards", "drums", "glaciers",
-)  # fmt: skip
+    "coffee",
+    "castles",
+    "the sun",
+    "boats",
+    "puzzles",
+    "bread",
+    "windmills",
+    "earthquakes",
+    "museums",
+    "dolphins",
+    "rain",
+    "salt",
+    "buses",
+    "postcards",
+    "drums",
+    "glaciers",
+)
 
 
 class Constraint(NamedTuple):
@@ -54,8 +95,11 @@ CONSTRAINTS = (
     Constraint("keywords:forbidden_words", {"forbidden_words": ["the"]}, 'Do not use the word "the".'),
 )
 # Two that one answer can hardly meet together are not asked together.
-APART = ({"startend:quotation", "startend:end_checker"}, {"startend:quotation", "detectable_format:title"},
-         {"change_case:english_lowercase", "startend:end_checker"})  # fmt: skip
+APART = (
+    {"startend:quotation", "startend:end_checker"},
+    {"startend:quotation", "detectable_format:title"},
+    {"change_case:english_lowercase", "startend:end_checker"},
+)
 
 
 def rows(subjects: tuple[str, ...], each: int, draws: random.Random) -> list[dict[str, Any]]:

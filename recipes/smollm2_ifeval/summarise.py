@@ -27,9 +27,23 @@ from rubrank import GroupRecord, Measure, Resampling, ratio_measure, read_record
 DRAWS = 10_000
 SHOWN = 12
 EVERYWHERE = ("count:unique_word_count", "Subject")  # asked of every prompt; the others are its constraints
-LOGGED = ("step", "epoch", "loss", "grad_norm", "entropy", "reward", "reward_std", "frac_reward_zero_std",
-          "completions/mean_length", "completions/clipped_ratio", "step_time", "rubrank/seconds",
-          "rubrank/share_of_step", "rubrank/groups/no_signal", "rubrank/gate/stopped")  # fmt: skip
+LOGGED = (
+    "step",
+    "epoch",
+    "loss",
+    "grad_norm",
+    "entropy",
+    "reward",
+    "reward_std",
+    "frac_reward_zero_std",
+    "completions/mean_length",
+    "completions/clipped_ratio",
+    "step_time",
+    "rubrank/seconds",
+    "rubrank/share_of_step",
+    "rubrank/groups/no_signal",
+    "rubrank/gate/stopped",
+)
 Cells = dict[str, tuple[np.ndarray, np.ndarray]]
 """What is counted → by prompt: how often it was so, of how many."""
 

@@ -12,8 +12,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
-THINGS = ["lakes", "tides", "rain", "bees", "clocks", "bread", "maps", "stars", "rivers", "winter", "paper", "stones",
-          "birds", "salt", "wheels", "glass"]  # fmt: skip
+THINGS = [
+    "lakes",
+    "tides",
+    "rain",
+    "bees",
+    "clocks",
+    "bread",
+    "maps",
+    "stars",
+    "rivers",
+    "winter",
+    "paper",
+    "stones",
+    "birds",
+    "salt",
+    "wheels",
+    "glass",
+]
 QUERIES = [f"Say something about {thing}." for thing in THINGS]
 HELD_OUT = 4
 """The last so many are never trained on."""
@@ -30,7 +46,7 @@ def tokenizer() -> Any:
     raw.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=128, special_tokens=["<|pad|>", "<|end|>"], show_progress=False, initial_alphabet=ascii_bytes
-    )  # fmt: skip
+    )
     raw.train_from_iterator(QUERIES, trainer)
     return PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="<|pad|>", eos_token="<|end|>", padding_side="left")
 
@@ -42,10 +58,19 @@ def policy(words: Any) -> Any:
 
     torch.manual_seed(0)
     config = Qwen3Config(
-        vocab_size=len(words), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, head_dim=16, max_position_embeddings=128, tie_word_embeddings=True,
-        pad_token_id=words.pad_token_id, eos_token_id=words.eos_token_id, bos_token_id=words.eos_token_id,
-    )  # fmt: skip
+        vocab_size=len(words),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=16,
+        max_position_embeddings=128,
+        tie_word_embeddings=True,
+        pad_token_id=words.pad_token_id,
+        eos_token_id=words.eos_token_id,
+        bos_token_id=words.eos_token_id,
+    )
     return Qwen3ForCausalLM(config)
 
 

@@ -169,7 +169,7 @@ def test_an_edge_to_a_gate_is_left_to_the_gate():
     chain = [*criteria({1: [(0, "strong")]}, 2), CriterionData("NotEmpty", layer="global_quality")]
     batch = ScoreBatch.of_arrays(
         [[0, 1]], criteria=criteria({}, 2), own=[chain], gates=[[1]], gate_criteria=["NotEmpty"]
-    )  # fmt: skip
+    )
     assert find_rule("gear")(batch).value_M == pytest.approx([0.1])
     with pytest.raises(UnknownName):
         graph_of(("Style",), ((("NotEmpty", "strong"),),))

@@ -60,8 +60,12 @@ def test_the_table_of_the_docs_has_it(name):
 
 def test_who_reweights_and_who_remembers():
     assert {n for n in rule_names() if isinstance(find_rule(n), Reweighting)} == {
-        "focal", "sa-mrpo", "dvao", "amrp", "pow3r",
-    }  # fmt: skip
+        "focal",
+        "sa-mrpo",
+        "dvao",
+        "amrp",
+        "pow3r",
+    }
     assert {n for n in rule_names() if isinstance(find_rule(n), Stateful)} == {"amrp", "pow3r", "chebyshev"}
 
 
@@ -83,8 +87,11 @@ def test_constants_in_a_name():
 
 def test_names_of_expressions():
     assert [find_rule(x).name for x in ("gdpo", "gdpo+", "rlvr2*focal", "rlvr2*focal+")] == [
-        "gdpo", "gdpo+", "rlvr2*focal", "rlvr2*focal+",
-    ]  # fmt: skip
+        "gdpo",
+        "gdpo+",
+        "rlvr2*focal",
+        "rlvr2*focal+",
+    ]
     batch = ScoreBatch.of_arrays([[1, 0], [0, 0.5]])
     assert find_rule("rlvr2*focal+")(batch).rule == "rlvr2*focal+"
 

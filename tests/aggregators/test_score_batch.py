@@ -102,7 +102,7 @@ def test_names_are_enough():
         ({"scores": [[1, 0]], "attributes": [[-1]]}, "attributes must be finite numbers ≥ 0"),
         ({"scores": [[1, 0]], "own": []}, "own must be 1, one a group; got 0"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(given, message):
     with pytest.raises(InvalidInput, match=message):
         _ = ScoreBatch.of_arrays(**given).unit_MK

@@ -177,9 +177,12 @@ def test_one_judge_and_one_run_will_do():
     assert (found.agreement, found.bias, found.consistency, found.position) == ((), (), (), ())
     assert [(c.criterion, c.asked) for c in found.coverage] == [("criterion 1", 640), ("criterion 2", 640)]
     assert {one.what for one in found.unmeasured} == {
-        "self-consistency", "agreement between judges", "agreement with humans", "position bias",
+        "self-consistency",
+        "agreement between judges",
+        "agreement with humans",
+        "position bias",
         "length and Markdown bias",
-    }  # fmt: skip
+    }
 
 
 def test_missing_and_ties_are_counted():
@@ -360,9 +363,12 @@ def test_from_files(tmp_path):
         bootstrap=30,
     )
     here = audit(
-        {"main": [table(once), table(again)]}, humans=table(labels), texts=world.texts,
-        positions={"Clarity": (30, 40)}, bootstrap=30,
-    )  # fmt: skip
+        {"main": [table(once), table(again)]},
+        humans=table(labels),
+        texts=world.texts,
+        positions={"Clarity": (30, 40)},
+        bootstrap=30,
+    )
     assert repr(found) == repr(here)
     assert found.unmeasured == (type(found.unmeasured[0])("agreement between judges", "main", "no other judge"),)
 

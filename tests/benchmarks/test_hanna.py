@@ -37,8 +37,12 @@ def test_the_page_shows_what_a_fresh_run_prints(tmp_path):
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "benchmarks/hanna.py", "--json", str(tmp_path / "figures.json")],
-        cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
     shown = "\n\n".join(re.findall(r"^```text\n(.*?)\n```$", page, re.MULTILINE | re.DOTALL)[1:])
@@ -56,8 +60,12 @@ def test_the_data_are_read_as_they_are(rules):
     assert len(np.unique(data.prompts)) == 96
     assert (data.systems.reshape(96, 11) == data.systems[:11]).all()
     assert {name: int(np.isnan(x).sum()) for name, x in data.judges.items()} == {
-        "Beluga-13B": 0, "OrcaPlatypus": 65, "Mistral-7B": 253, "Llama-13B": 25, "ChatGPT": 3,
-    }  # fmt: skip
+        "Beluga-13B": 0,
+        "OrcaPlatypus": 65,
+        "Mistral-7B": 253,
+        "Llama-13B": 25,
+        "ChatGPT": 3,
+    }
     assert min(np.nanmin(x) for x in data.judges.values()) >= 1.0
 
 

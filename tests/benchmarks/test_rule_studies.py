@@ -25,8 +25,12 @@ def run(script: str, *options: str) -> str:
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(
         [sys.executable, f"benchmarks/{script}.py", *options],
-        cwd=ROOT, capture_output=True, encoding="utf-8", env=environment, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        env=environment,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

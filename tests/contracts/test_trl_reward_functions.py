@@ -56,17 +56,29 @@ def usual(tmp_path_factory):
     """One step of two groups of four, then an evaluation with groups of two."""
     watcher = Watcher()
     trainer = trained(
-        watcher, tmp_path_factory.mktemp("usual"), max_steps=1, held_out=tiny_trl.rows(), num_generations_eval=2,
-        eval_strategy="steps", eval_steps=1, per_device_eval_batch_size=4,
-    )  # fmt: skip
+        watcher,
+        tmp_path_factory.mktemp("usual"),
+        max_steps=1,
+        held_out=tiny_trl.rows(),
+        num_generations_eval=2,
+        eval_strategy="steps",
+        eval_steps=1,
+        per_device_eval_batch_size=4,
+    )
     return watcher, trainer
 
 
 def test_what_a_reward_function_is_given(usual):
     call = usual[0].calls[0]
     assert set(call) - {"step"} == {
-        "prompts", "completions", "completion_ids", "reference", "trainer_state", "log_extra", "log_metric",
-    }  # fmt: skip
+        "prompts",
+        "completions",
+        "completion_ids",
+        "reference",
+        "trainer_state",
+        "log_extra",
+        "log_metric",
+    }
     assert len(call["prompts"]) == len(call["completions"]) == len(call["reference"]) == 8
     assert [call["step"] for call in usual[0].calls] == [0, 1, 1, 1, 1]
     assert [message["role"] for message in call["prompts"][0]] == ["user"]
@@ -194,10 +206,17 @@ def test_async_grpo_scores_a_group_with_it():
     sent = pickle.loads(pickle.dumps(RubricReward(tiny_trl.RUBRIC)))
     row = SimpleNamespace(input_ids=[1], completion_mask=[1], old_log_probs=[0.0])
     group = SimpleNamespace(
-        completions=["a b c d e f", "a", ""], prompts=["p"] * 3, completions_ids=[[1]] * 3, env_rewards=[None] * 3,
-        reward_kwargs={"reference": ["r"] * 3}, tool_call_counts=[0] * 3, tool_failure_counts=[0] * 3,
-        completions_sequences=[[row]] * 3, model_version=0, group_id=0,
-    )  # fmt: skip
+        completions=["a b c d e f", "a", ""],
+        prompts=["p"] * 3,
+        completions_ids=[[1]] * 3,
+        env_rewards=[None] * 3,
+        reward_kwargs={"reference": ["r"] * 3},
+        tool_call_counts=[0] * 3,
+        tool_failure_counts=[0] * 3,
+        completions_sequences=[[row]] * 3,
+        model_version=0,
+        group_id=0,
+    )
     holder = SimpleNamespace(
         reward_funcs=[sent], reward_func_names=["rubric"], _env_reward_types=[], _provides_rollout_reward=False
     )

@@ -39,9 +39,15 @@ def test_what_is_sent():
         asked = server.completions[0]
     wrapped = {"name": "reply", "strict": True, "schema": SCHEMA}
     assert asked.body == {
-        "model": MODEL, "messages": [dict(m) for m in messages], "temperature": 0.7, "top_p": 0.9, "max_tokens": 77,
-        "seed": 13, "top_k": 5, "response_format": {"type": "json_schema", "json_schema": wrapped},
-    }  # fmt: skip
+        "model": MODEL,
+        "messages": [dict(m) for m in messages],
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "max_tokens": 77,
+        "seed": 13,
+        "top_k": 5,
+        "response_format": {"type": "json_schema", "json_schema": wrapped},
+    }
     assert asked.headers["x-team"] == "judges"
     assert asked.headers["content-type"] == "application/json"
 

@@ -70,13 +70,34 @@ def test_long_sayings_are_shortened():
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(
-            ["choices", "message", "content", "refusal", "usage", "error", "logprobs", "top_logprobs", "token",
-             "logprob", "prompt_tokens", "completion_tokens", "prompt_tokens_details", "cached_tokens", "finish_reason"]
-        ), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "choices",
+                    "message",
+                    "content",
+                    "refusal",
+                    "usage",
+                    "error",
+                    "logprobs",
+                    "top_logprobs",
+                    "token",
+                    "logprob",
+                    "prompt_tokens",
+                    "completion_tokens",
+                    "prompt_tokens_details",
+                    "cached_tokens",
+                    "finish_reason",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
     max_leaves=20,
-)  # fmt: skip
+)
 
 
 @pytest.mark.slow

@@ -25,10 +25,45 @@ def said(text: str | None, **more: object) -> Reply:
 
 
 PIECES = st.sampled_from(
-    ["{", "}", '"', "verdict", ":", "1", "0", "0.5", "7", ",", "\n", "Verdict: 1", "结论：0", "```", ">", "“", "”",
-     "<think>", "</think>", "[", "]", "A", "tie", " ", "\\", "null", '{"verdict": 1}', '{"verdict": 0}', '"finding"',
-     "<response 0123456789ab>", "</response 0123456789ab>", "CoreIntentMatch", "１", "{'verdict': 1}", "\ud800", "NaN"]
-)  # fmt: skip
+    [
+        "{",
+        "}",
+        '"',
+        "verdict",
+        ":",
+        "1",
+        "0",
+        "0.5",
+        "7",
+        ",",
+        "\n",
+        "Verdict: 1",
+        "结论：0",
+        "```",
+        ">",
+        "“",
+        "”",
+        "<think>",
+        "</think>",
+        "[",
+        "]",
+        "A",
+        "tie",
+        " ",
+        "\\",
+        "null",
+        '{"verdict": 1}',
+        '{"verdict": 0}',
+        '"finding"',
+        "<response 0123456789ab>",
+        "</response 0123456789ab>",
+        "CoreIntentMatch",
+        "１",
+        "{'verdict': 1}",
+        "\ud800",
+        "NaN",
+    ]
+)
 TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=40).map("".join))
 JSONS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

@@ -100,8 +100,12 @@ def test_failures_are_kept_and_never_answered_from(store):
     assert store.get(BASE) is None
     ((call, reply, requests, final),) = store.rows()
     assert (call.purpose, reply.failure, reply.usage, requests, final) == (
-        CALL.purpose, "timeout after 1 s", REPLY.usage, 1, True,
-    )  # fmt: skip
+        CALL.purpose,
+        "timeout after 1 s",
+        REPLY.usage,
+        1,
+        True,
+    )
     assert store._all("SELECT text FROM ledger") == [(b"yes",)]
 
 

@@ -34,9 +34,11 @@ def test_every_case_once() -> None:
     assert cases[0] == "weighted-mean"
     assert set(rule_names()) < set(cases)
     assert [case for case in cases if "attribute" in case] == [
-        "rlvr2, 1 attribute, γ per group", "rlvr2, 1 attribute, γ per batch",
-        "rlvr2, 11 attributes, γ per group", "rlvr2, 11 attributes, γ per batch",
-    ]  # fmt: skip
+        "rlvr2, 1 attribute, γ per group",
+        "rlvr2, 1 attribute, γ per batch",
+        "rlvr2, 11 attributes, γ per group",
+        "rlvr2, 11 attributes, γ per batch",
+    ]
     assert len(cases) == len(set(cases))
     assert all(row.ratio == pytest.approx(row.seconds / rows[0].seconds) for row in rows)
 

@@ -249,10 +249,16 @@ def test_a_phone_needs_no_scrolling_sideways(bench: ModuleType, demo_page: Path)
 def test_what_responses_say_is_not_done(driver: Any, tmp_path: Path, record_of: Callable[..., GroupRecord]) -> None:
     given = {"responses": EVIL, "reasoning": EVIL, "prompt": tuple({"role": "user", "content": t} for t in EVIL)}
     record = record_of(
-        {EVIL[0]: [0.0, 1.0, 1.0], "B": [1.0, 0.0, 0.0]}, [0.0, 1.0, 1.0], group=EVIL[1], rule=EVIL[1], flags=EVIL,
-        reasons=tuple((text, text) for text in EVIL), metadata={"a": EVIL[1]},
-        others={EVIL[0]: (0.0, 1.0, 0.5)}, **given,
-    )  # fmt: skip
+        {EVIL[0]: [0.0, 1.0, 1.0], "B": [1.0, 0.0, 0.0]},
+        [0.0, 1.0, 1.0],
+        group=EVIL[1],
+        rule=EVIL[1],
+        flags=EVIL,
+        reasons=tuple((text, text) for text in EVIL),
+        metadata={"a": EVIL[1]},
+        others={EVIL[0]: (0.0, 1.0, 0.5)},
+        **given,
+    )
     write_report([record], tmp_path / "evil.html", title="Kept")
     page = Page(driver, tmp_path / "evil.html")
     shown = []

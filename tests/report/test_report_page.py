@@ -56,10 +56,18 @@ class Page(HTMLParser):
 @pytest.fixture
 def evil(record_of: Make) -> GroupRecord:
     return record_of(
-        {EVIL[0]: [0.0, 1.0, None, 1.0]}, [0.0, 1.0, 0.5, 1.0], group=EVIL[1], rule=EVIL[3], responses=EVIL,
-        reasoning=EVIL, prompt=({"role": EVIL[0], "content": EVIL[1]},), reasons=tuple((text,) for text in EVIL),
-        flags=EVIL, metadata={EVIL[1]: EVIL[0]}, others={EVIL[0]: (0.0, 0.0, 0.0, 1.0)},
-    )  # fmt: skip
+        {EVIL[0]: [0.0, 1.0, None, 1.0]},
+        [0.0, 1.0, 0.5, 1.0],
+        group=EVIL[1],
+        rule=EVIL[3],
+        responses=EVIL,
+        reasoning=EVIL,
+        prompt=({"role": EVIL[0], "content": EVIL[1]},),
+        reasons=tuple((text,) for text in EVIL),
+        flags=EVIL,
+        metadata={EVIL[1]: EVIL[0]},
+        others={EVIL[0]: (0.0, 0.0, 0.0, 1.0)},
+    )
 
 
 def test_texts_are_data_and_never_markup(tmp_path: Path, evil: GroupRecord) -> None:

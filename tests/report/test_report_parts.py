@@ -137,9 +137,14 @@ def test_correlations_are_spearmans_within_groups(record_of: Make) -> None:
 
 def gamma_record(record_of: Make, gamma: list[float], step: int | None = 0) -> GroupRecord:
     given = {
-        "attribute_names": ("words",), "attributes": ((1.0,), (2.0,)), "mean_contrasts": ((-1.0,), (1.0,)),
-        "gamma": tuple((g,) for g in gamma), "kept": ((0.25,), (0.75,)), "weights": (3.0, 1.0), "step": step,
-    }  # fmt: skip
+        "attribute_names": ("words",),
+        "attributes": ((1.0,), (2.0,)),
+        "mean_contrasts": ((-1.0,), (1.0,)),
+        "gamma": tuple((g,) for g in gamma),
+        "kept": ((0.25,), (0.75,)),
+        "weights": (3.0, 1.0),
+        "step": step,
+    }
     return record_of({"A": [0.0, 1.0], "B": [1.0, 0.0]}, [0.0, 1.0], **given)
 
 
@@ -164,24 +169,38 @@ def test_a_shared_gamma_has_no_interval(record_of: Make) -> None:
 
 def gated_record(record_of: Make, **more) -> GroupRecord:
     criteria = (
-        CriterionData("A"), CriterionData("Ends", layer="global_quality"), CriterionData("Plain", layer="low_quality")
-    )  # fmt: skip
+        CriterionData("A"),
+        CriterionData("Ends", layer="global_quality"),
+        CriterionData("Plain", layer="low_quality"),
+    )
     gate = GateRecord(
-        passed=(True, True, False), factor=(1.0, 0.5, 1.0), low_quality=(1.0, 0.0, None),
-        stopped_by=((), (), ("Ends",)), missing=(0, 0, 1),
-    )  # fmt: skip
+        passed=(True, True, False),
+        factor=(1.0, 0.5, 1.0),
+        low_quality=(1.0, 0.0, None),
+        stopped_by=((), (), ("Ends",)),
+        missing=(0, 0, 1),
+    )
     return record_of(
-        {"A": [1.0, 0.5, 0.0], "Ends": [1.0, 1.0, 0.0], "Plain": [1.0, 0.0, None]}, [1.0, 0.25, 0.0],
-        criteria=criteria, gate=gate, ranking=(1.0, 0.5, 0.6), step=4,
-        reasons=(("", "", ""), ("", "", "12 stock phrases"), ("", "stops at 80 words", "nobody asked")), **more,
-    )  # fmt: skip
+        {"A": [1.0, 0.5, 0.0], "Ends": [1.0, 1.0, 0.0], "Plain": [1.0, 0.0, None]},
+        [1.0, 0.25, 0.0],
+        criteria=criteria,
+        gate=gate,
+        ranking=(1.0, 0.5, 0.6),
+        step=4,
+        reasons=(("", "", ""), ("", "", "12 stock phrases"), ("", "stops at 80 words", "nobody asked")),
+        **more,
+    )
 
 
 def test_gates_by_hand(record_of: Make) -> None:
     found = counted(Gates(), gated_record(record_of), record_of({"A": [1.0]}, [0.5])).result()
     assert {key: found[key] for key in ("rollouts", "groups", "stopped", "softened", "touched")} == {
-        "rollouts": 3, "groups": 1, "stopped": 1, "softened": 1, "touched": 1
-    }  # fmt: skip
+        "rollouts": 3,
+        "groups": 1,
+        "stopped": 1,
+        "softened": 1,
+        "touched": 1,
+    }
     assert found["lost"] == pytest.approx((0.25 + 0.6) / 3)
     hard, soft = found["criteria"]
     assert (hard["name"], hard["hit"], hard["asked"], hard["reasons"]) == ("Ends", 1, 3, [("stops at # words", 1)])

@@ -52,8 +52,11 @@ def test_healthbench():
     )
     good, bad = rubric.criteria
     assert (good.question, good.weight, good.direction, good.category) == (
-        "Advises to call a doctor", 7.0, "higher", "completeness",
-    )  # fmt: skip
+        "Advises to call a doctor",
+        7.0,
+        "higher",
+        "completeness",
+    )
     assert (bad.weight, bad.direction, bad.points, bad.category) == (5.0, "lower", -5.0, "accuracy")
 
 

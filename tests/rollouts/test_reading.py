@@ -155,9 +155,13 @@ def test_results_go_to_the_calls_that_they_name():
 
 
 MARKS = [
-    {"is_error": True}, {"isError": True}, {"error": "no such file"}, {"error": True}, {"status": "error"},
+    {"is_error": True},
+    {"isError": True},
+    {"error": "no such file"},
+    {"error": True},
+    {"status": "error"},
     {"status": "FAILED"},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("mark", MARKS)
@@ -210,14 +214,16 @@ def test_messages_of_a_prompt_keep_what_they_say():
 
 def test_the_metadata_of_a_response_is_metadata():
     row = {
-        "prompt": "p", "source": "row", "metadata": {"truth": 4, "seed": 1},
+        "prompt": "p",
+        "source": "row",
+        "metadata": {"truth": 4, "seed": 1},
         "responses": [
             {"response": "x", "model": "m", "seed": 2, "metadata": {"seed": 3, "step": 9}},
             {"response": "y", "metadata": '{"step": 10}'},
             {"response": "z", "metadata": "a note"},
             {"response": "u", "metadata": None},
         ],
-    }  # fmt: skip
+    }
     found = [dict(rollout.metadata) for rollout in read_groups([row])[0].rollouts]
     shared = {"source": "row", "truth": 4, "seed": 1}
     own = [{"model": "m", "seed": 3, "step": 9}, {"step": 10}, {"metadata": "a note"}, {}]
@@ -226,9 +232,11 @@ def test_the_metadata_of_a_response_is_metadata():
 
 def test_fields_of_a_response_have_their_usual_names():
     row = {
-        "responses": [{"content": "x", "reasoning_content": "why", "stop_reason": "length"},
-                      {"content": "x", "reasoning": "first", "thinking": "second"}],
-    }  # fmt: skip
+        "responses": [
+            {"content": "x", "reasoning_content": "why", "stop_reason": "length"},
+            {"content": "x", "reasoning": "first", "thinking": "second"},
+        ],
+    }
     first, second = read_groups([row])[0].rollouts
     assert (first.thoughts, first.finish_reason, first.metadata) == ("why", "length", {})
     assert (second.thoughts, second.metadata) == ("first", {"thinking": "second"})
@@ -247,9 +255,15 @@ def test_responses_as_objects_keep_their_own_fields():
 
 def test_all_fields_of_a_rollout():
     row = {
-        "prompt": "p", "response": "r", "reasoning": "t", "finish_reason": "length", "tools": '[{"name": "f"}]',
-        "tool_calls": [{"name": "f", "arguments": {}}], "token_counts": {"answer": 3}, "metadata": {"truth": "4"},
-    }  # fmt: skip
+        "prompt": "p",
+        "response": "r",
+        "reasoning": "t",
+        "finish_reason": "length",
+        "tools": '[{"name": "f"}]',
+        "tool_calls": [{"name": "f", "arguments": {}}],
+        "token_counts": {"answer": 3},
+        "metadata": {"truth": "4"},
+    }
     (rollout,) = read_groups([row])[0].rollouts
     assert (rollout.thoughts, rollout.finish_reason, rollout.token_counts) == ("t", "length", {"answer": 3})
     assert (rollout.tools[0]["name"], rollout.tool_calls[0].name, rollout.metadata["truth"]) == ("f", "f", "4")

@@ -55,9 +55,22 @@ def written(tmp_path, name):
 
 
 NAMES = [
-    "r.jsonl", "r.ndjson", "r.json", "r.csv", "r.tsv", "r.jsonl.gz", "r.csv.gz", "r.tsv.gz", "r.jsonl.zst", "r.csv.zst",
-    "r.parquet", "r.arrow", "r.feather", "R.JSONL", "r.CSV.gz",
-]  # fmt: skip
+    "r.jsonl",
+    "r.ndjson",
+    "r.json",
+    "r.csv",
+    "r.tsv",
+    "r.jsonl.gz",
+    "r.csv.gz",
+    "r.tsv.gz",
+    "r.jsonl.zst",
+    "r.csv.zst",
+    "r.parquet",
+    "r.arrow",
+    "r.feather",
+    "R.JSONL",
+    "r.CSV.gz",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -143,16 +156,21 @@ def test_preferences_are_groups_of_two():
     for row in (text, chat):
         (group,) = read_groups([row])
         assert [(r.question, r.response, r.metadata["preference"]) for r in group.rollouts] == [
-            ("p", "good", "chosen"), ("p", "bad", "rejected"),
-        ]  # fmt: skip
+            ("p", "good", "chosen"),
+            ("p", "bad", "rejected"),
+        ]
     assert read_groups([text])[0].rollouts[0].metadata["preference_score"] == 8.0
 
 
 def test_verl_rows_bring_their_truth():
     row = {
-        "data_source": "gsm8k", "prompt": [{"role": "user", "content": "6 × 7?"}], "response": "42", "uid": "u1",
-        "reward_model": {"style": "rule", "ground_truth": "42"}, "extra_info": {"index": 3},
-    }  # fmt: skip
+        "data_source": "gsm8k",
+        "prompt": [{"role": "user", "content": "6 × 7?"}],
+        "response": "42",
+        "uid": "u1",
+        "reward_model": {"style": "rule", "ground_truth": "42"},
+        "extra_info": {"index": 3},
+    }
     found = read_rollouts([row])
     ((rollout,),) = (group.rollouts for group in found.groups)
     assert rollout.metadata["ground_truth"] == "42"
@@ -218,11 +236,16 @@ def test_a_header_names_every_column_once(tmp_path, header):
 def sample(id, epoch, value="C", **more):
     said = {"role": "assistant", "content": f"{id}{epoch}"}
     return {
-        "id": id, "epoch": epoch, "input": f"Ask {id}", "target": "42", "metadata": {"topic": "t"},
+        "id": id,
+        "epoch": epoch,
+        "input": f"Ask {id}",
+        "target": "42",
+        "metadata": {"topic": "t"},
         "messages": [{"role": "user", "content": f"Ask {id}", "source": "input"}, said],
         "output": {"model": "m", "choices": [{"message": said, "stop_reason": "stop"}], "completion": said["content"]},
-        "scores": {"match": {"value": value, "explanation": "why"}}, **more,
-    }  # fmt: skip
+        "scores": {"match": {"value": value, "explanation": "why"}},
+        **more,
+    }
 
 
 def log(tmp_path, samples, name="log.eval"):
@@ -283,15 +306,21 @@ def test_a_log_that_inspect_wrote(tmp_path):
     )
     samples = [
         EvalSample(
-            id=id, epoch=epoch, input="Ask", target="42", output=ModelOutput.from_content("m", f"{id}{epoch}"),
+            id=id,
+            epoch=epoch,
+            input="Ask",
+            target="42",
+            output=ModelOutput.from_content("m", f"{id}{epoch}"),
             scores={"match": Score(value=value)},
         )
-        for id in ("q1", "q2") for epoch, value in ((1, "C"), (2, "I"))
-    ]  # fmt: skip
+        for id in ("q1", "q2")
+        for epoch, value in ((1, "C"), (2, "I"))
+    ]
     for name in ("log.eval", "log.json"):
         write_eval_log(EvalLog(eval=spec, samples=samples, status="success"), str(tmp_path / name))
         groups = read_groups(tmp_path / name)
         assert [(g.id, [r.response for r in g.rollouts]) for g in groups] == [
-            ("q1", ["q11", "q12"]), ("q2", ["q21", "q22"]),
-        ]  # fmt: skip
+            ("q1", ["q11", "q12"]),
+            ("q2", ["q21", "q22"]),
+        ]
         assert [r.metadata["scores"]["match"] for r in groups[0].rollouts] == [GRADES["C"], GRADES["I"]]

@@ -116,8 +116,13 @@ def test_rows_of_a_dataset(tmp_path):
     ]
     found = problems(tmp_path, "rows.jsonl", "\n".join(map(json.dumps, rows)))
     assert [(problem.row, problem.criterion) for problem in found] == [
-        (2, "A"), (2, "B"), (4, None), (5, "a:b"), (6, None), (7, None),
-    ]  # fmt: skip
+        (2, "A"),
+        (2, "B"),
+        (4, None),
+        (5, "a:b"),
+        (6, None),
+        (7, None),
+    ]
     assert str(found[0]).startswith(f"{tmp_path / 'rows.jsonl'}: row 2: criterion A: ")
 
 

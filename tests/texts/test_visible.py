@@ -97,11 +97,19 @@ def test_the_public_readings_stay_as_they_are():
 @pytest.mark.parametrize(
     "text",
     [
-        "An ordinary text, *with* some **Markdown** and `code`.", "```html\n<!-- seen -->\n```", "`<!-- seen -->`",
-        "2*3*4 and K*b*x", "snake_case and x < y > z, a <= b", "<<title>> and <name>", "[^1]: a footnote that is shown",
-        "❤️ 1️⃣ 👨‍👩‍👧", "List<int> and Map<String, Object>", "用`for`循环", "AT&T & Co; R&D",
+        "An ordinary text, *with* some **Markdown** and `code`.",
+        "```html\n<!-- seen -->\n```",
+        "`<!-- seen -->`",
+        "2*3*4 and K*b*x",
+        "snake_case and x < y > z, a <= b",
+        "<<title>> and <name>",
+        "[^1]: a footnote that is shown",
+        "❤️ 1️⃣ 👨‍👩‍👧",
+        "List<int> and Map<String, Object>",
+        "用`for`循环",
+        "AT&T & Co; R&D",
     ],
-)  # fmt: skip
+)
 def test_what_is_seen_stays(text):
     assert visible(text) == text
     assert Text(text).shown.raw == text
@@ -128,10 +136,21 @@ def test_nothing_is_hidden_twice_and_nothing_raises(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["<" * 10**5, "<!--" * 30_000, "[" * 10**5, "](" * 50_000, "`" * 10**5, "a*" * 50_000, '<a style="' * 10_000,
-     "<span hidden>" * 10_000, "&" * 10**5, "\\phantom{" * 10_000, "\n".join("`" * i for i in range(3, 400))],
+    [
+        "<" * 10**5,
+        "<!--" * 30_000,
+        "[" * 10**5,
+        "](" * 50_000,
+        "`" * 10**5,
+        "a*" * 50_000,
+        '<a style="' * 10_000,
+        "<span hidden>" * 10_000,
+        "&" * 10**5,
+        "\\phantom{" * 10_000,
+        "\n".join("`" * i for i in range(3, 400)),
+    ],
     ids=lambda text: text[:8],
-)  # fmt: skip
+)
 def test_hostile_texts_take_no_time(text):
     start = time.thread_time()
     visible(text)

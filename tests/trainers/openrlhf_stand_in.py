@@ -49,11 +49,16 @@ class Engine:
     async def generate_responses(self, prompt: str, label: Any, sampling_params: Any, number: int) -> list[Any]:
         calls = [
             self.executor.execute(
-                prompt=prompt, label=label, sampling_params=sampling_params, max_length=64, hf_tokenizer=Characters(),
-                llm_engine=self, images=None,
+                prompt=prompt,
+                label=label,
+                sampling_params=sampling_params,
+                max_length=64,
+                hf_tokenizer=Characters(),
+                llm_engine=self,
+                images=None,
             )
             for _ in range(number)
-        ]  # fmt: skip
+        ]
         return await asyncio.gather(*calls)
 
 
@@ -75,8 +80,16 @@ def stand_in() -> ModuleType:
             begin = hf_tokenizer(text=prompt)["input_ids"][0].tolist()
             tokens = begin + (await llm_engine.generate(begin, sampling_params)).outputs[0].token_ids
             ranges = [(len(begin), len(tokens))]
-            return {"prompt": prompt, "label": label, "observation_tokens": tokens, "action_ranges": ranges,
-                    "reward": None, "scores": None, "extra_logs": {}, "truncated": False}  # fmt: skip
+            return {
+                "prompt": prompt,
+                "label": label,
+                "observation_tokens": tokens,
+                "action_ranges": ranges,
+                "reward": None,
+                "scores": None,
+                "extra_logs": {},
+                "truncated": False,
+            }
 
     module.AgentExecutorBase, module.SingleTurnAgentExecutor = AgentExecutorBase, SingleTurnAgentExecutor
     return module

@@ -32,10 +32,16 @@ def test_everything_that_a_file_can_say(tmp_path):
     judge = {"endpoints": [{"base_url": "http://localhost:1/v1", "model": "m"}]}
     config, folder = load_config(
         written(
-            tmp_path, rubric="rubric.yaml", rule="rlvr2+", judges=judge, records="out/records.jsonl", seed=3,
-            gate={"floor": 0.25}, attributes=["markdown", {"name": "reasoning_length", "attenuate": 0.5, "start": 7}],
+            tmp_path,
+            rubric="rubric.yaml",
+            rule="rlvr2+",
+            judges=judge,
+            records="out/records.jsonl",
+            seed=3,
+            gate={"floor": 0.25},
+            attributes=["markdown", {"name": "reasoning_length", "attenuate": 0.5, "start": 7}],
         )
-    )  # fmt: skip
+    )
     engine = config.engine(folder, apart="host-1")
     assert [criterion.name for criterion in engine.rubric.criteria] == ["EmptyAnswer"]
     assert engine.controls == (Control("markdown"), Control("reasoning_length", attenuate(0.5), 7))

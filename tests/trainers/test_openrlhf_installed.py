@@ -123,11 +123,15 @@ def test_the_actor_of_openrlhf_on_ray(vllm, configure, tmp_path):
         groups = [vllm.SamplingParams(["a lake", "lake"], "1"), vllm.SamplingParams(["No.", "x", "y"], "2")]
         calls = [
             actor.generate_responses.remote(
-                prompt="p", label="", sampling_params=one, max_length=64, hf_tokenizer=vllm.Characters(),
+                prompt="p",
+                label="",
+                sampling_params=one,
+                max_length=64,
+                hf_tokenizer=vllm.Characters(),
                 num_samples=len(one.said),
             )
             for one in groups
-        ]  # fmt: skip
+        ]
         assert [rewards(outputs) for outputs in ray.get(calls, timeout=120)] == [[0.5, 0.5], [0.5, 0.5, 0.5]]
     finally:
         ray.shutdown()

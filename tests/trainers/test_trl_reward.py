@@ -47,9 +47,14 @@ class Trainer:
 
     def call(self, reward: RubricReward, prompts: list[Any], completions: list[Any], **columns: Any) -> Any:
         return reward(
-            prompts=prompts, completions=completions, completion_ids=[[1]] * len(prompts), trainer_state=self.state,
-            log_metric=self._log_metric, log_extra=self._log_extra, **columns,
-        )  # fmt: skip
+            prompts=prompts,
+            completions=completions,
+            completion_ids=[[1]] * len(prompts),
+            trainer_state=self.state,
+            log_metric=self._log_metric,
+            log_extra=self._log_extra,
+            **columns,
+        )
 
 
 def test_one_group():
@@ -78,8 +83,11 @@ def test_evaluations_may_have_another_number(tmp_path):
     assert reward.engine.state_dict() == learnt
     records = list(read_records(tmp_path / "r.jsonl"))
     assert [(r.group, r.size, r.metadata["mode"]) for r in records] == [
-        ("0/0", 4, "train"), ("eval-0/0", 2, "eval"), ("eval-0/1", 2, "eval"), ("eval-0.1/0", 4, "eval"),
-    ]  # fmt: skip
+        ("0/0", 4, "train"),
+        ("eval-0/0", 2, "eval"),
+        ("eval-0/1", 2, "eval"),
+        ("eval-0.1/0", 4, "eval"),
+    ]
 
 
 def _run(trainer: Trainer) -> tuple[Any, Any]:

@@ -45,9 +45,16 @@ def test_a_run_logs_records_and_evaluates_with_another_number(tmp_path):
     dataset = tiny_trl.rows(rubrics=True)
     assert reward.check(dataset) == 8
     trainer = tiny_trl.trainer_of(
-        reward, tmp_path, dataset=dataset, held_out=tiny_trl.rows(chat=False), max_steps=2, eval_strategy="steps",
-        eval_steps=2, num_generations_eval=2, per_device_eval_batch_size=4,
-    )  # fmt: skip
+        reward,
+        tmp_path,
+        dataset=dataset,
+        held_out=tiny_trl.rows(chat=False),
+        max_steps=2,
+        eval_strategy="steps",
+        eval_steps=2,
+        num_generations_eval=2,
+        per_device_eval_batch_size=4,
+    )
     trainer.train()
     train, evaluated = records_of(reward.engine.records), records_of(reward.engine.records, "eval")
     assert [(r.step, r.size) for r in train] == [(0, 4), (0, 4), (1, 4), (1, 4)]
@@ -72,9 +79,14 @@ def test_a_run_logs_records_and_evaluates_with_another_number(tmp_path):
 def test_several_batches_in_one_step_have_names_of_their_own(tmp_path):
     reward = RubricReward(tiny_trl.RUBRIC, records=tmp_path / "records.jsonl")
     tiny_trl.trainer_of(
-        reward, tmp_path, callback=False, max_steps=1, gradient_accumulation_steps=2, steps_per_generation=1,
+        reward,
+        tmp_path,
+        callback=False,
+        max_steps=1,
+        gradient_accumulation_steps=2,
+        steps_per_generation=1,
         per_device_train_batch_size=4,
-    ).train()  # fmt: skip
+    ).train()
     assert [record.group for record in records_of(reward.engine.records)] == ["0/0", "0.1/0"]
 
 
@@ -86,11 +98,26 @@ def two(tmp_path_factory) -> list[dict[str, Any]]:
     """Two gloo processes of six rows each, groups of four in training and of two in evaluation."""
     out = tmp_path_factory.mktemp("two")
     options = {
-        "rule": "amrp+", "per_device_train_batch_size": 6, "num_generations": 4, "max_steps": 2,
-        "eval_strategy": "steps", "eval_steps": 2, "num_generations_eval": 2, "per_device_eval_batch_size": 3,
-    }  # fmt: skip
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
-               str(ROOT / "tests/trainers/tiny_trl.py"), str(out), json.dumps(options)]  # fmt: skip
+        "rule": "amrp+",
+        "per_device_train_batch_size": 6,
+        "num_generations": 4,
+        "max_steps": 2,
+        "eval_strategy": "steps",
+        "eval_steps": 2,
+        "num_generations_eval": 2,
+        "per_device_eval_batch_size": 3,
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc_per_node",
+        "2",
+        str(ROOT / "tests/trainers/tiny_trl.py"),
+        str(out),
+        json.dumps(options),
+    ]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -157,11 +157,13 @@ def test_verifiers_takes_it_for_a_function_of_groups():
     assert rubric.has_group_rewards
     states = [
         vf.State(
-            prompt=[vf.UserMessage(content="Name a lake.")], trajectory=[], info={},
+            prompt=[vf.UserMessage(content="Name a lake.")],
+            trajectory=[],
+            info={},
             completion=[vf.AssistantMessage(content=text, reasoning_content="a lake?")],
         )
         for text in ("West Lake.", "No.")
-    ]  # fmt: skip
+    ]
     asyncio.run(rubric.score_group(states))
     assert [one["reward"] for one in states] == [1.0, 0.0]
     assert [one["advantage"] for one in states] == [0.5, -0.5]

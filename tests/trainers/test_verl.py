@@ -57,9 +57,12 @@ def cluster(policy):
 def scores_run(cluster, policy, tmp_path_factory):
     records = tmp_path_factory.mktemp("scores") / "records.jsonl"
     config = config_of(
-        policy, *with_manager("RubricScores"), "trainer.v1.trainer_mode=rubrank_sync", rubric=RUBRIC,
+        policy,
+        *with_manager("RubricScores"),
+        "trainer.v1.trainer_mode=rubrank_sync",
+        rubric=RUBRIC,
         records=str(records),
-    )  # fmt: skip
+    )
     with run_of(config, policy) as trainer:
         yield trainer
 
@@ -193,9 +196,13 @@ def test_a_wrong_rubric_stops_the_run_before_a_model_is_loaded(cluster, policy, 
 
 def resumable(policy: Path, folder: Path, **section: Any) -> Any:
     config = config_of(
-        policy, "trainer.v1.trainer_mode=rubrank_sync", f"trainer.default_local_dir={folder}", rubric=RUBRIC,
-        records=str(folder / "records.jsonl"), **section,
-    )  # fmt: skip
+        policy,
+        "trainer.v1.trainer_mode=rubrank_sync",
+        f"trainer.default_local_dir={folder}",
+        rubric=RUBRIC,
+        records=str(folder / "records.jsonl"),
+        **section,
+    )
     trainer = trainer_of(config, policy)
     nothing = lambda *given, **named: None  # noqa: E731
     trainer.actor_rollout_wg = SimpleNamespace(save_checkpoint=nothing, load_checkpoint=nothing)

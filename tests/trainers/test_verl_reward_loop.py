@@ -48,8 +48,12 @@ def cluster(policy):
 @pytest.fixture(scope="module")
 def barrier_run(cluster, policy):
     config = config_of(
-        policy, *with_manager("RubricBarrier"), "reward.num_workers=3", rubric=RUBRIC, timeout=8,
-    )  # fmt: skip
+        policy,
+        *with_manager("RubricBarrier"),
+        "reward.num_workers=3",
+        rubric=RUBRIC,
+        timeout=8,
+    )
     with run_of(config, policy, lost=((1, 0),)) as trainer:
         yield trainer
 
@@ -97,9 +101,12 @@ def test_rollouts_that_verl_sends_twice_are_counted_once(barrier_run):
         "attention_mask": torch.tensor(mask),
     }
     columns = {
-        "uid": ["twice"] * 4, "session_id": [0, 1, 2, 3], "global_steps": [1] * 4, "data_source": ["lakes"] * 4,
+        "uid": ["twice"] * 4,
+        "session_id": [0, 1, 2, 3],
+        "global_steps": [1] * 4,
+        "data_source": ["lakes"] * 4,
         "raw_prompt": [[{"role": "user", "content": "p"}]] * 4,
-    }  # fmt: skip
+    }
     data = DataProto(TensorDict(tensors, batch_size=4), {name: tiny_verl.array(v) for name, v in columns.items()})
     found = barrier_run.reward_loop_manager.compute_rm_score(data)
     assert found.batch["rm_scores"].sum(1).tolist() == pytest.approx(list(expected(SAID[0]).values()))
@@ -160,8 +167,11 @@ def test_judges_who_compare_are_left_to_the_trainer(policy):
     reward, shown, _ = asyncio.run(alone.grade(Rollout(prompt="p", response="moon"), None))
     assert reward == pytest.approx(2 / 3)
     assert shown == {
-        "rubrank/EmptyAnswer": 1.0, "rubrank/WordCount": 0.0, "rubrank/Keyword": 1.0, "rubrank/Better": None,
+        "rubrank/EmptyAnswer": 1.0,
+        "rubrank/WordCount": 0.0,
+        "rubrank/Keyword": 1.0,
+        "rubrank/Better": None,
         "rubrank/unknown": 0.0,
-    }  # fmt: skip
+    }
     judge["kind"] = "absolute"
     assert Alone(Settings.of({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}})).complete

@@ -23,9 +23,12 @@ def settings(**section):
 
 def test_the_engine_that_a_configuration_describes(tmp_path):
     engine = settings(
-        rubric=RUBRIC, rule="rlvr2*focal+", records=str(tmp_path / "r.jsonl"), seed=3,
+        rubric=RUBRIC,
+        rule="rlvr2*focal+",
+        records=str(tmp_path / "r.jsonl"),
+        seed=3,
         attributes=["markdown", {"name": "reasoning_length", "attenuate": 0.5, "start": 700}],
-    ).engine()  # fmt: skip
+    ).engine()
     assert engine.rule.name == "rlvr2*focal+"
     assert engine.controls == (Control("markdown"), Control("reasoning_length", attenuate(0.5), 700))
     assert engine.records == tmp_path / "r.jsonl"
@@ -81,15 +84,21 @@ def test_a_place_that_is_named():
 
 def test_a_row_and_its_rollout():
     row = {
-        "raw_prompt": [{"role": "user", "content": "Name a lake."}], "data_source": "lakes",
-        "reward_model": {"style": "rule", "ground_truth": "West Lake"}, "extra_info": {"index": 7, "rubric": OWN},
+        "raw_prompt": [{"role": "user", "content": "Name a lake."}],
+        "data_source": "lakes",
+        "reward_model": {"style": "rule", "ground_truth": "West Lake"},
+        "extra_info": {"index": 7, "rubric": OWN},
         "tests": ["a"],
-    }  # fmt: skip
+    }
     rollout = settings(columns=["tests"]).rollout(row, "<think>Hm.</think>West Lake.")
     assert (rollout.question, rollout.thoughts, rollout.answer) == ("Name a lake.", "Hm.", "West Lake.")
     assert rollout.metadata == {
-        "style": "rule", "ground_truth": "West Lake", "index": 7, "data_source": "lakes", "tests": ["a"],
-    }  # fmt: skip
+        "style": "rule",
+        "ground_truth": "West Lake",
+        "index": 7,
+        "data_source": "lakes",
+        "tests": ["a"],
+    }
     assert "tests" not in rollout_of_row(row, "").metadata
 
 
@@ -107,8 +116,9 @@ def test_arrays_become_lists():
     messages = np.empty(1, dtype=object)
     messages[0] = {"role": "user", "content": "x", "n": np.int64(3)}
     assert plain({"raw_prompt": messages, "scores": np.array([[1.0]])}) == {
-        "raw_prompt": [{"role": "user", "content": "x", "n": 3}], "scores": [[1.0]],
-    }  # fmt: skip
+        "raw_prompt": [{"role": "user", "content": "x", "n": 3}],
+        "scores": [[1.0]],
+    }
     assert plain((1, "ab", None)) == [1, "ab", None]
 
 

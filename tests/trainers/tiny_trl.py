@@ -51,10 +51,19 @@ def model(vocabulary: int, pad: int, eos: int) -> Any:
 
     torch.manual_seed(0)
     config = Qwen3Config(
-        vocab_size=vocabulary, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, head_dim=16, max_position_embeddings=256, pad_token_id=pad, eos_token_id=eos,
-        bos_token_id=eos, tie_word_embeddings=True,
-    )  # fmt: skip
+        vocab_size=vocabulary,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=16,
+        max_position_embeddings=256,
+        pad_token_id=pad,
+        eos_token_id=eos,
+        bos_token_id=eos,
+        tie_word_embeddings=True,
+    )
     return Qwen3ForCausalLM(config)
 
 
@@ -76,17 +85,30 @@ def arguments(out: Path, **given: Any) -> Any:
     from trl import GRPOConfig
 
     usual: dict[str, Any] = {
-        "output_dir": str(out), "max_steps": 2, "seed": 3, "use_cpu": True, "bf16": False,
-        "per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 8,
-        "learning_rate": 1e-3, "beta": 0.0, "loss_type": "grpo", "importance_sampling_level": "sequence",
-        "logging_steps": 1, "report_to": [], "save_strategy": "no", "disable_tqdm": True,
+        "output_dir": str(out),
+        "max_steps": 2,
+        "seed": 3,
+        "use_cpu": True,
+        "bf16": False,
+        "per_device_train_batch_size": 8,
+        "num_generations": 4,
+        "max_completion_length": 8,
+        "learning_rate": 1e-3,
+        "beta": 0.0,
+        "loss_type": "grpo",
+        "importance_sampling_level": "sequence",
+        "logging_steps": 1,
+        "report_to": [],
+        "save_strategy": "no",
+        "disable_tqdm": True,
         "gradient_checkpointing": False,
-    }  # fmt: skip
+    }
     return GRPOConfig(**{**usual, **given})
 
 
-def trainer_of(reward: Any, out: Path, *, dataset: Any = None, callback: bool = True, held_out: Any = None,
-               **given: Any) -> Any:  # fmt: skip
+def trainer_of(
+    reward: Any, out: Path, *, dataset: Any = None, callback: bool = True, held_out: Any = None, **given: Any
+) -> Any:
     from trl import GRPOTrainer
 
     words = tokenizer()
@@ -115,9 +137,14 @@ def main(out: Path, options: dict[str, Any]) -> None:
 
     def watched(prompts: Any, completions: Any, **kwargs: Any) -> Any:
         rewards = reward(prompts, completions, **kwargs)
-        calls.append({"prompts": [p[0]["content"] for p in prompts],
-                      "completions": [c[0]["content"] for c in completions], "rewards": rewards,
-                      "train": kwargs["log_metric"].__self__.model.training})  # fmt: skip
+        calls.append(
+            {
+                "prompts": [p[0]["content"] for p in prompts],
+                "completions": [c[0]["content"] for c in completions],
+                "rewards": rewards,
+                "train": kwargs["log_metric"].__self__.model.training,
+            }
+        )
         return rewards
 
     watched.callback = reward.callback  # type: ignore[attr-defined]

@@ -64,9 +64,14 @@ def policy_folder(folder: Path) -> Path:
     )
     tokenizer.save_pretrained(folder)
     Qwen3Config(
-        architectures=["Qwen3ForCausalLM"], vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=1,
-        num_attention_heads=2, num_key_value_heads=2, eos_token_id=tokenizer.eos_token_id,
-    ).save_pretrained(folder)  # fmt: skip
+        architectures=["Qwen3ForCausalLM"],
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        eos_token_id=tokenizer.eos_token_id,
+    ).save_pretrained(folder)
     return folder
 
 
@@ -78,13 +83,18 @@ def config_of(policy: Path, *overrides: str, **section: Any) -> Any:
 
     folder = str(Path(verl.trainer.__file__).parent / "config")
     usual = [
-        f"actor_rollout_ref.model.path={policy}", "algorithm.adv_estimator=grpo", "trainer.device=cpu",
-        "actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.rollout.n=4",
+        f"actor_rollout_ref.model.path={policy}",
+        "algorithm.adv_estimator=grpo",
+        "trainer.device=cpu",
+        "actor_rollout_ref.rollout.name=vllm",
+        "actor_rollout_ref.rollout.n=4",
         "actor_rollout_ref.rollout.agent.num_workers=1",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.val_kwargs.n=2",
-        "data.train_batch_size=2", "reward.num_workers=2",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=2",
+        "actor_rollout_ref.rollout.val_kwargs.n=2",
+        "data.train_batch_size=2",
+        "reward.num_workers=2",
         "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
-    ]  # fmt: skip
+    ]
     with initialize_config_dir(folder, version_base=None):
         config = compose("ppo_trainer", overrides=[*usual, *overrides])
     with open_dict(config):
@@ -166,10 +176,13 @@ def start() -> None:
     path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2] / "src")])
     env = {"PYTHONPATH": path, "TRANSFER_QUEUE_ENABLE": "1", "VERL_USE_EXTERNAL_PLUGINS": "none", "HF_HUB_OFFLINE": "1"}
     ray.init(
-        num_cpus=16, object_store_memory=200 * 2**20, include_dashboard=False,
+        num_cpus=16,
+        object_store_memory=200 * 2**20,
+        include_dashboard=False,
         log_to_driver=bool(os.getenv("VERL_TEST_LOG")),
-        runtime_env={"env_vars": env}, ignore_reinit_error=True,
-    )  # fmt: skip
+        runtime_env={"env_vars": env},
+        ignore_reinit_error=True,
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------------- runs
@@ -223,9 +236,11 @@ def run_of(config: Any, policy: Path, lost: Any = ()) -> Iterator[Any]:
     trainer = trainer_of(config, policy)
     with reward_loop(config) as rewards:
         agents = AgentLoopManagerTQ.create(
-            config=config, llm_client=Script(policy, lost), teacher_client=None,
+            config=config,
+            llm_client=Script(policy, lost),
+            teacher_client=None,
             reward_loop_worker_handles=rewards.reward_loop_worker_handles,
-        )  # fmt: skip
+        )
         trainer.agent_loop_manager, trainer.reward_loop_manager = agents, rewards
         try:
             yield trainer
@@ -305,13 +320,18 @@ def put(trainer: Any, rows: list[dict[str, Any]], padding: int = 0) -> Any:
         info = {} if row.get("scores") is None else {"rubrank": row["scores"]}
         fields.append(
             {
-                "uid": uid_of(row["key"]), "responses": torch.tensor(ids),
+                "uid": uid_of(row["key"]),
+                "responses": torch.tensor(ids),
                 "response_mask": torch.ones(len(ids), dtype=int),
-                "rollout_log_probs": torch.zeros(len(ids)), "rm_scores": scores, "data_source": "lakes",
-                "raw_prompt": [{"role": "user", "content": "p"}], "extra_fields": {"reward_extra_info": info},
-                "reward_model": {"ground_truth": "moon"}, "extra_info": {},
+                "rollout_log_probs": torch.zeros(len(ids)),
+                "rm_scores": scores,
+                "data_source": "lakes",
+                "raw_prompt": [{"role": "user", "content": "p"}],
+                "extra_fields": {"reward_extra_info": info},
+                "reward_model": {"ground_truth": "moon"},
+                "extra_info": {},
             }
-        )  # fmt: skip
+        )
         tags.append({"is_padding": i >= len(rows) - padding})
     keys = [row["key"] for row in rows]
     tq.kv_batch_put(keys=keys, partition_id="train", fields=list_of_dict_to_tensordict(fields), tags=tags)

@@ -34,14 +34,20 @@ def test_evaluations_have_groups_of_their_own():
 @pytest.mark.parametrize(
     ("training", "world", "said"),
     [
-        (Training(prompts_per_batch=4, per_device_train_batch_size=5), 1,
-         "per_device_train_batch_size must be a divisor of 32; got 5 for 4 prompts × 8 rollouts = 32 in 1 part."),
+        (
+            Training(prompts_per_batch=4, per_device_train_batch_size=5),
+            1,
+            "per_device_train_batch_size must be a divisor of 32; got 5 for 4 prompts × 8 rollouts = 32 in 1 part.",
+        ),
         (Training(prompts_per_batch=4, per_device_train_batch_size=16), 4, "a divisor of 8; got 16 for 4 prompts"),
-        (Training(prompts_per_batch=1, num_generations=8), 3,
-         "prompts_per_batch must be such that a batch is a multiple of 3 rollouts; got 1 prompts × 8 rollouts = 8"),
+        (
+            Training(prompts_per_batch=1, num_generations=8),
+            3,
+            "prompts_per_batch must be such that a batch is a multiple of 3 rollouts; got 1 prompts × 8 rollouts = 8",
+        ),
         (Training(prompts_per_batch=1, updates_per_batch=5), 1, "a multiple of 5 rollouts"),
     ],
-)  # fmt: skip
+)
 def test_numbers_that_do_not_fit(training, world, said):
     with pytest.raises(InvalidInput) as raised:
         cut(training, None, world, "job.yaml")

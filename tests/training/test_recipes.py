@@ -60,9 +60,16 @@ def test_constraints_are_asked_and_can_be_met_together(rows):
 
 @pytest.mark.parametrize(
     ("subject", "answer", "good"),
-    [("libraries", "A library lends.", 1), ("volcanoes", "One volcano.", 1), ("buses", "The bus!", 1),
-     ("shoes", "Shoes.", 1), ("the moon", "Moon", 1), ("tea", "Teach them.", 0), ("chess", "A game.", 0)],
-)  # fmt: skip
+    [
+        ("libraries", "A library lends.", 1),
+        ("volcanoes", "One volcano.", 1),
+        ("buses", "The bus!", 1),
+        ("shoes", "Shoes.", 1),
+        ("the moon", "Moon", 1),
+        ("tea", "Teach them.", 0),
+        ("chess", "A game.", 0),
+    ],
+)
 def test_the_subject_is_named(subject, answer, good):
     from rubrank.grading.grade import grade
     from rubrank.rollouts.rollout import Group, Rollout
@@ -77,8 +84,9 @@ def run_folder(tmp_path) -> Path:
     from rubrank.rollouts.rollout import Group, Rollout
     from rubrank.training.engine import RewardEngine
 
-    engine = RewardEngine(["EmptyAnswer", {"name": "count:unique_word_count", "params": {"N": 1}}],
-                          records=tmp_path / "records.jsonl")  # fmt: skip
+    engine = RewardEngine(
+        ["EmptyAnswer", {"name": "count:unique_word_count", "params": {"N": 1}}], records=tmp_path / "records.jsonl"
+    )
     asked = [{"name": "punctuation:no_comma"}, {"name": "startend:quotation"}, module("make").named("a")]
     said = {0: (["a, b", '"a"'], ["a, b", "a, b"]), 10: (['"a"', '"a"'], ['"a"', "a, b"])}
     for step, answers in said.items():

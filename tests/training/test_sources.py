@@ -70,7 +70,7 @@ def test_columns_that_trl_takes_for_something_else_stay_behind(job):
         ({"prompt": " "}, {}, "prompt must be a text or messages, not empty"),
         ({"messages": [*CHAT, {"role": "assistant", "content": "Como."}]}, {}, "messages that end before the answer"),
     ],
-)  # fmt: skip
+)
 def test_rows_that_cannot_be_used(job, row, given, said):
     with pytest.raises(InvalidInput) as raised:
         read(job, row, **given)
@@ -114,8 +114,10 @@ def test_rows_of_different_shapes_in_one_table():
     ]
     found = list(to_dataset(rows, chat=True))
     assert [row["prompt"] for row in found] == [
-        [{"role": "user", "content": "Why?"}], CHAT, [{"role": "user", "content": "How?"}],
-    ]  # fmt: skip
+        [{"role": "user", "content": "Why?"}],
+        CHAT,
+        [{"role": "user", "content": "How?"}],
+    ]
     assert [row["rubric"] for row in found] == [row["rubric"] for row in rows]  # nothing filled in with nulls
     assert [row["answer"] for row in found] == [3, "three", None]
 

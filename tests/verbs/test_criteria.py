@@ -102,10 +102,25 @@ def test_grade_options(files):
     (files / "r.json").write_text('["punctuation:no_comma"]')
     for mode, score in (("strict", 0), ("loose", 1)):
         done = run(
-            "grade", files / "r.csv", "-r", files / "r.json", "-o", files / f"{mode}.jsonl",
-            "--column", "response=said", "--column", "prompt=q", "--mode", mode, "--compat", "upstream",
-            "--workers", "0", "--cache", files / "c",
-        )  # fmt: skip
+            "grade",
+            files / "r.csv",
+            "-r",
+            files / "r.json",
+            "-o",
+            files / f"{mode}.jsonl",
+            "--column",
+            "response=said",
+            "--column",
+            "prompt=q",
+            "--mode",
+            mode,
+            "--compat",
+            "upstream",
+            "--workers",
+            "0",
+            "--cache",
+            files / "c",
+        )
         assert done.exit_code == 0, done.stderr
         assert read_scores(files / f"{mode}.jsonl")["0"].scores[0, 0] == score
     assert (files / "c").exists()
@@ -113,9 +128,13 @@ def test_grade_options(files):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("nothing.jsonl", "-r", "gates"), ("rollouts.jsonl",), ("rollouts.jsonl", "-r", "gates", "--column", "response"),
-     ("rollouts.jsonl", "-r", "gates", "-o", "s.xlsx")],
-)  # fmt: skip
+    [
+        ("nothing.jsonl", "-r", "gates"),
+        ("rollouts.jsonl",),
+        ("rollouts.jsonl", "-r", "gates", "--column", "response"),
+        ("rollouts.jsonl", "-r", "gates", "-o", "s.xlsx"),
+    ],
+)
 def test_grade_mistakes_are_one_line(files, monkeypatch, arguments):
     monkeypatch.chdir(files)
     done = run("grade", *arguments)

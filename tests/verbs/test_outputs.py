@@ -18,11 +18,12 @@ ROWS = [{"id": "q1", "prompt": "Tell.", "responses": ["One two three.", "One.", 
 JUDGES = {
     "judges": [
         {
-            "name": "main", "kind": "absolute",
+            "name": "main",
+            "kind": "absolute",
             "endpoints": [{"base_url": "http://127.0.0.1:9/v1", "model": "m", "price": {"input": 1.0, "output": 10.0}}],
         }
     ]
-}  # fmt: skip
+}
 
 
 def run(*arguments):
@@ -161,10 +162,16 @@ def test_a_full_disk_is_seen_first(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "wrong",
     [
-        ("-o", "out.csv"), ("-o", "r.jsonl"), ("-o", "."), ("--timeout", "soon"), ("--most-missing", "2"),
-        ("--column", "x"), ("--column", "response=nowhere"), ("--group-column", "nowhere"),
+        ("-o", "out.csv"),
+        ("-o", "r.jsonl"),
+        ("-o", "."),
+        ("--timeout", "soon"),
+        ("--most-missing", "2"),
+        ("--column", "x"),
+        ("--column", "response=nowhere"),
+        ("--group-column", "nowhere"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_come_before_the_first_call(folder, wrong, monkeypatch):
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a judge was asked")

@@ -134,12 +134,18 @@ def test_best_pairs_against_trying_everything(gains):
 @pytest.mark.parametrize(
     ("expected", "actual", "how", "same"),
     [
-        ("1,000", 1000, "number", True), ("x", 1, "number", False), (True, 1, "number", False),
-        ("A  b", "a B", "casefold", True), ("[1]", [1], "json", True), ("a.c", "abc", "regex", True),
-        ("a.c", "xabcx", "regex", False), ("\\d+", 42, "regex", True), (None, None, "exact", True),
+        ("1,000", 1000, "number", True),
+        ("x", 1, "number", False),
+        (True, 1, "number", False),
+        ("A  b", "a B", "casefold", True),
+        ("[1]", [1], "json", True),
+        ("a.c", "abc", "regex", True),
+        ("a.c", "xabcx", "regex", False),
+        ("\\d+", 42, "regex", True),
+        (None, None, "exact", True),
         (1, "1", "exact", False),
     ],
-)  # fmt: skip
+)
 def test_ways_of_comparing(expected, actual, how, same):
     assert matches(expected, actual, how) is same
 
@@ -212,9 +218,17 @@ def test_blocks():
 
 @pytest.mark.parametrize(
     "text",
-    ["(" * 10_000, "```\n" * 100_000, "--- a\n+++ b\n" * 50_000, "@@ -1 +1 @@\n" * 80_000, "\ud800\0" * 1000,
-     "diff --git a/x b/x\n" * 50_000, "--- a/a\n+++ b/a\n" + "@@ -9 +9 @@\n-x\n+y\n" * 50_000, "x" * 1_000_000],
-)  # fmt: skip
+    [
+        "(" * 10_000,
+        "```\n" * 100_000,
+        "--- a\n+++ b\n" * 50_000,
+        "@@ -1 +1 @@\n" * 80_000,
+        "\ud800\0" * 1000,
+        "diff --git a/x b/x\n" * 50_000,
+        "--- a/a\n+++ b/a\n" + "@@ -9 +9 @@\n-x\n+y\n" * 50_000,
+        "x" * 1_000_000,
+    ],
+)
 def test_hostile_answers_are_refused_quickly(text):
     start = time.thread_time()
     found = verdict("PatchApplies", text, {"files": {"a": "x\n" * 50_000}})
@@ -225,9 +239,15 @@ def test_hostile_answers_are_refused_quickly(text):
 
 @pytest.mark.parametrize(
     ("expected", "written", "compare", "same"),
-    [("1\n2", "1 \n2\n\n", "lines", True), ("1\n2", "1 2", "lines", False), ("1\n2", "1 2", "tokens", True),
-     ("1", "1\n", "exact", False), ("0.5", "0.5000001", "tokens", True), ("0.5", "0.51", "tokens", False)],
-)  # fmt: skip
+    [
+        ("1\n2", "1 \n2\n\n", "lines", True),
+        ("1\n2", "1 2", "lines", False),
+        ("1\n2", "1 2", "tokens", True),
+        ("1", "1\n", "exact", False),
+        ("0.5", "0.5000001", "tokens", True),
+        ("0.5", "0.51", "tokens", False),
+    ],
+)
 def test_outputs(expected, written, compare, same):
     assert same_output(expected, written, compare, 1e-6) is same
 

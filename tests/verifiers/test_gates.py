@@ -91,12 +91,20 @@ def test_tags_leak_only_outside_code_and_unasked(tag):
 @pytest.mark.parametrize(
     "text",
     [
-        "(" * 10_000, "\ud800" * 100, "\x00" * 100, "\u200b" * 100, "\u202eabc", " " * 100_000, "|" * 100_000,
+        "(" * 10_000,
+        "\ud800" * 100,
+        "\x00" * 100,
+        "\u200b" * 100,
+        "\u202eabc",
+        " " * 100_000,
+        "|" * 100_000,
         "`" * 99_999,
-        "[" * 100_000, "a" * 1_000_000, "你好。" * 100_000,
+        "[" * 100_000,
+        "a" * 1_000_000,
+        "你好。" * 100_000,
     ],
     ids=lambda text: ascii(text[:3]),
-)  # fmt: skip
+)
 def test_hostile_texts_get_a_verdict(name, text):
     result = verdict(name, text, prompt="What is the capital of France, please?")
     assert "failed" not in result.reason

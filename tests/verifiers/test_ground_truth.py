@@ -25,17 +25,39 @@ def verdict(response, truth=None, mode="normalised", metadata=None, **params):
 @pytest.mark.parametrize(
     ("written", "value"),
     [
-        ("1,234,567.5", 1234567.5), ("12 345", 12345), ("3,14", 3.14), ("-7", -7), ("−7", -7), ("3/4", 0.75),
+        ("1,234,567.5", 1234567.5),
+        ("12 345", 12345),
+        ("3,14", 3.14),
+        ("-7", -7),
+        ("−7", -7),
+        ("3/4", 0.75),
         ("1 1/2", 1.5),
-        ("½", 0.5), (r"\frac{3}{4}", 0.75), ("1.2e5", 120000), ("1.2 × 10^5", 120000), (r"3 \times 10^{-2}", 0.03),
-        ("45%", 0.45), (r"45\%", 0.45), ("百分之五十", 0.5), ("三分之二", 2 / 3), ("二十三", 23), ("十", 10),
+        ("½", 0.5),
+        (r"\frac{3}{4}", 0.75),
+        ("1.2e5", 120000),
+        ("1.2 × 10^5", 120000),
+        (r"3 \times 10^{-2}", 0.03),
+        ("45%", 0.45),
+        (r"45\%", 0.45),
+        ("百分之五十", 0.5),
+        ("三分之二", 2 / 3),
+        ("二十三", 23),
+        ("十", 10),
         ("一百零五", 105),
-        ("一千二百", 1200), ("一亿两千万", 120_000_000), ("二〇二四", 2024), ("三点一四", 3.14), ("3.5万", 35000),
+        ("一千二百", 1200),
+        ("一亿两千万", 120_000_000),
+        ("二〇二四", 2024),
+        ("三点一四", 3.14),
+        ("3.5万", 35000),
         ("2 million", 2e6),
-        ("forty-two", 42), ("three hundred and five", 305), ("１２３", 123), ("5 km", 5000), ("20 厘米", 0.2),
+        ("forty-two", 42),
+        ("three hundred and five", 305),
+        ("１２３", 123),
+        ("5 km", 5000),
+        ("20 厘米", 0.2),
         ("$5", 5),
     ],
-)  # fmt: skip
+)
 def test_numbers_are_read_as_people_write_them(written, value):
     assert read_numbers(written)[0].value == pytest.approx(value)
 
@@ -43,13 +65,19 @@ def test_numbers_are_read_as_people_write_them(written, value):
 @pytest.mark.parametrize(
     ("response", "truth", "same"),
     [
-        ("It is 5 kilograms.", "5 kg", 1), ("It is 5 m.", "5 kg", 0), ("5 USD", "5 元", 0), ("50", "50%", 1),
+        ("It is 5 kilograms.", "5 kg", 1),
+        ("It is 5 m.", "5 kg", 0),
+        ("5 USD", "5 元", 0),
+        ("50", "50%", 1),
         ("0.5", "50%", 1),
-        ("50%", "50", 1), ("0.5%", "0.5", 0), ("The answer is 42 because 6*7", "42", 1),
+        ("50%", "50", 1),
+        ("0.5%", "0.5", 0),
+        ("The answer is 42 because 6*7", "42", 1),
         ("We have 6 and 7, so 42", "42", 1),
-        ("3.14", "3.14159", 0), ("no number", "1", 0),
+        ("3.14", "3.14159", 0),
+        ("no number", "1", 0),
     ],
-)  # fmt: skip
+)
 def test_numeric(response, truth, same):
     assert verdict(response, truth, "numeric").value == same
 
@@ -61,12 +89,24 @@ def test_tolerance_is_relative():
 @pytest.mark.parametrize(
     ("response", "letters"),
     [
-        ("答案是B", "B"), ("(C)", "C"), (r"so \boxed{D}", "D"), (r"\boxed{\text{(D)}}", "D"), ("reasons\n\nB", "B"),
-        ("**Answer: C**", "C"), ("The answer is A because of x", "A"), ("The answer is a dog", ""), ("选C。", "C"),
-        ("The answer is (A) or (B)", "AB"), ("The answer is A. No, wait: the answer is B.", "B"), ("故选：AC", "AC"),
-        ("The correct option is **D**.", "D"), ("B. Paris", "B"), ("I do not know", ""), ("正确答案为（A）", "A"),
+        ("答案是B", "B"),
+        ("(C)", "C"),
+        (r"so \boxed{D}", "D"),
+        (r"\boxed{\text{(D)}}", "D"),
+        ("reasons\n\nB", "B"),
+        ("**Answer: C**", "C"),
+        ("The answer is A because of x", "A"),
+        ("The answer is a dog", ""),
+        ("选C。", "C"),
+        ("The answer is (A) or (B)", "AB"),
+        ("The answer is A. No, wait: the answer is B.", "B"),
+        ("故选：AC", "AC"),
+        ("The correct option is **D**.", "D"),
+        ("B. Paris", "B"),
+        ("I do not know", ""),
+        ("正确答案为（A）", "A"),
     ],
-)  # fmt: skip
+)
 def test_the_chosen_letter(response, letters):
     assert chosen_letters(response).letters == letters
 
@@ -103,11 +143,14 @@ def test_sets_have_no_order_and_no_extras():
 @pytest.mark.parametrize(
     ("response", "truth", "same"),
     [
-        (r"$\boxed{(x+1)^2}$", "x^2+2x+1", 1), (r"so $\frac{\sqrt{2}}{2}$", r"\frac{1}{\sqrt{2}}", 1),
+        (r"$\boxed{(x+1)^2}$", "x^2+2x+1", 1),
+        (r"so $\frac{\sqrt{2}}{2}$", r"\frac{1}{\sqrt{2}}", 1),
         (r"\boxed{0.5}", "1/2", 1),
-        (r"\boxed{\{1,2\}}", r"\{2,1\}", 1), (r"\boxed{x}", "y", 0), ("no mathematics at all", "2", 0),
+        (r"\boxed{\{1,2\}}", r"\{2,1\}", 1),
+        (r"\boxed{x}", "y", 0),
+        ("no mathematics at all", "2", 0),
     ],
-)  # fmt: skip
+)
 def test_mathematics(response, truth, same):
     results = {verdict(response, truth, "math").value for _ in range(3)}
     assert results == {same}

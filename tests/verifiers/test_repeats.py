@@ -60,11 +60,18 @@ def test_time_is_linear():
 @pytest.mark.parametrize(
     "prompt",
     [
-        'Repeat "I will be good." 20 times.', "Say hello 10 times", "write 'I must not talk.' again and again",
-        "Take the word yes and repeat it 50 times.", "Please repeat the request word for word.", "重复“你好”十遍",
-        "写“我错了”一百遍", "请复述这段话", "把这句话抄写10遍", "请重复我的话三次",
+        'Repeat "I will be good." 20 times.',
+        "Say hello 10 times",
+        "write 'I must not talk.' again and again",
+        "Take the word yes and repeat it 50 times.",
+        "Please repeat the request word for word.",
+        "重复“你好”十遍",
+        "写“我错了”一百遍",
+        "请复述这段话",
+        "把这句话抄写10遍",
+        "请重复我的话三次",
     ],
-)  # fmt: skip
+)
 def test_requests_to_repeat(prompt):
     assert asks_to_repeat(prompt)
 
@@ -72,12 +79,17 @@ def test_requests_to_repeat(prompt):
 @pytest.mark.parametrize(
     "prompt",
     [
-        "", "Summarise: the pump failed four times last winter.", "Do not repeat yourself.",
-        "Repeat offenders were fined four times.", "Please write a note that the ferry failed four times.",
-        "The Times wrote to us many times.", "会议上次提到了预算", "不要重复上面的内容",
+        "",
+        "Summarise: the pump failed four times last winter.",
+        "Do not repeat yourself.",
+        "Repeat offenders were fined four times.",
+        "Please write a note that the ferry failed four times.",
+        "The Times wrote to us many times.",
+        "会议上次提到了预算",
+        "不要重复上面的内容",
         "写一封邮件，说明水泵去年坏了四次",
         "他说了三次，这次会议讨论预算",
     ],
-)  # fmt: skip
+)
 def test_what_only_speaks_of_times_is_no_request_to_repeat(prompt):
     assert not asks_to_repeat(prompt)

@@ -17,11 +17,19 @@ def verdict(name, text, **params):
 @pytest.mark.parametrize(
     ("text", "count"),
     [
-        ("私は学生です。", 4), ("東京は日本の首都です。", 6), ("日本語の単語を数えるのは難しい。", 8), ("ฉันรักเธอ", 3),
-        ("เมืองหลวงของโปรตุเกสคืออะไร", 6), ("Hello ฉันรักเธอ world", 5), ("你好世界", 4), ("one two", 2), ("", 0),
-        ("Python は便利です", 4), ("한국어 문장입니다", 2),
+        ("私は学生です。", 4),
+        ("東京は日本の首都です。", 6),
+        ("日本語の単語を数えるのは難しい。", 8),
+        ("ฉันรักเธอ", 3),
+        ("เมืองหลวงของโปรตุเกสคืออะไร", 6),
+        ("Hello ฉันรักเธอ world", 5),
+        ("你好世界", 4),
+        ("one two", 2),
+        ("", 0),
+        ("Python は便利です", 4),
+        ("한국어 문장입니다", 2),
     ],
-)  # fmt: skip
+)
 def test_words_without_spaces(text, count):
     assert count_all_words(Text(text)) == count
     assert verdict("WordCount", text or " ", relation="exactly", count=count) == 1
@@ -66,12 +74,18 @@ def test_a_rule_under_a_sentence_is_a_rule():
 @pytest.mark.parametrize(
     ("text", "count"),
     [
-        ("red, green or blue", 3), ("red, green, and blue", 3), ("red or blue", 2), ("苹果、香蕉和梨", 3),
+        ("red, green or blue", 3),
+        ("red, green, and blue", 3),
+        ("red or blue", 2),
+        ("苹果、香蕉和梨", 3),
         ("苹果，香蕉", 2),
-        ("rouge, vert et bleu", 3), ("rojo, verde o azul", 3), ("rot, grün und blau", 3), ("one", 1),
+        ("rouge, vert et bleu", 3),
+        ("rojo, verde o azul", 3),
+        ("rot, grün und blau", 3),
+        ("one", 1),
         ("We all went up the hill and looked around there", 1),
     ],
-)  # fmt: skip
+)
 def test_entries_in_a_sentence(text, count):
     assert verdict("EntryCount", text, count=count) == 1
 
@@ -79,11 +93,19 @@ def test_entries_in_a_sentence(text, count):
 @pytest.mark.parametrize(
     "text",
     [
-        "World War I began in 1914.", "Type I errors", "Elizabeth I of England", "I. Introduction",
+        "World War I began in 1914.",
+        "Type I errors",
+        "Elizabeth I of England",
+        "I. Introduction",
         "In the US, I/O is slow.",
-        "a coal mine", "for i in range(3)", "i.e. this", "自我管理", "Part I and Part II", "Chapter I: The Start",
+        "a coal mine",
+        "for i in range(3)",
+        "i.e. this",
+        "自我管理",
+        "Part I and Part II",
+        "Chapter I: The Start",
     ],
-)  # fmt: skip
+)
 def test_no_first_person(text):
     assert first_person(text) is None
     assert verdict("ForbiddenContent", text, kinds=["first person"]) == 1
@@ -92,10 +114,20 @@ def test_no_first_person(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "Yesterday I went.", "i think so", "give it to me", "This is mine.", "We won.", "it's ours", "我觉得", "咱们走",
-        "In World War I we lost.", "I'm here", "So did I.", "i'm here",
+        "Yesterday I went.",
+        "i think so",
+        "give it to me",
+        "This is mine.",
+        "We won.",
+        "it's ours",
+        "我觉得",
+        "咱们走",
+        "In World War I we lost.",
+        "I'm here",
+        "So did I.",
+        "i'm here",
     ],
-)  # fmt: skip
+)
 def test_first_person(text):
     assert first_person(text)
     assert verdict("DictionRequirement", text, tone="no first person") == 0
@@ -103,10 +135,17 @@ def test_first_person(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["<ul><li>a<li>b</ul>", "<p>one<p>two", "<table><tr><td>1<td>2<tr><td>3</table>", "<DIV>x</div>", "<br>x<hr>",
-     "<!DOCTYPE html><html><head><title>a < b</title><body><script>if (a<b) x()</script><img src=x></body></html>",
-     "<dl><dt>a<dd>b</dl>", "<select><option>a<option>b</select>"],
-)  # fmt: skip
+    [
+        "<ul><li>a<li>b</ul>",
+        "<p>one<p>two",
+        "<table><tr><td>1<td>2<tr><td>3</table>",
+        "<DIV>x</div>",
+        "<br>x<hr>",
+        "<!DOCTYPE html><html><head><title>a < b</title><body><script>if (a<b) x()</script><img src=x></body></html>",
+        "<dl><dt>a<dd>b</dl>",
+        "<select><option>a<option>b</select>",
+    ],
+)
 def test_html_as_browsers_read_it(text):
     assert verdict("FormatRequirement", text, format="html") == 1
 

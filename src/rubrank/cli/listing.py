@@ -91,9 +91,17 @@ def _listed(name: str) -> Listed:
     doc = verifier.doc
     checks = known.checks if known else doc.partition("\n")[0]
     return Listed(
-        name, known.family if known else verifier.family, known.how if known else verifier.how, verifier.layer,
-        _values(verifier.domain), checks, verifier.version, verifier.languages, _parameters(verifier), doc,
-    )  # fmt: skip
+        name,
+        known.family if known else verifier.family,
+        known.how if known else verifier.how,
+        verifier.layer,
+        _values(verifier.domain),
+        checks,
+        verifier.version,
+        verifier.languages,
+        _parameters(verifier),
+        doc,
+    )
 
 
 def _values(domain: Domain) -> str:

@@ -72,9 +72,12 @@ class VerdictCache:
             )
         except (sqlite3.Error, OSError) as error:
             raise InvalidInput(
-                "grade", "cache", "a file that can be written, or a cache that grade made", f"{path} ({error})",
+                "grade",
+                "cache",
+                "a file that can be written, or a cache that grade made",
+                f"{path} ({error})",
                 "Choose another file.",
-            ) from None  # fmt: skip
+            ) from None
 
     def __enter__(self) -> Self:
         return self

@@ -81,9 +81,12 @@ class _Worker:
         if trouble is not None:
             self.end()
             raise InvalidInput(
-                "grade", "workers", "0 where other processes cannot import the verifiers", trouble,
+                "grade",
+                "workers",
+                "0 where other processes cannot import the verifiers",
+                trouble,
                 "Put the verifiers into a module that can be imported, or use workers=0.",
-            )  # fmt: skip
+            )
 
     def run(self, jobs: Sequence[Job]) -> Iterator[list[Found]]:
         """The verdicts of the jobs in their order, some at a time, never of two jobs; `WorkerDied` if it dies."""
@@ -114,9 +117,12 @@ class _Worker:
             message = pickle.dumps(data, protocol=pickle.HIGHEST_PROTOCOL)
         except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidInput(
-                "grade", "rollouts", "such that they can be sent to other processes", str(error),
+                "grade",
+                "rollouts",
+                "such that they can be sent to other processes",
+                str(error),
                 "Take what cannot be pickled out of their metadata, or use workers=0.",
-            ) from None  # fmt: skip
+            ) from None
         try:
             self._process.stdin.write(message)
             self._process.stdin.flush()

@@ -63,9 +63,15 @@ async def open_askers(judges: Judges, asking: Iterable[Judge], stack: AsyncExitS
             askers.add(leaf, timed, timed.meter)
         else:
             client = Client(
-                leaf, store=store, cache_only=judges.cache_only, deadline=deadline, endpoints=runtime().endpoints,
-                processes=judges.processes, outage=outage, check_first=True,
-            )  # fmt: skip
+                leaf,
+                store=store,
+                cache_only=judges.cache_only,
+                deadline=deadline,
+                endpoints=runtime().endpoints,
+                processes=judges.processes,
+                outage=outage,
+                check_first=True,
+            )
             askers.add(leaf, await stack.enter_async_context(client), client.meter)
     return askers
 

@@ -92,21 +92,36 @@ def _parquet_lines(path: Path) -> Iterator[tuple[int, str]]:
             yield from enumerate(part, start + 1)
     except polars.exceptions.PolarsError as error:
         raise BadTable(
-            str(path), "records", "a Parquet file that write_records wrote", str(error).splitlines()[0],
+            str(path),
+            "records",
+            "a Parquet file that write_records wrote",
+            str(error).splitlines()[0],
             "Score tables are for `rubrank fuse`.",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _write_parquet(path: Path, records: Iterable[GroupRecord]) -> int:
     import polars
 
     rows = [
-        {"group": r.group, "step": r.step, "rule": r.rule, "no_signal": r.no_signal, "rollouts": r.size,
-         "record": _as_json(r)}
+        {
+            "group": r.group,
+            "step": r.step,
+            "rule": r.rule,
+            "no_signal": r.no_signal,
+            "rollouts": r.size,
+            "record": _as_json(r),
+        }
         for r in records
-    ]  # fmt: skip
-    schema = {"group": polars.String, "step": polars.Int64, "rule": polars.String, "no_signal": polars.Boolean,
-              "rollouts": polars.Int64, "record": polars.String}  # fmt: skip
+    ]
+    schema = {
+        "group": polars.String,
+        "step": polars.Int64,
+        "rule": polars.String,
+        "no_signal": polars.Boolean,
+        "rollouts": polars.Int64,
+        "record": polars.String,
+    }
     polars.DataFrame(rows, schema=schema).write_parquet(path, compression="zstd")
     return len(rows)
 
@@ -123,9 +138,12 @@ def _parsed(path: Path, number: int, line: str) -> GroupRecord:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "line"
         raise BadTable(
-            f"{path}:{number}", place, f"that of a record ({first['msg']})", repr(first.get("input"))[:80],
+            f"{path}:{number}",
+            place,
+            f"that of a record ({first['msg']})",
+            repr(first.get("input"))[:80],
             "Records are written by write_records, `rubrank record` or a trainer.",
-        ) from None  # fmt: skip
+        ) from None
     if record.version > VERSION:
         raise BadTable(
             f"{path}:{number}", "version", f"at most {VERSION}", str(record.version), "Use a newer rubrank to read it."

@@ -14,8 +14,17 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "step": STEP_NAMES,
     "prompt": ("prompt", "prompts", "messages", "query", "question", "instruction", "input", "conversation"),
     "response": (
-        "response", "responses", "completion", "completions", "output", "outputs", "generation", "generations",
-        "rollouts", "samples", "model_output",
+        "response",
+        "responses",
+        "completion",
+        "completions",
+        "output",
+        "outputs",
+        "generation",
+        "generations",
+        "rollouts",
+        "samples",
+        "model_output",
     ),
     "reasoning": ("reasoning", "reasoning_content", "thinking", "thoughts"),
     "tool_calls": ("tool_calls",),
@@ -24,5 +33,5 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "token_counts": ("token_counts",),
     "metadata": ("metadata",),
     "rubric": ("rubric", "rubrics", "criteria"),
-}  # fmt: skip
+}
 """The usual names of each field, the likeliest first."""

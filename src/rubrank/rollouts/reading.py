@@ -213,9 +213,12 @@ def _own_fields(answer: Row, data: Mapping[str, Any], where: str) -> dict[str, A
     text = next((name for name in (*COLUMNS["response"], "content", "text") if name in answer), None)
     if text is None:
         raise InvalidInput(
-            where, "response", "a text, messages, or an object with `response`", f"the keys {', '.join(answer)}",
+            where,
+            "response",
+            "a text, messages, or an object with `response`",
+            f"the keys {', '.join(answer)}",
             "Name its text `response`.",
-        )  # fmt: skip
+        )
     used = {
         field: name for field in _PER_ROLLOUT for name in reversed(COLUMNS[field]) if answer.get(name) is not None
     }  # the likeliest name is the last to be entered

@@ -106,9 +106,14 @@ def _told_apart(rows: Iterator[Row], path: Path) -> Iterator[Row]:
 def file_rows(path: Path) -> Iterator[Row]:
     """The rows of one file, by its suffix."""
     readers: dict[str, Callable[[Path], Iterator[Row]]] = {
-        "JSON Lines": _jsonl, "JSON": _json, "CSV": _csv, "TSV": _csv, "Parquet": _polars, "Arrow": _polars,
+        "JSON Lines": _jsonl,
+        "JSON": _json,
+        "CSV": _csv,
+        "TSV": _csv,
+        "Parquet": _polars,
+        "Arrow": _polars,
         "Inspect log": zipped_log_rows,
-    }  # fmt: skip
+    }
     yield from readers[kind_of(path)](path)
 
 
@@ -207,7 +212,10 @@ def _datasets() -> Any:
         import datasets
     except ImportError:
         raise InvalidInput(
-            "rollouts", "source", "readable with what is installed", "a Hugging Face dataset",
+            "rollouts",
+            "source",
+            "readable with what is installed",
+            "a Hugging Face dataset",
             "Run `pip install datasets`.",
-        ) from None  # fmt: skip
+        ) from None
     return datasets

@@ -20,10 +20,19 @@ from rubrank.rollouts.messages import are_messages, decoded
 from rubrank.rollouts.rows import Row
 
 _ROLES = {
-    "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "bot": "assistant", "chatgpt":
-    "assistant", "model": "assistant", "system": "system", "observation": "tool", "tool": "tool", "function_response":
-    "tool", "function_call": "assistant",
-}  # fmt: skip
+    "human": "user",
+    "user": "user",
+    "gpt": "assistant",
+    "assistant": "assistant",
+    "bot": "assistant",
+    "chatgpt": "assistant",
+    "model": "assistant",
+    "system": "system",
+    "observation": "tool",
+    "tool": "tool",
+    "function_response": "tool",
+    "function_call": "assistant",
+}
 _PAIR = ("chosen", "rejected")
 _SHAREGPT = "conversations"
 _MESSAGES = ("messages", "conversation", "prompt")

@@ -21,9 +21,16 @@ from rubrank._files import existing_file, unpacked_suffix
 from rubrank.errors import InvalidInput
 
 KINDS = {
-    ".jsonl": "JSON Lines", ".ndjson": "JSON Lines", ".json": "JSON", ".csv": "CSV", ".tsv": "TSV",
-    ".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow", ".eval": "Inspect log",
-}  # fmt: skip
+    ".jsonl": "JSON Lines",
+    ".ndjson": "JSON Lines",
+    ".json": "JSON",
+    ".csv": "CSV",
+    ".tsv": "TSV",
+    ".parquet": "Parquet",
+    ".arrow": "Arrow",
+    ".feather": "Arrow",
+    ".eval": "Inspect log",
+}
 """The formats that are read, by the suffix before .gz or .zst."""
 STDIN = "-"
 _PEEK = 1 << 16

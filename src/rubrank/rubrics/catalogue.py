@@ -122,7 +122,7 @@ _FAMILIES: dict[str, tuple[_Row, ...]] = {
         ("TrajectoryEfficiency", "few steps", UNIT, "rule"),
         ("NoToolError", "no tool call fails", BINARY, "rule"),
     ),
-}  # fmt: skip
+}
 _LAYERS: dict[str, Layer] = {"penalty": "low_quality", "gate": "global_quality"}
 
 KNOWN: dict[str, KnownCriterion] = {

@@ -49,9 +49,17 @@ def batch_of_arrays(
     scores_MK, starts, shape, order, labels = _rows(owner, scores, groups)
     data = _criteria_data(owner, criteria, scores_MK.shape[1], directions)
     batch = kind(
-        scores_MK, starts, data, _constant(len(data), 1.0), _constant(len(data), 0.0), labels, shape=shape, order=order,
-        named=criteria is not None, declared=False,
-    )  # fmt: skip
+        scores_MK,
+        starts,
+        data,
+        _constant(len(data), 1.0),
+        _constant(len(data), 0.0),
+        labels,
+        shape=shape,
+        order=order,
+        named=criteria is not None,
+        declared=False,
+    )
     names = None if criteria is None else [c.name for c in data]
     batch.weights_NK = _weights(owner, [c.weight for c in data] if weights is None and names else weights, names, batch)
     batch.margins_NK = _margins(owner, [c.margin for c in data] if margins is None and names else margins, names, batch)
@@ -86,9 +94,12 @@ def _data_of(owner: str, parameter: str, given: Any, count: int, layer: Any) -> 
     different = len(set(names)) if all(isinstance(name, Hashable) for name in names) else 0
     if len(listed) != count or different != count:
         raise InvalidInput(
-            owner, parameter, f"{count} different names, one for each column of the scores",
-            f"{len(listed)}, {different} of them different", "Name the columns in their order.",
-        )  # fmt: skip
+            owner,
+            parameter,
+            f"{count} different names, one for each column of the scores",
+            f"{len(listed)}, {different} of them different",
+            "Name the columns in their order.",
+        )
     return tuple(c if isinstance(c, CriterionData) else _plain(c, layer) for c in listed)
 
 
@@ -111,9 +122,12 @@ def _ways(owner: str, given: Any, names: list[str], named: bool) -> list[Any]:
     listed = list(given) if np.iterable(given) and not isinstance(given, str) else []
     if len(listed) != len(names) or any(way not in ("higher", "lower") for way in listed):
         raise InvalidInput(
-            owner, "directions", f"'higher' or 'lower' for each of the {len(names)} criteria",
-            repr([str(way) for way in listed] or given), "Say which way is better.",
-        )  # fmt: skip
+            owner,
+            "directions",
+            f"'higher' or 'lower' for each of the {len(names)} criteria",
+            repr([str(way) for way in listed] or given),
+            "Say which way is better.",
+        )
     return [str(way) for way in listed]
 
 
@@ -148,9 +162,12 @@ def extent(array: np.ndarray) -> tuple[float, float]:
 def _attribute_names(owner: str, given: Sequence[str] | None, D: int) -> tuple[str, ...]:
     if given is not None and len(given) and (len(given) != D or len(set(given)) != D):
         raise InvalidInput(
-            owner, "attribute_names", f"{D} different names, one for each attribute",
-            f"{len(given)}, {len(set(given))} of them different", "Name the attributes in their order.",
-        )  # fmt: skip
+            owner,
+            "attribute_names",
+            f"{D} different names, one for each attribute",
+            f"{len(given)}, {len(set(given))} of them different",
+            "Name the attributes in their order.",
+        )
     return tuple(given or ())
 
 

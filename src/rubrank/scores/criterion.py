@@ -38,12 +38,20 @@ class CriterionData:
         """The data of a rubric's criterion."""
         decided = None if criterion.judged else criterion.decided_by
         return cls(
-            criterion.name, criterion.weight, criterion.margin, criterion.direction, criterion.value_layer,
-            criterion.value_domain, decided.name if decided else None, decided.version if decided else None,
-            criterion.family or (decided.family if decided else None), criterion.category, criterion.tier,
+            criterion.name,
+            criterion.weight,
+            criterion.margin,
+            criterion.direction,
+            criterion.value_layer,
+            criterion.value_domain,
+            decided.name if decided else None,
+            decided.version if decided else None,
+            criterion.family or (decided.family if decided else None),
+            criterion.category,
+            criterion.tier,
             criterion.points,
             tuple((edge.on, edge.kind) for edge in criterion.depends),
-        )  # fmt: skip
+        )
 
     def cleanness(self, scores: np.ndarray) -> np.ndarray:
         """The scores as a gate reads them: from 0 to 1 = clean."""

@@ -20,8 +20,11 @@ def groups_of(table: ScoreTable, rollouts: str | Path, columns: Mapping[str, str
         if group is None or len(group.rollouts) != len(scored.scores):
             got = "no such group" if group is None else f"{len(group.rollouts)} rollouts"
             raise InvalidInput(
-                str(rollouts), f"group {scored.id!r}", f"there, with {len(scored.scores)} rollouts", got,
+                str(rollouts),
+                f"group {scored.id!r}",
+                f"there, with {len(scored.scores)} rollouts",
+                got,
                 "Give the file that was graded.",
-            )  # fmt: skip
+            )
         groups.append(group)
     return groups

@@ -44,9 +44,12 @@ def observed_cells(owner: str, given: Observations, batch: ScoreBatch, criteria:
             cells[g, k] = _checked(owner, f"{key!r} in group {batch.labels[g]!r}", outcomes, _size(batch, g))
             if not np.isnan(batch.scores_MK[batch.starts[g] : batch.starts[g + 1], k]).all():
                 raise InvalidInput(
-                    owner, "scores", f"NaN for criterion {key!r} in group {batch.labels[g]!r}, which was compared",
-                    "scores as well", "A criterion of a group is scored or compared: drop one of them.",
-                )  # fmt: skip
+                    owner,
+                    "scores",
+                    f"NaN for criterion {key!r} in group {batch.labels[g]!r}, which was compared",
+                    "scores as well",
+                    "A criterion of a group is scored or compared: drop one of them.",
+                )
     return cells
 
 
@@ -109,9 +112,12 @@ def _by_group(owner: str, key: str | int, per_group: Any, batch: ScoreBatch) -> 
         return [(0, per_group)]
     if len(items) != batch.N:
         raise InvalidInput(
-            owner, f"outcomes of {key!r}", f"one table for each of the {batch.N} groups", str(len(items)),
+            owner,
+            f"outcomes of {key!r}",
+            f"one table for each of the {batch.N} groups",
+            str(len(items)),
             "Give None for a group without, or a mapping by label.",
-        )  # fmt: skip
+        )
     return [(g, outcomes) for g, outcomes in enumerate(items) if outcomes is not None]
 
 
@@ -142,7 +148,10 @@ def _checked(owner: str, where: str, outcomes: Any, n: int) -> np.ndarray:
     if lonely.any() or (np.abs(total - 1.0) > _ROUNDING).any():
         i, j = np.argwhere(lonely | (np.abs(total - 1.0) > _ROUNDING))[0]
         raise InvalidInput(
-            owner, f"outcomes of {where}", "such that i against j and j against i add up to 1",
-            f"{array[i, j]:g} and {array[j, i]:g} for {i} and {j}", "Take the mean of contradicting answers first.",
-        )  # fmt: skip
+            owner,
+            f"outcomes of {where}",
+            "such that i against j and j against i add up to 1",
+            f"{array[i, j]:g} and {array[j, i]:g} for {i} and {j}",
+            "Take the mean of contradicting answers first.",
+        )
     return array

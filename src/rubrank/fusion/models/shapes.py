@@ -213,9 +213,20 @@ class ShapeTable:
         while True:
             before = self.solved
             status = kernels.place(
-                scores_MK, starts, groups, margins, bits, keys, present,
-                self.slots, self.entries, self.used, self.codes, self.values, u_MK,
-            )  # fmt: skip
+                scores_MK,
+                starts,
+                groups,
+                margins,
+                bits,
+                keys,
+                present,
+                self.slots,
+                self.entries,
+                self.used,
+                self.codes,
+                self.values,
+                u_MK,
+            )
             self._solve_new()
             if status == kernels.FULL:
                 self._grow()

@@ -47,7 +47,10 @@ def state_of(rule: Any, version: int, state: Mapping[str, Any]) -> Mapping[str, 
     name, found = (state.get("rule"), state.get("version")) if isinstance(state, Mapping) else (None, None)
     if name != rule.name or found != version:
         raise InvalidInput(
-            rule.name, "state", f"one that {rule.name!r} saved, version {version}", f"{name!r}, version {found}",
+            rule.name,
+            "state",
+            f"one that {rule.name!r} saved, version {version}",
+            f"{name!r}, version {found}",
             "Restore each rule from its own state.",
-        )  # fmt: skip
+        )
     return state

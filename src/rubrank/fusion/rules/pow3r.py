@@ -117,9 +117,12 @@ class POW3R:
         found = checks.state_of(self, _VERSION, state)
         if found["memory_of"] != self.memory_of:
             raise InvalidInput(
-                self.name, "state", f"with memory_of={self.memory_of!r}", repr(found["memory_of"]),
+                self.name,
+                "state",
+                f"with memory_of={self.memory_of!r}",
+                repr(found["memory_of"]),
                 "Make the rule as it was when the state was saved.",
-            )  # fmt: skip
+            )
         self.memory.alpha = {label: dict(known) for label, known in found["alpha"].items()}
 
 

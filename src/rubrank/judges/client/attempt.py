@@ -39,9 +39,11 @@ class Attempt:
         spent, usage = outcome.reply.usage, self.usage
         self.reply = outcome.reply
         self.usage = Usage(
-            usage.input_tokens + spent.input_tokens, usage.output_tokens + spent.output_tokens,
-            usage.cached_tokens + spent.cached_tokens, usage.cost + spent.cost,
-        )  # fmt: skip
+            usage.input_tokens + spent.input_tokens,
+            usage.output_tokens + spent.output_tokens,
+            usage.cached_tokens + spent.cached_tokens,
+            usage.cost + spent.cost,
+        )
 
     def end(self, failure: str | None = None) -> Reply:
         """The reply as the last request left it, or with another reason and nothing of that request."""

@@ -32,9 +32,17 @@ _FORMAT_WORDS = (
     "structured output",
 )
 _UNKNOWN_WORDS = (
-    "unsupported", "not support", "unrecognized", "unknown", "unexpected", "not permitted", "not allowed",
-    "only the default", "extra inputs", "extra_forbidden",
-)  # fmt: skip
+    "unsupported",
+    "not support",
+    "unrecognized",
+    "unknown",
+    "unexpected",
+    "not permitted",
+    "not allowed",
+    "only the default",
+    "extra inputs",
+    "extra_forbidden",
+)
 _OPTIONAL = ("temperature", "top_p", "seed", "top_logprobs", "logprobs")
 _NEXT_FORM = {"json_schema": "json_object", "json_object": "text"}
 

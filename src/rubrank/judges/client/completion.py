@@ -69,9 +69,12 @@ def _read_choice(choice: dict[str, Any], usage: Usage) -> Outcome:
     if text is None and refusal:
         text = refusal
     reply = Reply(
-        text, failure, usage, finish_reason=finish if isinstance(finish, str) else None,
+        text,
+        failure,
+        usage,
+        finish_reason=finish if isinstance(finish, str) else None,
         logprobs=read_logprobs(choice.get("logprobs")),
-    )  # fmt: skip
+    )
     # An empty or aborted reply is often a hiccup of the server; a refusal or a cut would come again, at the same cost.
     return Outcome(reply, "again" if failure and failure.startswith(("empty reply", "not finished")) else "done")
 

@@ -170,9 +170,11 @@ class JudgeEndpoint:
         shared.note(outcome, at)
         failure = outcome.reply.failure
         reply = replace(
-            outcome.reply, endpoint=self.endpoint.where, model=self.endpoint.model,
+            outcome.reply,
+            endpoint=self.endpoint.where,
+            model=self.endpoint.model,
             failure=None if failure is None else shared.address.hide(failure),
-        )  # fmt: skip
+        )
         return replace(outcome, reply=reply)
 
     async def _ask(

@@ -81,9 +81,12 @@ class Address:
         if self._user is not None and not key:
             authorization = "Basic " + base64.b64encode(":".join(self._user).encode()).decode()
         own = {
-            "Authorization": authorization, "Content-Type": "application/json", "Accept": "application/json",
-            "Accept-Encoding": "identity", "User-Agent": _AGENT,
-        }  # fmt: skip
+            "Authorization": authorization,
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "User-Agent": _AGENT,
+        }
         given = {name.title(): value for name, value in self._endpoint.headers.items()}
         return own | given
 

@@ -37,9 +37,18 @@ from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import LONGEST_REASON, Verdict, missing
 
 _INHERITED = (
-    "sampling", "language", "timeout", "retry", "expected", "both_orders", "pairs", "passes", "samples", "examples",
+    "sampling",
+    "language",
+    "timeout",
+    "retry",
+    "expected",
+    "both_orders",
+    "pairs",
+    "passes",
+    "samples",
+    "examples",
     "seed",
-)  # fmt: skip
+)
 
 
 def completed(judge: Judge) -> Judge:

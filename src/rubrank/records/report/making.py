@@ -51,9 +51,15 @@ def make(
     size = write_page(output, title or _title(source), data, packed)
     overview = data["overview"]
     return ReportSummary(
-        output, overview["groups"], overview["rollouts"], overview["criteria"], overview["steps"], size,
-        packed.text_limit, packed.cut_texts,
-    )  # fmt: skip
+        output,
+        overview["groups"],
+        overview["rollouts"],
+        overview["criteria"],
+        overview["steps"],
+        size,
+        packed.text_limit,
+        packed.cut_texts,
+    )
 
 
 class Parts:

@@ -19,9 +19,21 @@ from rubrank._files import replacing
 from rubrank.records.report.packing import Packed, pack
 
 SCRIPTS = (
-    "dom.js", "words.js", "store.js", "charts.js", "heat.js", "summary.js", "criteria.js", "sections.js", "search.js",
-    "matrix.js", "rollout.js", "group.js", "browser.js", "main.js",
-)  # fmt: skip
+    "dom.js",
+    "words.js",
+    "store.js",
+    "charts.js",
+    "heat.js",
+    "summary.js",
+    "criteria.js",
+    "sections.js",
+    "search.js",
+    "matrix.js",
+    "rollout.js",
+    "group.js",
+    "browser.js",
+    "main.js",
+)
 STYLES = ("base.css", "parts.css", "groups.css")
 
 

@@ -29,17 +29,34 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf")
 _FONTS = (
-    "DejaVu Sans", "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei", "PingFang SC",
-    "Hiragino Sans GB", "Microsoft YaHei", "SimHei",
-)  # fmt: skip
+    "DejaVu Sans",
+    "Noto Sans CJK SC",
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "WenQuanYi Micro Hei",
+    "PingFang SC",
+    "Hiragino Sans GB",
+    "Microsoft YaHei",
+    "SimHei",
+)
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F5AA2", "#8C6D31")
 _INK, _FAINT, _HUMANS = "#222222", "#8A8A8A", "#111111"
 _STYLE = {
-    "font.size": 9.0, "axes.titlesize": 10.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
-    "axes.edgecolor": "#BBBBBB", "axes.spines.top": False, "axes.spines.right": False, "text.color": _INK,
-    "axes.labelcolor": _INK, "xtick.color": _INK, "ytick.color": _INK, "svg.fonttype": "none",
-    "svg.hashsalt": "rubrank", "text.parse_math": False,
-}  # fmt: skip
+    "font.size": 9.0,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.edgecolor": "#BBBBBB",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.color": _INK,
+    "axes.labelcolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "rubrank",
+    "text.parse_math": False,
+}
 _WIDTH, _ROW = 6.4, 0.14  # inches: of a panel, and of one point with its bar
 
 _LEGEND = 6  # names in a row of the legend
@@ -146,9 +163,14 @@ def _write_around(figure: Figure, audit: Audit, title: str, total: float, notes:
     ]
     at = (0.004, 1.0 - 0.55 / total)
     figure.legend(
-        handles=handles, loc="upper left", bbox_to_anchor=at, borderaxespad=0.0, ncols=_LEGEND, frameon=False,
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=at,
+        borderaxespad=0.0,
+        ncols=_LEGEND,
+        frameon=False,
         handletextpad=0.2,
-    )  # fmt: skip
+    )
     if notes:
         figure.text(0.012, 0.08 / total, "not measured:\n" + "\n".join(notes), va="bottom", size=7.5, color=_FAINT)
 

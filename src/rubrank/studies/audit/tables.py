@@ -44,29 +44,40 @@ def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[R
     return [
         ("verdicts", ("judge", "criterion", "asked", "missing", "pairs tied"), _coverage(audit, details)),
         (
-            "the same questions again", ("judge", "criterion", "runs", "identical", "alpha"),
-            [(c.judge, _all(c.criterion), str(c.runs), tell(c.identical), tell(c.alpha))
-             for c in _chosen(audit.consistency, details)],
+            "the same questions again",
+            ("judge", "criterion", "runs", "identical", "alpha"),
+            [
+                (c.judge, _all(c.criterion), str(c.runs), tell(c.identical), tell(c.alpha))
+                for c in _chosen(audit.consistency, details)
+            ],
         ),
         (
-            "wins of the response shown first", ("judge", "criterion", "comparisons", "share"),
+            "wins of the response shown first",
+            ("judge", "criterion", "comparisons", "share"),
             [(p.judge, _all(p.criterion), str(p.first.n), tell(p.first)) for p in _chosen(audit.position, details)],
         ),
         (
-            "swayed by", ("judge", "criterion", "attribute", "γ", "odds for twice as much", "more wins", "γ − humans'"),
-            [(b.judge, _all(b.criterion), b.attribute, tell(b.gamma), tell(b.odds), tell(b.wins), tell(b.excess))
-             for b in _chosen(audit.bias, details)],
+            "swayed by",
+            ("judge", "criterion", "attribute", "γ", "odds for twice as much", "more wins", "γ − humans'"),
+            [
+                (b.judge, _all(b.criterion), b.attribute, tell(b.gamma), tell(b.odds), tell(b.wins), tell(b.excess))
+                for b in _chosen(audit.bias, details)
+            ],
         ),
         (
-            "agreement", ("", "criterion", "kappa", "alpha", "tau in groups", "tau"),
-            [(f"{a.a}, {a.b}", _all(a.criterion), tell(a.kappa), tell(a.alpha), tell(a.tau_within), tell(a.tau))
-             for a in _chosen(audit.agreement, details)],
+            "agreement",
+            ("", "criterion", "kappa", "alpha", "tau in groups", "tau"),
+            [
+                (f"{a.a}, {a.b}", _all(a.criterion), tell(a.kappa), tell(a.alpha), tell(a.tau_within), tell(a.tau))
+                for a in _chosen(audit.agreement, details)
+            ],
         ),
         (
-            "human raters among each other", ("raters", "identical", "alpha"),
+            "human raters among each other",
+            ("raters", "identical", "alpha"),
             [(str(h.runs), tell(h.identical), tell(h.alpha)) for h in [audit.human_raters] if h is not None],
         ),
-    ]  # fmt: skip
+    ]
 
 
 def not_measured(audit: Audit) -> list[str]:

@@ -95,11 +95,15 @@ def summary(rows: Sequence[RobustnessRow]) -> tuple[RobustnessRow, ...]:
         found.setdefault((row.map, row.rule), []).append(row)
     return tuple(
         RobustnessRow(
-            f"all {len(some)}", name, rule, sum(row.groups for row in some),
-            _mean(some, [row.signs for row in some]), _mean(some, [row.spearman for row in some]),
+            f"all {len(some)}",
+            name,
+            rule,
+            sum(row.groups for row in some),
+            _mean(some, [row.signs for row in some]),
+            _mean(some, [row.spearman for row in some]),
         )
         for (name, rule), some in found.items()
-    )  # fmt: skip
+    )
 
 
 def _jobs(table: ScoreTable, criteria: Sequence[str] | None, maps: Mapping[str, Map]) -> list[Transform]:

@@ -105,6 +105,9 @@ def _check_order(transform: Transform, group: str, before: np.ndarray, after: np
     kept = np.sign(after[:, None] - after)
     if not ((order == kept) | np.isnan(order)).all():
         raise InvalidInput(
-            "transform", transform.text, "strictly increasing on the scores", f"another order in group {group!r}",
+            "transform",
+            transform.text,
+            "strictly increasing on the scores",
+            f"another order in group {group!r}",
             "Only maps that keep the order are compared.",
-        )  # fmt: skip
+        )

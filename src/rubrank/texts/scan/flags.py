@@ -19,11 +19,45 @@ from rubrank.texts.classes import ClassTable
 from rubrank.texts.words import _ALONE, _APART, _IN_WORD, _JOINER, _MARK, _shape
 
 (
-    IN_WORD, JOINS, ALONE,  # what the character does to words
-    WORDY, ALPHA, DECIMAL, DIGIT, SPACE, UPPER, LOWER, STOP, WIDE, CLOSER, QUOTE, OPENER, DELIMITER, UNSPACED, GOES_ON,
-    DASH, LIST_SIGN, DOT, NUMERAL, CIRCLED, NUMBER_END, IDEOGRAPHIC_COMMA, PAREN_OPEN, PAREN_CLOSE, ODD, EDGE, COMMA,
-    BREAK, SPECIAL, TALKER, UNKNOWN, SPACED, SELECTOR, KEYCAP, TEN,
-) = (1 << bit for bit in range(38))  # fmt: skip
+    IN_WORD,
+    JOINS,
+    ALONE,  # what the character does to words
+    WORDY,
+    ALPHA,
+    DECIMAL,
+    DIGIT,
+    SPACE,
+    UPPER,
+    LOWER,
+    STOP,
+    WIDE,
+    CLOSER,
+    QUOTE,
+    OPENER,
+    DELIMITER,
+    UNSPACED,
+    GOES_ON,
+    DASH,
+    LIST_SIGN,
+    DOT,
+    NUMERAL,
+    CIRCLED,
+    NUMBER_END,
+    IDEOGRAPHIC_COMMA,
+    PAREN_OPEN,
+    PAREN_CLOSE,
+    ODD,
+    EDGE,
+    COMMA,
+    BREAK,
+    SPECIAL,
+    TALKER,
+    UNKNOWN,
+    SPACED,
+    SELECTOR,
+    KEYCAP,
+    TEN,
+) = (1 << bit for bit in range(38))
 ASCII_WORD = -(1 << 63)  # the sign: a shift makes a mask of it
 
 _IS = {
@@ -70,9 +104,13 @@ def flags_of(char: str) -> int:
     for bit, pattern in _PATTERNS.items():
         found |= bit * bool(pattern.match(char))
     for bit, method in (
-        (WORDY, str.isalnum), (ALPHA, str.isalpha), (DIGIT, str.isdigit), (SPACE, str.isspace), (UPPER, str.istitle),
+        (WORDY, str.isalnum),
+        (ALPHA, str.isalpha),
+        (DIGIT, str.isdigit),
+        (SPACE, str.isspace),
+        (UPPER, str.istitle),
         (LOWER, str.islower),
-    ):  # fmt: skip
+    ):
         found |= bit * method(char)
     found |= ASCII_WORD * (char.isascii() and char.isalnum())
     return found | ODD * _is_odd(char)
@@ -88,9 +126,12 @@ def _is_odd(char: str) -> bool:
 
 TITLE, EITHER, NUMBERED, STARTER, MONTH = 1, 2, 4, 8, 16
 _LISTS = {
-    TITLE: cutting._TITLES, EITHER: cutting._EITHER, NUMBERED: cutting._NUMBERED, STARTER: cutting._STARTERS,
+    TITLE: cutting._TITLES,
+    EITHER: cutting._EITHER,
+    NUMBERED: cutting._NUMBERED,
+    STARTER: cutting._STARTERS,
     MONTH: cutting._MONTHS,
-}  # fmt: skip
+}
 LONGEST = 12
 """Letters of a word that fit into a key, five bits each."""
 LETTER: NDArray[np.int64] = np.zeros(256, dtype=np.int64)

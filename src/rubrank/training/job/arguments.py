@@ -20,22 +20,55 @@ if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan
 
 _LIKE_TRL = (
-    "num_generations", "max_completion_length", "temperature", "top_p", "learning_rate", "optim", "weight_decay",
-    "lr_scheduler_type", "warmup_steps", "max_grad_norm", "importance_sampling_level", "loss_type", "epsilon",
-    "epsilon_high", "beta", "scale_rewards", "logging_steps", "save_steps", "save_total_limit",
-)  # fmt: skip
+    "num_generations",
+    "max_completion_length",
+    "temperature",
+    "top_p",
+    "learning_rate",
+    "optim",
+    "weight_decay",
+    "lr_scheduler_type",
+    "warmup_steps",
+    "max_grad_norm",
+    "importance_sampling_level",
+    "loss_type",
+    "epsilon",
+    "epsilon_high",
+    "beta",
+    "scale_rewards",
+    "logging_steps",
+    "save_steps",
+    "save_total_limit",
+)
 """Settings that are arguments of GRPOConfig as they are."""
 
 
 OURS = frozenset(
     {
-        *Training.model_fields, "output_dir", "max_steps", "num_train_epochs", "seed", "data_seed", "report_to",
-        "gradient_accumulation_steps", "steps_per_generation", "generation_batch_size", "num_iterations",
-        "shuffle_dataset", "eval_strategy", "eval_steps", "eval_on_start", "num_generations_eval",
-        "per_device_eval_batch_size", "save_strategy", "model_init_kwargs", "reward_weights", "remove_unused_columns",
+        *Training.model_fields,
+        "output_dir",
+        "max_steps",
+        "num_train_epochs",
+        "seed",
+        "data_seed",
+        "report_to",
+        "gradient_accumulation_steps",
+        "steps_per_generation",
+        "generation_batch_size",
+        "num_iterations",
+        "shuffle_dataset",
+        "eval_strategy",
+        "eval_steps",
+        "eval_on_start",
+        "num_generations_eval",
+        "per_device_eval_batch_size",
+        "save_strategy",
+        "model_init_kwargs",
+        "reward_weights",
+        "remove_unused_columns",
         "ignore_data_skip",
     }
-)  # fmt: skip
+)
 """Arguments of GRPOConfig that follow from the other sections of a config."""
 
 
@@ -74,13 +107,20 @@ def arguments(plan: Plan) -> Any:
     config, cut = plan.job.config, plan.cut
     given = {
         **{name: getattr(config.training, name) for name in _LIKE_TRL},
-        "output_dir": str(plan.job.output), "max_steps": config.steps, "seed": config.seed,
-        "per_device_train_batch_size": cut.per_device, "gradient_accumulation_steps": cut.accumulation,
+        "output_dir": str(plan.job.output),
+        "max_steps": config.steps,
+        "seed": config.seed,
+        "per_device_train_batch_size": cut.per_device,
+        "gradient_accumulation_steps": cut.accumulation,
         "steps_per_generation": cut.steps_per_generation,
         "shuffle_dataset": False,  # the order is laid out
-        "report_to": list(config.report_to), "save_strategy": "steps", "disable_tqdm": True,
-        "model_init_kwargs": {"dtype": config.model.dtype}, **_device(), **_evaluation(plan),
-    }  # fmt: skip
+        "report_to": list(config.report_to),
+        "save_strategy": "steps",
+        "disable_tqdm": True,
+        "model_init_kwargs": {"dtype": config.model.dtype},
+        **_device(),
+        **_evaluation(plan),
+    }
     try:
         return GRPOConfig(**{**given, **config.trl})
     except (TypeError, ValueError, ImportError) as error:
@@ -93,10 +133,12 @@ def _evaluation(plan: Plan) -> dict[str, Any]:
     if held_out is None:
         return {}
     return {
-        "eval_strategy": "steps", "eval_steps": held_out.every, "num_generations_eval": held_out.rollouts,
+        "eval_strategy": "steps",
+        "eval_steps": held_out.every,
+        "num_generations_eval": held_out.rollouts,
         "per_device_eval_batch_size": plan.cut.evaluated,
         "eval_on_start": plan.checkpoint is None,  # a resumed run has been evaluated where it stopped
-    }  # fmt: skip
+    }
 
 
 def _device() -> dict[str, Any]:

@@ -22,8 +22,23 @@ from rubrank.rollouts.rows import Row, read_rows
 from rubrank.training.job.job import Job, Source
 
 _INSTRUCTIONS = ("instruction_id_list", "kwargs")
-_TAKEN = ("prompt", "rubric", "completion", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric",
-          "environment", "environments", "image", "images", "video", "videos", "audio")  # fmt: skip
+_TAKEN = (
+    "prompt",
+    "rubric",
+    "completion",
+    "completions",
+    "completion_ids",
+    "trainer_state",
+    "log_extra",
+    "log_metric",
+    "environment",
+    "environments",
+    "image",
+    "images",
+    "video",
+    "videos",
+    "audio",
+)
 """Columns that TRL, or we, would take for something else."""
 
 
@@ -64,9 +79,12 @@ def _prompt_row(row: Row, source: Source, where: str) -> dict[str, Any]:
     prompt, rubric = _column(row, source, "prompt", where), _column(row, source, "rubric", where)
     if prompt is None:
         raise InvalidInput(
-            where, "columns", f"with the prompt among them ({', '.join(COLUMNS['prompt'][:5])} …)",
-            ", ".join(map(str, row)), "Name it in the config: columns: {prompt: …}.",
-        )  # fmt: skip
+            where,
+            "columns",
+            f"with the prompt among them ({', '.join(COLUMNS['prompt'][:5])} …)",
+            ", ".join(map(str, row)),
+            "Name it in the config: columns: {prompt: …}.",
+        )
     used = {prompt, rubric, *(_INSTRUCTIONS if rubric is None else ())}
     rest = {str(name): value for name, value in row.items() if name not in used and name not in _TAKEN}
     return _plain({**rest, "prompt": _prompt(row[prompt], where), "rubric": _rubric(row, rubric)})
@@ -119,6 +137,8 @@ def to_dataset(rows: Iterable[Mapping[str, Any]], chat: bool) -> Any:
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = {name: [row.get(name) for row in rows] for name in names}
     if chat:
-        table["prompt"] = [p if is_chat(row) else [{"role": "user", "content": p}]
-                           for row, p in zip(rows, table["prompt"], strict=True)]  # fmt: skip
+        table["prompt"] = [
+            p if is_chat(row) else [{"role": "user", "content": p}]
+            for row, p in zip(rows, table["prompt"], strict=True)
+        ]
     return Dataset.from_dict(table, features=Features({name: Json() for name in names}))

@@ -105,9 +105,12 @@ class Barrier:
             found = self._open(key, size or self.size, rubric, step, train)
         elif found.size != (size or self.size):
             raise InvalidInput(
-                _OWNER, f"size of {key!r}", f"{found.size} for all samples of a group", str(size or self.size),
+                _OWNER,
+                f"size of {key!r}",
+                f"{found.size} for all samples of a group",
+                str(size or self.size),
                 "Give validation keys of its own.",
-            )  # fmt: skip
+            )
         if member is None:
             self._unnamed += 1
             member = (_OWNER, self._unnamed)

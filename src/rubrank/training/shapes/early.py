@@ -82,9 +82,16 @@ def _together(
         return None
     (found,) = compared.judging.groups
     whole = Judgment(
-        {}, found.outcomes, found.words, found.missing, found.asked, found.lost, found.disagreement, found.first_wins,
+        {},
+        found.outcomes,
+        found.words,
+        found.missing,
+        found.asked,
+        found.lost,
+        found.disagreement,
+        found.first_wins,
         list(found.replies),
-    )  # fmt: skip
+    )
     for i, task in enumerate(members):
         judging = task.result().judging
         assert judging is not None

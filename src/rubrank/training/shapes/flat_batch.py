@@ -76,9 +76,12 @@ def by_position(size: int) -> GroupOf:
     def group_of(samples: Sequence[Sample]) -> list[Hashable]:
         if len(samples) % size:
             raise InvalidInput(
-                "score_flat", "samples", f"a multiple of the {size} of a group", str(len(samples)),
+                "score_flat",
+                "samples",
+                f"a multiple of the {size} of a group",
+                str(len(samples)),
                 "Every process must call, with all of its rows.",
-            )  # fmt: skip
+            )
         return [i // size for i in range(len(samples))]
 
     return group_of

@@ -69,9 +69,12 @@ def _together(group: Group, criteria: tuple[CriterionData, ...], read: Sequence[
     for one in read:
         if one["criteria"] != names:
             raise InvalidInput(
-                f"group {group.id!r}", "criteria", f"the trainer's {names}", str(one["criteria"]),
+                f"group {group.id!r}",
+                "criteria",
+                f"the trainer's {names}",
+                str(one["criteria"]),
                 "Start reward workers and trainer with the same files and the same rubrank.",
-            )  # fmt: skip
+            )
     scores = np.array([[np.nan if s is None else s for s in one["scores"]] for one in read], dtype=float)
     return GroupScores(group.id, criteria, scores, tuple(tuple(one["reasons"]) for one in read))
 
@@ -123,6 +126,10 @@ def _check_missing(judgments: Judgments, spent: Sequence[dict[str, Any]], engine
         reasons.update(one["reasons"])
     account = judgments.account
     raise JudgingFailed(
-        judgments.lost, judgments.asked, ceiling, tuple(reasons.most_common(_MOST_REASONS)),
-        f"{account.calls:,} calls, {account.cost:.4g}", "Fix the judges and resume from the last checkpoint.",
-    )  # fmt: skip
+        judgments.lost,
+        judgments.asked,
+        ceiling,
+        tuple(reasons.most_common(_MOST_REASONS)),
+        f"{account.calls:,} calls, {account.cost:.4g}",
+        "Fix the judges and resume from the last checkpoint.",
+    )

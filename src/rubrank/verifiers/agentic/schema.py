@@ -73,9 +73,13 @@ def _no_unevaluated(validator: Any, value: Any, instance: Any, schema: Any) -> I
 
 
 _OWN: dict[str, Callable[..., Any]] = {
-    "pattern": _pattern, "patternProperties": _pattern_properties, "additionalProperties": _additional,
-    "uniqueItems": _unique, "unevaluatedProperties": _no_unevaluated, "unevaluatedItems": _no_unevaluated,
-}  # fmt: skip
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional,
+    "uniqueItems": _unique,
+    "unevaluatedProperties": _no_unevaluated,
+    "unevaluatedItems": _no_unevaluated,
+}
 _Validator = extend(
     Draft202012Validator,
     {name: _counted(rule) for name, rule in {**Draft202012Validator.VALIDATORS, **_OWN}.items()},

@@ -28,10 +28,16 @@ _MATHS = re.compile(
 )
 _STACKED = re.compile("[\u0300-\u036f]{4,}")
 _SCRIPTS = (
-    ("Latin", "A-Za-zÀ-ɏ"), ("Cyrillic", "Ѐ-ӿ"), ("Arabic", "\u0600-\u06ff"), ("Hebrew", "\u0590-\u05ff"),
+    ("Latin", "A-Za-zÀ-ɏ"),
+    ("Cyrillic", "Ѐ-ӿ"),
+    ("Arabic", "\u0600-\u06ff"),
+    ("Hebrew", "\u0590-\u05ff"),
     ("Thai", "\u0e00-\u0e7f"),
-    ("Hangul", "가-힣"), ("Devanagari", "\u0900-\u097f"), ("Kana", "ぁ-ヿ"), ("Han", "\u3400-\u9fff"),
-)  # fmt: skip
+    ("Hangul", "가-힣"),
+    ("Devanagari", "\u0900-\u097f"),
+    ("Kana", "ぁ-ヿ"),
+    ("Han", "\u3400-\u9fff"),
+)
 _JOINED = re.compile("|".join(f"(?P<{name}>[{letters}]+)" for name, letters in _SCRIPTS))
 _HAPPY = (
     {"Han", "Kana"},
@@ -57,14 +63,33 @@ _CIPHER = re.compile(
 )
 # Pairs of letters that occur in European languages, by their first letter; random letters hit them half of the time.
 _PAIRS = {
-    "a": "abcdfghijklmnopqrstuvwyz", "b": "aeilorsuy", "c": "acehiklorstuyz", "d": "adeijlorstuvyz",
-    "e": "abcdefghijklmnopqrstuvwxyz", "f": "adefilorstuy", "g": "abeghijklnoprstuy", "h": "aceiklnortuvy",
-    "i": "abcdefghijklmnopqrstuvxyz", "j": "aefimou", "k": "aehiklnorstuy", "l": "adefijklmnopstuvy",
-    "m": "abeijklmnopsuvy", "n": "abcdefghijklmnostuvyz", "o": "abcdefgijklmnoprstuvwyz", "p": "aefhijlmoprstuy",
-    "q": "u", "r": "abcdefgijklmnoprstuvwyz", "s": "abcdehiklmnopqstuyz", "t": "acehijklmnorstuwyz",
-    "u": "abcdefghijklmnoprstuvwxz", "v": "aeilnoruy", "w": "aehinorsy", "x": "aeipt", "y": "acdehijmoprstv",
+    "a": "abcdfghijklmnopqrstuvwyz",
+    "b": "aeilorsuy",
+    "c": "acehiklorstuyz",
+    "d": "adeijlorstuvyz",
+    "e": "abcdefghijklmnopqrstuvwxyz",
+    "f": "adefilorstuy",
+    "g": "abeghijklnoprstuy",
+    "h": "aceiklnortuvy",
+    "i": "abcdefghijklmnopqrstuvxyz",
+    "j": "aefimou",
+    "k": "aehiklnorstuy",
+    "l": "adefijklmnopstuvy",
+    "m": "abeijklmnopsuvy",
+    "n": "abcdefghijklmnostuvyz",
+    "o": "abcdefgijklmnoprstuvwyz",
+    "p": "aefhijlmoprstuy",
+    "q": "u",
+    "r": "abcdefgijklmnoprstuvwyz",
+    "s": "abcdehiklmnopqstuyz",
+    "t": "acehijklmnorstuwyz",
+    "u": "abcdefghijklmnoprstuvwxz",
+    "v": "aeilnoruy",
+    "w": "aehinorsy",
+    "x": "aeipt",
+    "y": "acdehijmoprstv",
     "z": "abcdeituvw",
-}  # fmt: skip
+}
 _KNOWN_PAIRS = frozenset(a + b for a, others in _PAIRS.items() for b in others)
 _SPELLED = re.compile(r"(?<![^\W_])(?:[A-Z]?[a-z]{3,}|[A-Z]{12,})(?![^\W_])")
 _FEW_PAIRS, _KNOWN_SHARE = 45, 0.75

@@ -19,8 +19,14 @@ from rubrank.verifiers.verifier import Answer, Compat
 
 _T = TypeVar("_T")
 _RUN = re.compile(r"\w+")
-_KINDS = {".": "declarative", "。": "declarative", "?": "interrogative", "？": "interrogative", "!": "exclamatory",
-          "！": "exclamatory"}  # fmt: skip
+_KINDS = {
+    ".": "declarative",
+    "。": "declarative",
+    "?": "interrogative",
+    "？": "interrogative",
+    "!": "exclamatory",
+    "！": "exclamatory",
+}
 _AFTER_MARK = " \t\n\"'”’»)]}*_~`\u200d\ufe0f"
 
 

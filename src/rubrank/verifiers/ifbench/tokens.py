@@ -199,9 +199,17 @@ _FULL_STOP = re.compile(r"(?<!\.)\.(?=[\])}>\"'»”’ ]*\Z)")
 _CONTRACTION = re.compile(r"(?i)(.+?)(n't|'ll|'re|'ve|'[smd]|')\Z")
 _OPENING = re.compile(r"(?i)'(?![mtsdn])\w\b")
 _FUSED = {
-    "cannot": 3, "gonna": 3, "gotta": 3, "gimme": 3, "lemme": 3, "wanna": 3, "d'ye": 1, "more'n": 4, "'tis": 2,
+    "cannot": 3,
+    "gonna": 3,
+    "gotta": 3,
+    "gimme": 3,
+    "lemme": 3,
+    "wanna": 3,
+    "d'ye": 1,
+    "more'n": 4,
+    "'tis": 2,
     "'twas": 2,
-}  # fmt: skip
+}
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,7 @@ from rubrank.texts.prose import (
     list_items,
     with_marked_titles,
     without_code,
-)  # fmt: skip
+)
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.relation import Count, Relation, asks_for_a_number, in_range
 from rubrank.verifiers.verifier import BINARY, Answer, verifier

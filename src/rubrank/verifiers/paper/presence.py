@@ -31,9 +31,25 @@ Where: TypeAlias = Literal[
     "anywhere", "start", "end", "first sentence", "last sentence", "every paragraph", "every sentence"
 ]
 Kind: TypeAlias = Literal[
-    "digits", "emoji", "url", "email", "code", "comma", "exclamation", "question", "parentheses", "quotes", "bold",
-    "heading", "list", "table", "latin letters", "chinese", "first person", "contractions",
-]  # fmt: skip
+    "digits",
+    "emoji",
+    "url",
+    "email",
+    "code",
+    "comma",
+    "exclamation",
+    "question",
+    "parentheses",
+    "quotes",
+    "bold",
+    "heading",
+    "list",
+    "table",
+    "latin letters",
+    "chinese",
+    "first person",
+    "contractions",
+]
 
 _EMOJI = re.compile(
     "[\U0001f000-\U0001faff\u2600-\u26ff\u2700-\u2712\u2728\u2733-\u2757\u2763-\u2767"

@@ -20,9 +20,19 @@ from rubrank.verifiers.shared.language import detect_language, is_other
 from rubrank.verifiers.verifier import Answer, Verdict, discrete, missing, verifier
 
 Kind: TypeAlias = Literal[
-    "acrostic", "telestich", "abecedarian", "lipogram", "univocalic", "alliteration", "syllables", "haiku", "tanka",
-    "line lengths", "palindrome", "pangram",
-]  # fmt: skip
+    "acrostic",
+    "telestich",
+    "abecedarian",
+    "lipogram",
+    "univocalic",
+    "alliteration",
+    "syllables",
+    "haiku",
+    "tanka",
+    "line lengths",
+    "palindrome",
+    "pangram",
+]
 Unit: TypeAlias = Literal["auto", "lines", "sentences", "paragraphs", "words", "clauses"]
 
 _MOST = 2000  # units looked at: more lines are no poem
@@ -75,9 +85,13 @@ _EITHER = frozenset(  # words that speakers count either way, by one syllable
 
 
 _NEEDS = {
-    "acrostic": "word", "telestich": "word", "syllables": "pattern", "line lengths": "pattern", "lipogram": "letters",
+    "acrostic": "word",
+    "telestich": "word",
+    "syllables": "pattern",
+    "line lengths": "pattern",
+    "lipogram": "letters",
     "univocalic": "letters",
-}  # fmt: skip
+}
 
 
 def _has_what_its_kind_needs(params: Any) -> str | None:
@@ -90,9 +104,12 @@ def _has_what_its_kind_needs(params: Any) -> str | None:
 
 
 @verifier(
-    "ConstrainedWriting", family="format", domain=discrete(0, 0.25, 0.5, 0.75, 1), version=2,
+    "ConstrainedWriting",
+    family="format",
+    domain=discrete(0, 0.25, 0.5, 0.75, 1),
+    version=2,
     check=_has_what_its_kind_needs,
-)  # fmt: skip
+)
 def constrained_writing(
     rollout: Rollout,
     *,

@@ -101,10 +101,26 @@ for _code, _words in _SMALL_WORDS.items():
         _LANGUAGES_OF.setdefault(_word, []).append(_code)
 # What the statistics tell apart and we do not.
 _FOLDED = {
-    "pcm": "en", "nn": "no", "nb": "no", "arz": "ar", "ary": "ar", "gom": "mr", "hbo": "he", "grc": "el", "wuu": "zh",
-    "yue": "zh", "ext": "es", "an": "es", "ltg": "lv", "vec": "it", "lij": "it", "uzs": "uz", "ms": "id",
-    "bs": "hr", "zxx": "",
-}  # fmt: skip
+    "pcm": "en",
+    "nn": "no",
+    "nb": "no",
+    "arz": "ar",
+    "ary": "ar",
+    "gom": "mr",
+    "hbo": "he",
+    "grc": "el",
+    "wuu": "zh",
+    "yue": "zh",
+    "ext": "es",
+    "an": "es",
+    "ltg": "lv",
+    "vec": "it",
+    "lij": "it",
+    "uzs": "uz",
+    "ms": "id",
+    "bs": "hr",
+    "zxx": "",
+}
 SURE = 0.7
 """From here on the statistics were never wrong on the texts that they were compared on."""
 _LITTLE = 0.05  # probability that leaves no doubt

@@ -35,9 +35,20 @@ from rubrank.verifiers.shared.relation import Relation
 from rubrank.verifiers.shared.relation import holds as compares
 
 Level: TypeAlias = Literal[
-    "character", "letter", "word", "sentence", "paragraph", "line", "heading", "bullet", "numbered", "item",
-    "code_block", "highlight", "passage",
-]  # fmt: skip
+    "character",
+    "letter",
+    "word",
+    "sentence",
+    "paragraph",
+    "line",
+    "heading",
+    "bullet",
+    "numbered",
+    "item",
+    "code_block",
+    "highlight",
+    "passage",
+]
 
 
 Value: TypeAlias = float | str | None

@@ -47,6 +47,4 @@ class Conflicts:
             total[place] += part[np.ix_(mine, mine)]
             count[place] += number[np.ix_(mine, mine)]
         tau = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-        return {
-            "names": names, "tau": tau.tolist(), "groups": count.tolist(), "left_out": len(self.used) - len(names)
-        }  # fmt: skip
+        return {"names": names, "tau": tau.tolist(), "groups": count.tolist(), "left_out": len(self.used) - len(names)}

@@ -48,9 +48,15 @@ class Criteria:
                 column = self.columns[criterion.name] = _Column(criterion)
             column.scores.frombytes(np.ascontiguousarray(group.scores[:, k]).tobytes())
             column.counts.update(
-                groups=1, rollouts=record.size, missing=missing[k], pairs=pairs, compared=compared[k], apart=apart[k],
-                signal=int(tells[k]), with_outcomes=int(criterion.name in record.outcomes),
-            )  # fmt: skip
+                groups=1,
+                rollouts=record.size,
+                missing=missing[k],
+                pairs=pairs,
+                compared=compared[k],
+                apart=apart[k],
+                signal=int(tells[k]),
+                with_outcomes=int(criterion.name in record.outcomes),
+            )
             column.with_reward.add(agreement[k])
             if missing[k]:
                 column.hear(group, k)
@@ -95,19 +101,26 @@ class _Column:
         scores, n, data = np.frombuffer(self.scores), self.counts, self.criterion
         known = scores[~np.isnan(scores)]
         return {
-            "name": name, "layer": data.layer, "decided_by": data.verifier or "judge", "family": data.family,
-            "direction": data.direction, "margin": data.margin, "groups": n["groups"], "rollouts": n["rollouts"],
+            "name": name,
+            "layer": data.layer,
+            "decided_by": data.verifier or "judge",
+            "family": data.family,
+            "direction": data.direction,
+            "margin": data.margin,
+            "groups": n["groups"],
+            "rollouts": n["rollouts"],
             "mean": known.mean() if len(known) else None,
             "distribution": distribution(known, (data.domain.low, data.domain.high)),
             "compared_groups": n["with_outcomes"],
-            "missing": n["missing"], "missing_reasons": self.reasons.most_common(),
+            "missing": n["missing"],
+            "missing_reasons": self.reasons.most_common(),
             "ties": _ratio(n["compared"] - n["apart"], n["compared"]),
             "apart": _ratio(n["apart"], n["pairs"]),
             "signal": _ratio(n["signal"], n["groups"]),
             "nominal": self.nominal.mean,
             "effective": shares.get(name) if self.effective.mean is None else self.effective.mean,
             "with_reward": self.with_reward.mean,
-        }  # fmt: skip
+        }
 
 
 def _ratio(part: int, whole: int) -> float | None:

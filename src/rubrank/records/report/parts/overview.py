@@ -35,11 +35,16 @@ class Overview:
         """Count a group in."""
         record, gate = group.record, group.record.gate
         self.counts.update(
-            groups=1, rollouts=record.size, no_signal=int(record.no_signal), scores=group.missing.size,
-            missing=int(group.missing.sum()), with_texts=int(record.responses is not None), with_gate=int(bool(gate)),
+            groups=1,
+            rollouts=record.size,
+            no_signal=int(record.no_signal),
+            scores=group.missing.size,
+            missing=int(group.missing.sum()),
+            with_texts=int(record.responses is not None),
+            with_gate=int(bool(gate)),
             stopped=0 if gate is None else record.size - sum(gate.passed),
             softened=0 if gate is None else sum(p and f < 1.0 for p, f in zip(gate.passed, gate.factor, strict=True)),
-        )  # fmt: skip
+        )
         self.rules[record.rule] += 1
         self.names.update(dict.fromkeys(group.names))
         if record.step is not None:
