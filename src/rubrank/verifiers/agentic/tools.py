@@ -237,8 +237,12 @@ _ERRORS = (r"(?i)^\s*(?:\w*error|\w*exception|fatal)\b\s*:", r"^\s*Traceback \(m
 
 @verifier("NoToolError", family="agentic", version=1)
 def no_tool_error(
-    rollout: Rollout, *, most: int = 0, look: Literal["flag", "result"] = "result", patterns: list[str] = list(_ERRORS)
-) -> Answer:  # noqa: B006, E501
+    rollout: Rollout,
+    *,
+    most: int = 0,
+    look: Literal["flag", "result"] = "result",
+    patterns: list[str] = list(_ERRORS),  # noqa: B006 - never changed
+) -> Answer:
     """At most `most` tool calls ended in an error.
 
     An error is a call marked so (`error=True`) and, with `look="result"`, a result that says so: an object with a true
