@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def test_attributes_of_records_come_first(folder) -> None:
 def test_rollouts_that_were_logged_under_several_rules_count_once(folder) -> None:
     scores = table("a", "b")
     for rule in ("rlvr2", "gdpo"):
-        write_records(folder / "r.jsonl", records_of(scores.fuse(), scores, step=1, rule=rule), append=True)
+        write_records(folder / "r.jsonl", records_of(replace(scores.fuse(), rule=rule), scores, step=1), append=True)
     assert [group.id for group in read_logged(folder / "r.jsonl").table.groups] == ["a", "b"]
 
 

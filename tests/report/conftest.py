@@ -43,7 +43,7 @@ def rule_records(graded: tuple[list[Group], ScoreTable]) -> list[GroupRecord]:
     """The same under a rule without utilities."""
     groups, table = graded
     batch = table.batch()
-    rule = find_rule("weighted-mean+", gate=table.gate())
+    rule = find_rule("weighted-mean+")
     return list(records_of(rule(batch), table, groups=groups, step=1))
 
 

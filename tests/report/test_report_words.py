@@ -51,6 +51,9 @@ def tidied(record: GroupRecord) -> GroupRecord:
         "reward": tuple(round(x, 7) for x in record.reward),
         "values": record.values and tuple(tuple(x and round(x, 6) for x in row) for row in record.values),
     }
+    if record.gate is not None and record.gate.lifted is not None:
+        lifted = tuple(round(x, 7) for x in record.gate.lifted)
+        changes["gate"] = record.gate.model_copy(update={"lifted": lifted})
     return record.model_copy(update=changes)
 
 

@@ -218,7 +218,7 @@ def test_bench_fusion(scores):
     for row in cases.values():
         assert row["ratio"] == pytest.approx(row["seconds"] / cases["weighted-mean"]["seconds"])
     shown = run("bench", "fusion", scores, "--rules", "gdpo", "--rounds", "1").stdout
-    assert "12 groups of 8, 12 criteria" in shown
+    assert "12 groups of 8, 13 criteria" in shown
     assert "attribute" not in shown  # RLVR² was not asked for
 
 

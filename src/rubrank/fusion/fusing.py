@@ -56,13 +56,13 @@ def fuse(
     criteria, attribute_names: names, so that options can be given by name and draws depend on names, not positions.
     outcomes: of criteria on which responses were compared instead of scored; see `rubrank.scores.observed`.
     options: those of `RLVR2`: adjust ("remove" where attributes are given), pool, prior, attribute_prior, span, model,
-        seed.
+        seed; scale="utility" gives advantages instead of rewards.
     """
     given = {
         "weights": weights, "margins": margins, "groups": groups, "attributes": attributes, "directions": directions,
         "criteria": criteria, "attribute_names": attribute_names, "outcomes": outcomes,
     }  # fmt: skip
-    return _fused("fuse", scores, given, options).ranking
+    return _fused("fuse", scores, given, options).reward
 
 
 def utilities(

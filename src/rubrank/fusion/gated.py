@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
+from rubrank.fusion.advantages import gated_advantages
 from rubrank.fusion.gate import LIFT, Gate
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful
@@ -34,7 +35,10 @@ class Gated:
     rule: Rule
     gate: Gate = field(default_factory=Gate)
 
-    bounded: ClassVar[bool] = True
+    @property
+    def bounded(self) -> bool:
+        """From 0 to 1, but for advantages."""
+        return getattr(self.rule, "scale", "ranking") == "ranking"
 
     @property
     def name(self) -> str:
@@ -45,13 +49,17 @@ class Gated:
         """The gated reward of each rollout."""
         batch = batch.without_penalties()
         fused = self.rule(batch)
-        values_M, details = fused.value_M, fused.details
-        if not self.rule.bounded:
+        values_M, details, span_N = fused.value_M, fused.details, fused.details.get("reference_span")
+        if span_N is not None:
+            values_M = fused.ranking_M
+        elif not self.rule.bounded:
             values_M = stretched(values_M, batch.starts)
             details = {**details, "stretched": values_M}
         gate = self._gate_of(batch)
         names = [criterion.name for criterion in batch.gate_criteria]
         gated = gate(values_M, batch.clean_MC, names, batch.gates_asked_NC[batch.group_of_row], batch.starts)
+        if span_N is not None:
+            gated = replace(gated, reward=gated_advantages(fused.value_M, batch, gate, gated, span_N))
         return replace(fused, rule=self.name, details=details, gate=gate, gated=gated)
 
     def _gate_of(self, batch: ScoreBatch) -> Gate:

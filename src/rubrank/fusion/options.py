@@ -21,7 +21,7 @@ from rubrank.fusion.adjust import Adjustment, attenuate
 from rubrank.fusion.gate import Gate, Missing, Shape
 from rubrank.fusion.gated import Gated
 from rubrank.fusion.reweighted import Reweighted
-from rubrank.fusion.rlvr2 import RLVR2, Pool, Span
+from rubrank.fusion.rlvr2 import RLVR2, Pool, Scale, Span
 from rubrank.fusion.rule import Rule
 from rubrank.fusion.rules import find_rule
 from rubrank.scores.batch import ScoreBatch
@@ -30,7 +30,7 @@ from rubrank.scores.table import Penalties
 from rubrank.verifiers.domain import Domain
 
 _RULE, _LENGTH, _GATE = "The rule", "Attributes", "The gate"
-_OF_RLVR2 = ("pool", "prior", "attribute_prior", "span", "model", "seed")
+_OF_RLVR2 = ("pool", "prior", "attribute_prior", "span", "model", "seed", "scale")
 _OF_GATE = ("threshold", "floor", "shape", "missing", "lift")
 
 
@@ -54,7 +54,12 @@ class FuseOptions(BaseModel):
     lower: tuple[str, ...] = _field((), "A criterion on which lower is better; repeatable.", _RULE, "NAME")
     model: str = _field("bradley-terry", "bradley-terry (default), thurstone or borda.", _RULE)
     prior: float = _field(1.0, "Precision of the prior on utilities, default 1.", _RULE)
-    span: Span = _field("model", "Utilities as fitted, or each criterion's scaled to 1.", _RULE, "model|unit")
+    span: Span = _field(
+        "model", "Utilities as fitted, or each criterion's span or deviation scaled to 1.", _RULE, "model|unit|sd"
+    )
+    scale: Scale = _field(
+        "ranking", "Rewards from 0 to 1, or advantages by how far the criteria agree.", _RULE, "ranking|utility"
+    )
     penalties: Penalties = _field(
         "rank", "Criteria of low quality under a rule without +, default rank.", _RULE, "rank|ignore"
     )

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput
+from rubrank.fusion.advantages import agreement, errors
 from rubrank.fusion.explain import explain_rollout
 from rubrank.fusion.gate import Gate, GateResult
 from rubrank.scores.batch import ScoreBatch
@@ -86,6 +87,10 @@ class FusedGroup:
     """(K,): what `span` multiplied each criterion by."""
     gate: Gate | None = None
     gated: GateResult | None = None
+    agreement: float = np.nan
+    """How far the criteria say the same, from 0 to 1; NaN where fewer than two say anything."""
+    error: np.ndarray | None = None
+    """(G,): standard error of the weighted sum, criteria taken as replicates."""
     compared: Mapping[int, np.ndarray] = field(default_factory=dict)
     """Column → (G, G) outcomes, of criteria on which responses were compared instead of scored."""
 
@@ -212,6 +217,35 @@ class Fused:
         """(N,): groups whose rewards are all equal, so that nobody can learn from them."""
         return no_signal(self.reward_M, self.batch.starts)
 
+    @cached_property
+    def agreement(self) -> np.ndarray | None:
+        """(N,): how far the criteria say the same about a group, from 0 to 1; None for a rule without utilities."""
+        return None if self.fit is None else agreement(self._parts, self._telling, self.batch)
+
+    @property
+    def error(self) -> np.ndarray | None:
+        """Standard error of the weighted sum, criteria taken as replicates; None for a rule without utilities."""
+        return None if self.fit is None else self.batch.per_rollout(self.error_M)
+
+    @cached_property
+    def error_M(self) -> np.ndarray:
+        """The same, rows as in the batch."""
+        return errors(self._parts, self._telling, self.batch)
+
+    @property
+    def _parts(self) -> np.ndarray:
+        assert self.fit is not None
+        weights, batch = self.used_weights_NK, self.batch
+        return self.fit.values_MK * (weights if len(weights) == 1 else weights[batch.group_of_row])
+
+    @property
+    def _telling(self) -> np.ndarray:
+        """(N, K): does a criterion tell somebody apart?"""
+        assert self.fit is not None
+        if not self.batch.N:
+            return np.zeros((0, self.batch.K), bool)
+        return np.asarray(np.logical_or.reduceat(self.fit.values_MK != 0.0, self.batch.starts[:-1], axis=0))
+
     @property
     def criteria(self) -> tuple[str, ...]:
         """Names of the criteria that are ranked by."""
@@ -312,6 +346,8 @@ class Fused:
             "gamma": None if fit.gamma_NKD is None else fit.gamma_NKD[g],
             "kept": None if fit.kept_NKD is None else fit.kept_NKD[g],
             "scale": 1.0 if fit.scale_NK is None else fit.scale_NK[g],
+            "agreement": float(np.nan if self.agreement is None else self.agreement[g]),
+            "error": self.error_M[rows],
         }
 
     def record(self, g: int) -> dict[str, Any]:
@@ -367,6 +403,8 @@ def _fitted(group: FusedGroup, at: list[int]) -> dict[str, Any]:
         "fused": _row(group.fused),
         "scale": _row(scale[at]),
         "effective_weights": _row(group.effective_weights[at]),
+        "agreement": None if group.agreement != group.agreement else group.agreement,
+        "error": None if group.error is None else _numbers(group.error),
         "mean_contrasts": None if group.mean_contrasts is None else _table(group.mean_contrasts),
         "gamma": None if group.gamma is None else _table(group.gamma[at]),
         "kept": None if group.kept is None else _table(group.kept[at]),

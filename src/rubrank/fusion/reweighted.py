@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +30,15 @@ class Reweighted:
     ordinal: RLVR2
     weighing: Reweighting
 
-    bounded: ClassVar[bool] = True
+    @property
+    def bounded(self) -> bool:
+        """As RLVR² is."""
+        return self.ordinal.bounded
+
+    @property
+    def scale(self) -> str:
+        """Of the rewards."""
+        return self.ordinal.scale
 
     @property
     def name(self) -> str:

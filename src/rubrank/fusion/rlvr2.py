@@ -32,6 +32,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.adjust import Adjustment, rules_for
 from rubrank.fusion.adjusting import adjusted
+from rubrank.fusion.advantages import advantages, reference, unit_of
 from rubrank.fusion.model import UtilityModel, find_model
 from rubrank.fusion.observed import fit_observed
 from rubrank.fusion.result import Fit, Fused
@@ -39,7 +40,8 @@ from rubrank.scores.arrays import extent, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
 
 Pool: TypeAlias = Literal["group", "batch"]
-Span: TypeAlias = Literal["model", "unit"]
+Span: TypeAlias = Literal["model", "unit", "sd"]
+Scale: TypeAlias = Literal["ranking", "utility"]
 
 LARGEST = 4096
 """Rollouts in one group, at most: a fit looks at all pairs."""
@@ -55,13 +57,15 @@ class RLVR2:
     adjust: what becomes of the batch's attributes: "remove" or `attenuate(lam)`, one or one for each; None: nothing.
     pool: fit the influence of attributes for every "group", or one for the whole "batch".
     prior, attribute_prior: precision of the normal priors on utilities (α) and coefficients (β).
-    span: "model" takes utilities as fitted; "unit" gives every criterion the same span, best minus worst = 1.
+    span: "model" takes utilities as fitted; "unit" gives every criterion the same span, best minus worst = 1; "sd" the
+        same standard deviation, so that criteria of equal weight have equal say.
+    scale: of the rewards: "ranking" stretches them to [0, 1] in each group; "utility" gives advantages that are small
+        where the criteria disagree, for trainers that do not scale rewards themselves.
     model: "bradley-terry", "thurstone", "borda", or one of your own.
     seed: of the draws that `attenuate` makes.
     """
 
     name: ClassVar[str] = "rlvr2"
-    bounded: ClassVar[bool] = True
 
     adjust: Adjustment | Sequence[Adjustment] | None = None
     pool: Pool = "group"
@@ -70,9 +74,10 @@ class RLVR2:
     span: Span = "model"
     model: str | UtilityModel = "bradley-terry"
     seed: int = 0
+    scale: Scale = "ranking"
 
     def __post_init__(self) -> None:
-        for parameter, allowed in (("pool", get_args(Pool)), ("span", get_args(Span))):
+        for parameter, allowed in (("pool", get_args(Pool)), ("span", get_args(Span)), ("scale", get_args(Scale))):
             value = getattr(self, parameter)
             if not isinstance(value, str) or value not in allowed:
                 raise UnknownName.of(self.name, parameter, value, allowed)
@@ -84,6 +89,11 @@ class RLVR2:
             one = isinstance(self.adjust, str) or not isinstance(self.adjust, Sequence)
             given: Any = [self.adjust] if one else self.adjust
             rules_for(self.name, given, len(given))  # raises for what is none
+
+    @property
+    def bounded(self) -> bool:
+        """From 0 to 1, but for advantages."""
+        return self.scale == "ranking"
 
     @property
     def local(self) -> bool:
@@ -101,8 +111,16 @@ class RLVR2:
 
     def weighed(self, batch: ScoreBatch, weights_NK: np.ndarray | None) -> Fused:
         """The same by other weights than the batch's."""
-        fit = self._fit(batch, batch.weights_NK if weights_NK is None else weights_NK)
-        return Fused(batch, self.name, fit.ranking_M, weights_NK, fit=fit)
+        used_NK = batch.weights_NK if weights_NK is None else weights_NK
+        fit = self._fit(batch, used_NK)
+        if self.scale == "ranking":
+            return Fused(batch, self.name, fit.ranking_M, weights_NK, fit=fit)
+        model: Any = find_model(self.model)
+        prior = float(self.prior)
+        unit_N = unit_of(batch, used_NK, model, prior)
+        span_N = np.array([reference(model, prior, int(n)) for n in batch.sizes]).reshape(-1, 2)
+        details = {"reference_span": span_N[:, 1] / span_N[:, 0]}
+        return Fused(batch, self.name, advantages(fit.fused_M, batch, unit_N), weights_NK, details, fit=fit)
 
     def _fit(self, batch: ScoreBatch, weights_NK: np.ndarray) -> Fit:
         kernels, shape_table = _engine()
@@ -123,7 +141,7 @@ class RLVR2:
         scale_NK = None
         if self.span != "model":
             values_MK, scale_NK = values_MK.copy(), np.empty((N, K))
-            kernels.unit_span(values_MK, batch.starts, scale_NK)
+            kernels.scale_span(values_MK, batch.starts, self.span == "sd", scale_NK)
         if not ranked or batch.outcomes or values_MK is not u_MK:
             kernels.combine(values_MK, batch.starts, weights_NK, fused_M, ranking_M, signal_N)
         return Fit(u_MK, values_MK, fused_M, ranking_M, gamma, kept, contrasts, scale_NK)

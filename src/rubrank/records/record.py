@@ -92,6 +92,10 @@ class GroupRecord(_Plain):
     reward: tuple[float, ...]
     no_signal: bool
     effective_weights: tuple[float, ...] | None = None
+    agreement: Number = None
+    """How far the criteria say the same, from 0 to 1."""
+    error: tuple[Number, ...] | None = None
+    """(G,): standard error of `fused`, criteria taken as replicates."""
     flags: tuple[str, ...] = ()
     prompt: tuple[Mapping[str, str], ...] | None = None
     """Messages: role and content."""

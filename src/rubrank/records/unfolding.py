@@ -42,6 +42,8 @@ def fused_group(record: GroupRecord) -> FusedGroup:
         scale=1.0 if record.scale is None else np.array(record.scale),
         gate=None if gate is None else Gate(global_quality=hard_gates(record)),
         gated=None if gate is None else _gated(record, gate),
+        agreement=float("nan") if record.agreement is None else record.agreement,
+        error=None if record.error is None else np.array(record.error, dtype=float),
         compared=compared,
         **_attributes(record),
     )

@@ -183,7 +183,9 @@ def _weighed(item: Mapping[str, Any], text: str) -> dict[str, Any]:
         return {"weight": value if named is None else named}
     points = {"points": value} if "points" in item else {}
     direction = {"direction": "lower"} if value < 0 else {}
-    return {**points, **direction, "weight": abs(value)}
+    own = item.get("weight")  # beside points, which say how much it is worth to the rules that count them
+    weight = own if points and isinstance(own, int | float) and not isinstance(own, bool) else value
+    return {**points, **direction, "weight": abs(weight)}
 
 
 def _category(text: str) -> str | None:

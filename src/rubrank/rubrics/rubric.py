@@ -107,9 +107,9 @@ class Criterion(_Strict):
         if isinstance(data, Mapping) and isinstance(data.get("question"), str) and "name" not in data:
             data = {**data, "name": shortened(data["question"], 80)}
         points = data.get("points") if isinstance(data, Mapping) else None
-        if isinstance(points, int | float) and points and "weight" not in data:
-            direction = "lower" if points < 0 else "higher"
-            return {"direction": direction, **data, "weight": abs(points)}
+        if isinstance(points, int | float) and points:
+            given = {"weight": abs(points), **data}
+            return {**given, "direction": "lower"} if points < 0 else {"direction": "higher", **given}
         return data
 
     @field_validator("name", "question")

@@ -8,6 +8,7 @@ import numpy as np
 
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.observed import was_compared
+from rubrank.scores.outcomes import reach
 from rubrank.scores.table import CriterionSummary, ScoreTable
 
 
@@ -39,7 +40,8 @@ def _add(sums: _Sums, criterion: CriterionData, scores: np.ndarray) -> None:
     known = np.sort(scores[~np.isnan(scores)])
     n = len(known)
     # For each score, how many of the later ones in order are within the margin.
-    near = np.searchsorted(known, known + criterion.margin, side="right") - np.arange(1, n + 1)
+    reached = known + reach(known, known + criterion.margin, np.array(criterion.margin))
+    near = np.searchsorted(known, reached, side="right") - np.arange(1, n + 1)
     pairs, ties = n * (n - 1) // 2, int(near.sum())
     sums.rollouts += len(scores)
     sums.scored += n

@@ -11,6 +11,7 @@
     rubrank/kept/<attribute>            mean share of it that stayed in the reward
     rubrank/reasoning/words, rubrank/answer/words, rubrank/markdown/<marker>       means; markers per line
     rubrank/groups/no_signal            share of the groups whose rewards are all equal
+    rubrank/groups/agreement, /error    how far the criteria say the same; standard error of the fused utility
     rubrank/unknown                     share of the rollouts about which nothing is known
     rubrank/judge/calls, /hits, /cost, /missing, /latency_p50, /latency_p90
     rubrank/judge/waited, /hidden       seconds for which the trainer waited for scores; seconds of judging that passed
@@ -50,6 +51,7 @@ def metrics_of(result: Fused, table: ScoreTable, rollouts: Sequence[Rollout], na
         **_attributes(result),
         **_texts(rollouts),
         f"{_P}/groups/no_signal": float(result.no_signal.mean()),
+        **_agreement(result),
         **_judging(table.judging),
     }
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}
@@ -85,6 +87,14 @@ def _weights(result: Fused) -> dict[str, float]:
     total = np.where(asked, shares_NK, 0.0).sum(0)
     mean = np.divide(total, asked.sum(0), out=np.full(batch.K, np.nan), where=asked.any(0))
     return dict(zip(batch.names, mean.tolist(), strict=True))
+
+
+def _agreement(result: Fused) -> dict[str, float]:
+    """Means over the groups in which at least two criteria say anything."""
+    if result.agreement is None:
+        return {}
+    each = {"groups/agreement": result.agreement, "groups/error": result.error_M}
+    return {f"{_P}/{name}": float(x[~np.isnan(x)].mean()) for name, x in each.items() if not np.isnan(x).all()}
 
 
 def _gates(result: Fused) -> dict[str, float]:

@@ -7,35 +7,49 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import BaseModel
 
 from rubrank.cli.common import Force
+from rubrank.cli.options import given_options, with_options
 from rubrank.cli.printing import errors_in_words
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to a command line."""
-    app.command()(record)
+    app.command(cls=with_options(_models))(record)
+
+
+def _models() -> tuple[type[BaseModel], ...]:
+    from rubrank.fusion.options import FuseOptions
+
+    return (FuseOptions,)
 
 
 def record(
-    scores: Annotated[Path, typer.Argument(help="Scores that `rubrank grade` wrote.")],
+    context: typer.Context,
+    scores: Annotated[Path, typer.Argument(help="Scores that `rubrank grade` wrote, or a file of records.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where records go: .jsonl, .jsonl.gz or .parquet.")],
     force: Force = False,
     rollouts: Annotated[Path | None, typer.Option(help="The rollouts that were graded, to keep their texts.")] = None,
-    rule: Annotated[str, typer.Option(help="The rule; + gates it by the rubric's layers.")] = "rlvr2+",
     others: Annotated[str, typer.Option(help="Other rules to compare with, as a,b.")] = "",
 ) -> None:
-    """Write one record for each group: everything between its scores and its rewards."""
+    """Write one record for each group: everything between its scores and its rewards.
+
+    --attribute names what is measured on the rollouts: reasoning_length, answer_length, or a Markdown marker.
+    """
     with errors_in_words():
         from rubrank._files import output_at
+        from rubrank.cli.verbs.replay import split_rules
         from rubrank.records.files import SUFFIXES
         from rubrank.records.record import record_table, write_records
         from rubrank.scores.matching import groups_of
-        from rubrank.scores.table import read_scores
+        from rubrank.studies.replay.logged import batch_of, read_logged
 
         output_at(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
-        table = read_scores(scores)
+        (options,) = given_options(context, *_models())
+        rule, rivals = options.found_rule(), [options.found_rule(name) for name in split_rules(others)]
+        logged = read_logged(scores, rollouts)
+        table, batch = batch_of(logged, options)
         groups = None if rollouts is None else groups_of(table, rollouts)
-        names = [name.strip() for name in others.split(",") if name.strip()]
-        number = write_records(output, record_table(table, rule, groups=groups, others=names))
+        number = write_records(output, record_table(table, rule, groups=groups, others=rivals, batch=batch))
     print(f"{number:,} groups: {output}", file=sys.stderr)

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import BaseModel
 
+from rubrank.cli.options import given_options, with_options
 from rubrank.cli.printing import errors_in_words, print_json
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ _Step = Annotated[int, typer.Option("--step", help="Groups that a rule sees at a
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
-    app.command()(replay)
+    app.command(cls=with_options(_models))(replay)
     app.command()(robustness)
     bench = typer.Typer(help="Measure speed.", no_args_is_help=True)
     bench.command("fusion")(bench_fusion)
@@ -35,7 +37,14 @@ def register(app: typer.Typer) -> None:
     app.add_typer(bench, name="bench")
 
 
+def _models() -> tuple[type[BaseModel], ...]:
+    from rubrank.fusion.options import FuseOptions
+
+    return (FuseOptions,)
+
+
 def replay(
+    context: typer.Context,
     scores: _Scores,
     rules: Annotated[str, typer.Option(help="Rules, as a,b,c; `all` for all there are.")] = _RULES,
     transform: _Transforms = None,
@@ -46,19 +55,29 @@ def replay(
     winners: Annotated[bool, typer.Option("--winners", help="Show who wins in each group.")] = False,
     as_json: _AsJson = False,
 ) -> None:
-    """Show the same logged rollouts under many rules: agreement, winners, weights in effect, cost."""
+    """Show the same logged rollouts under many rules: agreement, winners, weights in effect, cost.
+
+    Options hold for every rule that has them: weights, margins and gates for all, a prior for RLVR² alone.
+    """
     with errors_in_words():
         from rubrank.cli.replay_tables import show_replay
         from rubrank.studies.replay.logged import read_logged
         from rubrank.studies.replay.replay import replay as run
 
+        (options,) = given_options(context, *_models())
         chosen = split_rules(rules)
         logged = read_logged(scores, rollouts)
         with _progress(as_json, "rules") as tick:
             found = run(
-                logged.table, chosen, transforms=transform or (), step=step, progress=tick,
-                attributes=logged.attributes, attribute_names=logged.attribute_names,
-            )  # fmt: skip
+                logged.table,
+                chosen,
+                options=options,
+                transforms=transform or (),
+                step=step,
+                progress=tick,
+                attributes=logged.attributes,
+                attribute_names=logged.attribute_names,
+            )
         if as_json:
             print_json(found.as_dict() | ({"winners": _winners(found)} if winners else {}))
         else:

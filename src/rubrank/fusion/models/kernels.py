@@ -56,15 +56,25 @@ def _stretch(u_MK: Any, first: int, last: int, weight_K: Any, fused_M: Any, rank
 
 
 @jit
-def unit_span(u_MK: Any, starts: Any, scale_NK: Any) -> None:
-    """Give every criterion a span (best minus worst) of 1 in every group, in place; one that ties all stays."""
+def scale_span(u_MK: Any, starts: Any, by_sd: bool, scale_NK: Any) -> None:
+    """Give every criterion a span (best minus worst), or a standard deviation, of 1 in every group, in place.
+
+    One that ties all stays.
+    """
     for g in range(starts.shape[0] - 1):
+        n = starts[g + 1] - starts[g]
         for k in range(u_MK.shape[1]):
-            low, high = np.inf, -np.inf
+            low, high, total = np.inf, -np.inf, 0.0
             for i in range(starts[g], starts[g + 1]):
                 low = min(low, u_MK[i, k])
                 high = max(high, u_MK[i, k])
+                total += u_MK[i, k]
             span = high - low if high > low else 1.0
+            if by_sd and high > low:
+                square = 0.0
+                for i in range(starts[g], starts[g + 1]):
+                    square += (u_MK[i, k] - total / n) ** 2
+                span = np.sqrt(square / n)
             scale_NK[g, k] = 1.0 / span
             for i in range(starts[g], starts[g + 1]):
                 u_MK[i, k] /= span

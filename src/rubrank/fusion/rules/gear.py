@@ -69,8 +69,7 @@ class GEAR:
         if not batch.complete:
             credit_MK[batch.missing_MK] = 0.0
         reachable_NK = np.maximum(points_NK, 0.0) if self.normalise == "positive" else np.abs(points_NK)
-        value_M = share_of_points(credit_MK, points_NK, reachable_NK, batch)
-        value_M = np.clip(value_M, 0.0, 1.0) if self.clip else value_M
+        value_M = share_of_points(credit_MK, points_NK, reachable_NK, batch, self.clip)
         return Fused(batch, self.name, value_M, points_NK, {"credit": credit_MK})
 
     def credits(self, batch: ScoreBatch, presence_MK: np.ndarray) -> np.ndarray:

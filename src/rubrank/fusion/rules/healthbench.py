@@ -5,7 +5,8 @@
     R = Σ points · presence / Σ_{points > 0} points;  0 if none is positive          grade A
 
 `clip`: at most 1 and at least 0 (default); False leaves a rollout with more harm than merit below 0.
-Missing: the criterion is left out of both sums for that rollout. A rollout without any score gets its group's mean.
+Missing: the criterion is left out of both sums for that rollout. A rollout without any score gets the mean of its
+group's others; where nobody has one, 0.5 if clipped (0 if not: neither merit nor harm).
 """
 
 from __future__ import annotations
@@ -42,20 +43,24 @@ class HealthBench:
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Points of each rollout."""
         points_NK, presence_MK = points_of(batch)
-        value_M = share_of_points(seen_or_zero(presence_MK, batch), points_NK, np.maximum(points_NK, 0.0), batch)
-        value_M = np.clip(value_M, 0.0, 1.0) if self.clip else value_M
+        reachable_NK, clip = np.maximum(points_NK, 0.0), self.clip
+        value_M = share_of_points(seen_or_zero(presence_MK, batch), points_NK, reachable_NK, batch, clip)
         return Fused(batch, self.name, value_M, points_NK)
 
 
 def share_of_points(
-    presence_MK: np.ndarray, points_NK: np.ndarray, reachable_NK: np.ndarray, batch: ScoreBatch
+    presence_MK: np.ndarray, points_NK: np.ndarray, reachable_NK: np.ndarray, batch: ScoreBatch, clip: bool
 ) -> np.ndarray:
-    """(M,): Σ points · presence / Σ reachable over what a rollout has scores on; 0 if nothing can be won."""
+    """(M,): Σ points · presence / Σ reachable over what a rollout has scores on; 0 if nothing can be won.
+
+    Cut at 0 and 1 first: a rollout without scores gets the mean of what the others have in the end.
+    """
     won = row_sums(presence_MK, by_row(points_NK, batch))
     reachable = by_row(reachable_NK.sum(1), batch)
     if not batch.complete:
         reachable = row_sums((~batch.missing_MK).astype(float), by_row(reachable_NK, batch))
     value = np.divide(won, reachable, out=np.zeros(len(won)), where=reachable > 0.0)
+    value = np.clip(value, 0.0, 1.0) if clip else value
     if not batch.complete:
         value[batch.missing_MK.all(1)] = np.nan
-    return neutral(value, batch, 0.0)
+    return neutral(value, batch, 0.5 if clip else 0.0)

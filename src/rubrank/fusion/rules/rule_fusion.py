@@ -10,7 +10,9 @@ No public text defines it; "a weighted sum gated by hard rules" is all that is s
 `hard` says what H is: "gates" (the rubric's criteria of the layer "global_quality"), "verified" (the ranked criteria
 that a program decides with yes or no), or names. Where all criteria are hard rules, R is 1 or 0.
 `threshold` is τ on the scale from 0 to 1.
-Missing: a hard rule without a score does not stop a rollout; other criteria are left out as in the weighted mean.
+Missing: a hard rule without a score does not stop a rollout; other criteria are left out as in the weighted mean. A
+rollout without any soft score gets its group's mean, whatever its hard rules say; only a group that asks for no soft
+criterion is decided by hard rules alone.
 """
 
 from __future__ import annotations
@@ -55,9 +57,9 @@ class RuleFusion:
             stops = np.array([self._is_hard(c, ranked=False) for c in batch.gate_criteria], bool)
             broken |= (batch.gates_MC[:, stops] < self.threshold).any(1)
         mean = weighted_mean(batch.unit_MK, np.where(hard_K, 0.0, batch.weights_NK), batch)
-        if hard_K.any():  # who was scored on hard rules only has nothing to weigh, and keeping them all is worth 1
-            seen = ~batch.missing_MK
-            mean = np.where(seen[:, hard_K].any(1) & ~seen[:, ~hard_K].any(1), 1.0, mean)
+        if hard_K.any():  # a group that asks for hard rules alone is decided by them: keeping all is worth 1
+            alone_N = batch.asked_NK[:, hard_K].any(1) & ~batch.asked_NK[:, ~hard_K].any(1)
+            mean = np.where(np.asarray(alone_N)[batch.group_of_row], 1.0, mean)
         return Fused(batch, self.name, np.where(broken, 0.0, mean), details={"broken": broken})
 
     def _is_hard(self, criterion: CriterionData, ranked: bool) -> bool:

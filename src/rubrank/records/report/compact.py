@@ -6,7 +6,7 @@
     r   reward                               k   ranking, if not the reward
     x   effective weights                    o   outcomes by criterion
     n   number of its attribute names        a   attributes   z   mean contrasts   g   γ   q   kept
-    j   scale of the criteria, if not 1      p   gate: passed, factor, low quality, stopped by, missing, hard criteria
+    j   scale of the criteria, if not 1      p   gate: passed, factor, low quality, stopped by, missing, hard, lifted
     d   others: number of the rule → rewards
     m   prompt, with b its roles             t   responses              h   thoughts
 
@@ -156,7 +156,7 @@ def _gate(record: GroupRecord) -> dict[str, Any]:
     stopped = [[number[name] for name in names] for names in gate.stopped_by]
     data = [
         [int(p) for p in gate.passed], rounded(gate.factor), rounded(gate.low_quality), stopped, gate.missing,
-        list(number),
+        list(number), rounded(record.ranking if gate.lifted is None else gate.lifted),
     ]  # fmt: skip
     return {"p": data}
 

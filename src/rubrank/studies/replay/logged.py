@@ -17,8 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from rubrank.errors import BadTable
+from rubrank.errors import BadTable, UnknownName
+from rubrank.fusion.options import FuseOptions
 from rubrank.records.record import GroupRecord, read_records, table_of
+from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import ScoreTable, read_scores
 
 _LENGTHS = ("reasoning_length", "answer_length")
@@ -46,6 +48,20 @@ def read_logged(path: str | Path, rollouts: str | Path | None = None) -> Logged:
     else:
         logged = _from_records(list(_once(read_records(path))))
     return logged if rollouts is None else _measured(logged.table, _answers(logged.table, rollouts))
+
+
+def batch_of(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBatch]:
+    """The table with what options say about its criteria, and its batch, with the attributes that they name."""
+    table, names = logged.table.changed(options.changes()), logged.attribute_names
+    values = logged.attributes
+    if options.attribute:
+        for name in options.attribute:
+            if name not in names:
+                raise UnknownName.of("rubrank", "--attribute", name, names)
+        assert values is not None
+        values, names = values[:, [names.index(name) for name in options.attribute]], options.attribute
+    batch = table.batch(attributes=values, attribute_names=names, penalties=options.penalties)
+    return table, batch
 
 
 # ------------------------------------------------------------------------------------------------------------- records

@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.rule import Rule
 from rubrank.fusion.rules import find_rule
 from rubrank.records.comparing import Ordered, by_size, matrix, mean, ordered, spearman_by_group
 from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.spread import no_signal
 from rubrank.scores.table import ScoreTable
 from rubrank.studies.replay.explaining import effective_weights, without
+from rubrank.studies.replay.logged import Logged, batch_of
 from rubrank.studies.replay.overhead import best_seconds
 from rubrank.studies.replay.transforms import Transform, parse_transform
 
@@ -118,6 +121,7 @@ def replay(
     table: ScoreTable,
     rules: Sequence[str | Rule],
     *,
+    options: FuseOptions | None = None,
     transforms: Sequence[str | Transform] = (),
     attributes: Any = None,
     attribute_names: Sequence[str] = (),
@@ -126,6 +130,7 @@ def replay(
 ) -> Replay:
     """Fuse the table under every rule.
 
+    options: of the fusion; each rule takes those that it has, and attributes that are named there are adjusted for.
     transforms: maps of single criteria, such as "IFBench*10"; all are applied, first to last.
     attributes: (rollouts, D), to see how much each rule's reward follows them.
     step: groups that a rule sees at a time.
@@ -133,16 +138,17 @@ def replay(
     check_input("replay", rules, table, step)
     for transform in transforms:
         table = (parse_transform(transform) if isinstance(transform, str) else transform)(table)
-    batch = table.batch(attributes=attributes, attribute_names=attribute_names)
+    options = FuseOptions() if options is None else options
+    batch = batch_of(Logged(table, attributes, tuple(attribute_names)), options)[1]
     replays, orders = [], []
     for number, (rule, label) in enumerate(zip(rules, labels_of(rules), strict=True)):
-        found, order = _replayed(rule, batch, step)
+        found, order = _replayed(rule, batch, step, options)
         replays.append(replace(found, rule=label))
         orders.append(order)
         if progress is not None:
             progress(number + 1, len(rules))
     return Replay(
-        tuple(replays), batch.names, _nominal(batch), tuple(attribute_names), tuple(map(str, batch.labels)), step,
+        tuple(replays), batch.names, _nominal(batch), batch.attribute_names, tuple(map(str, batch.labels)), step,
         *(matrix(orders, measure) for measure in ("kendall", "spearman", "signs", "winner")),
     )  # fmt: skip
 
@@ -168,11 +174,17 @@ def labels_of(rules: Sequence[str | Rule]) -> list[str]:
     ]
 
 
-def run_rule(rule: str | Rule, batch: ScoreBatch, step: int = STEP) -> tuple[np.ndarray, str]:
+def run_rule(
+    rule: str | Rule, batch: ScoreBatch, step: int = STEP, options: FuseOptions | None = None
+) -> tuple[np.ndarray, str]:
     """(M,): the rewards of a batch, `step` groups at a time, from a rule's first state; and the rule's name."""
-    fresh = find_rule(rule)
+    fresh = _fresh(rule, options)
     results = [fresh(part) for part in steps(batch, step)]
     return np.concatenate([result.reward for result in results]), results[0].rule
+
+
+def _fresh(rule: str | Rule, options: FuseOptions | None) -> Rule:
+    return (options or FuseOptions()).found_rule(rule) if isinstance(rule, str) else rule
 
 
 def steps(batch: ScoreBatch, step: int) -> Iterator[ScoreBatch]:
@@ -184,21 +196,23 @@ def steps(batch: ScoreBatch, step: int) -> Iterator[ScoreBatch]:
         yield batch.part(first, min(first + step, batch.N))
 
 
-def _replayed(rule: str | Rule, batch: ScoreBatch, step: int) -> tuple[RuleReplay, Ordered]:
-    reward, name = run_rule(rule, batch, step)
+def _replayed(rule: str | Rule, batch: ScoreBatch, step: int, options: FuseOptions) -> tuple[RuleReplay, Ordered]:
+    reward, name = run_rule(rule, batch, step, options)
     order = ordered(reward, batch.starts)
-    influence = [1.0 - _alike(order, run_rule(rule, without(batch, k), step)[0], batch) for k in range(batch.K)]
+    influence = [
+        1.0 - _alike(order, run_rule(rule, without(batch, k), step, options)[0], batch) for k in range(batch.K)
+    ]
     measured = np.zeros((len(reward), 0)) if batch.attributes_MD is None else batch.attributes_MD
     follows = [_alike(order, column, batch) for column in measured.T]
     found = RuleReplay(
         name,
         reward,
-        _no_signal(order, batch),
+        no_signal(reward, batch.starts),
         _winners(order, batch),
         effective_weights(reward, batch),
         np.array(influence),
         np.array(follows),
-        best_seconds(rule, next(steps(batch, step)), _ROUNDS),
+        best_seconds(_fresh(rule, options), next(steps(batch, step)), _ROUNDS),
     )
     return found, order
 
@@ -212,13 +226,6 @@ def _winners(order: Ordered, batch: ScoreBatch) -> np.ndarray:
     for rows, best in zip(by_size(batch.starts), order.best, strict=True):
         winners[batch.group_of_row[rows[:, 0]]] = np.where(best.sum(1) == 1, best.argmax(1), -1)
     return winners
-
-
-def _no_signal(order: Ordered, batch: ScoreBatch) -> np.ndarray:
-    flat = np.zeros(batch.N, bool)
-    for rows, best in zip(by_size(batch.starts), order.best, strict=True):
-        flat[batch.group_of_row[rows[:, 0]]] = best.all(1)
-    return flat
 
 
 def _nominal(batch: ScoreBatch) -> np.ndarray:

@@ -6,13 +6,13 @@ const SMALL = 0.005; // printed with two decimals, anything below would read as 
 function unfold(raw, id, noSignal, tables) {
   const [K, ...at] = tables.sets[raw.c];
   const criteria = at.map((c) => tables.criteria[c]);
-  const [passed, factor, lowQuality, stoppedBy, missing, hard] = raw.p || [];
+  const [passed, factor, lowQuality, stoppedBy, missing, hard, lifted] = raw.p || [];
   const group = {
     id, noSignal, K, criteria, G: raw.r.length,
     scores: raw.s, reasons: raw.e, weights: raw.w, utilities: raw.u, values: raw.v,
     ranking: raw.k || raw.r, reward: raw.r, effective: raw.x, observed: raw.o || {},
     names: raw.n === undefined ? [] : tables.names[raw.n], attributes: raw.a, contrasts: raw.z, gamma: raw.g, kept: raw.q,
-    scale: raw.j, gate: raw.p ? { passed, factor, lowQuality, stoppedBy, missing, hard } : null,
+    scale: raw.j, gate: raw.p ? { passed, factor, lowQuality, stoppedBy, missing, hard, lifted } : null,
     others: Object.entries(raw.d || {}).map(([rule, rewards]) => [tables.rules[rule], rewards]),
     prompt: (raw.m || []).map((text, i) => ({ role: raw.b[i], text })), responses: raw.t, thoughts: raw.h,
   };
@@ -40,7 +40,9 @@ function outcomesOf(group, k) {
   return scores.map((a) => scores.map((b) => {
     if (a === null || b === null) return null;
     const ahead = higher ? a - b : b - a;
-    return ahead > margin ? 1 : ahead < -margin ? 0 : 0.5;
+    // 0.8 − 0.5 is a little more than 0.3 by rounding: a margin of 0.3 ties them all the same.
+    const least = margin > 0 ? margin + 4 * Number.EPSILON * Math.max(Math.abs(a), Math.abs(b)) : 0;
+    return ahead > least ? 1 : ahead < -least ? 0 : 0.5;
   }));
 }
 
@@ -108,7 +110,7 @@ function listed(found) {
 
 function attributeLines(group, i) {
   if (!group.gamma || !group.contrasts || !group.kept || !group.attributes) return [];
-  const scored = group.weights.map((_, k) => group.scores[i][k] !== null && !isConstant(group, k));
+  const scored = group.weights.map((_, k) => isKnown(group, i, k) && !isConstant(group, k));
   return group.names.map((name, d) => {
     const contrast = group.contrasts[i][d], has = general(group.attributes[i][d]);
     const parts = group.weights.map((w, k) => (scored[k] ? w * (group.scale ? group.scale[k] : 1) * group.gamma[k][d] * contrast : 0));
@@ -133,7 +135,7 @@ function gateLines(group, i) {
   }
   if (gate.factor[i] < 1) {
     const low = gate.lowQuality[i] === null ? "nan" : fixed(gate.lowQuality[i]);
-    return [`gate: low quality ${low} (1 = clean), so ${fixed(group.ranking[i])} is multiplied by ${fixed(gate.factor[i])}`];
+    return [`gate: low quality ${low} (1 = clean), so ${fixed(gate.lifted[i])} is multiplied by ${fixed(gate.factor[i])}`];
   }
   return [`gate: passed${gate.missing[i] ? ` (${gate.missing[i]} of its scores missing)` : ""}`];
 }
