@@ -34,6 +34,7 @@ FAMILIES: tuple[str, ...] = (
     "paper.format",
     "paper.whole",
     "paper.structure",
+    "paper.recall",
     "paper.writing",
     "paper.length",
     "paper.language",

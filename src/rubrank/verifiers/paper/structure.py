@@ -1,4 +1,4 @@
-"""Format as structure: FormatRequirement, GeneralFormatCompliance; and SummaryRecall."""
+"""Format as structure: FormatRequirement, GeneralFormatCompliance."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import csv
 import io
 import json
 import re
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import yaml
-from pydantic import Field
 
-from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import folded, is_heading, list_items, mark_titles, sentences, split_code
+from rubrank.texts.prose import folded, is_heading, list_items, mark_titles, split_code
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.relation import Relation, holds
-from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
+from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 Format: TypeAlias = Literal[
     "json",
@@ -282,123 +279,3 @@ def _empty_defect(lines: list[str]) -> str | None:
 
 def _math_defect(lines: list[str]) -> str | None:
     return "$$ never closes" if sum(line.count("$$") for line in lines) % 2 else None
-
-
-_STOP = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "of",
-        "to",
-        "in",
-        "on",
-        "at",
-        "for",
-        "and",
-        "or",
-        "but",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "it",
-        "its",
-        "this",
-        "that",
-        "these",
-        "those",
-        "with",
-        "as",
-        "by",
-        "from",
-        "he",
-        "she",
-        "they",
-        "we",
-        "you",
-        "i",
-        "his",
-        "her",
-        "their",
-        "our",
-        "your",
-        "has",
-        "have",
-        "had",
-        "do",
-        "does",
-        "did",
-        "not",
-        "no",
-        "will",
-        "would",
-        "can",
-        "could",
-        "may",
-    ]
-)
-_TOKEN = re.compile(
-    "[\u3400-\u9fff\uf900-\ufaff\u3040-\u30ff\u0e00-\u0e7f]+"
-    "|[^\\W_\u3400-\u9fff\uf900-\ufaff\u3040-\u30ff\u0e00-\u0e7f]+"
-)
-_SUFFIX = re.compile(r"(?<=[a-z]{3})(?:ies|es|s|ing|ed|ly|e|y)$")
-_WINDOW = 3  # sentences over which one point may be spread
-_LONGEST = 20_000  # sentences looked at
-
-
-@verifier("SummaryRecall", family="format", domain=UNIT, version=2)
-def summary_recall(
-    rollout: Rollout,
-    *,
-    points: tuple[Annotated[str, Field(min_length=1)], ...] | None = None,
-    reference: str | None = None,
-    threshold: Annotated[float, Field(gt=0, le=1)] | None = None,
-    relation: Relation = "at most",
-    words: Annotated[int, Field(ge=1)] | None = None,
-) -> Answer:
-    """How much of the reference points the answer recalls, 0 to 1: words in common, in Chinese pairs of characters.
-
-    Each point counts by the share of its words found within three neighbouring sentences of the answer; with
-    `threshold`, a point counts fully from there on and not at all below. 1: every point is there. 0: none, or the
-    answer breaks the limit `relation words` (copying everything recalls everything). The points come from `points`,
-    the sentences of `reference`, or the rollout's metadata of these names. Passes with 1: every point in its own words.
-    Fails with 0: nothing of them. Not covered: other words for the same thing.
-    """
-    known = points or rollout.metadata.get("points") or rollout.metadata.get("reference_points")
-    source = reference or rollout.metadata.get("reference")
-    wanted = [str(p) for p in known] if known else sentences(str(source)) if source else []
-    tokens = [found for point in wanted if (found := _tokens(point))]
-    if not tokens:
-        return missing("no reference points are known")
-    n = len(rollout.text.words)
-    if words is not None and not holds(n, relation, words):
-        return 0.0, f"{n} words, {relation} {words} asked"
-    windows = _windows(rollout.answer)
-    recalls = [max((len(point & window) / len(point) for window in windows), default=0.0) for point in tokens]
-    if threshold is not None:
-        recalls = [float(recall >= threshold) for recall in recalls]
-    value = sum(recalls) / len(recalls)
-    return value, f"{value:.2f} of {len(recalls)} reference points recalled"
-
-
-def _windows(answer: str) -> list[set[str]]:
-    bags = [_tokens(sentence) for sentence in sentences(answer)[:_LONGEST]]
-    return [set().union(*bags[i : i + _WINDOW]) for i in range(max(1, len(bags) - _WINDOW + 1))] if bags else []
-
-
-def _tokens(text: str) -> set[str]:
-    found: set[str] = set()
-    for token in _TOKEN.findall(folded.__wrapped__(text)):
-        if _unspaced(token):
-            found.update(token[i : i + 2] for i in range(max(1, len(token) - 1)))
-        elif token not in _STOP:
-            found.add(_SUFFIX.sub("", token))
-    return found
-
-
-def _unspaced(token: str) -> bool:
-    code = ord(token[0])
-    return 0x3040 <= code <= 0x30FF or 0x3400 <= code <= 0x9FFF or 0xF900 <= code <= 0xFAFF or 0x0E00 <= code <= 0x0E7F
