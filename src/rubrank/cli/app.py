@@ -7,6 +7,7 @@
     rubrank record                                   verbs/record.py       everything about each group, kept
     rubrank report                                   verbs/report.py       a page to open in a browser
     rubrank sandbox check                            verbs/sandbox.py      what holds on this machine
+    rubrank eval list, score, table, compare, run    verbs/evaluation.py   benchmarks
     rubrank train                                    verbs/train.py        a whole training run from one file
     rubrank demo                                     verbs/demo.py         all of it on bundled rollouts
 
@@ -24,7 +25,7 @@ import typer
 import rubrank
 from rubrank.cli.importing import ExtensibleGroup
 from rubrank.cli.printing import errors_in_words
-from rubrank.cli.verbs import criteria, fusing, judge, record, replay, report, sandbox, train
+from rubrank.cli.verbs import criteria, evaluation, fusing, judge, record, replay, report, sandbox, train
 
 app = typer.Typer(
     name="rubrank",
@@ -36,7 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verbs in (criteria, judge, fusing, record, replay, report, sandbox, train):
+for verbs in (criteria, judge, fusing, record, replay, report, sandbox, evaluation, train):
     verbs.register(app)
 
 

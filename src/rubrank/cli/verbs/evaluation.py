@@ -1,0 +1,215 @@
+"""The verbs about benchmarks: `rubrank eval list`, `score`, `table`, `compare`, `run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rubrank.cli.printing import errors_in_words, number, print_json, table
+
+if TYPE_CHECKING:
+    from rubrank.evaluation.scoring import EvalRun
+    from rubrank.evaluation.table import CapabilityTable
+
+_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+_Data = Annotated[Path | None, typer.Option(help="Folder (or file) of the benchmarks' own data.")]
+_Judge = Annotated[Path | None, typer.Option(help="Judges, as YAML, TOML or JSON: the first one is asked.")]
+_Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of the benchmark, as name=value.")]
+_Force = Annotated[bool, typer.Option("--force", help="Overwrite the output.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to a command line."""
+    verbs = typer.Typer(help="Benchmarks: score outputs, run models, make the capability table.", no_args_is_help=True)
+    verbs.command("list")(list_benchmarks)
+    verbs.command()(score)
+    verbs.command("table")(show_table)
+    verbs.command()(compare)
+    verbs.command()(run)
+    app.add_typer(verbs, name="eval")
+
+
+def list_benchmarks(data: _Data = None, as_json: _AsJson = False) -> None:
+    """Every benchmark: metric, judge, licence, where its data comes from, whether it is there."""
+    with errors_in_words():
+        from rubrank.evaluation.data import listing
+
+        found = listing(data)
+    if as_json:
+        print_json(found)
+        return
+    rows = [[b["name"], b["metric"], b["judge"] or "program", b["licence"], b["data"]] for b in found]
+    table("Benchmarks", ["name", "metric", "judge", "licence", "data"], rows, words=5)
+    for one in found:
+        print(f"{one['name']}: {one['get']}")
+
+
+def score(
+    outputs: Annotated[Path, typer.Argument(help="Outputs of a model, one row an item: JSON lines, CSV, Parquet.")],
+    benchmark: Annotated[str, typer.Option("--benchmark", "-b", help="Which benchmark; see `rubrank eval list`.")],
+    data: _Data = None,
+    judge: _Judge = None,
+    model: Annotated[str, typer.Option(help="What the model is called in tables.")] = "",
+    settings: _Settings = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the scores, as JSON.")] = None,
+    force: _Force = False,
+    as_json: _AsJson = False,
+) -> None:
+    """Score a file of outputs; rows that bring verdicts are taken at their word."""
+    with errors_in_words():
+        from rubrank.evaluation.benchmarks import find_benchmark
+        from rubrank.evaluation.data import items_of
+        from rubrank.evaluation.files import read_outputs, write_run
+        from rubrank.evaluation.judging import judge_of
+        from rubrank.evaluation.scoring import score_rows
+
+        chosen = find_benchmark(benchmark, **_settings(settings))
+        _may_write(output, outputs, force=force)
+        asked, judge_name = judge_of(judge) if judge else (None, "")
+        rows = read_outputs(outputs)
+        items = items_of(chosen, data) if data else ()
+        name = model or outputs.name.split(".")[0]
+        found = score_rows(rows, chosen, items=items, judge=asked, model=name, judge_name=judge_name)
+        if output:
+            write_run(found, output)
+    _show(found, as_json)
+    if len(found.scores) == sum(bool(one.missing) for one in found.scores):
+        typer.echo("rubrank: every score is missing; see the reasons above", err=True)
+        raise typer.Exit(1)
+
+
+def show_table(
+    runs: Annotated[list[Path], typer.Argument(help="Scored runs: files, or folders of them.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it as Markdown.")] = None,
+    force: _Force = False,
+    as_json: _AsJson = False,
+) -> None:
+    """The paper's table: benchmarks, capability averages, overall."""
+    with errors_in_words():
+        from rubrank.evaluation.files import read_runs
+        from rubrank.evaluation.table import capability_table
+
+        _may_write(output, *runs, force=force)
+        made = capability_table(read_runs(runs))
+        if output:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            output.write_text(made.markdown(), encoding="utf-8")
+    if as_json:
+        print_json(made.to_dict())
+    else:
+        _print_table(made)
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="A scored run, or a folder of runs.")],
+    second: Annotated[Path, typer.Argument(help="Another one, on the same items.")],
+    resamples: Annotated[int, typer.Option(min=100, max=100_000, help="For the intervals.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the resampling.")] = 0,
+    as_json: _AsJson = False,
+) -> None:
+    """Paired differences (second less first) with 95% intervals, by benchmark and capability."""
+    with errors_in_words():
+        from rubrank.evaluation.comparing import compare_runs
+        from rubrank.evaluation.files import read_runs
+
+        found = compare_runs(read_runs([first]), read_runs([second]), resamples=resamples, seed=seed)
+    if as_json:
+        print_json([vars(one) | {"estimate": one.estimate} for one in found])
+        return
+    rows = [
+        [one.name, one.metric, *(number(x) for x in (one.first, one.second)), number(one.estimate, "+.2f"),
+         f"[{number(one.low, '+.2f')}, {number(one.high, '+.2f')}]", str(one.items)]
+        for one in found
+    ]  # fmt: skip
+    headings = ["", "metric", "first", "second", "difference", "95%", "items"]
+    table("Second less first, out of 100", headings, rows, words=2)
+
+
+def run(
+    model: Annotated[str, typer.Option(help="hf/PATH, or openai-api/NAME/MODEL with a base URL: Inspect's names.")],
+    suite: Annotated[str, typer.Option(help="A named suite.")] = "rlvr2",
+    only: Annotated[str | None, typer.Option(help="Some of its benchmarks, as a,b.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Items a benchmark.")] = None,
+    data: _Data = None,
+    judge: _Judge = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for logs and scored runs.")] = Path("out/eval"),
+    base_url: Annotated[str | None, typer.Option(help="Of an OpenAI-compatible endpoint.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Of sampling.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Of each answer.")] = None,
+    seed: Annotated[int, typer.Option(help="Of sampling.")] = 0,
+) -> None:
+    """Run a model on the benchmarks whose data is there, through Inspect; goes on where it was interrupted."""
+    with errors_in_words():
+        from rubrank.evaluation.running import RunOptions, run_suite
+
+        options = RunOptions(
+            model=model, suite=suite, only=only, limit=limit, data=data, judge=judge, output=output,
+            base_url=base_url, temperature=temperature, max_tokens=max_tokens, seed=seed,
+        )  # fmt: skip
+        made, problems = run_suite(options)
+    if made is not None:
+        _print_table(made)
+    for problem in problems:
+        typer.echo(f"rubrank: {problem}", err=True)
+    if made is None:
+        raise typer.Exit(1)
+
+
+def _settings(given: list[str] | None) -> dict[str, Any]:
+    from rubrank.errors import InvalidInput
+
+    found: dict[str, Any] = {}
+    for text in given or ():
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise InvalidInput("eval score", "--set", "name=value", repr(text), "")
+        found[name] = value
+    return found
+
+
+def _may_write(output: Path | None, *inputs: Path, force: bool) -> None:
+    """Before anything is spent: may the output be written?"""
+    from rubrank.errors import InvalidInput
+
+    if output is None:
+        return
+    if output.is_dir():
+        raise InvalidInput("eval", "--output", "a file", f"the folder {output}", "")
+    if any(output.exists() and path.exists() and output.samefile(path) for path in inputs):
+        raise InvalidInput("eval", "--output", "another file than the input", str(output), "")
+    if output.exists() and not force:
+        raise InvalidInput("eval", "--output", "a new file", f"{output}, which exists", "Use --force to overwrite it.")
+
+
+def _show(found: EvalRun, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "benchmark": found.benchmark,
+                "model": found.model,
+                "settings": dict(found.settings),
+                "judge": found.judge,
+                "judged": found.judged,
+                "metrics": dict(found.metrics),
+                "missing": dict(found.missing),
+            }
+        )
+        return
+    rows = [[name, number(value, ".4f")] for name, value in found.metrics.items()]
+    table(f"{found.benchmark}: {found.model}", ["metric", "value"], rows)
+    print(f"{found.judged} scored; settings: {', '.join(f'{k} {v}' for k, v in found.settings.items()) or 'none'}")
+    for reason, count in found.missing.most_common(5):
+        print(f"missing {count}: {reason}")
+
+
+def _print_table(made: CapabilityTable) -> None:
+    from rubrank.evaluation.benchmarks import benchmark_class
+
+    for row in made.rows:
+        run = [name for name in made.benchmarks if name in row.cells]
+        cells = [[benchmark_class(name).title, row.notes[name], number(row.cells[name])] for name in run]
+        cells += [[f"= {kind}", "", number(value)] for kind, value in row.averages.items()]
+        cells.append(["= overall", f"over {len(run)} of {len(made.benchmarks)} benchmarks", number(row.overall)])
+        table(row.model, ["benchmark", "how", "points"], cells, words=2)

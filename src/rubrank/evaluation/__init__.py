@@ -1,0 +1,1 @@
+"""The sixteen benchmarks of the paper, scored on plain files or run through Inspect, and the capability table."""

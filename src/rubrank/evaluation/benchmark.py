@@ -1,0 +1,181 @@
+"""The contract of a benchmark: rows of outputs → a score for each item → metrics.
+
+    outputs.jsonl   {"id": "17", "output": "The answer is (C)."}          what a model said, one line an item
+    data.jsonl      {"id": "17", "question": …, "answer": "C"}            the benchmark's own file, joined by id
+
+    item_id(row)              which item a row of outputs, or of data, is about
+    questions(item, output)   what a judge must be asked, or nothing
+    score(item, output, …)    values of one item: {"correct": 1.0}; missing with a reason where a judge failed
+    metrics(scores)           {"accuracy": 0.62, …}; the first one is the benchmark's headline
+
+A module of `benchmarks/` is one benchmark. Nothing here talks to a model: `scoring.py` joins files and asks judges,
+`inspect.py` runs models. To add a benchmark, write a module with a `Benchmark` and name it in `benchmarks/__init__.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from rubrank.errors import InvalidInput, UnknownName
+
+Row: TypeAlias = Mapping[str, Any]
+Messages: TypeAlias = Sequence[Mapping[str, str]]
+Metrics: TypeAlias = dict[str, float]
+Capability: TypeAlias = Literal[
+    "instruction following", "factuality & QA", "long context", "reasoning", "knowledge", "open-ended"
+]
+CAPABILITIES: tuple[Capability, ...] = (
+    "instruction following",
+    "factuality & QA",
+    "long context",
+    "reasoning",
+    "knowledge",
+    "open-ended",
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A choice that the paper leaves open: its default, what is allowed, and why one would change it."""
+
+    default: Any
+    allowed: tuple[Any, ...] = ()
+    """Empty: anything of the default's type."""
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """Where the benchmark's own data comes from."""
+
+    name: str
+    """Of the file below --data."""
+    get: str
+    """The command that gets it."""
+    sha256: str | None = None
+    """Of the file as published; None: not pinned."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a judge said to one question: its text, or why there is none."""
+
+    text: str | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ItemScore:
+    """One output, scored."""
+
+    id: str
+    values: Mapping[str, float]
+    """Named numbers that metrics are made of; empty where missing."""
+    reason: str = ""
+    missing: str = ""
+    """Why there is no score: a judge that failed. Never counted as wrong."""
+    repeat: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What the item is: category, axis, difficulty …"""
+    lists: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Values of several parts, such as one a constraint."""
+
+
+class Benchmark:
+    """One benchmark; a module of `benchmarks/` has a subclass and its facts."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    capability: ClassVar[Capability]
+    headline: ClassVar[str]
+    """The metric in the table."""
+    per_cent: ClassVar[float] = 100.0
+    """What turns the headline into points out of 100; 1 where it is given in these already."""
+    judge: ClassVar[str | None] = None
+    """Whom the authors ask; None: a program decides."""
+    licence: ClassVar[str]
+    data: ClassVar[tuple[DataFile, ...]] = ()
+    settings: ClassVar[Mapping[str, Setting]] = {}
+
+    def __init__(self, **given: Any) -> None:
+        self.options = {name: setting.default for name, setting in self.settings.items()}
+        for name, value in given.items():
+            self.options[name] = self._checked(name, value)
+
+    def _checked(self, name: str, value: Any) -> Any:
+        if name not in self.settings:
+            raise UnknownName.of(f"benchmark {self.name}", "setting", name, self.settings)
+        setting = self.settings[name]
+        if setting.allowed and value not in setting.allowed:
+            raise UnknownName.of(f"benchmark {self.name}", name, value, map(str, setting.allowed))
+        kind = type(setting.default)
+        if not setting.allowed and setting.default is not None:
+            try:
+                return kind(value)
+            except (TypeError, ValueError):
+                raise InvalidInput(f"benchmark {self.name}", name, f"a {kind.__name__}", repr(value), "") from None
+        return value
+
+    # ------------------------------------------------------------------------------------------------- rows of files
+
+    def item_id(self, row: Row) -> str:
+        """Which item a row is about."""
+        return str(first_of(row, ("id", "item_id", "question_id", "key", "uid", "_id")))
+
+    def is_summary(self, row: Row) -> bool:
+        """A row that holds totals instead of an item; it is passed over."""
+        return False
+
+    def output(self, row: Row) -> str:
+        """What the model said."""
+        value = first_of(row, ("output", "response", "completion", "answer", "model_output", "prediction"))
+        return value if isinstance(value, str) else str(value)
+
+    def prompt(self, item: Row) -> Messages:
+        """What the model is asked."""
+        return [{"role": "user", "content": str(first_of(item, ("prompt", "question", "problem", "query")))}]
+
+    # ----------------------------------------------------------------------------------------------------- scoring
+
+    def given(self, item: Row, row: Row) -> ItemScore | None:
+        """The score where a row brings its verdicts with it; None: it has to be scored."""
+        return None
+
+    def questions(self, item: Row, output: str) -> list[Messages]:
+        """What a judge must be asked about this output."""
+        return []
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """The score, from the output and the judge's answers to `questions`."""
+        raise TypeError(f"benchmark {self.name} scores no outputs")  # pragma: no cover - every benchmark has its own
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """Of the scores that are there; see `scoring.py` for what is missing."""
+        return {self.headline: mean(score.values["correct"] for score in scores)}
+
+
+def first_of(row: Row, names: Iterable[str]) -> Any:
+    """The first of these keys that a row has."""
+    names = tuple(names)
+    for name in names:
+        if row.get(name) is not None:
+            return row[name]
+    raise InvalidInput("row", "keys", f"one of {', '.join(names)}", ", ".join(map(str, row)) or "none", "")
+
+
+def mean(values: Iterable[float]) -> float:
+    """The mean; NaN of nothing."""
+    found = list(values)
+    return math.fsum(found) / len(found) if found else math.nan
+
+
+def by_label(scores: Sequence[ItemScore], label: str, value: str, prefix: str = "") -> Metrics:
+    """The mean of a value for each label, such as `accuracy/hard`."""
+    seen: dict[str, list[float]] = {}
+    for score in scores:
+        if label in score.labels:
+            seen.setdefault(score.labels[label], []).append(score.values[value])
+    return {f"{prefix}{name}": mean(found) for name, found in sorted(seen.items())}

@@ -1,0 +1,77 @@
+"""AA-LCR: questions over sets of long documents; a judge says CORRECT or INCORRECT.
+
+    "CORRECT" is inside "INCORRECT": whole words are read, and a reply with both is missing
+
+Accuracy is the mean over the runs that are given (three by default upstream).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rubrank.evaluation.benchmark import (
+    Answer,
+    Benchmark,
+    Capability,
+    DataFile,
+    ItemScore,
+    Messages,
+    Row,
+    Setting,
+    first_of,
+)
+from rubrank.evaluation.replies import only_word, prompt_of
+
+_WORDS = ("CORRECT", "INCORRECT")
+
+
+class AALCR(Benchmark):
+    """100 questions over about 100,000 tokens each."""
+
+    name: ClassVar[str] = "aa-lcr"
+    title: ClassVar[str] = "AA-LCR"
+    capability: ClassVar[Capability] = "long context"
+    headline: ClassVar[str] = "accuracy"
+    judge: ClassVar[str | None] = "CORRECT/INCORRECT"
+    licence: ClassVar[str] = "none stated"
+    data: ClassVar[tuple[DataFile, ...]] = (
+        DataFile("aa_lcr.jsonl", "huggingface-cli download --repo-type dataset ArtificialAnalysis/AA-LCR"),
+    )
+    settings: ClassVar[dict[str, Setting]] = {
+        "capability": Setting("long context", ("long context", "reasoning"), "the paper's text and table differ")
+    }
+
+    def is_summary(self, row: Row) -> bool:
+        """Published files carry their totals in a row."""
+        return bool(row.get("_meta_stats"))
+
+    def output(self, row: Row) -> str:
+        """What the model answered."""
+        return str(first_of(row, ("llm_answer", "output", "response", "completion")))
+
+    def prompt(self, item: Row) -> Messages:
+        """The documents, then the question."""
+        return [{"role": "user", "content": f"{item.get('context', '')}\n\n{item['question']}".strip()}]
+
+    def given(self, item: Row, row: Row) -> ItemScore | None:
+        """A word of the judge's in the row."""
+        said = row.get("judge_result")
+        return None if said is None else self._scored(row, only_word(str(said).upper(), _WORDS), "")
+
+    def questions(self, item: Row, output: str) -> list[Messages]:
+        """Does the answer agree with the reference?"""
+        target = first_of(item, ("gold_answer", "answer"))
+        return [prompt_of("aa_lcr", question=item["question"], target=target, response=output)]
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """By the one word."""
+        answer = answers[0]
+        word = None if answer.text is None else only_word(answer.text.upper(), _WORDS)
+        return self._scored(item, word, answer.reason)
+
+    def _scored(self, row: Row, word: str | None, reason: str) -> ItemScore:
+        if word is None:
+            return ItemScore(self.item_id(row), {}, missing=reason or "the judge's reply holds no single decision")
+        labels = {"category": str(row["document_category"])} if row.get("document_category") else {}
+        return ItemScore(self.item_id(row), {"correct": float(word == "CORRECT")}, labels=labels)

@@ -1,0 +1,67 @@
+"""FRAMES: questions that need several documents; a judge says TRUE or FALSE.
+
+    "Explanation: … Decision: TRUE"        the last TRUE or FALSE counts
+
+`context="oracle"` gives the model the documents, `closed` only the question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rubrank.evaluation.benchmark import (
+    Answer,
+    Benchmark,
+    Capability,
+    DataFile,
+    ItemScore,
+    Messages,
+    Row,
+    Setting,
+    first_of,
+)
+from rubrank.evaluation.replies import last_word, prompt_of
+
+
+class Frames(Benchmark):
+    """824 multi-hop questions."""
+
+    name: ClassVar[str] = "frames"
+    title: ClassVar[str] = "FRAMES"
+    capability: ClassVar[Capability] = "long context"
+    headline: ClassVar[str] = "accuracy"
+    judge: ClassVar[str | None] = "TRUE/FALSE"
+    licence: ClassVar[str] = "Apache-2.0"
+    data: ClassVar[tuple[DataFile, ...]] = (
+        DataFile("frames.jsonl", "huggingface-cli download --repo-type dataset google/frames-benchmark"),
+    )
+    settings: ClassVar[dict[str, Setting]] = {
+        "context": Setting("oracle", ("oracle", "closed"), "with the articles, or from memory")
+    }
+
+    def prompt(self, item: Row) -> Messages:
+        """The question, after the articles in the oracle setting."""
+        question = str(first_of(item, ("question", "Prompt", "prompt")))
+        context = item.get("context") if self.options["context"] == "oracle" else None
+        return [{"role": "user", "content": f"{context}\n\n{question}" if context else question}]
+
+    def given(self, item: Row, row: Row) -> ItemScore | None:
+        """A decision in the row."""
+        decision = row.get("decision")
+        if decision is None:
+            return None
+        return ItemScore(self.item_id(row), {"correct": float(str(decision).upper() == "TRUE")})
+
+    def questions(self, item: Row, output: str) -> list[Messages]:
+        """Is the reference in the answer?"""
+        question, target = first_of(item, ("question", "Prompt", "prompt")), first_of(item, ("answer", "Answer"))
+        return [prompt_of("frames", question=question, target=target, response=output)]
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """The last TRUE or FALSE of the reply."""
+        answer = answers[0]
+        word = None if answer.text is None else last_word(answer.text, ("TRUE", "FALSE"))
+        if word is None:
+            return ItemScore(self.item_id(item), {}, missing=answer.reason or "the judge's reply holds no decision")
+        return ItemScore(self.item_id(item), {"correct": float(word == "TRUE")})

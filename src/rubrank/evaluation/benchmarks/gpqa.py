@@ -1,0 +1,97 @@
+"""GPQA diamond: four choices in an order drawn by the seed, several times over.
+
+    "… Answer: C"        the first "Answer: X" of the output
+
+The official columns are kept (Question, Correct Answer, Incorrect Answer 1–3). The data carries a canary: it is read
+from a file of yours, never copied.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rubrank.evaluation.benchmark import (
+    Answer,
+    Benchmark,
+    Capability,
+    DataFile,
+    ItemScore,
+    Messages,
+    Metrics,
+    Row,
+    Setting,
+    by_label,
+    first_of,
+    mean,
+)
+
+_ANSWER = re.compile(r"Answer\s*[:：]\s*[\"'*`$\s(]*([A-D])\b", re.IGNORECASE)
+
+
+def extract(output: str) -> str | None:
+    """The choice that an output states."""
+    found = _ANSWER.search(output)
+    return found[1].upper() if found else None
+
+
+class GPQA(Benchmark):
+    """198 questions that search engines do not answer."""
+
+    name: ClassVar[str] = "gpqa"
+    title: ClassVar[str] = "GPQA diamond"
+    capability: ClassVar[Capability] = "reasoning"
+    headline: ClassVar[str] = "accuracy"
+    licence: ClassVar[str] = "CC BY 4.0"
+    data: ClassVar[tuple[DataFile, ...]] = (
+        DataFile("gpqa_diamond.csv", "huggingface-cli download --repo-type dataset Idavidrein/gpqa gpqa_diamond.csv"),
+    )
+    settings: ClassVar[dict[str, Setting]] = {
+        "repeats": Setting(4, help="answers a question, each with another order of the choices"),
+        "seed": Setting(0, help="of the orders"),
+    }
+
+    def item_id(self, row: Row) -> str:
+        """The record."""
+        return str(first_of(row, ("item_id", "Record ID", "id", "question_id")))
+
+    def choices(self, item: Row, repeat: int = 0) -> tuple[list[str], str]:
+        """The choices in the order shown, and the letter of the right one."""
+        right = str(item["Correct Answer"])
+        listed = [right, *(str(item[f"Incorrect Answer {k}"]) for k in (1, 2, 3))]
+        order = list(range(4))
+        random.Random(f"{self.options['seed']} {self.item_id(item)} {repeat}").shuffle(order)
+        return [listed[k] for k in order], "ABCD"[order.index(0)]
+
+    def prompt(self, item: Row) -> Messages:
+        """The question with the choices of this repeat."""
+        choices, _ = self.choices(item, int(item.get("repeat") or 0))
+        listed = "\n".join(f"{letter}) {text}" for letter, text in zip("ABCD", choices, strict=True))
+        ask = 'Think step by step. The last line of your reply must be "Answer: X", with the letter of one choice.'
+        return [{"role": "user", "content": f"{ask}\n\n{item['Question']}\n\n{listed}"}]
+
+    def given(self, item: Row, row: Row) -> ItemScore | None:
+        """A score in the row, as in tables of item, model and epoch."""
+        if row.get("score") is None:
+            return None
+        return ItemScore(self.item_id(row), {"correct": float(row["score"])})
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """By the letter."""
+        choice = extract(output)
+        right = str(item["target"]) if item.get("target") else self.choices(item, int(item.get("repeat") or 0))[1]
+        labels = {"domain": str(item["High-level domain"])} if item.get("High-level domain") else {}
+        reason = f"answered {choice}" if choice else "no answer"
+        return ItemScore(self.item_id(item), {"correct": float(choice == right)}, reason, labels=labels)
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """The mean over questions of the mean over repeats, and by domain."""
+        items: dict[str, list[float]] = {}
+        for score in scores:
+            items.setdefault(score.id, []).append(score.values["correct"])
+        return {
+            "accuracy": mean(mean(values) for values in items.values()),
+            **by_label(scores, "domain", "correct", "accuracy/"),
+        }

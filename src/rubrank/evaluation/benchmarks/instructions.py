@@ -1,0 +1,94 @@
+"""IFEval and IFBench: instructions that programs check; the verifiers are those of `rubrank.verifiers`.
+
+    prompt-level strict: every instruction of the prompt followed;  loose: in any of eight variants of the answer
+
+An instruction that cannot be decided here is missing, and its prompt with it; never a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rubrank.errors import RubrankError
+from rubrank.evaluation.benchmark import (
+    Answer,
+    Benchmark,
+    Capability,
+    DataFile,
+    ItemScore,
+    Metrics,
+    Row,
+    Setting,
+    mean,
+)
+from rubrank.rollouts.rollout import to_rollout
+from rubrank.verifiers.ifeval.ids import public_params
+from rubrank.verifiers.verifier import Mode
+
+_MODES: tuple[Mode, Mode] = ("strict", "loose")
+
+
+class IFEval(Benchmark):
+    """541 prompts with 25 kinds of instructions."""
+
+    name: ClassVar[str] = "ifeval"
+    title: ClassVar[str] = "IFEval"
+    capability: ClassVar[Capability] = "instruction following"
+    headline: ClassVar[str] = "prompt strict"
+    licence: ClassVar[str] = "Apache-2.0"
+    data: ClassVar[tuple[DataFile, ...]] = (
+        DataFile("ifeval.jsonl", "huggingface-cli download --repo-type dataset google/IFEval"),
+    )
+    settings: ClassVar[dict[str, Setting]] = {
+        "compat": Setting("upstream", ("upstream", "fixed"), "the public checkers' verdicts, or what the words say")
+    }
+
+    def item_id(self, row: Row) -> str:
+        """Its key, or the prompt itself: public output files have nothing else."""
+        return str(row["key"]) if row.get("key") is not None else str(row.get("prompt") or super().item_id(row))
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """Every instruction, strictly and loosely."""
+        rollout = to_rollout({"prompt": str(item.get("prompt", "")), "response": output, "reasoning": ""}, self.name)
+        found: dict[str, list[float]] = {mode: [] for mode in _MODES}
+        kwargs = item.get("kwargs") or [{}] * len(item["instruction_id_list"])
+        for name, arguments in zip(item["instruction_id_list"], kwargs, strict=True):
+            given = {key: value for key, value in (arguments or {}).items() if value is not None}
+            try:
+                verifier, params = public_params(name, given)
+                checked = verifier.check_parameters(params)
+            except RubrankError as error:
+                return ItemScore(self.item_id(item), {}, missing=f"{name}: {error}")
+            for mode in _MODES:
+                verdict = verifier.verify(rollout, checked, compat=self.options["compat"], mode=mode)
+                if verdict.value is None:
+                    return ItemScore(self.item_id(item), {}, missing=f"{name}: {verdict.reason}")
+                found[mode].append(float(verdict.value == verifier.domain.high))
+        values: dict[str, float] = {"instructions": float(len(found["strict"]))}
+        for mode in _MODES:
+            values[f"prompt {mode}"] = float(all(found[mode]))
+            values[f"followed {mode}"] = sum(found[mode])
+        return ItemScore(self.item_id(item), values, lists={mode: tuple(found[mode]) for mode in _MODES})
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """Prompt-level and instruction-level, strict and loose; the headline first."""
+        asked = sum(score.values["instructions"] for score in scores)
+        metrics: Metrics = {}
+        for mode in _MODES:
+            metrics[f"prompt {mode}"] = mean(score.values[f"prompt {mode}"] for score in scores)
+            followed = sum(score.values[f"followed {mode}"] for score in scores)
+            metrics[f"instruction {mode}"] = followed / asked if asked else float("nan")
+        return {self.headline: metrics[self.headline], **metrics}
+
+
+class IFBench(IFEval):
+    """300 prompts with 58 new kinds of instructions; the headline is the loose prompt-level accuracy."""
+
+    name: ClassVar[str] = "ifbench"
+    title: ClassVar[str] = "IFBench"
+    headline: ClassVar[str] = "prompt loose"
+    licence: ClassVar[str] = "ODC-BY 1.0"
+    data: ClassVar[tuple[DataFile, ...]] = (
+        DataFile("ifbench.jsonl", "huggingface-cli download --repo-type dataset allenai/IFBench_test"),
+    )

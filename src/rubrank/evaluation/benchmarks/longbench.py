@@ -1,0 +1,91 @@
+"""LongBench v2: four choices about a long text.
+
+    "The correct answer is (B)."      B;  without brackets too;  nothing of the kind: no answer
+
+A text beyond the model's window loses its middle; both ends stay. `compensated` counts no answer as a quarter.
+The authors leave empty replies out of the total; here they count as no answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rubrank.evaluation.benchmark import (
+    Answer,
+    Benchmark,
+    Capability,
+    DataFile,
+    ItemScore,
+    Messages,
+    Metrics,
+    Row,
+    Setting,
+    by_label,
+    mean,
+)
+
+_BRACKETS = re.compile(r"The correct answer is \(([A-D])\)")
+_BARE = re.compile(r"The correct answer is ([A-D])")
+
+
+def extract(output: str) -> str | None:
+    """The choice that an output states."""
+    text = output.replace("*", "")
+    found = _BRACKETS.search(text) or _BARE.search(text)
+    return found[1] if found else None
+
+
+def without_middle(words: Sequence[str], most: int) -> list[str]:
+    """The first and the last half of what fits."""
+    if len(words) <= most:
+        return list(words)
+    half = most // 2
+    return [*words[:half], *words[len(words) - (most - half) :]]
+
+
+class LongBench(Benchmark):
+    """503 questions over texts of 8k to 2M words."""
+
+    name: ClassVar[str] = "longbench-v2"
+    title: ClassVar[str] = "LongBench v2"
+    capability: ClassVar[Capability] = "long context"
+    headline: ClassVar[str] = "accuracy"
+    licence: ClassVar[str] = "MIT"
+    data: ClassVar[tuple[DataFile, ...]] = (
+        DataFile("longbench_v2.jsonl", "huggingface-cli download --repo-type dataset zai-org/LongBench-v2"),
+    )
+    settings: ClassVar[dict[str, Setting]] = {
+        "compensated": Setting("no", ("no", "yes"), "no answer counts as a quarter"),
+        "words": Setting(90_000, help="of the text that is shown; the middle is cut"),
+        "compat": Setting("fixed", ("fixed", "upstream"), "upstream leaves empty replies out of the total"),
+    }
+
+    def prompt(self, item: Row) -> Messages:
+        """The text, the question, the choices, and how to answer."""
+        text = " ".join(without_middle(str(item["context"]).split(" "), self.options["words"]))
+        choices = "\n".join(f"({letter}) {item[f'choice_{letter}']}" for letter in "ABCD")
+        ask = 'Choose one. Answer in this form: "The correct answer is (your letter)".'
+        return [{"role": "user", "content": f"{text}\n\nQuestion: {item['question']}\n{choices}\n\n{ask}"}]
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """Right, wrong, or no answer."""
+        if self.options["compat"] == "upstream" and not output.strip():
+            return ItemScore(self.item_id(item), {}, missing="an empty reply, left out upstream")
+        choice = extract(output)
+        none = 0.25 if self.options["compensated"] == "yes" else 0.0
+        value = none if choice is None else float(choice == str(item["answer"]))
+        labels = {key: str(item[key]) for key in ("difficulty", "length", "domain") if item.get(key)}
+        reason = "no answer" if choice is None else f"answered {choice}"
+        values = {"correct": value, "answered": float(choice is not None)}
+        return ItemScore(self.item_id(item), values, reason, labels=labels)
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """Accuracy, by difficulty and by length."""
+        return {
+            "accuracy": mean(score.values["correct"] for score in scores),
+            **by_label(scores, "difficulty", "correct", "accuracy/"),
+            **by_label(scores, "length", "correct", "accuracy/"),
+            "answered": mean(score.values["answered"] for score in scores),
+        }

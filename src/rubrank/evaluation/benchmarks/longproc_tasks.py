@@ -1,0 +1,195 @@
+"""The measures of LongProc's tasks: a prediction and its example → accuracy, partial credit, could it be read."""
+
+from __future__ import annotations
+
+import csv
+import re
+import string
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from rubrank.evaluation.benchmark import Row
+
+Values: TypeAlias = dict[str, float]
+
+_NOTHING = {"accuracy": 0.0, "partial": 0.0, "extraction": 0.0}
+_RIGHT = {"accuracy": 1.0, "partial": 1.0, "extraction": 1.0}
+_SMALL_WORDS = re.compile(
+    r"\b(?:a|an|the|on|in|at|step|thinks|think|believes|believe|is|are|of|location|know|knows|belief)\b"
+)
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2019")
+_EQUATION = re.compile(r"\s*(-?\d+)\s*([-+*/])\s*(-?\d+)\s*=\s*(-?\d+)\s*")
+_LEG = re.compile(r"Day (\d+).*from (\w+) to (\w+)")
+_SPAN = re.compile(r"\d+-(\d+)")
+
+
+def tagged(text: str, tag: str) -> str | None:
+    """What stands between the first <tag> and the first </tag>."""
+    start, end = text.find(f"<{tag}>"), text.find(f"</{tag}>")
+    return None if start == -1 or end == -1 else text[start + len(tag) + 2 : end].strip()
+
+
+def first_difference(a: Sequence[str], b: Sequence[str]) -> int | None:
+    """The first place where both have something, and not the same."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
+
+
+def path_traversal(prediction: str, example: Row) -> Values:
+    """Lines of the route; the first wrong line still counts as reached."""
+    route = tagged(prediction, "Route")
+    if route is None:
+        return dict(_NOTHING)
+    wanted, got = str(example["reference_output"]).strip().split("\n"), route.split("\n")
+    if wanted == got:
+        return dict(_RIGHT)
+    wrong = first_difference(wanted, got)
+    reached = min(len(wanted), len(got)) if wrong is None else wrong + 1
+    return {"accuracy": 0.0, "partial": reached / len(wanted), "extraction": 1.0}
+
+
+def tom_tracking(prediction: str, example: Row) -> Values:
+    """Beliefs step by step, compared loosely."""
+    wanted, got = _beliefs(str(example["reference_output"])), _beliefs(prediction)
+    if wanted == got:
+        return dict(_RIGHT)
+    wrong = first_difference(wanted, got)
+    reached = min(len(wanted), len(got)) if wrong is None else wrong
+    return {"accuracy": 0.0, "partial": reached / len(wanted) if wanted else 0.0, "extraction": 1.0}
+
+
+def _beliefs(text: str) -> list[str]:
+    """The lines that begin with a dash; an indented one counts only as the first of the text."""
+    block = "\n".join(line for line in text.splitlines() if line.strip().startswith("-")).strip()
+    lines = [line[1:] for line in block.split("\n") if line.startswith("-")]
+    loose = [_SMALL_WORDS.sub(" ", line.lower().translate(_NO_PUNCTUATION)) for line in lines]
+    return [found for line in loose if (found := " ".join(line.split()))]
+
+
+def countdown(prediction: str, example: Row) -> Values:
+    """A solution that works is right; else the share of the search up to its first error."""
+    solution = tagged(prediction, "Solution")
+    if solution is not None and solves(list(example["nums"]), int(example["target"]), solution):
+        return dict(_RIGHT)
+    found = {"accuracy": 0.0, "partial": 0.0, "extraction": float(solution is not None)}
+    title = "# Search Procedure"
+    if title in prediction:
+        wanted = str(example["reference_output"]).split(title)[-1].split("Now we have found the target")[0]
+        found["partial"] = _searched(prediction.split(title)[-1], wanted)
+    return found
+
+
+def solves(numbers: list[int], target: int, solution: str) -> bool:
+    """Three equations that use up the numbers and end in the target."""
+    lines = solution.split("\n")
+    if len(lines) != 3:
+        return False
+    for line in lines:
+        equation = _EQUATION.fullmatch(line)
+        if equation is None:
+            return False
+        a, sign, b, c = int(equation[1]), equation[2], int(equation[3]), int(equation[4])
+        right = {"+": a + b == c, "-": a - b == c, "*": a * b == c, "/": b != 0 and b * c == a}[sign]
+        for used in (a, b):
+            if used not in numbers:
+                return False
+            numbers.remove(used)
+        if not right:
+            return False
+        numbers.append(c)
+    return numbers[0] == target
+
+
+def _searched(procedure: str, wanted: str) -> float:
+    got_first, *got = procedure.strip().split("\n")
+    first, *lines = wanted.strip().split("\n")
+    if got_first != first or not lines:
+        return 0.0
+    at = -1
+    for at, (line, right) in enumerate(zip(got, lines, strict=False)):  # noqa: B007 - the last place reached counts
+        if not _same_step(line, right):
+            break
+    return max(at, 0) / len(lines)
+
+
+def _same_step(line: str, right: str) -> bool:
+    if line == right:
+        return True
+    if "Pick two numbers" in right or "|- Try" not in right:
+        return False
+    drops = "drop this branch"
+    return line.split("=")[0] == right.split("=")[0] and (drops in right) == (drops in line)
+
+
+def travel_planning(prediction: str, example: Row) -> Values:
+    """Cities and days of the plan, else the share of the search up to its first error."""
+    plan = tagged(prediction, "Plan")
+    if plan is not None and _stays(plan) == _wanted_stays(example):
+        return dict(_RIGHT)
+    wanted = _steps(str(example["reference_output"]))
+    got = _steps(prediction)
+    at = -1
+    for at, (line, right) in enumerate(zip(got, wanted, strict=False)):  # noqa: B007 - the last place reached counts
+        if _loose(right) not in _loose(line):
+            break
+    return {
+        "accuracy": 0.0,
+        "partial": max(at, 0) / len(wanted) if wanted else 0.0,
+        "extraction": float(plan is not None),
+    }
+
+
+def _wanted_stays(example: Row) -> list[tuple[str, int]]:
+    cities = [city for city in str(example["ground_truth_cities"]).split("**") if city]
+    days = [int(n) for n in str(example["ground_truth_durations"]).split("**") if n]
+    return list(zip(cities, days, strict=True))
+
+
+def _stays(plan: str) -> list[tuple[str, int]]:
+    """(city, days) as the flights cut the days; days of arrival and departure both count."""
+    legs = [(int(m[1]), m[2], m[3]) for line in plan.split("\n") if (m := _LEG.search(line))]
+    ends = [int(m[1]) for line in plan.split("\n") if (m := _SPAN.search(line))]
+    if not legs or not ends:
+        return []
+    cities = [legs[0][1], *(leg[2] for leg in legs)]
+    days = [1, *(leg[0] for leg in legs), ends[-1]]
+    return [(city, days[i + 1] - days[i] + 1) for i, city in enumerate(cities)]
+
+
+def _steps(text: str) -> list[str]:
+    begins = "<Solving Procedure>"
+    text = text.replace("Output the plan in the required format:", "")
+    text = begins + text.split(begins)[1] if begins in text else text
+    return [line.rstrip() for line in text.strip().split("\n") if line.strip()]
+
+
+def _loose(text: str) -> str:
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def html_to_tsv(prediction: str, example: Row) -> Values:
+    """Rows found, whatever their order; F1 is the accuracy."""
+    block = re.search(r"```tsv([\s\S]*)```", prediction)
+    text = block[1] if block else prediction.split("```tsv")[1] if "```tsv" in prediction else prediction
+    got, wanted = _table(text), _table(str(example["reference_output"]))
+    nothing = {"accuracy": 0.0, "f1": 0.0, "precision": 0.0, "recall": 0.0, "extraction": 0.0}
+    if got is None or wanted is None or got[0] != wanted[0] or not got[1]:
+        return nothing
+    rows, right = got[1], set(wanted[1])
+    precision = sum(row in right for row in rows) / len(rows)
+    recall = sum(row in set(rows) for row in wanted[1]) / len(wanted[1])
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    return {"accuracy": f1, "f1": f1, "precision": precision, "recall": recall, "extraction": 1.0}
+
+
+def _table(text: str) -> tuple[int, list[tuple[str, ...]]] | None:
+    """(columns, rows) with cells compared loosely; a row of another width is nobody's row, at the end it is dropped."""
+    lines = list(csv.reader(text.strip().split("\n"), delimiter="\t"))
+    if not lines or not lines[0]:
+        return None
+    width, rows = len(lines[0]), lines[1:]
+    if rows and len(rows[-1]) != width:
+        rows = rows[:-1]
+    return width, [
+        tuple(_loose(cell).replace(" ", "") for cell in row) if len(row) == width else ("na",) * width for row in rows
+    ]

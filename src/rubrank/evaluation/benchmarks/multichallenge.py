@@ -1,0 +1,101 @@
+"""MultiChallenge: does the last answer of a conversation do what an earlier turn asked for?
+
+    target question "Are the places within a 5-minute walk?", pass criterion YES; the judge says NO: failed
+
+The judge sees only the final answer and the target question. An item passes if any of its attempts does; the overall
+score is the mean of the four axes' scores, not of the questions. A judge that fails is missing; the authors' script
+makes a fifth axis of it that scores 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rubrank.evaluation.benchmark import (
+    Answer,
+    Benchmark,
+    Capability,
+    DataFile,
+    ItemScore,
+    Messages,
+    Metrics,
+    Row,
+    Setting,
+    mean,
+)
+from rubrank.evaluation.replies import json_object, last_word, prompt_of
+
+AXES = ("INFERENCE_MEMORY", "INSTRUCTION_RETENTION", "RELIABLE_VERSION_EDITING", "SELF_COHERENCE")
+
+
+class MultiChallenge(Benchmark):
+    """273 conversations on four axes."""
+
+    name: ClassVar[str] = "multichallenge"
+    title: ClassVar[str] = "MultiChallenge"
+    capability: ClassVar[Capability] = "instruction following"
+    headline: ClassVar[str] = "overall"
+    per_cent: ClassVar[float] = 1.0
+    judge: ClassVar[str | None] = "GPT-4o"
+    licence: ClassVar[str] = "none stated"
+    data: ClassVar[tuple[DataFile, ...]] = (
+        DataFile("benchmark_questions.jsonl", "git clone ekwinox117/multi-challenge; data/benchmark_questions.jsonl"),
+    )
+    settings: ClassVar[dict[str, Setting]] = {"attempts": Setting(1, help="answers a question; one must pass")}
+
+    def item_id(self, row: Row) -> str:
+        """The question, under either spelling."""
+        return str(row["QUESTION_ID"]) if "QUESTION_ID" in row else super().item_id(row)
+
+    def is_summary(self, row: Row) -> bool:
+        """Published files carry their totals in a row."""
+        return "summary" in row or "published_scores" in row
+
+    def output(self, row: Row) -> str:
+        """The first attempt of a file that keeps several."""
+        return str(row["responses"][0]) if row.get("responses") else super().output(row)
+
+    def given(self, item: Row, row: Row) -> ItemScore | None:
+        """Published verdicts: one row an attempt, or a list of attempts."""
+        attempts = row.get("evaluations") or ([row] if "verdict" in row or "judge_verdict" in row else [])
+        if not attempts:
+            return None
+        wanted = last_word(str(row.get("pass_criteria") or item.get("PASS_CRITERIA")), ("YES", "NO"))
+        verdicts = [str(a.get("verdict") or a.get("judge_verdict", "")).strip().upper() for a in attempts]
+        known = [verdict for verdict in verdicts if verdict in ("YES", "NO")]
+        if not known:
+            return ItemScore(self.item_id(row), {}, missing=f"no verdict: {verdicts[0][:80]!r}")
+        return self._scored(row, any(verdict == wanted for verdict in known), "")
+
+    def prompt(self, item: Row) -> Messages:
+        """The conversation so far."""
+        messages: Messages = item["CONVERSATION"]
+        return messages
+
+    def questions(self, item: Row, output: str) -> list[Messages]:
+        """The target question about the final answer."""
+        return [prompt_of("multichallenge", response=output, question=item["TARGET_QUESTION"])]
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """Passed if the verdict is the item's pass criterion, which may be NO."""
+        answer = answers[0]
+        found = json_object(answer.text) if answer.text is not None else None
+        verdict = str((found or {}).get("verdict", "")).strip().upper()
+        if verdict not in ("YES", "NO"):
+            return ItemScore(self.item_id(item), {}, missing=answer.reason or "the judge's reply holds no verdict")
+        passed = verdict == str(item["PASS_CRITERIA"]).upper()
+        return self._scored(item, passed, str((found or {}).get("reasoning", "")))
+
+    def _scored(self, row: Row, passed: bool, reason: str) -> ItemScore:
+        axis = str(row.get("AXIS") or row.get("axis"))
+        return ItemScore(self.item_id(row), {"passed": float(passed)}, reason, labels={"axis": axis})
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """The mean of the axes, in percent, and each axis."""
+        passed: dict[str, dict[str, float]] = {}
+        for score in scores:
+            items = passed.setdefault(score.labels["axis"], {})
+            items[score.id] = max(items.get(score.id, 0.0), score.values["passed"])
+        axes = {axis: 100.0 * mean(passed[axis].values()) for axis in sorted(passed)}
+        return {"overall": mean(axes.values()), **axes}

@@ -1,0 +1,135 @@
+"""SimpleQA-Verified and ChineseSimpleQA: short questions with one answer, graded by a letter.
+
+    A correct, B incorrect, C not attempted        F1 = harmonic mean of correct/all and correct/attempted
+
+`compat="upstream"` reads a grade as the authors' scripts do, the first A, B or C anywhere in the reply, so that
+"CORRECT" is a C. `fixed`, the default, takes a letter that stands alone, or the word itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rubrank.evaluation.benchmark import (
+    Answer,
+    Benchmark,
+    Capability,
+    DataFile,
+    ItemScore,
+    Messages,
+    Metrics,
+    Row,
+    Setting,
+    first_of,
+    mean,
+)
+from rubrank.evaluation.replies import prompt_of
+
+_WORDS = {"CORRECT": "A", "INCORRECT": "B", "NOT_ATTEMPTED": "C", "正确": "A", "错误": "B", "未尝试": "C"}
+_WORD = re.compile(r"(?<![A-Z_])(NOT_ATTEMPTED|INCORRECT|CORRECT)(?![A-Z_])|(未尝试|错误|正确)")
+_LETTER = re.compile(r"(?<![A-Za-z0-9_])([ABC])(?![A-Za-z0-9_'’])")
+
+
+def read_grade(text: str, compat: str) -> str | None:
+    """A, B or C; None where a reply holds no grade, or two."""
+    if compat == "upstream":
+        found = re.search(r"[ABC]", text)
+        return found[0] if found else "C"
+    bare = text.strip().strip("*`\"'().:：。 ")
+    if bare in ("A", "B", "C"):
+        return bare
+    letters = set(_LETTER.findall(text))
+    words = {_WORDS[a or b] for a, b in _WORD.findall(text.upper().replace("NOT ATTEMPTED", "NOT_ATTEMPTED"))}
+    grades = letters or words
+    if letters and words and letters != words:
+        return None
+    return grades.pop() if len(grades) == 1 else None
+
+
+class SimpleQA(Benchmark):
+    """Short factual questions."""
+
+    name: ClassVar[str] = "simpleqa"
+    title: ClassVar[str] = "SimpleQA-Verified"
+    capability: ClassVar[Capability] = "factuality & QA"
+    headline: ClassVar[str] = "F1"
+    judge: ClassVar[str | None] = "letters A/B/C"
+    licence: ClassVar[str] = "MIT"
+    data: ClassVar[tuple[DataFile, ...]] = (
+        DataFile("simpleqa_verified.jsonl", "huggingface-cli download --repo-type dataset google/simpleqa-verified"),
+    )
+    settings: ClassVar[dict[str, Setting]] = {
+        "compat": Setting("fixed", ("fixed", "upstream"), "how a grade is read from the judge's reply")
+    }
+    template: ClassVar[str] = "simpleqa"
+
+    def item_id(self, row: Row) -> str:
+        """Its id, or the question itself."""
+        return str(first_of(row, ("id", "original_index", "problem", "query", "question")))
+
+    def output(self, row: Row) -> str:
+        """What the model answered."""
+        return str(first_of(row, ("predicted_answer", "llm_answer", "output", "response", "completion")))
+
+    def given(self, item: Row, row: Row) -> ItemScore | None:
+        """A letter in the row."""
+        letter = row.get("grade") or row.get("grade_letter")
+        if letter is None:
+            return None
+        if letter not in ("A", "B", "C"):
+            return ItemScore(self.item_id(row), {}, missing=f"the grade is {letter!r}, not A, B or C")
+        return self._scored(row, letter)
+
+    def questions(self, item: Row, output: str) -> list[Messages]:
+        """One question: which letter."""
+        question = first_of(item, ("problem", "query", "question"))
+        target = first_of(item, ("target", "gold_answer", "answer"))
+        return [prompt_of(self.template, question=question, target=target, response=output)]
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """By the letter."""
+        answer = answers[0]
+        letter = None if answer.text is None else read_grade(answer.text, self.options["compat"])
+        if letter is None:
+            return ItemScore(self.item_id(item), {}, missing=answer.reason or "the judge's reply holds no grade")
+        return self._scored(item, letter)
+
+    def _scored(self, row: Row, letter: str) -> ItemScore:
+        values = {"correct": float(letter == "A"), "attempted": float(letter != "C")}
+        labels = {"category": str(row["primary_category"])} if row.get("primary_category") else {}
+        return ItemScore(self.item_id(row), values, labels=labels)
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """F1, correct, attempted, correct given attempted; by category where there are some."""
+        metrics = qa_metrics(scores)
+        for category in sorted({s.labels["category"] for s in scores if "category" in s.labels}):
+            some = [s for s in scores if s.labels.get("category") == category]
+            metrics[f"correct/{category}"] = mean(s.values["correct"] for s in some)
+        return metrics
+
+
+def qa_metrics(scores: Sequence[ItemScore]) -> Metrics:
+    """The four numbers of a SimpleQA run."""
+    correct = mean(score.values["correct"] for score in scores)
+    tried = sum(score.values["attempted"] for score in scores)
+    given = sum(score.values["correct"] for score in scores) / tried if tried else 0.0
+    f1 = 2.0 * correct * given / (correct + given) if correct + given > 0.0 else 0.0
+    attempted = mean(score.values["attempted"] for score in scores)
+    return {"F1": f1, "correct": correct, "attempted": attempted, "correct given attempted": given}
+
+
+class ChineseSimpleQA(SimpleQA):
+    """3,000 questions in Chinese; the headline is the share of correct answers."""
+
+    name: ClassVar[str] = "chinese-simpleqa"
+    title: ClassVar[str] = "ChineseSimpleQA"
+    headline: ClassVar[str] = "correct"
+    licence: ClassVar[str] = "MIT"
+    data: ClassVar[tuple[DataFile, ...]] = (
+        DataFile(
+            "chinese_simpleqa.jsonl", "huggingface-cli download --repo-type dataset OpenStellarTeam/Chinese-SimpleQA"
+        ),
+    )
+    template: ClassVar[str] = "chinese_simpleqa"

@@ -1,0 +1,106 @@
+"""Runs on disk: one JSON file for a benchmark and a model, made by `rubrank eval score` and `run`.
+
+{"kind": "rubrank eval", "version": 1, "benchmark": "sysbench", "model": "a", "metrics": {"ISR": 0.76}, "scores": […]}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rubrank.errors import InvalidInput
+from rubrank.evaluation.benchmark import Benchmark, ItemScore, Row
+from rubrank.evaluation.benchmarks import find_benchmark
+from rubrank.evaluation.scoring import EvalRun
+from rubrank.rollouts.rows import read_rows
+
+_KIND, _VERSION = "rubrank eval", 1
+
+
+def read_outputs(path: str | Path) -> Iterator[Row]:
+    """Rows of a file of outputs; a JSON object with `rows` is taken for these."""
+    path = Path(path)
+    if path.suffix == ".json" and path.is_file():
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(data, Mapping) and isinstance(data.get("rows"), list):
+            yield from data["rows"]
+            return
+    yield from read_rows(path)
+
+
+def write_run(run: EvalRun, path: str | Path) -> None:
+    """Write a run; the file appears whole or not at all."""
+    target = Path(path)
+    data = {
+        "kind": _KIND,
+        "version": _VERSION,
+        "benchmark": run.benchmark,
+        "model": run.model,
+        "settings": dict(run.settings),
+        "judge": run.judge,
+        "judged": run.judged,
+        "sampling": dict(run.sampling),
+        "reasoning_words": None if math.isnan(run.reasoning_words) else run.reasoning_words,
+        "metrics": {name: None if math.isnan(value) else value for name, value in run.metrics.items()},
+        "missing": dict(run.missing),
+        "scores": [asdict(score) for score in run.scores],
+    }
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.replace(target)
+
+
+def read_run(path: str | Path) -> EvalRun:
+    """A run that `write_run` wrote."""
+    source = Path(path)
+    try:
+        data = json.loads(source.read_text(encoding="utf-8"))
+        if data["kind"] != _KIND:
+            raise KeyError("kind")
+        scores = tuple(_score(one) for one in data["scores"])
+        metrics = {name: math.nan if value is None else float(value) for name, value in data["metrics"].items()}
+        words = math.nan if data["reasoning_words"] is None else float(data["reasoning_words"])
+    except OSError as error:
+        raise InvalidInput("eval", "run", "a file that can be read", f"{source}: {error.strerror}", "") from None
+    except (ValueError, KeyError, TypeError):
+        remedy = "`rubrank eval score` and `rubrank eval run` write such files."
+        raise InvalidInput("eval", "run", "a file of a scored run", str(source), remedy) from None
+    return EvalRun(
+        data["benchmark"], data["model"], data["settings"], scores, metrics, data["judge"], words, data["sampling"]
+    )
+
+
+def read_runs(paths: Iterable[str | Path]) -> list[EvalRun]:
+    """Runs of files, and of all JSON files in folders."""
+    files: list[Path] = []
+    for path in map(Path, paths):
+        files += sorted(path.rglob("*.json")) if path.is_dir() else [path]
+    if not files:
+        raise InvalidInput("eval", "runs", "at least one file of a scored run", "none", "")
+    return [read_run(file) for file in files]
+
+
+def benchmark_of(run: EvalRun) -> Benchmark:
+    """The benchmark of a run, with its settings."""
+    return find_benchmark(run.benchmark, **run.settings)
+
+
+def _score(data: Mapping[str, Any]) -> ItemScore:
+    lists = {name: tuple(values) for name, values in data["lists"].items()}
+    return ItemScore(**{**data, "lists": lists})
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,204 @@
+"""Run files, the capability table, comparisons, the verbs, and Inspect."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from rubrank.cli.app import app
+from rubrank.evaluation.benchmark import ItemScore
+from rubrank.evaluation.benchmarks import find_benchmark
+from rubrank.evaluation.comparing import compare, compare_runs
+from rubrank.evaluation.files import read_run, write_run
+from rubrank.evaluation.ratings import ratings
+from rubrank.evaluation.scoring import EvalRun, score_rows
+from rubrank.evaluation.table import capability_table
+
+RUN = CliRunner()
+
+
+def frames(model, values):
+    scores = tuple(ItemScore(str(n), {"correct": float(v)}) for n, v in enumerate(values))
+    return EvalRun("frames", model, {"context": "oracle"}, scores, {"accuracy": sum(values) / len(values)})
+
+
+def multi(model, points):
+    return EvalRun("multichallenge", model, {"attempts": 1}, (), {"overall": points})
+
+
+def test_a_run_comes_back_from_its_file_as_it_was(tmp_path):
+    rows = [{"problem": "p", "grade": "A"}, {"problem": "q", "grade": "X"}]
+    run = score_rows(rows, find_benchmark("simpleqa"), model="m")
+    write_run(run, tmp_path / "new" / "run.json")
+    again = read_run(tmp_path / "new" / "run.json")
+    assert again.scores == run.scores
+    assert again.metrics == run.metrics
+    assert again.missing == run.missing
+
+
+def test_table_averages_capabilities_and_says_what_was_not_run():
+    runs = [frames("a", [1, 0]), multi("a", 30.0), frames("b", [1, 1])]
+    table = capability_table(runs)
+    assert table.benchmarks == ("multichallenge", "frames")
+    a, b = table.rows
+    assert a.averages == {"instruction following": 30.0, "long context": 50.0}
+    assert a.overall == 40.0
+    assert "multichallenge" not in b.cells
+    assert "| b | – | 100.00 | – | 100.00 | 100.00 |" in table.markdown()
+
+
+def test_paired_differences_are_narrower_than_what_independent_runs_would_show():
+    base = [n % 2 for n in range(200)]
+    better = [1 if n % 10 == 0 else v for n, v in enumerate(base)]
+    found = compare(frames("a", base), frames("b", better))
+    assert found.estimate == pytest.approx(10.0)
+    assert 5.0 < found.low < found.estimate < found.high < 15.0
+    both = compare_runs([frames("a", base)], [frames("b", better)])
+    assert [one.name for one in both] == ["FRAMES"]
+
+
+def test_ratings_agree_with_a_general_optimiser():
+    import numpy as np
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(0)
+    names = list("abcd")
+    games = [(*rng.choice(names, 2, replace=False), float(rng.integers(0, 3)) / 2) for _ in range(60)]
+    z = rng.normal(size=(60, 2))
+    ours = ratings(games, contrasts=z, prior=0.5, attribute_prior=0.2)
+
+    def loss(theta):
+        u = dict(zip(names, theta[:4], strict=True))
+        eta = np.array([u[i] - u[j] for i, j, _ in games]) + z @ theta[4:]
+        o = np.array([o for *_, o in games])
+        return -np.sum(o * eta - np.logaddexp(0, eta)) + 0.25 * theta[:4] @ theta[:4] + 0.1 * theta[4:] @ theta[4:]
+
+    found = minimize(loss, np.zeros(6), tol=1e-12).x
+    assert [ours.strength[name] for name in names] == pytest.approx(found[:4], abs=1e-5)
+    assert ours.gamma == pytest.approx(found[4:], abs=1e-5)
+
+
+@pytest.fixture
+def outputs(tmp_path):
+    path = tmp_path / "model-a.jsonl"
+    path.write_text("".join(json.dumps({"problem": str(n), "grade": "AB"[n % 2]}) + "\n" for n in range(6)))
+    return path
+
+
+def test_verbs_score_table_compare(outputs, tmp_path):
+    target = tmp_path / "runs" / "a.json"
+    done = RUN.invoke(app, ["eval", "score", str(outputs), "-b", "simpleqa", "-o", str(target)])
+    assert done.exit_code == 0, done.output
+    assert "0.5000" in done.output
+    assert "6 of 6 scored" in done.output
+    again = RUN.invoke(app, ["eval", "score", str(outputs), "-b", "simpleqa", "-o", str(target)])
+    assert again.exit_code == 2
+    assert "--force" in again.output
+    same = RUN.invoke(app, ["eval", "score", str(outputs), "-b", "simpleqa", "-o", str(outputs), "--force"])
+    assert same.exit_code == 2
+    made = RUN.invoke(app, ["eval", "table", str(target.parent), "--json"])
+    assert json.loads(made.output)["rows"][0]["points"] == {"simpleqa": 50.0}
+    both = RUN.invoke(app, ["eval", "compare", str(target), str(target), "--json"])
+    assert json.loads(both.output)[0]["estimate"] == 0.0
+
+
+def test_a_run_in_which_everything_is_missing_fails(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"problem": "p", "grade": "?"}\n')
+    done = RUN.invoke(app, ["eval", "score", str(path), "-b", "simpleqa"])
+    assert done.exit_code == 1
+
+
+def test_list_names_all_sixteen_and_their_data(tmp_path):
+    (tmp_path / "frames.jsonl").write_text('{"id": 1}\n')
+    done = RUN.invoke(app, ["eval", "list", "--data", str(tmp_path), "--json"])
+    found = {one["name"]: one for one in json.loads(done.output)}
+    assert len(found) == 16
+    assert found["frames"]["data"].endswith("frames.jsonl")
+    assert len(found["frames"]["sha256"]) == 64
+    assert found["gpqa"]["data"] == "not there"
+
+
+def output(text):
+    from inspect_ai.model import ModelOutput, ModelUsage
+
+    made = ModelOutput.from_content("mockllm/model", text)
+    made.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Inspect's own
+def test_a_suite_runs_through_inspect_and_goes_on_without_missing_data(tmp_path):
+    pytest.importorskip("inspect_ai")
+    from inspect_ai.model import get_model
+
+    from rubrank.evaluation.running import RunOptions, run_suite
+
+    items = [
+        {"key": 1, "prompt": "No commas.", "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]},
+        {"key": 2, "prompt": "Small.", "instruction_id_list": ["change_case:english_lowercase"], "kwargs": [{}]},
+    ]
+    (tmp_path / "ifeval.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    model = get_model("mockllm/model", custom_outputs=[output("<think>a, b</think>none"), output("LOUD")])
+    options = RunOptions("mockllm/model", only="ifeval,ifbench,frames", data=tmp_path, output=tmp_path / "out")
+    table, problems = run_suite(options, model)
+    assert table is not None
+    assert table.rows[0].cells == {"ifeval": 50.0}
+    assert len(problems) == 2
+    assert "ifbench.jsonl" in problems[0]
+    assert "--judge" in problems[1]
+    kept = read_run(tmp_path / "out" / "ifeval.json")
+    assert kept.sampling["seed"] == 0
+    table, _ = run_suite(options, get_model("mockllm/model", custom_outputs=[]))  # finished: nothing is asked again
+    assert table is not None
+    assert table.rows[0].cells == {"ifeval": 50.0}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Inspect's own
+def test_dialogues_keep_the_models_own_answers(tmp_path):
+    pytest.importorskip("inspect_ai")
+    from inspect_ai import eval as run
+    from inspect_ai.model import get_model
+
+    from rubrank.evaluation.benchmark import Answer
+    from rubrank.evaluation.inspect import benchmark_task, scores_of
+
+    asked = []
+
+    def judge(prompts):
+        asked.extend(prompts)
+        return [Answer('{"reason": "", "result": {"1": "yes"}}') for _ in prompts]
+
+    criteria = [{"id": "1", "text": "c", "type": "t"}]
+    turns = [
+        {"system_id": 1, "turn": n, "system_prompt": "s", "prompt": f"q{n}", "criteria": criteria} for n in range(1, 6)
+    ]
+    benchmark = find_benchmark("sysbench")
+    model = get_model("mockllm/model", custom_outputs=[output(f"answer {n}") for n in range(1, 6)])
+    log = run(benchmark_task(benchmark, turns, judge=judge), model=model, log_dir=str(tmp_path), display="none")[0]
+    assert benchmark.metrics(scores_of(log))["SSR"] == 1.0
+    assert "answer 1" in asked[1][0]["content"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Inspect's own
+def test_a_rubric_is_an_inspect_scorer_and_missing_is_not_zero(tmp_path):
+    pytest.importorskip("inspect_ai")
+    import math
+
+    from inspect_ai import Task
+    from inspect_ai import eval as run
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import get_model
+
+    from rubrank.evaluation.inspect import scorer
+
+    rubric = [{"name": "WordCount", "params": {"low": 2}}, {"name": "Kind", "question": "Is it kind?"}]
+    task = Task(dataset=MemoryDataset([Sample(input="hi")]), scorer=scorer(rubric))
+    model = get_model("mockllm/model", custom_outputs=[output("One two three")])
+    log = run(task, model=model, log_dir=str(tmp_path), display="none")[0]
+    value = next(iter(log.samples[0].scores.values())).value
+    assert value["WordCount"] == 1.0
+    assert math.isnan(value["Kind"])
