@@ -150,7 +150,7 @@ def test_a_suite_runs_through_inspect_and_goes_on_without_missing_data(tmp_path)
     assert "--judge" in problems[1]
     kept = read_run(tmp_path / "out" / "ifeval.json")
     assert kept.sampling["seed"] == 0
-    table, _ = run_suite(options, get_model("mockllm/model", custom_outputs=[]))  # finished: nothing is asked again
+    table, _ = run_suite(options, model)  # finished: nothing is asked again, and nothing is left to be said
     assert table is not None
     assert table.rows[0].cells == {"ifeval": 50.0}
 
