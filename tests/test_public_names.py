@@ -123,6 +123,8 @@ NAMES = [
     "verifier",
     "write_records",
     "write_report",
+    "find_benchmark",
+    "score_rows",
 ]
 HEAVY = ["numba", "torch", "openai", "polars", "rich", "typer", "pyromark", "pydantic"]
 
@@ -190,11 +192,12 @@ def test_one_version():
 
 
 FRAMEWORKS = "trl|verl|openrlhf|slime|tinker|verifiers"
-DEEP = re.compile(rf"^[ ]*(?:from|import)[ ]+rubrank\.(?!training\.(?:{FRAMEWORKS})(?:[ ]|$))[\w.]+.*$", re.MULTILINE)
+PUBLIC = rf"training\.(?:{FRAMEWORKS})(?:[ ]|$)|evaluation\.inspect[ ]"
+DEEP = re.compile(rf"^[ ]*(?:from|import)[ ]+rubrank\.(?!{PUBLIC})[\w.]+.*$", re.MULTILINE)
 
 
 def test_documents_and_examples_use_public_names_only():
-    """Public is what `rubrank` exports, and one module for each training framework."""
+    """Public is what `rubrank` exports, one module for each training framework, and that for Inspect."""
     folders = [ROOT / name for name in ("docs", "examples", "recipes")]
     paths = [*ROOT.glob("*.md"), *(p for f in folders for kind in ("md", "py") for p in f.rglob(f"*.{kind}"))]
     found = {path.relative_to(ROOT): DEEP.findall(path.read_text("utf-8")) for path in paths}

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from rubrank.errors import RubrankError as RubrankError
     from rubrank.errors import SolverError as SolverError
     from rubrank.errors import UnknownName as UnknownName
+    from rubrank.evaluation.benchmarks import find_benchmark as find_benchmark
+    from rubrank.evaluation.scoring import score_rows as score_rows
     from rubrank.fusion.adjust import attenuate as attenuate
     from rubrank.fusion.attribute import Attribute as Attribute
     from rubrank.fusion.attributes import attribute as attribute
@@ -207,6 +209,8 @@ _HOMES = {
     "Measure": "studies.statistics.resampling",
     "Resampling": "studies.statistics.resampling",
     "ratio_measure": "studies.statistics.resampling",
+    "find_benchmark": "evaluation.benchmarks",
+    "score_rows": "evaluation.scoring",
     "RewardEngine": "training.engine",
     "Control": "training.controls",
     "Sample": "training.shapes.flat_batch",
