@@ -75,6 +75,7 @@ NAMES = [
     "explain_file",
     "explain_record",
     "find_attribute",
+    "find_benchmark",
     "find_rule",
     "find_verifier",
     "fuse",
@@ -114,6 +115,7 @@ NAMES = [
     "run_sandboxed",
     "score_flat",
     "score_group",
+    "score_rows",
     "spearman",
     "split_reasoning",
     "synthetic_step",
@@ -123,8 +125,6 @@ NAMES = [
     "verifier",
     "write_records",
     "write_report",
-    "find_benchmark",
-    "score_rows",
 ]
 HEAVY = ["numba", "torch", "openai", "polars", "rich", "typer", "pyromark", "pydantic"]
 
