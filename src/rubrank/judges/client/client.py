@@ -158,7 +158,7 @@ class Client:
             return await self._finish(attempt, attempt.end(TOO_LATE))
 
     async def _answer(self, attempt: Attempt) -> Reply:
-        running, place = self._endpoints.running, (id(self._store or self), attempt.key)
+        running, place = self._endpoints.running, (id(self if self._store is None else self._store), attempt.key)
         while (other := running.get(place)) is not None:
             reply = await asyncio.shield(other)
             if reply is not None:  # None: the one who asked was cancelled; somebody else must
