@@ -55,6 +55,8 @@ class Answer:
     delay: float = 0.0
     body: str | None = None
     """Sent as it is, instead of a completion."""
+    raw: bytes | None = None
+    """The same as bytes, for what is no text."""
     finish_reason: str = "stop"
     usage: tuple[int, int, int] | None = (100, 20, 0)
     """Input, output and cached tokens; None: the reply does not say."""
@@ -149,6 +151,8 @@ class _Connection(asyncio.Protocol):
             self.transport.write(data)
 
     def _bytes(self, answer: Answer) -> bytes:
+        if answer.raw is not None:
+            return _http(answer.status, answer.headers, answer.raw)
         if answer.body is None and answer.status == 200 and not (answer.headers or answer.message or answer.logprobs):
             return _plain(answer.text, answer.finish_reason, answer.usage)
         body = completion(answer) if answer.body is None else answer.body
@@ -186,7 +190,7 @@ class Server:
             return self._list_models(Asked(method, path, headers, None, time.monotonic(), number))
         if not self.keep and not callable(self.script):
             return self.script[min(number, len(self.script) - 1)]
-        asked = Asked(method, path, headers, json.loads(body), time.monotonic(), number)
+        asked = Asked(method, path, headers, json.loads(body) if body else None, time.monotonic(), number)
         self.asked.append(asked)
         return self.script(asked) if callable(self.script) else self.script[min(number, len(self.script) - 1)]
 

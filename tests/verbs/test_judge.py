@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from judges.server import MODEL, Answer, Server
+from judges.server import MODEL, Answer, Asked, Server
 from typer.testing import CliRunner, Result
 
 from rubrank.cli.app import app
@@ -72,10 +76,81 @@ def test_a_second_run_and_stats(server: Server) -> None:
     assert again["judging"]["account"]["calls"] == 0
     assert again["judging"]["account"]["hits"] == 4
     assert len(server.completions) == 4
-    stats = run("judge", "stats", "s.parquet.replies")
+    stats = run("judge", "stats")
     assert re.search(r"^all +4 ", stats.output, re.M)
-    told = json.loads(run("judge", "stats", "s.parquet.replies", "--json").stdout)
+    told = json.loads(run("judge", "stats", ".rubrank/replies.sqlite", "--json").stdout)
     assert (told["calls"], told["input_tokens"], told["cost"]) == (4, 400, pytest.approx(0.00072))
+
+
+def test_another_output_is_not_paid_again(server: Server) -> None:
+    grade()
+    Path("sub").mkdir()
+    result = run("grade", "rollouts.jsonl", "--rubric", "rubric.yaml", "--judges", "judges.yaml", "-o", "sub/t.jsonl")
+    assert "4 answers asked for, 0 missing; 0 calls, 4 from the cache" in result.output
+    assert len(server.completions) == 4
+    assert Path(".rubrank/replies.sqlite").stat().st_mode & 0o077 == 0
+
+
+def test_the_project_is_the_folder_above_that_looks_like_one(tmp_path: Path) -> None:
+    from rubrank.judges.client.replies import project_store
+
+    inner = tmp_path / "project" / "runs" / "one"
+    inner.mkdir(parents=True)
+    assert project_store(inner) == inner / ".rubrank" / "replies.sqlite"
+    (inner / ".rubrank" / ".gitignore").unlink()
+    (inner / ".rubrank").rmdir()
+    (tmp_path / "project" / ".git").mkdir()
+    assert project_store(inner) == tmp_path / "project" / ".rubrank" / "replies.sqlite"
+    assert (tmp_path / "project" / ".rubrank" / ".gitignore").read_text() == "*\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [(401, "a key that"), (403, "a key that"), (404, "must be one that"), (302, "must be the endpoint itself")],
+)
+def test_a_wrong_key_model_or_url_stops_at_once(folder: Path, status: int, message: str) -> None:
+    with Server([Answer(status=status, body='{"error": {"message": "no"}}')], models=None) as server:
+        endpoint = {"base_url": server.url, "model": MODEL}
+        Path("judges.yaml").write_text(json.dumps({"endpoints": [endpoint]}))
+        Path("s.parquet").write_text("an earlier one")
+        result = grade("--force") if "--force" in run("grade", "--help").output else grade()
+        assert len(server.completions) <= 1
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert Path("s.parquet").read_text() == "an earlier one"
+
+
+def test_what_is_missing_is_told_in_one_line(folder: Path) -> None:
+    def script(asked: Asked) -> Answer:
+        return Answer(status=500, body="{}") if "Rhine" in asked.prompt else Answer(REPLY)
+
+    with Server(script) as server:
+        judges = {"judges": [{"endpoints": [{"base_url": server.url, "model": MODEL}], "retry": {"attempts": 1}}]}
+        Path("judges.yaml").write_text(json.dumps({**judges, "most_missing": 0.3}))
+        result = grade()
+        assert "4 answers asked for, 1 missing (25.0%: 1 × HTTP 500); 4 calls" in result.output
+        Path("judges.yaml").write_text(json.dumps(judges))
+        result = run("grade", "rollouts.jsonl", "--rubric", "rubric.yaml", "--judges", "judges.yaml", "-o", "t.parquet")
+    assert result.exit_code == 2
+    assert "1 of 4 answers are missing (25.0%), and most_missing allows 20.0%" in result.stderr
+    assert not Path("t.parquet").exists()
+
+
+def test_an_interrupt_says_what_is_kept(folder: Path) -> None:
+    with Server(lambda asked: Answer(REPLY, delay=60.0 if "Rhine" in asked.prompt else 0.0)) as server:
+        Path("judges.yaml").write_text(json.dumps({"endpoints": [{"base_url": server.url, "model": MODEL}]}))
+        words = ["grade", "rollouts.jsonl", "--rubric", "rubric.yaml", "--judges", "judges.yaml", "-o", "s.parquet"]
+        child = subprocess.Popen([sys.executable, "-m", "rubrank", *words], stderr=subprocess.PIPE, text=True)
+        while len(server.completions) < 4 and child.poll() is None:
+            time.sleep(0.02)
+        time.sleep(0.5)
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert "3 of 4 replies are kept in" in errors
+    assert "run again to go on" in errors
+    assert "Traceback" not in errors
 
 
 def test_check(server: Server) -> None:

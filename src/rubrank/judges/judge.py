@@ -53,7 +53,7 @@ OnOutage: TypeAlias = Literal["wait", "stop", "continue"]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)  # it may hold secrets
 
 
 # ------------------------------------------------------------------------------------------------------ configuration

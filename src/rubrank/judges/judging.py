@@ -17,11 +17,12 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -43,6 +44,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 _LEAST = 64  # calls started ahead for a judge with a small endpoint
 _AHEAD = 2  # times the concurrency of its endpoints: the next call is ready when one is answered
 _MOST_REASONS = 5  # in an error
+_SAMPLED = 4  # ids of replies that a file of scores keeps for every group
 
 
 # ------------------------------------------------------------------------------------------------------ what is asked
@@ -85,6 +87,32 @@ def stopped(criteria: Sequence[Criterion], scores_GK: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------------------- result
 
 
+@dataclass(frozen=True)
+class Provenance:
+    """What a file of scores says about its judging, so that it can be audited later."""
+
+    positions: Mapping[str, tuple[float, int]]
+    """criterion → (wins of the response shown first, ties counted half; comparisons)"""
+    replies: Mapping[str, tuple[str, ...]]
+    """group → a sample of the ids of its replies: two runs that share some were answered by the same replies."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        positions = {name: list(pair) for name, pair in self.positions.items()}
+        return {"positions": positions, "replies": {id: " ".join(some) for id, some in self.replies.items()}}
+
+    @classmethod
+    def of_dict(cls, data: Mapping[str, Any]) -> Provenance:
+        """From JSON."""
+        positions = {str(name): (float(won), int(n)) for name, (won, n) in data["positions"].items()}
+        return cls(positions, {str(id): tuple(some.split()) for id, some in data["replies"].items()})
+
+
+def _sample(replies: Sequence[str]) -> tuple[str, ...]:
+    """The smallest of their digests: of two lists that have much in common, most likely some of the same."""
+    return tuple(sorted({blake2b(id.encode(), digest_size=6).hexdigest() for id in replies})[:_SAMPLED])
+
+
 @dataclass(frozen=True, eq=False)
 class Judgments:
     """What all judges said in one step."""
@@ -117,6 +145,13 @@ class Judgments:
         cells = [v.reason for one in self.groups for v in one.verdicts.values() if v.value is None]
         comparisons = [reason for one in self.groups for some in one.missing.values() for reason in some]
         return Counter(shortened(reason.partition(":")[0], 80) for reason in cells + comparisons)
+
+    @property
+    def provenance(self) -> Provenance:
+        """For a file of scores."""
+        counts = {name: (share * n, n) for name, (share, n) in self.first_win_rate.items()}
+        sampled = zip(self.ids, (_sample(one.replies) for one in self.groups), strict=False)
+        return Provenance(counts, {id: some for id, some in sampled if some})
 
     @cached_property
     def missing_throughout(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ import json
 import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +26,7 @@ import numpy as np
 
 from rubrank._files import existing_file, in_our_words_of, replacing
 from rubrank.errors import BadTable, UnknownName
+from rubrank.judges.judging import Provenance
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.verifier import Domain
@@ -119,8 +120,14 @@ def _rubrics(table: ScoreTable) -> dict[tuple[CriterionData, ...], int]:
     return found
 
 
-def _header(rubrics: Iterable[tuple[CriterionData, ...]]) -> dict[str, Any]:
-    return {"rubrank": "scores", "version": _VERSION, "rubrics": [[asdict(c) for c in rubric] for rubric in rubrics]}
+def _header(table: ScoreTable, rubrics: Iterable[tuple[CriterionData, ...]]) -> dict[str, Any]:
+    known = {} if table.provenance is None else {"judging": table.provenance.as_dict()}
+    listed = [[asdict(criterion) for criterion in rubric] for rubric in rubrics]
+    return {"rubrank": "scores", "version": _VERSION, "rubrics": listed, **known}
+
+
+def _provenance(header: Mapping[str, Any]) -> Provenance | None:
+    return Provenance.of_dict(header["judging"]) if header.get("judging") else None
 
 
 def _read_header(data: Any, path: Path) -> list[tuple[CriterionData, ...]]:
@@ -152,7 +159,7 @@ def _criterion(data: Mapping[str, Any]) -> CriterionData:
 def _write_jsonl(table: ScoreTable, path: Path, compressed: bool) -> None:
     rubrics = _rubrics(table)
     with gzip.open(path, "wt", encoding="utf-8") if compressed else path.open("w", encoding="utf-8") as file:
-        _line(file, _header(rubrics))
+        _line(file, _header(table, rubrics))
         for group in table:
             for i in range(len(group.scores)):
                 _line(file, _as_object(group, i, rubrics[group.criteria]))
@@ -194,8 +201,9 @@ def _read_jsonl(path: Path) -> ScoreTable:
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         try:
             lines = (json.loads(line) for line in file if line.strip())
-            rubrics = _read_header(next(lines, None), path)
-            return _collected(_from_objects(lines, rubrics), rubrics)
+            header = next(lines, None)
+            rubrics = _read_header(header, path)
+            return replace(_collected(_from_objects(lines, rubrics), rubrics), read=_provenance(header or {}))
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise _no_scores(path, error) from None
 
@@ -233,7 +241,7 @@ def _write_parquet(table: ScoreTable, path: Path) -> None:
     rubrics = _rubrics(table)
     wide = _fits_wide(table)
     frame = _wide(table, rubrics) if wide else _long(table, rubrics)
-    header = {**_header(rubrics), "layout": "wide" if wide else "long"}
+    header = {**_header(table, rubrics), "layout": "wide" if wide else "long"}
     frame.write_parquet(path, metadata={"rubrank": json.dumps(header)})
 
 
@@ -294,7 +302,8 @@ def _read_parquet(path: Path) -> ScoreTable:
         rubrics = _read_header(header, path)
         frame = polars.read_parquet(path)
         reshape = _from_wide if header["layout"] == "wide" else _from_long
-        return _collected(reshape(frame.iter_rows(named=True), rubrics), rubrics)
+        table = _collected(reshape(frame.iter_rows(named=True), rubrics), rubrics)
+        return replace(table, read=_provenance(header or {}))
     except (polars.exceptions.PolarsError, ValueError, KeyError, TypeError, IndexError) as error:
         raise _no_scores(path, error) from None
 

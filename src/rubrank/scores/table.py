@@ -22,7 +22,7 @@ import numpy as np
 
 import rubrank
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.judges.judging import Judgments
+from rubrank.judges.judging import Judgments, Provenance
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.batching import score_batch_of
 from rubrank.scores.criterion import CriterionData
@@ -91,6 +91,13 @@ class ScoreTable:
     groups: tuple[GroupScores, ...]
     judging: Judgments | None = None
     """What the judges said and took, where some were asked; not written to files."""
+    read: Provenance | None = None
+    """What a file says about its judging."""
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """What can be said about judging later: positions, and which replies answered; written to files."""
+        return self.read if self.judging is None else self.judging.provenance
 
     def __len__(self) -> int:
         return sum(len(group.scores) for group in self.groups)

@@ -118,7 +118,7 @@ def grade(
         # Everything that can be known comes first: nothing is paid for and then refused.
         output_at(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
         check_share(most_missing)
-        seconds, asked = _seconds(timeout), _judges(judges, output, cache_only)
+        seconds, asked = _seconds(timeout), _judges(judges, cache_only)
         columns = columns_from(column, group_column, "grade")
         if dry_run:
             _show_estimate(rollouts, rubric, asked, columns, as_json)
@@ -182,9 +182,10 @@ def conformance(
 # ------------------------------------------------------------------------------------------------------------- helpers
 
 
-def _judges(file: Path | None, output: Path, cache_only: bool) -> Judges | None:
-    """The judges of a file; their replies are kept beside the output, unless the file says where."""
+def _judges(file: Path | None, cache_only: bool) -> Judges | None:
+    """The judges of a file; their replies are kept in the project's folder, unless the file says where."""
     from rubrank.errors import InvalidInput
+    from rubrank.judges.client.replies import project_store
     from rubrank.judges.judge import load_judges
 
     if file is None:
@@ -192,7 +193,7 @@ def _judges(file: Path | None, output: Path, cache_only: bool) -> Judges | None:
             raise InvalidInput("grade", "--cache-only", "used with --judges", "no judges", "Say --judges FILE.")
         return None
     judges = load_judges(file)
-    cache = judges.cache or f"{output}.replies"
+    cache = judges.cache or str(project_store())
     return judges.model_copy(update={"cache": cache, "cache_only": cache_only or judges.cache_only})
 
 

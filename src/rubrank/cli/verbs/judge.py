@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JSON (docs/judges.md).")]) -> None:
-    """Read a file of judges and ask every endpoint for a sign of life, before anything is spent."""
+    """Read a file of judges and make a health check of every endpoint, before anything is spent."""
     with errors_in_words():
         from rubrank.judges.askers import check_judges
         from rubrank.judges.judge import load_judges
@@ -43,15 +43,18 @@ def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JS
 
 
 def stats(
-    cache: Annotated[Path, typer.Argument(help="The file in which replies are kept.")],
+    cache: Annotated[
+        Path | None, typer.Argument(help="The file in which replies are kept; by default the project's.")
+    ] = None,
     as_json: _AsJson = False,
 ) -> None:
-    """What the calls behind a cache took: calls, hits, failures, tokens, cost, waiting time."""
+    """Usage of the calls behind a cache: calls, hits, failures, tokens, cost, waiting time."""
     with errors_in_words():
         from rubrank.errors import InvalidInput
         from rubrank.judges.client.accounting import Account
-        from rubrank.judges.client.replies import Replies
+        from rubrank.judges.client.replies import Replies, project_store
 
+        cache = cache or project_store()
         if not cache.is_file():
             raise InvalidInput("stats", "cache", "a file that exists", str(cache), "It is the `cache` of the judges.")
         with Replies(cache, read_only=not Path(f"{cache}-wal").exists()) as store:
@@ -120,7 +123,7 @@ def show_account(account: Account) -> None:
         if len(lines) > 1:
             rows += [_row(name, line) for name, line in lines.items()]
     headings = ("", "calls", "hits", "failed", "tokens in", "out", "cost", "p50 s", "p99 s")
-    table("what the judges took", headings, rows)
+    table("usage", headings, rows)
     for reason, times in account.failures.items():
         print(f"failed {times} times: {reason}")
 
@@ -145,15 +148,22 @@ def judging_dict(judging: Judgments) -> dict[str, Any]:
 
 def show_judging(judging: Judgments) -> None:
     """What a step's judges said and took, in a few lines."""
-    account = judging.account
-    print(
-        f"\njudges: {judging.asked:,} answers asked for, {judging.lost:,} missing; {account.calls:,} calls, "
-        f"{account.hits:,} from the cache, cost {account.cost:.4g}"
-    )
-    for reason, times in judging.reasons.most_common(5):
-        print(f"  missing {times} times: {reason}")
+    print(f"\njudges: {judging_line(judging)}")
     _show_shares("disagreement", judging.disagreement)
     _show_shares("the first shown wins", {name: share for name, (share, _) in judging.first_win_rate.items()})
+
+
+def judging_line(judging: Judgments) -> str:
+    """How much was asked, what is missing and why, and what it cost, in one line."""
+    account, often = judging.account, judging.reasons.most_common(3)
+    why = ", ".join(f"{times:,} × {reason}" for reason, times in often)
+    more = judging.lost - sum(times for _, times in often)
+    why += f", {more:,} for other reasons" if more > 0 else ""
+    missing = f"{judging.lost:,} missing" + (f" ({judging.missing:.1%}: {why})" if judging.lost else "")
+    return (
+        f"{judging.asked:,} answers asked for, {missing}; {account.calls:,} calls, {account.hits:,} from the cache, "
+        f"cost {account.cost:.4g}"
+    )
 
 
 def _show_shares(what: str, shares: Mapping[str, float]) -> None:

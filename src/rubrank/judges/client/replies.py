@@ -61,6 +61,26 @@ _AGAIN = 2  # replies without a verdict after which the question is not asked on
 _SALVAGED = 500  # rows at a time
 
 
+FOLDER = ".rubrank"
+"""Of a project, for what is kept from run to run."""
+_MARKS = (FOLDER, ".git", "pyproject.toml")  # of the folder of a project
+
+
+def project_store(start: Path | None = None) -> Path:
+    """The file of replies of the project that a folder (by default the current one) belongs to, whatever a run writes.
+
+    The project is the nearest folder above with a `.rubrank`, a `.git` or a `pyproject.toml`; else the folder itself.
+    """
+    here = (start or Path.cwd()).resolve()
+    project = next((folder for folder in (here, *here.parents) if any((folder / m).exists() for m in _MARKS)), here)
+    folder = project / FOLDER
+    folder.mkdir(mode=0o700, exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", encoding="utf-8")
+    return folder / "replies.sqlite"
+
+
 class Keys:
     """The keys of one judge's calls."""
 

@@ -42,9 +42,7 @@ LEDGER = """
     latency REAL NOT NULL, requests INTEGER NOT NULL, final INTEGER NOT NULL
 """
 COLUMNS = [column.split()[0] for column in LEDGER.split(",")]
-_AT_ONCE = (
-    256  # rows in one statement: each costs a turn with the interpreter's lock, which a busy loop seldom gives away
-)
+_AT_ONCE = 256  # rows in one statement: each takes a turn with the interpreter's lock, which a busy loop keeps
 _GATHER = 0.004  # seconds in which more may come in: few commits of many rows take the event loop less time
 LEASE = 30.0
 """Seconds for which a claim holds if it is not renewed."""

@@ -26,6 +26,7 @@ from rubrank.fusion.attribute import Attribute, Texts, flatten_texts
 from rubrank.studies.audit.bias import Attributes, biases, measured_attributes, numbers, varying
 from rubrank.studies.audit.inputs import Cases, Run, Runs, Scores, read_cases
 from rubrank.studies.audit.measures import Positions, agreement, consistency, coverage, position, repeated
+from rubrank.studies.audit.provenance import counted_positions, refuse_same_replies
 from rubrank.studies.audit.result import Audit, Unmeasured
 from rubrank.studies.statistics.resampling import resampling
 
@@ -59,15 +60,17 @@ def audit(
     texts: of the responses, in the order of rows; `measures` are taken of them (see `fusion.attributes`), by default
         the length of the answer and its Markdown.
     attributes, attribute_names: (M, D) numbers ≥ 0 measured already, instead of texts.
-    positions: {judge: {criterion: (wins of the response shown first, comparisons)}}; for one judge the inner one.
+    positions: {judge: {criterion: (wins of the response shown first, comparisons)}}; for one judge the inner one. By
+        default what the tables say that `grade` made or wrote.
     bootstrap, seed, level: draws of groups, their seed, and the level of all intervals.
     """
     cases = read_cases(scores, humans, groups, criteria)
+    refuse_same_replies(cases.provenance)
     draw = resampling(_OWNER, int(cases.starts[-1]), cases.of_row, bootstrap, seed, level)
     missing: list[Unmeasured] = []
     everyone = _everyone(cases)
     seen = _attributes(cases, texts, measures, attributes, attribute_names, missing)
-    found = position(cases, positions, level, missing)
+    found = position(cases, counted_positions(cases.provenance) if positions is None else positions, level, missing)
     return Audit(
         tuple(cases.judges), cases.criteria, seen.names, len(cases.labels), int(cases.starts[-1]),
         coverage=coverage(cases, draw),

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.judges.judging import Provenance
 from rubrank.scores.outcomes import outcomes
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.statistics.resampling import numbered
@@ -55,6 +56,8 @@ class Cases:
     criteria: tuple[str, ...]
     judges: dict[str, tuple[Run, ...]]
     humans: tuple[Run, ...] = ()
+    provenance: Mapping[str, tuple[Provenance | None, ...]] = field(default_factory=dict)
+    """Of every judge's runs, what their tables say about how they were judged."""
 
     @property
     def of_row(self) -> np.ndarray:
@@ -156,7 +159,8 @@ def _of_tables(runs: Mapping[str, list[ScoreTable]], people: list[ScoreTable], c
     judges = {name: tuple(run(f"judge {name!r}", table) for table in given) for name, given in runs.items()}
     labels = tuple(number)
     return Cases(
-        labels, starts, np.arange(starts[-1]), names, judges, tuple(run("humans", table) for table in people)
+        labels, starts, np.arange(starts[-1]), names, judges, tuple(run("humans", table) for table in people),
+        {name: tuple(table.provenance for table in given) for name, given in runs.items()},
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@
         chat        steps 0–699: chat.jsonl 70% (7,840 of 5,000 prompts, 1.6 passes), …
 
 In the order of what it costs: keys, what is installed, numbers that must fit, files and their columns, every row's
-rubric, the model's config and tokenizer, the output folder; at last every judge is asked for a sign of life.
+rubric, the model's config and tokenizer, the output folder; at last a health check of every judge.
 """
 
 from __future__ import annotations

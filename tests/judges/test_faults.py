@@ -1,0 +1,155 @@
+"""No fault of a judge server becomes a score, takes the run down, or sends the prompt elsewhere; by family."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from calling import ask, ask_all, call_of, judge_of, run
+from faults import COMPLETIONS, FINAL, GOOD, HTTP, TEXTS, bomb, meet, packed, said
+from server import Answer, Server
+
+from rubrank.errors import InvalidInput
+from rubrank.judges.client.client import Client
+from rubrank.judges.client.transport import LARGEST
+from rubrank.judges.judge import load_judges
+
+
+def test_a_good_reply_is_a_score():
+    met = meet(said(GOOD))
+    assert (met.value, met.error, met.requests) == (1.0, "", 1)
+
+
+@pytest.mark.parametrize("fault", TEXTS)
+def test_texts(fault):
+    met = meet(said(TEXTS[fault]))
+    assert (met.value, met.error) == (None, "")
+
+
+@pytest.mark.parametrize("fault", COMPLETIONS)
+def test_completions(fault):
+    met = meet(COMPLETIONS[fault])
+    assert (met.value, met.error) == (None, "")
+
+
+@pytest.mark.parametrize("fault", HTTP)
+def test_http(fault):
+    met = meet(HTTP[fault], timeout=0.6)
+    assert (met.value, met.error) == (None, "")
+    assert met.seconds < 10.0
+
+
+@pytest.mark.parametrize("fault", FINAL)
+def test_final(fault):
+    met = meet(FINAL[fault])
+    assert (met.value, met.error) == (None, "InvalidInput")
+    assert not met.leaked
+    assert met.requests <= 1
+
+
+@pytest.mark.slow
+def test_a_bomb_costs_little():
+    met = bomb()
+    assert (met.value, met.error) == (None, "")
+    assert met.extra["megabytes"] < 300
+
+
+def test_a_body_that_is_packed_is_read():
+    import gzip
+    import zlib
+
+    from server import completion
+
+    whole = completion(Answer("good")).encode()
+    for encoding, data in (("gzip", gzip.compress(whole)), ("deflate", zlib.compress(whole)), ("identity", whole)):
+        with Server([packed(data, encoding)]) as server:
+            assert ask(judge_of(server)).text == "good"
+
+
+def test_a_body_is_given_up_at_a_few_megabytes():
+    with Server([Answer("x" * (LARGEST + 1))]) as server:
+        reply = ask(judge_of(server, retry={"attempts": 1}))
+    assert reply.failure == "malformed reply: it has more than 8 MB"
+
+
+# ------------------------------------------------------------------------------------------------------------ secrets
+
+SECRETS = ("hunter2-password", "query-secret-123", "sk-key-abcdef", "header-secret-9")
+
+
+def secretive(server, **endpoint):
+    url = server.url.replace("http://", "http://someone:hunter2-password@") + "?api-key=query-secret-123"
+    given = {"headers": {"X-Gateway": "header-secret-9"}, "api_key_env": "TEST_JUDGE_KEY", **endpoint}
+    return judge_of(url, endpoint=given, retry={"attempts": 1})
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_secrets_are_sent_and_never_written(tmp_path, monkeypatch, caplog, status):
+    from rubrank.judges.client.replies import Replies
+
+    monkeypatch.setenv("TEST_JUDGE_KEY", "sk-key-abcdef")
+    said = Answer(status=status, body=json.dumps({"error": {"message": " ".join(SECRETS)}}))
+    with Server([Answer("fine") if status == 200 else said]) as server:
+        judge = secretive(server)
+        with Replies(tmp_path / "r.sqlite") as store:
+            (reply,), client = run(ask_all(judge, [call_of()], store=store))
+            account = client.meter.account()
+        (asked,) = server.asked
+    assert asked.path.endswith("/chat/completions?api-key=query-secret-123")
+    assert asked.headers["authorization"] == "Bearer sk-key-abcdef"
+    assert asked.headers["x-gateway"] == "header-secret-9"
+    written = (tmp_path / "r.sqlite").read_bytes().decode("latin-1")
+    shown = f"{reply} {account} {account.as_dict()} {caplog.text} {judge!r}"
+    for secret in SECRETS:
+        assert secret not in written
+        assert secret not in shown
+
+
+def test_secrets_are_in_no_error(monkeypatch):
+    monkeypatch.setenv("TEST_JUDGE_KEY", "sk-key-abcdef")
+    refused = Answer(status=401, body='{"error": {"message": "no such key sk-key-abcdef for hunter2-password"}}')
+    with Server([refused]) as server, pytest.raises(InvalidInput) as raised:
+        ask(secretive(server))
+    assert not any(secret in str(raised.value) for secret in SECRETS)
+    for url in ("someone:hunter2-password@host/v1", "ftp://someone:hunter2-password@host/v1?k=hunter2-password"):
+        with pytest.raises(ValueError, match="base_url") as wrong:
+            judge_of(url)
+        assert "hunter2" not in str(wrong.value)
+        with pytest.raises(InvalidInput, match="base_url") as wrong:
+            load_judges({"endpoints": [{"base_url": url, "model": "m"}]})
+        assert "hunter2" not in str(wrong.value)
+
+
+def test_a_password_without_a_key_is_basic_authorization(monkeypatch):
+    monkeypatch.delenv("TEST_JUDGE_KEY", raising=False)
+    with Server() as server:
+        ask(secretive(server))
+        (asked,) = server.asked
+    assert asked.headers["authorization"] == "Basic c29tZW9uZTpodW50ZXIyLXBhc3N3b3Jk"
+
+
+# ----------------------------------------------------------------------------------------------------------- deadline
+
+
+def test_a_store_that_is_locked_does_not_hold_up_a_step(tmp_path):
+    """The deadline covers the cache: another process has it all to itself."""
+    import sqlite3
+
+    from rubrank.judges.client.client import Deadline
+    from rubrank.judges.client.replies import Replies
+
+    with Server() as server, Replies(tmp_path / "r.sqlite") as store:
+
+        async def main():
+            async with Client(judge_of(server), store=store, deadline=Deadline(1.0)) as client:
+                other = sqlite3.connect(tmp_path / "r.sqlite", isolation_level=None)
+                other.execute("BEGIN IMMEDIATE")
+                try:
+                    return await asyncio.wait_for(client.ask(call_of()), 10.0)
+                finally:
+                    other.execute("ROLLBACK")
+                    other.close()
+
+        reply = run(main())
+    assert reply.failure == "deadline of the step passed"
