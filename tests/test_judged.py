@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from judges.server import MODEL, Answer, Asked, Server
 
-import rubrank
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.grading.grade import grade
 from rubrank.scores.table import read_scores
@@ -74,7 +73,8 @@ def test_answers_fill_the_table_and_a_gate_spares_calls() -> None:
     assert group.reason(3, "GeneralQuality") == "not asked: a gate has stopped it"
     assert table.judging is not None
     assert table.judging.account.calls == 3
-    assert table.fuse().reward == pytest.approx(rubrank.fuse(**table.to_fuse()) * [1, 1, 1, 0])
+    reward = table.fuse().reward
+    assert reward[0] > reward[2] > reward[1] > reward[3] == 0.0
 
 
 def test_without_cascade_everybody_is_asked_about() -> None:
@@ -150,5 +150,5 @@ def test_scores_and_comparisons_do_not_mix() -> None:
 def test_a_wrong_file_is_found_before_anything_is_graded(tmp_path: Path) -> None:
     path = tmp_path / "judges.yaml"
     path.write_text("judges:\n  - {kind: absolut, endpoints: [{base_url: 'http://x', model: m}]}\n")
-    with pytest.raises(InvalidInput, match=r"judges\.yaml: judges\.0\.kind"):
+    with pytest.raises(InvalidInput, match=r"judges\.yaml: .*kind must be one of"):
         grade("there-is-no-such-file.jsonl", RUBRIC, judges=path)
