@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from rubrank import InvalidInput, UnknownName, attenuate, fuse, utilities
-from rubrank.fusion.adjust import kept_shares, rules_for, uniform_numbers
+from rubrank.fusion.adjust import Naming, rules_for, taken_shares, uniform_numbers
 from rubrank.fusion.fusing import Options, run
 from rubrank.scores.arrays import make_batch
 
 LAMBDAS = pytest.mark.parametrize("lam", [0.0, 0.2, 0.5, 0.9, 1.0])
 
 
-def shares(rule, gamma=1.0, count=20_000):
-    """What is kept of `count` equal coefficients, one in each group."""
-    return kept_shares((rule,), np.full((count, 1, 1), gamma), 0, range(count), [0], [0])[:, 0, 0]
+def shares(rule, count=20_000):
+    """What is taken of `count` coefficients, one in each group."""
+    return taken_shares((rule,), (count, 1), Naming(range(count), [0], [0]))[0][:, 0, 0]
 
 
 def biased(N=6, G=8, K=3, D=2, seed=0):
@@ -33,45 +33,40 @@ def biased(N=6, G=8, K=3, D=2, seed=0):
 
 
 @LAMBDAS
-def test_bernoulli_keeps_all_or_nothing(lam):
-    kept = shares(attenuate(lam))
-    assert set(np.unique(kept)) <= {0.0, 1.0}
-    assert kept.mean() == pytest.approx(1 - lam, abs=0.015)  # four standard errors of 20,000 draws
+def test_bernoulli_takes_all_or_nothing(lam):
+    taken = shares(attenuate(lam, "bernoulli"))
+    assert set(np.unique(taken)) <= {0.0, 1.0}
+    assert taken.mean() == pytest.approx(lam, abs=0.015)  # four standard errors of 20,000 draws
 
 
 @LAMBDAS
 def test_uniform_has_the_mean_and_the_widest_range(lam):
-    kept = shares(attenuate(lam, "uniform"))
+    taken = shares(attenuate(lam, "uniform"))
     half = min(lam, 1 - lam)
-    assert kept.mean() == pytest.approx(1 - lam, abs=0.01)
-    assert kept.min() >= 1 - lam - half - 1e-15
-    assert kept.max() <= 1 - lam + half + 1e-15
-    assert np.ptp(kept) >= 2 * half * 0.999
-    quarter = np.quantile(kept, 0.25)
-    assert quarter == pytest.approx(1 - lam - half / 2, abs=0.01)
+    assert taken.mean() == pytest.approx(lam, abs=0.01)
+    assert taken.min() >= lam - half - 1e-15
+    assert taken.max() <= lam + half + 1e-15
+    assert np.ptp(taken) >= 2 * half * 0.999
+    quarter = np.quantile(taken, 0.25)
+    assert quarter == pytest.approx(lam - half / 2, abs=0.01)
 
 
 @LAMBDAS
-def test_fixed_is_not_random(lam):
-    assert (shares(attenuate(lam, "fixed")) == 1 - lam).all()
+def test_fixed_is_not_random_and_the_default(lam):
+    assert (shares(attenuate(lam, "fixed")) == lam).all()
+    assert attenuate(lam) == attenuate(lam, "fixed")
 
 
-@LAMBDAS
-@pytest.mark.parametrize("draw", ["bernoulli", "uniform", "fixed"])
-@pytest.mark.parametrize("gamma", [-2.0, -1e-12, 0.0])
-def test_what_is_not_positive_stays(lam, draw, gamma):
-    assert (shares(attenuate(lam, draw), gamma, count=50) == 1.0).all()
-
-
-def test_remove_keeps_nothing_whatever_the_sign():
-    gamma = np.random.default_rng(0).normal(size=(4, 3, 2))
-    assert not kept_shares(("remove", "remove"), gamma, 0, range(4), range(3), range(2)).any()
+def test_remove_takes_all_of_either_sign():
+    share, two_sided = taken_shares(("remove", attenuate(1.0)), (4, 3), Naming(range(4), range(3), range(2)))
+    assert (share == 1.0).all()
+    assert two_sided.tolist() == [True, False]
 
 
 def test_one_rule_for_each_attribute():
-    gamma = np.ones((5, 2, 3))
-    kept = kept_shares(("remove", attenuate(0.25, "fixed"), attenuate(0.0)), gamma, 0, range(5), range(2), range(3))
-    assert np.array_equal(kept, np.broadcast_to([0.0, 0.75, 1.0], kept.shape))
+    rules = ("remove", attenuate(0.25), attenuate(0.0))
+    share, _ = taken_shares(rules, (5, 2), Naming(range(5), range(2), range(3)))
+    assert np.array_equal(share, np.broadcast_to([1.0, 0.25, 0.0], share.shape))
 
 
 def test_numbers_are_uniform_and_independent():
@@ -93,7 +88,7 @@ def test_numbers_are_uniform_and_independent():
 @pytest.mark.parametrize("draw", ["bernoulli", "uniform"])
 def test_the_seed_matters(draw):
     first, again, other = (
-        kept_shares((attenuate(0.5, draw),), np.ones((64, 2, 1)), seed, range(64), range(2), [0]) for seed in (1, 1, 2)
+        taken_shares((attenuate(0.5, draw),), (64, 2), Naming(range(64), range(2), [0], seed))[0] for seed in (1, 1, 2)
     )
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -202,12 +197,11 @@ def test_draws_do_not_change_between_releases():
 # --------------------------------------------------------------------------------------------- what reaches the reward
 
 
-@pytest.mark.parametrize("pool", ["group", "batch"])
-def test_values_are_utilities_plus_what_is_kept(pool):
-    """v = u + Σ keep·γ·z̄, for every scored rollout."""
+def test_the_letter_is_utilities_plus_what_is_kept():
+    """pool="group": v = u + Σ keep·γ·z̃, for every scored rollout."""
     scores, attributes = biased()
     scores[0, 0, 0] = np.nan
-    options = Options(pool=pool, adjust=(attenuate(0.3, "fixed"), attenuate(0.5)), seed=1)
+    options = Options(pool="group", adjust=(attenuate(0.3), attenuate(0.5, "bernoulli")), seed=1)
     fusion = run(options, make_batch("fuse", scores, None), attributes)
     G = scores.shape[1]
     kept = np.repeat(fusion.kept_NKD * fusion.gamma_NKD, G, axis=0)
@@ -215,7 +209,7 @@ def test_values_are_utilities_plus_what_is_kept(pool):
     expected = fusion.utilities_MK + np.where(np.isnan(scores.reshape(extra.shape)), 0.0, extra)
     np.testing.assert_allclose(fusion.values_MK, expected, atol=1e-12)
     assert np.array_equal(
-        fusion.utilities_MK.reshape(scores.shape), utilities(scores, attributes=attributes, pool=pool)[0]
+        fusion.utilities_MK.reshape(scores.shape), utilities(scores, attributes=attributes, pool="group")[0]
     )
 
 
@@ -229,7 +223,7 @@ def test_keeping_all_of_a_length_bias_rewards_length_more_than_removing_it():
             (rewards - rewards.mean(1, keepdims=True)).ravel(), (length - length.mean(1, keepdims=True)).ravel()
         )[0, 1]
 
-    kept, half, none = (agreement(adjust=attenuate(lam, "fixed")) for lam in (0.0, 0.5, 1.0))
+    kept, half, none = (agreement(adjust=attenuate(lam)) for lam in (0.0, 0.5, 1.0))
     assert kept > half + 0.05
     assert half > none + 0.05
     assert none == pytest.approx(agreement(adjust="remove"), abs=1e-9)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rubrank import utilities
-from rubrank.fusion.models import BradleyTerry, fit
+from rubrank.fusion.models import BradleyTerry, blocks, fit
 from rubrank.fusion.models.adjusted import Observed
 
 POOLS = pytest.mark.parametrize("pool", ["group", "batch"])
@@ -108,7 +108,7 @@ def test_margins_of_each_group():
 
 
 def test_groups_too_large_for_the_compiled_fit():
-    data = observed([fit.LARGEST_GROUP + 1, 4], K=2, missing=0.0)
+    data = observed([blocks.LARGEST_GROUP + 1, 4], K=2, missing=0.0)
     for ours, theirs in zip(fitted(BradleyTerry(), data, "group"), fitted(Plain(), data, "group"), strict=True):
         assert np.array_equal(ours, theirs)
 
@@ -147,19 +147,6 @@ def test_newton_takes_over_in_groups(monkeypatch, fails):
     assert solved
 
 
-@pytest.mark.parametrize("fails", [lambda k: True, lambda k: k == 1], ids=["all", "some"])
-def test_newton_takes_over_in_a_pooled_batch(monkeypatch, fails):
-    data = observed([5, 8, 8, 3], K=3, D=2)
-    expected = fitted(BradleyTerry(), data, "batch")
-    wrapper = failing(fit.fit_pooled, fails)
-    monkeypatch.setattr(fit, "fit_pooled", wrapper)
-    solved = count_solves(monkeypatch)
-    for ours, theirs in zip(fitted(BradleyTerry(), data, "batch"), expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
-    assert wrapper.calls == 1
-    assert solved
-
-
 def count_solves(monkeypatch):
     from rubrank.fusion.models.newton import Problem
 
@@ -186,10 +173,10 @@ def test_contrasts():
 
 
 def test_mean_contrasts():
+    """z̃: over all of the group, the rollout itself too."""
     data = observed([1, 2, 7], D=2)
-    mean = np.empty((10, 2))
-    fit.mean_contrasts(data.attributes_DM, data.starts, mean)
+    mean = data.mean_contrasts()
     assert not mean[0].any()
     for g in (1, 2):
         rows = slice(data.starts[g], data.starts[g + 1])
-        np.testing.assert_allclose(mean[rows], data.contrasts(g).sum(1) / (data.sizes[g] - 1), atol=1e-14)
+        np.testing.assert_allclose(mean[rows], data.contrasts(g).sum(1) / data.sizes[g], atol=1e-14)

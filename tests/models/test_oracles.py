@@ -38,8 +38,10 @@ def regression(groups, k, prior=1.0, attribute_prior=1.0, margin=0.0) -> Regress
     """Criterion k of groups [(scores (G, K), attributes (G, D)), …], which share the attributes' coefficients."""
     total, D = sum(len(scores) for scores, _ in groups), groups[0][1].shape[1]
     rows, won, first = [], [], 0
-    for scores, attributes in groups:
-        z = contrasts(attributes)
+    every = [contrasts(attributes) for _, attributes in groups]
+    scales = [scale_of([z]) for z in every] if len(groups) == 1 else [scale_of(every)] * len(groups)
+    for (scores, _), raw, scale in zip(groups, every, scales, strict=True):
+        z = raw * scale
         for i in range(len(scores)):
             for j in range(i + 1, len(scores)):
                 difference = scores[i, k] - scores[j, k]
@@ -55,10 +57,14 @@ def regression(groups, k, prior=1.0, attribute_prior=1.0, margin=0.0) -> Regress
 
 def contrasts(attributes):
     a, b = attributes[:, None], attributes[None, :]
-    z = (a - b) / np.where(a + b > 0, a + b, 1.0)
-    upper = np.triu_indices(len(attributes), 1)
-    rms = np.sqrt((z[upper] ** 2).mean(0)) if len(upper[0]) else np.zeros(attributes.shape[1])
-    return z / np.where(rms > 0, rms, 1.0)
+    return (a - b) / np.where(a + b > 0, a + b, 1.0)
+
+
+def scale_of(every):
+    """One over the root mean square of all pairs: of a group fitted alone, or of all groups that share a γ."""
+    pairs = np.concatenate([z[np.triu_indices(len(z), 1)] for z in every])
+    rms = np.sqrt((pairs**2).mean(0)) if len(pairs) else np.zeros(every[0].shape[2])
+    return 1.0 / np.where(rms > 0, rms, 1.0)
 
 
 def alone(scores):

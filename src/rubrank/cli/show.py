@@ -193,11 +193,13 @@ def group_as_json(group: FusedGroup, rollout: int | None) -> str:
 
 
 def _coefficients(group: FusedGroup, k: int) -> dict[str, Any]:
-    if group.gamma is None or group.kept is None:
+    if group.gamma is None or group.n is None:
         return {}
+    found = {name: getattr(group, name)[k] for name in ("gamma", "se", "shrunk", "taken")}
     return {
-        "gamma": dict(zip(group.attribute_names, group.gamma[k], strict=True)),
-        "kept": dict(zip(group.attribute_names, group.kept[k], strict=True)),
+        **{name: dict(zip(group.attribute_names, values, strict=True)) for name, values in found.items()},
+        "groups": group.n[k],
+        "pool": group.pool,
     }
 
 

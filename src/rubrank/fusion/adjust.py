@@ -1,9 +1,9 @@
-"""How much of an attribute's influence stays in the reward.
+"""How much of an attribute's influence is taken out of the reward.
 
-    fuse(scores, attributes=tokens[..., None], adjust="remove")              formatting control: nothing stays
-    fuse(scores, attributes=tokens[..., None], adjust=attenuate(0.5))        reasoning-efficiency control
+    fuse(scores, attributes=tokens[..., None], adjust="remove")            formatting control: all, of either sign
+    fuse(scores, attributes=tokens[..., None], adjust=attenuate(0.5))      reasoning-efficiency control
 
-`attenuate(lam)` leaves a coefficient that is not positive as it is, and keeps a positive one with mean 1 − lam. Draws
+`attenuate(lam)` leaves a coefficient that is not positive as it is, and takes the share lam of a positive one. Draws
 are a function of seed, group, criterion and attribute, and of nothing else: the same whatever the batch, its order, or
 the process that computes them.
 """
@@ -19,33 +19,33 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName
 
-Draw: TypeAlias = Literal["bernoulli", "uniform", "fixed"]
+Draw: TypeAlias = Literal["fixed", "bernoulli", "uniform"]
+Pool: TypeAlias = Literal["batch", "run", "group"]
+"""What coefficients are estimated over; see `control.py`."""
 
 
 @dataclass(frozen=True)
 class Attenuate:
-    """Keep a positive coefficient with mean 1 − lam; leave the others alone."""
+    """Take the share lam of a positive coefficient, as a mean over draws; leave the others alone."""
 
     lam: float
-    draw: Draw = "bernoulli"
+    draw: Draw = "fixed"
 
     def __post_init__(self) -> None:
         if not (isinstance(self.lam, int | float | np.number) and 0.0 <= self.lam <= 1.0):
             raise InvalidInput(
-                "attenuate", "lam", "between 0 (keep all) and 1 (keep nothing)", repr(self.lam), "Start with 0.5."
+                "attenuate", "lam", "between 0 (take nothing out) and 1 (all of it)", repr(self.lam), "Start with 0.5."
             )
         if self.draw not in get_args(Draw):
             raise UnknownName.of("attenuate", "draw", self.draw, get_args(Draw))
 
-    def kept(self, gamma: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-        """The share of each coefficient that stays, from one uniform number each."""
+    def taken(self, uniform: np.ndarray) -> np.ndarray:
+        """The share of each positive coefficient that is taken out, from one uniform number each."""
         if self.draw == "bernoulli":
-            share = (uniform >= self.lam).astype(float)
-        elif self.draw == "uniform":
-            share = _uniform_with_mean(1.0 - self.lam, uniform)
-        else:
-            share = np.full(gamma.shape, 1.0 - self.lam)
-        return np.where(gamma > 0.0, share, 1.0)
+            return (uniform < self.lam).astype(float)
+        if self.draw == "uniform":
+            return _uniform_with_mean(self.lam, uniform)
+        return np.full(uniform.shape, float(self.lam))
 
     def __str__(self) -> str:
         return f"attenuate({self.lam:g}, {self.draw})"
@@ -54,11 +54,11 @@ class Attenuate:
 Adjustment: TypeAlias = Literal["remove"] | Attenuate
 
 
-def attenuate(lam: float, draw: Draw = "bernoulli") -> Attenuate:
-    """Weaken positive associations with an attribute: 0 keeps all of them, 1 none.
+def attenuate(lam: float, draw: Draw = "fixed") -> Attenuate:
+    """Weaken positive associations with an attribute: 0 takes nothing out and is exactly off, 1 takes out all.
 
-    draw="bernoulli" drops a coefficient as a whole with probability lam, "uniform" scales it by a uniform number with
-    mean 1 − lam, "fixed" scales it by 1 − lam.
+    draw="fixed" takes the share lam, "bernoulli" all of a coefficient with probability lam and nothing else, "uniform"
+    a uniform share with mean lam.
     """
     return Attenuate(lam, draw)
 
@@ -85,23 +85,28 @@ def rules_for(owner: str, adjust: Adjustment | Sequence[Adjustment] | None, D: i
     return rules
 
 
-def kept_shares(
-    rules: tuple[Adjustment, ...],
-    gamma_NKD: np.ndarray,
-    seed: int,
-    groups: Sequence[Hashable],
-    criteria: Sequence[Hashable],
-    attributes: Sequence[Hashable],
-) -> np.ndarray:
-    """The share of every coefficient that stays in the reward, (N, K, D)."""
-    kept = np.zeros_like(gamma_NKD)
-    if all(rule == "remove" for rule in rules):
-        return kept
-    uniform = uniform_numbers(seed, groups, criteria, attributes)
+@dataclass(frozen=True, eq=False)
+class Naming:
+    """What draws depend on, and a running estimate goes by."""
+
+    groups: Sequence[Hashable]
+    criteria: Sequence[Hashable]
+    attributes: Sequence[Hashable]
+    seed: int = 0
+
+
+def taken_shares(
+    rules: tuple[Adjustment, ...], shape: tuple[int, ...], naming: Naming
+) -> tuple[np.ndarray, np.ndarray]:
+    """The share of every coefficient that is taken out, (N, K, D); and where of negative ones too, (D,)."""
+    share = np.ones((*shape, len(rules)))
+    two_sided = np.array([rule == "remove" for rule in rules], bool)
+    drawn = [rule for rule in rules if isinstance(rule, Attenuate) and rule.draw != "fixed"]
+    uniform = uniform_numbers(naming.seed, naming.groups, naming.criteria, naming.attributes) if drawn else share
     for d, rule in enumerate(rules):
         if isinstance(rule, Attenuate):
-            kept[:, :, d] = rule.kept(gamma_NKD[:, :, d], uniform[:, :, d])
-    return kept
+            share[:, :, d] = rule.taken(uniform[:, :, d])
+    return share, two_sided
 
 
 def _uniform_with_mean(mean: float, uniform: np.ndarray) -> np.ndarray:

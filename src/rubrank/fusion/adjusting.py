@@ -1,51 +1,158 @@
-"""The one place where attributes enter a fusion: batch and options → values that are weighted and added up, and γ."""
+"""The one place where attributes enter a fusion: batch and options → values that are weighted and added up, and γ.
+
+    pool="batch"    coefficients over all groups of the batch, shrunk, and utilities fitted again without them
+    pool="run"      the same, over the steps of a run (`running.py`)
+    pool="group"    the paper's letter: coefficients of every group by itself, v = u + keep·γ·z̃
+
+`models/controlled.py` has the mathematics. In a group by itself the priors decide what is length and what is quality:
+the third form is kept for comparison.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rubrank.fusion.adjust import kept_shares, rules_for
+from rubrank.fusion.adjust import Adjustment, Naming, rules_for, taken_shares
+from rubrank.fusion.estimate import Estimate
 from rubrank.fusion.model import find_model
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.observed import marked
 
 if TYPE_CHECKING:
+    from rubrank.fusion.models.adjusted import Observed
     from rubrank.fusion.rlvr2 import RLVR2
 
 
-class Adjusted(NamedTuple):
-    """What became of the utilities."""
+@dataclass(frozen=True, eq=False)
+class Controlled:
+    """What was found out about attributes, and what became of the utilities; N groups, K criteria, D attributes."""
 
+    pool: str
+    fitted_MK: np.ndarray
+    """Utilities of the joint fit, beside γ̂; those without attributes where nothing was fitted."""
     values_MK: np.ndarray
+    """What reaches the reward."""
     gamma_NKD: np.ndarray
-    kept_NKD: np.ndarray
+    """γ̂."""
+    se_NKD: np.ndarray
+    """Its standard error; NaN where there is none, as in a group by itself."""
+    shrunk_NKD: np.ndarray
+    """γ̃."""
+    n_NK: np.ndarray
+    """Groups that the estimate comes from; 0 where a criterion is not controlled."""
+    taken_NKD: np.ndarray
+    """δ: what is taken out."""
     contrasts_MD: np.ndarray
+    """z̃: how much more of an attribute a rollout has than its group, as a mean over all of it."""
 
 
-def adjusted(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> Adjusted:
-    """Fit again with the batch's attributes, from the utilities without them; u_MK is overwritten."""
+def adjusted(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> Controlled:
+    """From the utilities without attributes, which are left as they are, to those that reach the reward."""
+    from rubrank.fusion.models.adjusted import Observed
+
     assert batch.attributes_MD is not None
-    attributes_MD = batch.attributes_MD
-    D = attributes_MD.shape[1]
+    D = batch.attributes_MD.shape[1]
     rules = rules_for(rule.name, rule.adjust, D)
-    if not rules:  # attributes were given, but none of them: nothing to fit again
-        nothing = np.zeros((batch.N, batch.K, 0))
-        return Adjusted(u_MK, nothing, nothing, attributes_MD)
-    from rubrank.fusion.models.adjusted import Observed, fit_adjusted
-    from rubrank.fusion.models.fit import add_kept, mean_contrasts
-
-    scores_MK, attributes_DM = batch.oriented_MK, np.ascontiguousarray(attributes_MD.T)
-    priors = float(rule.prior), float(rule.attribute_prior)
-    observed = Observed(scores_MK, batch.starts, batch.margins_NK, attributes_DM, *priors, batch.outcomes)
-    gamma, informative_NK = fit_adjusted(find_model(rule.model), observed, rule.pool, u_MK)
-    mean_MD = np.empty_like(attributes_MD)
-    mean_contrasts(attributes_DM, batch.starts, mean_MD)
     criteria = batch.names if batch.named else range(batch.K)
-    kept = kept_shares(rules, gamma, rule.seed, batch.labels, criteria, batch.attribute_names or range(D))
-    values_MK = u_MK.copy()
-    if kept.any():
-        known_MK = marked(scores_MK, batch.outcomes, batch.starts)
-        add_kept(kept * gamma * informative_NK[:, :, None], mean_MD, batch.starts, known_MK, values_MK)
-    return Adjusted(values_MK, gamma, kept, mean_MD)
+    naming = Naming(batch.labels, criteria, batch.attribute_names or range(D), rule.seed)
+    observed = Observed(
+        batch.oriented_MK,
+        batch.starts,
+        batch.margins_NK,
+        np.ascontiguousarray(batch.attributes_MD.T),
+        float(rule.prior),
+        float(rule.attribute_prior),
+        batch.outcomes,
+        pooled=rule.pool != "group",
+    )
+    wanted_NK = observed.informative(u_MK) & adjusted_criteria(rule, batch)
+    if rule.pool == "group":
+        return _letter(rule, observed, rules, wanted_NK, naming, u_MK)
+    return _pooled(rule, observed, rules, wanted_NK, naming, u_MK)
+
+
+def adjusted_criteria(rule: RLVR2, batch: ScoreBatch) -> np.ndarray:
+    """(N, K) or (1, K): the criteria that are controlled: those the rule names, else those that no program decided.
+
+    Nobody was swayed in a program's verdict. Plain arrays do not say who decided: all of theirs are controlled.
+    """
+    if rule.adjust_criteria is None:
+        return np.asarray(batch.read(lambda criterion: criterion.verifier is None), bool)
+    if rule.adjust_criteria == "all":
+        return np.ones((1, batch.K), bool)
+    known = batch.names if batch.named else tuple(map(str, range(batch.K)))
+    named = {str(name) for name in rule.adjust_criteria}
+    return np.array([[name in named for name in known]], bool)
+
+
+def _pooled(
+    rule: RLVR2,
+    observed: Observed,
+    rules: tuple[Adjustment, ...],
+    wanted_NK: np.ndarray,
+    naming: Naming,
+    u_MK: np.ndarray,
+) -> Controlled:
+    """One estimate for all groups, and a refit with what is taken out of each."""
+    from rubrank.fusion.models.controlled import estimate, refit
+
+    model, fitted_MK = find_model(rule.model), u_MK.copy()
+    found = estimate(model, observed, wanted_NK, fitted_MK)
+    if rule.pool == "run":
+        found = rule.running.learn(found, naming.criteria, naming.attributes, observed.attribute_prior)
+    taken_NKD = _taken(found, rules, naming, wanted_NK)
+    values_MK, shape = refit(model, observed, taken_NKD, u_MK), taken_NKD.shape
+    return Controlled(
+        rule.pool,
+        fitted_MK,
+        values_MK,
+        gamma_NKD=np.broadcast_to(found.gamma_KD, shape),
+        se_NKD=np.broadcast_to(found.se_KD, shape),
+        shrunk_NKD=np.broadcast_to(found.shrunk_KD, shape),
+        n_NK=np.broadcast_to(found.n_K, wanted_NK.shape),
+        taken_NKD=taken_NKD,
+        contrasts_MD=observed.mean_contrasts(),
+    )
+
+
+def _taken(found: Estimate, rules: tuple[Adjustment, ...], naming: Naming, wanted_NK: np.ndarray) -> np.ndarray:
+    """δ: γ̃ as a whole, or a share of it where it is positive; 0 where a criterion says nothing about a group."""
+    shares_NKD, two_sided_D = taken_shares(rules, wanted_NK.shape, naming)
+    allowed_KD = np.where(two_sided_D, found.shrunk_KD, np.maximum(found.shrunk_KD, 0.0))
+    return np.where(wanted_NK[:, :, None], shares_NKD * allowed_KD, 0.0)
+
+
+def _letter(
+    rule: RLVR2,
+    observed: Observed,
+    rules: tuple[Adjustment, ...],
+    wanted_NK: np.ndarray,
+    naming: Naming,
+    u_MK: np.ndarray,
+) -> Controlled:
+    """v = u + keep·γ·z̃, with u and γ of each group's joint fit; nothing is shrunk."""
+    from rubrank.fusion.models.adjusted import fit_adjusted
+    from rubrank.fusion.models.fit import add_kept
+
+    fitted_MK = u_MK.copy()
+    gamma_NKD = fit_adjusted(find_model(rule.model), observed, wanted_NK, fitted_MK)
+    shares_NKD, two_sided_D = taken_shares(rules, wanted_NK.shape, naming)
+    taken_NKD = np.where(two_sided_D | (gamma_NKD > 0.0), shares_NKD * gamma_NKD, 0.0)
+    mean_MD, values_MK = observed.mean_contrasts(), fitted_MK.copy()
+    if (gamma_NKD != taken_NKD).any():
+        known_MK = marked(observed.scores_MK, observed.outcomes, observed.starts)
+        add_kept(gamma_NKD - taken_NKD, mean_MD, observed.starts, known_MK, values_MK)
+    return Controlled(
+        rule.pool,
+        fitted_MK,
+        values_MK,
+        gamma_NKD=gamma_NKD,
+        se_NKD=np.full(gamma_NKD.shape, np.nan),
+        shrunk_NKD=gamma_NKD,
+        n_NK=wanted_NK.astype(int),
+        taken_NKD=taken_NKD,
+        contrasts_MD=mean_MD,
+    )

@@ -4,7 +4,8 @@ rollout 3 of group query-17: reward 0.62, 3rd of 8
   CoreFactAccuracy (weight 2): 1; beats 0, 2, 5; ties 1; loses to 4, 6, 7 → +0.58
   Keyword: ties all
   Tone: not scored
-  reasoning tokens: more than the others (+0.94), which explained +0.31; removed
+  reasoning tokens: 905, more than its group; γ on Clarity +0.42 (se 0.05, 128 groups); taken out of 3 criteria
+  attributes: taking them out made −0.31
   gate: passed
 """
 
@@ -75,26 +76,37 @@ def _numbers(found: list[int]) -> str:
 
 
 def _attributes(group: FusedGroup, i: int) -> Iterator[str]:
-    if group.gamma is None or group.mean_contrasts is None or group.kept is None or group.attributes is None:
+    """How much the rollout has of each attribute, where that mattered most, and what taking it out made."""
+    if group.gamma is None or group.mean_contrasts is None or group.taken is None or group.attributes is None:
         return
-    scored = group.known[i] & ~group.constant
     for d, name in enumerate(group.attribute_names):
         contrast = group.mean_contrasts[i, d]
-        explained_K = group.weights * group.scale * scored * group.gamma[:, d] * contrast
-        explained = explained_K.sum()
-        if abs(explained) < _SMALL:
-            yield f"{name}: {group.attributes[i, d]:g}; explained nothing"
-            continue
-        than = "more" if contrast > 0.0 else "less"
-        stays = (explained_K * group.kept[:, d]).sum()
-        has = f"{group.attributes[i, d]:g}, {than} than the others"
-        yield f"{name}: {has}; explained {explained:+.2f}, {_fate(explained, stays)}"
+        than = "as much as" if abs(contrast) < _SMALL else "more than" if contrast > 0.0 else "less than"
+        yield f"{name}: {group.attributes[i, d]:g}, {than} its group; {_taken(group, d)}"
+    made = (group.weights * (group.values[i] - group.scale * group.utilities[i])).sum()
+    if abs(made) >= _SMALL:
+        letter = " (the paper's letter: by this group alone)" if group.pool == "group" else ""
+        yield f"attributes: taking them out made {made:+.2f}{letter}"
 
 
-def _fate(explained: float, stays: float) -> str:
-    if abs(stays) < _SMALL:
-        return "removed"
-    return "kept" if abs(stays - explained) < _SMALL else f"of which {stays:+.2f} is kept"
+def _taken(group: FusedGroup, d: int) -> str:
+    assert group.taken is not None
+    taken_K = np.where(group.constant, 0.0, group.taken[:, d])
+    count = int((taken_K != 0.0).sum())
+    if not count:
+        return "nothing taken out"
+    k = int(np.argmax(np.abs(group.weights * taken_K)))
+    where = "1 criterion" if count == 1 else f"{count} criteria"
+    return f"{_coefficient(group, k, d)}; taken out of {where}"
+
+
+def _coefficient(group: FusedGroup, k: int, d: int) -> str:
+    """Such as "γ on Clarity +0.42 (se 0.05, 128 groups)"."""
+    assert group.gamma is not None
+    assert group.se is not None
+    assert group.n is not None
+    text = f"γ on {group.criteria[k]} {group.gamma[k, d]:+.2f}"
+    return text if np.isnan(group.se[k, d]) else f"{text} (se {group.se[k, d]:.2f}, {group.n[k]:.0f} groups)"
 
 
 def _gate(group: FusedGroup, i: int) -> Iterator[str]:

@@ -86,7 +86,9 @@ def utilities(
         "outcomes": outcomes,
     }  # fmt: skip
     fused = _fused("utilities", scores, given, options)
-    return fused.utilities if fused.gamma is None else Utilities(np.asarray(fused.utilities), fused.gamma)
+    if fused.control is None or fused.gamma is None:
+        return fused.utilities
+    return Utilities(fused.batch.per_rollout(fused.control.fitted_MK), fused.gamma)
 
 
 def _fused(owner: str, scores: ArrayLike, given: dict[str, Any], options: dict[str, Any]) -> Fused:

@@ -17,11 +17,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
-from rubrank.fusion.adjust import Adjustment, attenuate
+from rubrank.fusion.adjust import Adjustment, Pool, attenuate
 from rubrank.fusion.gate import Gate, Missing, Shape
 from rubrank.fusion.gated import Gated
 from rubrank.fusion.reweighted import Reweighted
-from rubrank.fusion.rlvr2 import RLVR2, Pool, Scale, Span
+from rubrank.fusion.rlvr2 import RLVR2, Scale, Span
 from rubrank.fusion.rule import Rule
 from rubrank.fusion.rules import find_rule
 from rubrank.scores.batch import ScoreBatch
@@ -30,7 +30,7 @@ from rubrank.scores.table import Penalties
 from rubrank.verifiers.domain import Domain
 
 _RULE, _LENGTH, _GATE = "The rule", "Attributes", "The gate"
-_OF_RLVR2 = ("pool", "prior", "attribute_prior", "span", "model", "seed", "scale")
+_OF_RLVR2 = ("pool", "adjust_criteria", "prior", "attribute_prior", "span", "model", "seed", "scale")
 _OF_GATE = ("threshold", "floor", "shape", "missing", "lift")
 
 
@@ -68,16 +68,23 @@ class FuseOptions(BaseModel):
     )
     adjust: tuple[str, ...] = _field(
         (),
-        "remove (default), or attenuate:0.5[:bernoulli|uniform|fixed]; NAME=… for a single attribute.",
+        "remove (default), or attenuate:0.5[:fixed|bernoulli|uniform]; NAME=… for a single attribute.",
         _LENGTH,
         "RULE",
     )
     pool: Pool = _field(
-        "group",
-        "One influence for each group (default), or one for the whole batch; "
-        "without --batch-column the file is one batch and is read into memory.",
+        "batch",
+        "What influences are estimated over: the batch (default), the run of batches so far, or each group by itself, "
+        "which is the paper's letter; without --batch-column the file is one batch and is read into memory.",
         _LENGTH,
-        "group|batch",
+        "batch|run|group",
+    )
+    adjust_criteria: tuple[str, ...] = _field(
+        (),
+        "Adjust the verdicts of this criterion, also where a program decided it; repeatable, or all. "
+        "Default: the criteria that no program decided.",
+        _LENGTH,
+        "NAME",
     )
     attribute_prior: float = _field(1.0, "Precision of the prior on influences, default 1.", _LENGTH)
     seed: int = _field(0, "Of the draws that attenuate makes, default 0.", _LENGTH)
@@ -107,6 +114,8 @@ class FuseOptions(BaseModel):
             raise InvalidInput("rubrank", flag, "given with a rule that ends in +", text, f"Ask for {text.strip()}+.")
         rule = find_rule(text, gate=Gate(**gate) if gate else None)
         options = self.given(*_OF_RLVR2)
+        if options.get("adjust_criteria") == ("all",):
+            options["adjust_criteria"] = "all"
         if self.attribute:
             options["adjust"] = self.adjustments()
         elif self.adjust:
@@ -194,5 +203,5 @@ def _adjustment(text: str) -> Adjustment:
     except ValueError as error:
         if isinstance(error, RubrankError):
             raise
-    allowed = "remove or attenuate:NUMBER[:bernoulli|uniform|fixed]"
+    allowed = "remove or attenuate:NUMBER[:fixed|bernoulli|uniform]"
     raise InvalidInput("rubrank", "--adjust", allowed, repr(text), "For example attenuate:0.5.")

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput
+from rubrank.fusion.adjusting import Controlled
 from rubrank.fusion.advantages import agreement, errors
 from rubrank.fusion.explain import explain_rollout
 from rubrank.fusion.gate import Gate, GateResult
@@ -36,17 +37,15 @@ class Fit:
     """What RLVR² computed on the way, rows as in the batch."""
 
     utilities_MK: np.ndarray
-    """As fitted."""
+    """As fitted, without attributes."""
     values_MK: np.ndarray
     """What is weighted and added up: the utilities, adjusted for attributes and scaled by `span`."""
     fused_M: np.ndarray
     """The weighted sum."""
     ranking_M: np.ndarray
     """R̃: the weighted sum stretched to [0, 1]."""
-    gamma_NKD: np.ndarray | None = None
-    kept_NKD: np.ndarray | None = None
-    contrasts_MD: np.ndarray | None = None
-    """How much more of each attribute a rollout has than the others of its group."""
+    control: Controlled | None = None
+    """What was found out about attributes and taken out; None where nothing was to be."""
     scale_NK: np.ndarray | None = None
     """What `span` multiplied the criteria of each group by."""
 
@@ -78,11 +77,19 @@ class FusedGroup:
     attributes: np.ndarray | None = None
     """(G, D)"""
     mean_contrasts: np.ndarray | None = None
-    """(G, D): how much more of each attribute a rollout has than the others."""
+    """(G, D): how much more of each attribute a rollout has than its group."""
+    pool: str | None = None
+    """What γ was estimated over: "batch", "run" or "group"."""
     gamma: np.ndarray | None = None
-    """(K, D): how much each attribute goes with winning on each criterion."""
-    kept: np.ndarray | None = None
-    """(K, D): the share of γ that stays in the reward."""
+    """(K, D): γ̂, how much each attribute goes with winning on each criterion."""
+    se: np.ndarray | None = None
+    """(K, D): its standard error; NaN where there is none."""
+    shrunk: np.ndarray | None = None
+    """(K, D): γ̃, what of it is more than chance."""
+    n: np.ndarray | None = None
+    """(K,): groups that the estimate comes from; 0 where a criterion is not controlled."""
+    taken: np.ndarray | None = None
+    """(K, D): what was taken out in this group."""
     scale: np.ndarray | float = 1.0
     """(K,): what `span` multiplied each criterion by."""
     gate: Gate | None = None
@@ -201,16 +208,34 @@ class Fused:
         return None if self.fit is None else self.batch.per_rollout(self.fit.utilities_MK)
 
     @property
-    def gamma(self) -> np.ndarray | None:
-        """Attribute coefficients (groups, K, D), or (K, D) for a single group; None without attributes."""
-        gamma = None if self.fit is None else self.fit.gamma_NKD
-        return None if gamma is None else self.batch.per_group(gamma)
+    def control(self) -> Controlled | None:
+        """What was found out about attributes and taken out; rows and groups as in the batch."""
+        return None if self.fit is None else self.fit.control
 
     @property
-    def kept(self) -> np.ndarray | None:
-        """Share of each coefficient that stays in the reward; the shape of gamma."""
-        kept = None if self.fit is None else self.fit.kept_NKD
-        return None if kept is None else self.batch.per_group(kept)
+    def gamma(self) -> np.ndarray | None:
+        """γ̂ (groups, K, D), or (K, D) for a single group; None without attributes."""
+        return None if self.control is None else self.batch.per_group(self.control.gamma_NKD)
+
+    @property
+    def se(self) -> np.ndarray | None:
+        """The standard error of γ̂; the shape of gamma."""
+        return None if self.control is None else self.batch.per_group(self.control.se_NKD)
+
+    @property
+    def shrunk(self) -> np.ndarray | None:
+        """γ̃: what of γ̂ is more than chance; the shape of gamma."""
+        return None if self.control is None else self.batch.per_group(self.control.shrunk_NKD)
+
+    @property
+    def n(self) -> np.ndarray | None:
+        """Groups that each criterion's estimate comes from, (groups, K) or (K,)."""
+        return None if self.control is None else self.batch.per_group(self.control.n_NK)
+
+    @property
+    def taken(self) -> np.ndarray | None:
+        """δ: what was taken out; the shape of gamma."""
+        return None if self.control is None else self.batch.per_group(self.control.taken_NKD)
 
     @cached_property
     def no_signal(self) -> np.ndarray:
@@ -338,16 +363,24 @@ class Fused:
         return slice(int(self.batch.starts[g]), int(self.batch.starts[g + 1]))
 
     def _adjusted(self, g: int, rows: slice) -> dict[str, Any]:
-        fit = self.fit
-        if fit is None:
+        if self.fit is None:
             return {}
-        return {
-            "mean_contrasts": None if fit.contrasts_MD is None else fit.contrasts_MD[rows],
-            "gamma": None if fit.gamma_NKD is None else fit.gamma_NKD[g],
-            "kept": None if fit.kept_NKD is None else fit.kept_NKD[g],
-            "scale": 1.0 if fit.scale_NK is None else fit.scale_NK[g],
+        scale, control = self.fit.scale_NK, self.fit.control
+        found: dict[str, Any] = {
+            "scale": 1.0 if scale is None else scale[g],
             "agreement": float(np.nan if self.agreement is None else self.agreement[g]),
             "error": self.error_M[rows],
+        }
+        if control is None:
+            return found
+        return found | {
+            "mean_contrasts": control.contrasts_MD[rows],
+            "pool": control.pool,
+            "gamma": control.gamma_NKD[g],
+            "se": control.se_NKD[g],
+            "shrunk": control.shrunk_NKD[g],
+            "n": control.n_NK[g],
+            "taken": control.taken_NKD[g],
         }
 
     def record(self, g: int) -> dict[str, Any]:
@@ -405,9 +438,19 @@ def _fitted(group: FusedGroup, at: list[int]) -> dict[str, Any]:
         "effective_weights": _row(group.effective_weights[at]),
         "agreement": None if group.agreement != group.agreement else group.agreement,
         "error": None if group.error is None else _numbers(group.error),
+        **_control(group, at),
+    }
+
+
+def _control(group: FusedGroup, at: list[int]) -> dict[str, Any]:
+    if group.gamma is None or group.n is None:
+        return {}
+    tables = {name: getattr(group, name)[at] for name in ("gamma", "se", "shrunk", "taken")}
+    return {
+        "pool": group.pool,
         "mean_contrasts": None if group.mean_contrasts is None else _table(group.mean_contrasts),
-        "gamma": None if group.gamma is None else _table(group.gamma[at]),
-        "kept": None if group.kept is None else _table(group.kept[at]),
+        **{name: _table(table) for name, table in tables.items()},
+        "n": _row(group.n[at]),
     }
 
 

@@ -51,15 +51,18 @@ class Reweighted:
         return replace(self.ordinal.weighed(batch, weights_NK), rule=self.name)
 
     def state(self) -> dict[str, Any]:
-        """Of the weights, if they have one."""
+        """Of the weights, if they have one, and of the attributes, if they are learnt about."""
         inner = self.weighing.state() if isinstance(self.weighing, Stateful) else None
-        return {"rule": self.name, "version": 1, "weighing": inner}
+        ordinal = self.ordinal.state() if self.ordinal.remembers else None
+        return {"rule": self.name, "version": 1, "weighing": inner, "ordinal": ordinal}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state."""
-        inner = checks.state_of(self, 1, state)["weighing"]
+        checked = checks.state_of(self, 1, state)
         if isinstance(self.weighing, Stateful):
-            self.weighing.restore(inner)
+            self.weighing.restore(checked["weighing"])
+        if self.ordinal.remembers and checked.get("ordinal") is not None:
+            self.ordinal.restore(checked["ordinal"])
 
 
 def usable(weights_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:

@@ -22,24 +22,25 @@ Missing: compared with nobody on that criterion, never a loss.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.adjust import Adjustment, rules_for
+from rubrank.fusion.adjust import Adjustment, Pool, rules_for
 from rubrank.fusion.adjusting import adjusted
 from rubrank.fusion.advantages import advantages, reference, unit_of
 from rubrank.fusion.model import UtilityModel, find_model
 from rubrank.fusion.observed import fit_observed
 from rubrank.fusion.result import Fit, Fused
+from rubrank.fusion.rules import checks
+from rubrank.fusion.running import Running
 from rubrank.scores.arrays import extent, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
 
-Pool: TypeAlias = Literal["group", "batch"]
 Span: TypeAlias = Literal["model", "unit", "sd"]
 Scale: TypeAlias = Literal["ranking", "utility"]
 
@@ -55,7 +56,9 @@ class RLVR2:
     """Ordinal fusion with its options.
 
     adjust: what becomes of the batch's attributes: "remove" or `attenuate(lam)`, one or one for each; None: nothing.
-    pool: fit the influence of attributes for every "group", or one for the whole "batch".
+    pool: what an attribute's influence is estimated over: the whole "batch", the "run" (this rule's calls so far: for
+        trainers), or every "group" by itself, which is the paper's letter and takes a share that the priors set.
+    adjust_criteria: the criteria whose verdicts are adjusted, or "all"; None: those that no program decided.
     prior, attribute_prior: precision of the normal priors on utilities (α) and coefficients (β).
     span: "model" takes utilities as fitted; "unit" gives every criterion the same span, best minus worst = 1; "sd" the
         same standard deviation, so that criteria of equal weight have equal say.
@@ -68,13 +71,16 @@ class RLVR2:
     name: ClassVar[str] = "rlvr2"
 
     adjust: Adjustment | Sequence[Adjustment] | None = None
-    pool: Pool = "group"
+    pool: Pool = "batch"
+    adjust_criteria: Sequence[str | int] | Literal["all"] | None = None
     prior: float = 1.0
     attribute_prior: float = 1.0
     span: Span = "model"
     model: str | UtilityModel = "bradley-terry"
     seed: int = 0
     scale: Scale = "ranking"
+    running: Running = field(default_factory=Running, repr=False, compare=False)
+    """What pool="run" has learnt; a copy of the rule with other options goes on learning in the same place."""
 
     def __post_init__(self) -> None:
         for parameter, allowed in (("pool", get_args(Pool)), ("span", get_args(Span)), ("scale", get_args(Scale))):
@@ -85,10 +91,30 @@ class RLVR2:
             self._check_prior(parameter, getattr(self, parameter))
         if not isinstance(self.seed, int | np.integer):
             raise InvalidInput(self.name, "seed", "an integer", repr(self.seed), "Use 0.")
+        self._check_adjusted()
         if self.adjust is not None:
             one = isinstance(self.adjust, str) or not isinstance(self.adjust, Sequence)
             given: Any = [self.adjust] if one else self.adjust
             rules_for(self.name, given, len(given))  # raises for what is none
+
+    def _check_adjusted(self) -> None:
+        given = self.adjust_criteria
+        names = isinstance(given, Sequence) and not isinstance(given, str)
+        if given is not None and given != "all" and not names:
+            raise InvalidInput(self.name, "adjust_criteria", "None, 'all', or a list of names", repr(given), "")
+
+    @property
+    def remembers(self) -> bool:
+        """Does it learn from batch to batch?"""
+        return self.pool == "run"
+
+    def state(self) -> dict[str, Any]:
+        """What was learnt about attributes, as JSON can hold it."""
+        return {"rule": self.name, "version": 1, "running": self.running.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
+        self.running.restore(checks.state_of(self, 1, state)["running"])
 
     @property
     def bounded(self) -> bool:
@@ -135,16 +161,17 @@ class RLVR2:
             refuse_infinite(self.name, batch.per_rollout(batch.scores_MK))
         if batch.outcomes:
             fit_observed(model, float(self.prior), batch.outcomes, batch.starts, u_MK)
-        values_MK, gamma, kept, contrasts = u_MK, None, None, None
-        if self.adjust is not None and batch.attributes_MD is not None:
-            values_MK, gamma, kept, contrasts = adjusted(self, batch, u_MK)
+        values_MK, control = u_MK, None
+        if self.adjust is not None and batch.attributes_MD is not None and batch.attributes_MD.shape[1]:
+            control = adjusted(self, batch, u_MK)
+            values_MK = control.values_MK
         scale_NK = None
         if self.span != "model":
             values_MK, scale_NK = values_MK.copy(), np.empty((N, K))
             kernels.scale_span(values_MK, batch.starts, self.span == "sd", scale_NK)
         if not ranked or batch.outcomes or values_MK is not u_MK:
             kernels.combine(values_MK, batch.starts, weights_NK, fused_M, ranking_M, signal_N)
-        return Fit(u_MK, values_MK, fused_M, ranking_M, gamma, kept, contrasts, scale_NK)
+        return Fit(u_MK, values_MK, fused_M, ranking_M, control, scale_NK)
 
     def _check(self, batch: ScoreBatch) -> None:
         if batch.largest > LARGEST:

@@ -79,10 +79,19 @@ class GroupRecord(_Plain):
     attributes: Table | None = None
     """G × D."""
     mean_contrasts: Table | None = None
+    """G × D."""
+    pool: str | None = None
+    """What γ was estimated over: "batch", "run" or "group"."""
     gamma: Table | None = None
-    """K × D."""
-    kept: Table | None = None
-    """K × D: the share of γ that stayed in the reward."""
+    """K × D: γ̂."""
+    se: Table | None = None
+    """K × D: its standard error."""
+    shrunk: Table | None = None
+    """K × D: γ̃."""
+    n: tuple[float, ...] | None = None
+    """(K,): groups that the estimate comes from."""
+    taken: Table | None = None
+    """K × D: what was taken out in this group."""
     scale: tuple[float, ...] | None = None
     """(K,): what `span` multiplied each criterion's utilities by."""
     fused: tuple[float, ...] | None = None

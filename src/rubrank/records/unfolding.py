@@ -75,11 +75,11 @@ def _attributes(record: GroupRecord) -> dict[str, Any]:
     tables = {
         "attributes": (record.attributes, (G, D)),
         "mean_contrasts": (record.mean_contrasts, (G, D)),
-        "gamma": (record.gamma, (K, D)),
-        "kept": (record.kept, (K, D)),
+        **{name: (getattr(record, name), (K, D)) for name in ("gamma", "se", "shrunk", "taken")},
     }
     found = {name: None if table is None else number_table(table, shape) for name, (table, shape) in tables.items()}
-    return {"attribute_names": record.attribute_names, **found}
+    n = None if record.n is None else np.array(record.n, dtype=float)
+    return {"attribute_names": record.attribute_names, "pool": record.pool, "n": n, **found}
 
 
 def _gated(record: GroupRecord, gate: GateRecord) -> GateResult:

@@ -23,13 +23,13 @@ import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from rubrank._plain import in_our_words
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.fusion.adjust import Draw, attenuate
+from rubrank.fusion.adjust import Draw, Pool, attenuate
 from rubrank.fusion.gate import Gate
 from rubrank.training.engine import Control, RewardEngine
 
@@ -47,7 +47,7 @@ class Controlling(_Strict):
     name: str
     attenuate: float | None = Field(default=None, ge=0.0, le=1.0)
     """Weaken a positive influence by so much; left out: all influence is removed."""
-    draw: Draw = "bernoulli"
+    draw: Draw = "fixed"
     start: int = Field(default=0, ge=0)
 
     @model_validator(mode="before")
@@ -74,6 +74,8 @@ class RewardConfig(_Strict):
     cache: str | None = None
     records: str | None = None
     seed: int = 0
+    pool: Pool | None = None
+    adjust_criteria: tuple[str, ...] | Literal["all"] | None = None
     rubric_column: str = "rubric"
     imports: tuple[str, ...] = ()
 
@@ -95,6 +97,8 @@ class RewardConfig(_Strict):
             cache=None if self.cache is None else folder / self.cache,
             records=records,
             seed=self.seed,
+            pool=self.pool,
+            adjust_criteria=self.adjust_criteria,
         )
 
 

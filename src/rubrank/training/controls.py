@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput
-from rubrank.fusion.adjust import Adjustment, rules_for
+from rubrank.fusion.adjust import Adjustment, Pool, rules_for
 from rubrank.fusion.attribute import Attribute
 from rubrank.fusion.options import part_of, with_options
 from rubrank.fusion.rule import Rule, Stateful
@@ -99,4 +99,11 @@ def changed(rule: Rule, **options: Any) -> Rule:
 
 def remembers(rule: Rule) -> bool:
     """Does it, or what it is made of, learn from batch to batch?"""
-    return isinstance(part_of(rule, "rule", "weighing"), Stateful)
+    weighing, ordinal = part_of(rule, "rule", "weighing"), part_of(rule, "rule", "ordinal")
+    return any(getattr(one, "remembers", isinstance(one, Stateful)) for one in (weighing, ordinal))
+
+
+def pooled(rule: Rule, pool: Pool | None) -> Rule:
+    """The rule as a trainer uses it: attributes are estimated over the run, unless it or the rule says otherwise."""
+    own = getattr(part_of(rule, "rule", "ordinal"), "pool", None)
+    return changed(rule, pool=pool or ("run" if own == "batch" else own))

@@ -31,11 +31,12 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from rubrank.errors import InvalidInput
+from rubrank.fusion.adjust import Pool
 from rubrank.fusion.attribute import Attribute
 from rubrank.fusion.options import has_part
 from rubrank.fusion.result import Fused
@@ -46,7 +47,7 @@ from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.training.controls import Control, Controlled, changed, controls_of, measured, remembers
+from rubrank.training.controls import Control, Controlled, changed, controls_of, measured, pooled, remembers
 from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
@@ -96,6 +97,9 @@ class RewardEngine:
     workers, cache: of grading; 0 workers is this process.
     records: a .jsonl file to which every group of every step is appended.
     seed: of the draws of `attenuate`.
+    pool: what the influence of attributes is estimated over: the "run" (the default: what the rule has learnt is in
+        `state_dict`), each "batch" by itself, or each "group" by itself, which is the paper's letter.
+    adjust_criteria: the criteria whose verdicts are adjusted, or "all"; None: those that judges decide.
     """
 
     def __init__(
@@ -110,6 +114,8 @@ class RewardEngine:
         cache: str | Path | None = None,
         records: str | Path | None = None,
         seed: int = 0,
+        pool: Pool | None = None,
+        adjust_criteria: Sequence[str] | Literal["all"] | None = None,
     ) -> None:
         self.rule = find_rule(rule, gate=gate) if isinstance(rule, str) else rule
         self.controls = controls_of(attributes)
@@ -117,6 +123,9 @@ class RewardEngine:
             self.rule = changed(self.rule, seed=seed)
         if self.controls:
             changed(self.rule)  # raises for a rule that cannot control
+            self.rule = pooled(self.rule, pool)
+            if adjust_criteria is not None:
+                self.rule = changed(self.rule, adjust_criteria=adjust_criteria)
         self.judges = None if judges is None else step_judges(judges)
         self.rubric = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
         if self.rubric is not None:

@@ -7,8 +7,8 @@
                                         the weights that were used under another rule; mean over the groups that ask it
     rubrank/gate/stopped, /factor       share of the rollouts that a hard gate stopped; mean factor of the soft gate
     rubrank/gate/<criterion>            share that this hard gate stopped
-    rubrank/gamma/<attribute>           mean coefficient of a controlled attribute, over what tells rollouts apart
-    rubrank/kept/<attribute>            mean share of it that stayed in the reward
+    rubrank/gamma/<attribute>           γ̂ of a controlled attribute, as a mean over what tells rollouts apart; so are
+    …/se, …/shrunk, …/groups, …/taken   its standard error, γ̃, the groups it comes from, and what was taken out
     rubrank/reasoning/words, rubrank/answer/words, rubrank/markdown/<marker>       means; markers per line
     rubrank/groups/no_signal            share of the groups whose rewards are all equal
     rubrank/groups/agreement, /error    how far the criteria say the same; standard error of the fused utility
@@ -110,15 +110,24 @@ def _gates(result: Fused) -> dict[str, float]:
 
 
 def _attributes(result: Fused) -> dict[str, float]:
-    batch, fit = result.batch, result.fit
-    if fit is None or fit.gamma_NKD is None or fit.kept_NKD is None:
+    control = result.control
+    if control is None:
         return {}
-    telling = batch.informative_NK  # elsewhere there is nothing to explain, and γ is 0
+    telling = result.batch.informative_NK & (control.n_NK > 0)  # elsewhere there is nothing to explain, and γ is 0
     if not telling.any():
         return {}
-    gamma, kept = fit.gamma_NKD[telling].mean(0), fit.kept_NKD[telling].mean(0)
-    found = {f"{_P}/gamma/{name}": value for name, value in zip(result.attribute_names, gamma, strict=True)}
-    return found | {f"{_P}/kept/{name}": value for name, value in zip(result.attribute_names, kept, strict=True)}
+    groups = float(control.n_NK[telling].mean())
+    parts = {
+        "": control.gamma_NKD,
+        "/se": control.se_NKD,
+        "/shrunk": control.shrunk_NKD,
+        "/taken": control.taken_NKD,
+    }
+    found: dict[str, float] = {}
+    for d, name in enumerate(result.attribute_names):
+        found |= {f"{_P}/gamma/{name}{what}": float(values[telling][:, d].mean()) for what, values in parts.items()}
+        found[f"{_P}/gamma/{name}/groups"] = groups
+    return found
 
 
 def _texts(rollouts: Sequence[Rollout]) -> dict[str, float]:

@@ -1,25 +1,29 @@
-"""Utilities and attribute coefficients of a whole batch: which solver fits what.
+"""What a fit with attributes sees of a batch, and the paper's letter: a coefficient for every group (`pool="group"`).
 
-Bradley–Terry in groups of ordinary size is fitted by the compiled code of `fit.py`. Any other model with a link, very
-large groups, outcomes that were observed by comparing, and the rare lane that did not converge there are fitted by
-`newton.py`.
+Bradley–Terry and Thurstone in groups of ordinary size are fitted by the compiled code of `fit.py`. Any other model with
+a link, very large groups, and the rare lane that did not converge there are fitted by `newton.py`. The pooled fits are
+in `controlled.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
 from rubrank.errors import InvalidInput, SolverError
 from rubrank.fusion.model import LinkModel, UtilityModel
-from rubrank.fusion.models import fit
+from rubrank.fusion.models import blocks, fit
 from rubrank.fusion.models.bradley_terry import BradleyTerry
 from rubrank.fusion.models.newton import Problem
+from rubrank.fusion.models.thurstone import Thurstone
 from rubrank.scores.observed import wins_of
 from rubrank.scores.outcomes import outcomes
+
+_LINKS: Mapping[type, int] = {BradleyTerry: blocks.LOGISTIC, Thurstone: blocks.PROBIT}
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,22 +38,57 @@ class Observed:
     attribute_prior: float
     outcomes: Mapping[tuple[int, int], np.ndarray] = field(default_factory=dict)
     """(group, criterion) → (n, n), where responses were compared instead of scored."""
+    pooled: bool = False
+    """Contrasts are scaled over all pairs of the batch, else over those of their group."""
 
     @property
     def sizes(self) -> np.ndarray:
         """Rollouts in each group."""
         return np.diff(self.starts)
 
+    @cached_property
+    def scale_D(self) -> np.ndarray:
+        """What contrasts are multiplied by; empty: each group has its own scale."""
+        if not self.pooled:
+            return np.empty(0)
+        scale_D = np.empty(len(self.attributes_DM))
+        blocks.batch_scales(self.attributes_DM, self.starts, scale_D)
+        return scale_D
+
+    @cached_property
+    def data(self) -> tuple[np.ndarray, ...]:
+        """The same as compiled code takes it; see `blocks.py`."""
+        return (self.scores_MK, self.starts, self.margins, self.attributes_DM, self.scale_D, *self._cells())
+
+    def _cells(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the outcomes of a cell begin (N, K), and the outcomes of all pairs of all cells one after another."""
+        if not self.outcomes:
+            return np.empty((0, 0), np.int64), np.empty(0)
+        cell_NK = np.full((len(self.starts) - 1, self.scores_MK.shape[1]), -1, np.int64)
+        packed, at = [], 0
+        for (g, k), outcome in self.outcomes.items():
+            j, i = np.tril_indices(len(outcome), -1)
+            cell_NK[g, k] = at
+            packed.append(outcome[i, j])
+            at += len(i)
+        return cell_NK, np.concatenate(packed)
+
     def contrasts(self, g: int) -> np.ndarray:
         """z_ij of one group in full, (n, n, D)."""
         first, n = int(self.starts[g]), int(self.sizes[g])
         packed = np.zeros((len(self.attributes_DM), n * (n - 1) // 2))
-        fit.contrasts(self.attributes_DM, first, n, packed)
+        blocks.contrasts(self.attributes_DM, self.scale_D, first, n, packed)
         z = np.zeros((n, n, len(packed)))
         j, i = np.tril_indices(n, -1)
         z[i, j] = packed.T
         z[j, i] = -packed.T
         return z
+
+    def mean_contrasts(self) -> np.ndarray:
+        """z̃: each rollout's mean contrast with its group, itself counted, (M, D)."""
+        mean_MD = np.empty(self.attributes_DM.shape[::-1])
+        blocks.mean_contrasts(self.attributes_DM, self.scale_D, self.starts, mean_MD)
+        return mean_MD
 
     def wins(self, g: int, k: int) -> np.ndarray:
         """wins_ij of one group on one criterion, (n, n)."""
@@ -60,44 +99,26 @@ class Observed:
         won = outcomes(self.scores_MK[rows, k : k + 1], margin)[:, :, 0]
         return wins_of(won)
 
-    def scored(self, jobs: np.ndarray) -> np.ndarray | slice:
-        """Which of the jobs (group, criterion) are about scores."""
-        if not self.outcomes:
-            return slice(None)
-        return np.array([(int(g), int(k)) not in self.outcomes for g, k in jobs], bool)
+    def informative(self, u_MK: np.ndarray) -> np.ndarray:
+        """(N, K): does the criterion say anything about the group, given the utilities without attributes?"""
+        if len(self.starts) == 1:
+            return np.zeros((0, u_MK.shape[1]), bool)
+        telling = np.maximum.reduceat(u_MK != 0.0, self.starts[:-1], axis=0)
+        for (g, k), outcome in self.outcomes.items():  # a circle of wins has utilities of 0, and is not silent
+            telling[g, k] = ((outcome < 0.5) | (outcome > 0.5)).any()
+        return telling
+
+    def jobs(self, wanted_NK: np.ndarray) -> np.ndarray:
+        """(group, criterion) of every fit that is wanted, sorted by the size of the group."""
+        jobs = np.argwhere(wanted_NK)
+        sizes = self.sizes
+        if not len(sizes) or sizes.min() == sizes.max():
+            return jobs
+        return jobs[np.argsort(sizes[jobs[:, 0]], kind="stable")]
 
 
-def fit_adjusted(model: UtilityModel, observed: Observed, pool: str, u_MK: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fit in place, starting from the utilities without attributes.
-
-    Returns the coefficients γ (N, K, D), and which criteria tell the rollouts of which group apart (N, K). A criterion
-    that ties a whole group says nothing about it, with attributes as without: it is left at 0 there, and in a pooled
-    fit it does not count.
-    """
-    link_model = _check(model)
-    N, K = len(observed.starts) - 1, u_MK.shape[1]
-    gamma_NKD = np.zeros((N, K, len(observed.attributes_DM)))
-    if N == 0:
-        return gamma_NKD, np.zeros((N, K), bool)
-    informative_NK = np.maximum.reduceat(u_MK != 0.0, observed.starts[:-1], axis=0)
-    jobs = _jobs(observed, informative_NK)
-    if pool == "batch":
-        _fit_pooled(link_model, observed, jobs, u_MK, gamma_NKD)
-    else:
-        _fit_groups(link_model, observed, jobs, u_MK, gamma_NKD)
-    return gamma_NKD, informative_NK
-
-
-def _jobs(observed: Observed, informative_NK: np.ndarray) -> np.ndarray:
-    """(group, criterion) of every fit, sorted by the size of the group."""
-    jobs = np.argwhere(informative_NK)
-    sizes = observed.sizes
-    if sizes.min() == sizes.max():
-        return jobs
-    return jobs[np.argsort(sizes[jobs[:, 0]], kind="stable")]
-
-
-def _check(model: UtilityModel) -> LinkModel:
+def link_model(model: UtilityModel) -> LinkModel:
+    """The model, if it can adjust for attributes; raises if not."""
     if not hasattr(model, "link"):  # isinstance with a protocol would cost as much as fifty fits
         raise InvalidInput(
             "attribute adjustment",
@@ -109,75 +130,48 @@ def _check(model: UtilityModel) -> LinkModel:
     return cast(LinkModel, model)
 
 
-def _compiled(model: LinkModel, observed: Observed) -> bool:
-    return type(model) is BradleyTerry and int(observed.sizes.max()) <= fit.LARGEST_GROUP
+def compiled_link(model: LinkModel, observed: Observed) -> int | None:
+    """The number of the model's link in compiled code; None where `newton.py` has to fit."""
+    if int(observed.sizes.max(initial=0)) > blocks.LARGEST_GROUP:
+        return None
+    return _LINKS.get(type(model))
 
 
-def _data(observed: Observed) -> tuple[np.ndarray, ...]:
-    return observed.scores_MK, observed.starts, observed.margins, observed.attributes_DM
+def fit_adjusted(model: UtilityModel, observed: Observed, wanted_NK: np.ndarray, u_MK: np.ndarray) -> np.ndarray:
+    """A fit for each group and criterion that is wanted, in place, from the utilities without attributes; γ (N, K, D).
 
-
-def _fit_groups(
-    model: LinkModel, observed: Observed, jobs: np.ndarray, u_MK: np.ndarray, gamma_NKD: np.ndarray
-) -> None:
+    A criterion that ties a whole group says nothing about it, with attributes as without: it should not be wanted, and
+    is left at 0 there.
+    """
+    checked = link_model(model)
+    gamma_NKD = np.zeros((*wanted_NK.shape, len(observed.attributes_DM)))
+    jobs, link = observed.jobs(wanted_NK), compiled_link(checked, observed)
     left = np.ones(len(jobs), bool)
-    if _compiled(model, observed):
-        scored = observed.scored(jobs)
-        some, undone = jobs[scored], left[scored]
-        fit.fit_groups(*_data(observed), some, observed.prior, observed.attribute_prior, u_MK, gamma_NKD, undone)
-        left[scored] = undone
+    if link is not None:
+        priors = (observed.prior, observed.attribute_prior)
+        fit.fit_groups(link, observed.data, jobs, *priors, u_MK, gamma_NKD, left)
     for g, k in jobs[left]:
-        rows = slice(observed.starts[g], observed.starts[g + 1])
-        problem = Problem(
-            observed.wins(g, k)[None],
-            observed.contrasts(g)[None],
-            np.full((1, int(observed.sizes[g])), observed.prior),
-            observed.attribute_prior,
-            model.link,
-            pooled=False,
-        )
-        try:
-            u, gamma = problem.solve(u_MK[None, rows, k])
-        except SolverError as error:
-            raise SolverError(f"group {g}, criterion {k}: {error}") from None
-        u_MK[rows, k], gamma_NKD[g, k] = u[0], gamma[0]
+        _fit_group(checked, observed, int(g), int(k), u_MK, gamma_NKD)
+    return gamma_NKD
 
 
-def _fit_pooled(
-    model: LinkModel, observed: Observed, jobs: np.ndarray, u_MK: np.ndarray, gamma_NKD: np.ndarray
-) -> None:
-    gamma_KD = np.zeros(gamma_NKD.shape[1:])
-    left_K = np.zeros(len(gamma_KD), bool)
-    left_K[jobs[:, 1]] = True
-    if _compiled(model, observed):
-        compared = sorted({k for _, k in observed.outcomes})  # a criterion compared anywhere has its γ from newton
-        some = jobs[~np.isin(jobs[:, 1], compared)] if compared else jobs
-        start_MK = u_MK.copy()
-        fit.fit_pooled(*_data(observed), some, observed.prior, observed.attribute_prior, u_MK, gamma_KD, left_K)
-        left_K[[k for k in compared if (jobs[:, 1] == k).any()]] = True
-        u_MK[:, left_K] = start_MK[:, left_K]
-    for k in np.flatnonzero(left_K):
-        gamma_KD[k] = _pooled_by_newton(model, observed, jobs[jobs[:, 1] == k, 0], int(k), u_MK)
-    gamma_NKD[:] = gamma_KD
+def _fit_group(model: LinkModel, observed: Observed, g: int, k: int, u_MK: np.ndarray, gamma_NKD: np.ndarray) -> None:
+    rows = slice(observed.starts[g], observed.starts[g + 1])
+    problem = Problem(
+        observed.wins(g, k)[None],
+        observed.contrasts(g)[None],
+        np.full((1, int(observed.sizes[g])), observed.prior),
+        observed.attribute_prior,
+        model.link,
+        pooled=False,
+    )
+    u, gamma = solved(problem, u_MK[None, rows, k], f"group {g}, criterion {k}")
+    u_MK[rows, k], gamma_NKD[g, k] = u[0], gamma[0]
 
 
-def _pooled_by_newton(model: LinkModel, observed: Observed, groups: np.ndarray, k: int, u_MK: np.ndarray) -> np.ndarray:
-    """One criterion over all groups that it says something about; smaller groups are padded with nobody."""
-    n = int(observed.sizes[groups].max())
-    wins = np.zeros((len(groups), n, n))
-    z = np.zeros((len(groups), n, n, len(observed.attributes_DM)))
-    start = np.zeros((len(groups), n))
-    for b, g in enumerate(groups):
-        size = int(observed.sizes[g])
-        wins[b, :size, :size] = observed.wins(g, k)
-        z[b, :size, :size] = observed.contrasts(g)
-        start[b, :size] = u_MK[observed.starts[g] : observed.starts[g + 1], k]
-    ridge = np.full((len(groups), n), observed.prior)
-    problem = Problem(wins, z, ridge, observed.attribute_prior, model.link, pooled=True)
+def solved(problem: Problem, start_Bn: np.ndarray, where: str) -> Any:
+    """What `newton.py` finds; its error says where."""
     try:
-        u, gamma = problem.solve(start)
+        return problem.solve(start_Bn)
     except SolverError as error:
-        raise SolverError(f"criterion {k}, pooled over {len(groups)} groups: {error}") from None
-    for b, g in enumerate(groups):
-        u_MK[observed.starts[g] : observed.starts[g + 1], k] = u[b, : int(observed.sizes[g])]
-    return gamma[0]
+        raise SolverError(f"{where}: {error}") from None

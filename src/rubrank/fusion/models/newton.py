@@ -51,6 +51,8 @@ class Problem:
     attribute_prior: float
     link: Link
     pooled: bool
+    offset_Bnn: np.ndarray | float = 0.0
+    """Added to u_i − u_j, antisymmetric: what is taken out of the comparison beforehand."""
 
     def solve(self, start_Bn: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Utilities (B, n) and coefficients (B, D), or (1, D) when pooled."""
@@ -74,9 +76,9 @@ class Problem:
         return each.max(initial=0.0, keepdims=True) if self.pooled else each
 
     def argument(self, u: np.ndarray, gamma: np.ndarray) -> np.ndarray:
-        """u_i − u_j + γ·z_ij, (B, n, n)."""
+        """u_i − u_j + γ·z_ij and the offset, (B, n, n)."""
         pull = np.einsum("bijd,bd->bij", *_same_batch(self.z_BnnD, gamma))
-        return u[:, :, None] - u[:, None, :] + pull
+        return u[:, :, None] - u[:, None, :] + pull + self.offset_Bnn
 
     def objective(self, u: np.ndarray, gamma: np.ndarray) -> np.ndarray:
         """The penalised log-likelihood of each problem (B,), or of all together (1,) when pooled."""
@@ -88,8 +90,16 @@ class Problem:
         """Derivatives by u (B, n) and by γ (B or 1, D)."""
         pull = self.wins_Bnn * self.link(self.argument(u, gamma))[1]
         by_u = pull.sum(2) - pull.sum(1) - self.ridge_Bn * u
-        by_gamma = self._total(np.einsum("bij,bijd->bd", *_same_batch(pull, self.z_BnnD)))
-        return by_u, by_gamma - self.attribute_prior * gamma
+        return by_u, self._total(self._by_gamma(pull)) - self.attribute_prior * gamma
+
+    def _by_gamma(self, pull: np.ndarray) -> np.ndarray:
+        return np.einsum("bij,bijd->bd", *_same_batch(pull, self.z_BnnD))
+
+    def spread(self, u: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """At the maximum, of each problem: its likelihood's slope by γ (B, D), and its information on γ (B, D, D)."""
+        uu, ug, gg = self.hessian(u, gamma)
+        slopes = self._by_gamma(self.wins_Bnn * self.link(self.argument(u, gamma))[1])
+        return slopes, gg - ug.swapaxes(1, 2) @ np.linalg.solve(uu, ug)
 
     def hessian(self, u: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Minus the second derivatives: by u u (B, n, n), by u γ (B, n, D), by γ γ (B, D, D) before its prior."""

@@ -29,17 +29,22 @@ def _tail_ratio(x: float) -> float:
 
 
 @jit
+def hazard(x: float) -> float:
+    """φ(x)/Φ(x), the slope of log Φ."""
+    if x < _FAR:
+        return 1.0 / _tail_ratio(x)
+    return math.exp(-0.5 * x * x - _LOG_SQRT_2PI) / (0.5 * math.erfc(-x * _SQRT_HALF))
+
+
+@jit
 def _probit(x: Any, value: Any, slope: Any, curvature: Any) -> None:
     for i in range(x.shape[0]):
+        slope[i] = hazard(x[i])
         density = -0.5 * x[i] * x[i] - _LOG_SQRT_2PI  # its logarithm
         if x[i] < _FAR:
-            ratio = _tail_ratio(x[i])
-            value[i] = density + math.log(ratio)
-            slope[i] = 1.0 / ratio
+            value[i] = density - math.log(slope[i])
         else:
-            below = 0.5 * math.erfc(-x[i] * _SQRT_HALF)
-            value[i] = math.log(below)
-            slope[i] = math.exp(density) / below
+            value[i] = math.log(0.5 * math.erfc(-x[i] * _SQRT_HALF))
         curvature[i] = -slope[i] * (x[i] + slope[i])
 
 

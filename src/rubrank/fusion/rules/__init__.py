@@ -166,7 +166,11 @@ def _single(text: str, parameters: dict[str, Any]) -> Rule:
     alias, *fixed = ALIASES.get(name, name).split(":")
     found = rule_class(alias)
     constants = {**dict(_constant(alias, part) for part in (*fixed, *given)), **parameters}
-    known = [f.name for f in fields(found) if f.init] if hasattr(found, "__dataclass_fields__") else list(constants)
+    known = (
+        [f.name for f in fields(found) if f.init and f.repr]
+        if hasattr(found, "__dataclass_fields__")
+        else list(constants)
+    )
     for key in constants:
         if key not in known:
             raise _no_such(alias, key, known)

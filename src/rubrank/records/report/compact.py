@@ -2,10 +2,11 @@
 
     c   number of its set of criteria        s   scores, G × C, as they are: an order hangs on every digit
     w   weights                              e   reasons, G × C
-    u   utilities                            v   values, if neither the utilities nor what makes them (u, g, q, z, j)
+    u   utilities                            v   values, if not the utilities
     r   reward                               k   ranking, if not the reward
     x   effective weights                    o   outcomes by criterion
-    n   number of its attribute names        a   attributes   z   mean contrasts   g   γ   q   kept
+    n   number of its attribute names        a   attributes   z   mean contrasts   f   pool
+    g   γ̂   y   its error   q   taken out      l   groups that it comes from
     j   scale of the criteria, if not 1      p   gate: passed, factor, low quality, stopped by, missing, hard, lifted
     d   others: number of the rule → rewards
     m   prompt, with b its roles             t   responses              h   thoughts
@@ -22,7 +23,7 @@ import numpy as np
 
 from rubrank.records.record import GroupRecord
 from rubrank.records.report.grouped import Grouped
-from rubrank.records.unfolding import fused_group, hard_gates
+from rubrank.records.unfolding import hard_gates
 from rubrank.scores.criterion import CriterionData
 
 _DIGITS = 8
@@ -129,23 +130,21 @@ def cut(text: str, limit: int) -> str | list[Any]:
 
 
 def _attributes(record: GroupRecord, interned: Interned) -> dict[str, Any]:
-    values = {"v": None if record.values == record.utilities else rounded(record.values)}
+    found: dict[str, Any] = {"v": None if record.values == record.utilities else rounded(record.values)}
+    if record.scale is not None and any(abs(x - 1.0) > _CLOSE for x in record.scale):
+        found["j"] = rounded(record.scale)
     if not record.attribute_names:
-        return values
-    found = {
+        return found
+    return found | {
         "n": interned.names.setdefault(record.attribute_names, len(interned.names)),
         "a": record.attributes and [[short(x, _DIGITS) for x in row] for row in record.attributes],
-        "z": rounded(record.mean_contrasts), "g": rounded(record.gamma), "q": rounded(record.kept),
-    }  # fmt: skip
-    if record.gamma is None or record.values is None:
-        return {**values, **found}
-    group = fused_group(record)
-    scale = np.broadcast_to(group.scale, group.weights.shape)
-    if np.abs(scale - 1.0).max(initial=0.0) > 1e-6:
-        found["j"] = rounded(scale)
-    derived = scale * (group.utilities + group.known * (group.mean_contrasts @ (group.gamma * group.kept).T))  # type: ignore[operator]
-    derived[:, group.constant] = 0.0
-    return found if np.abs(derived - group.values).max(initial=0.0) < _CLOSE else {**values, **found}
+        "z": rounded(record.mean_contrasts),
+        "f": record.pool,
+        "g": rounded(record.gamma),
+        "y": rounded(record.se),
+        "q": rounded(record.taken),
+        "l": rounded(record.n),
+    }
 
 
 def _gate(record: GroupRecord) -> dict[str, Any]:

@@ -76,7 +76,7 @@ function attributeView(group) {
     h("div", { class: "pair" }, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Attributes of the rollouts" }, values),
       group.gamma && heatTable({ caption: "γ by criterion", corner: "γ", rows: group.weights.map((_, k) => group.criteria[k].name), columns: group.names,
         cell: (k, d) => group.gamma[k][d] / most, format: (x) => signed(x * most),
-        title: (k, d) => `γ ${signed(group.gamma[k][d])}${group.kept ? `, ${percent(group.kept[k][d])} kept` : ""}` })));
+        title: (k, d) => `${coefficient(group, k, d)}${group.taken ? `, ${signed(group.taken[k][d])} taken out` : ""}` })));
 }
 
 function othersView(group, rule) {

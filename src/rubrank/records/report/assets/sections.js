@@ -43,24 +43,24 @@ function correlations({ attributes, rules, r, half, groups }) {
         title: (d, i) => `${attributes[d].name}, ${rules[i]}: ${signed(r[d][i])}${isNumber(half[d][i]) ? ` ± ${half[d][i].toFixed(2)}` : ""}, ${plural(groups[d][i], "group")}` })));
 }
 
-function gammas({ attributes, criteria, points, kept }) {
+function gammas({ attributes, criteria, points, taken }) {
   const body = h("div", {});
   const name = (k) => criteria[k] || "all criteria, by weight";
   function draw(k) {
     const curves = attributes.map((attribute, d) => ({ attribute, d, points: points[`${d}|${k}`] || [] })).filter((c) => c.points.length);
     const single = curves.every((curve) => curve.points.length === 1);
-    const stays = (d) => (isNumber(kept[d]) ? `${percent(kept[d])} of it kept` : "");
+    const out = (d) => (isNumber(taken[d]) ? `${signed(taken[d])} taken out` : "");
     if (!curves.length) return replaceChildren(body, h("p", { class: "muted" }, "It tells nobody apart in any group."));
     if (single) {
-      const rows = curves.map(({ attribute, d, points: [[, mean, half, n]] }) => ({ name: attribute, value: mean, half, note: `${plural(n, "group")}, ${stays(d)}` }));
+      const rows = curves.map(({ attribute, d, points: [[, mean, half, n]] }) => ({ name: attribute, value: mean, half, note: `${plural(n, "group")}, ${out(d)}` }));
       const most = Math.max(0.2, ...rows.map((row) => Math.abs(row.value) + (row.half || 0)));
-      return replaceChildren(body, whiskers(rows, 1.1 * most, rows.some((row) => row.half === null) && "Without an interval: fewer than five groups, or one γ shared by all groups."));
+      return replaceChildren(body, whiskers(rows, 1.1 * most, rows.some((row) => row.half === null) && "Without an interval: fewer than two groups, or fitted group by group in fewer than five."));
     }
-    return replaceChildren(body, h("div", { class: "plots" }, curves.map((curve) => lineChart(curve.attribute, curve.points, { zero: true, note: stays(curve.d) }))));
+    return replaceChildren(body, h("div", { class: "plots" }, curves.map((curve) => lineChart(curve.attribute, curve.points, { zero: true, note: out(curve.d) }))));
   }
   draw(0);
   return h("div", { class: "card" }, h("h3", {}, "What winning goes with: γ"),
-    h("p", { class: "lead" }, "γ > 0: responses with more of the attribute win on the criterion more often than their utilities say. Mean over groups with its 95% interval; criteria that tell nobody apart in a group do not count there."),
+    h("p", { class: "lead" }, "γ > 0: responses with more of the attribute win on the criterion more often than their utilities say. With its 95% interval: of the estimate over all groups, or of the mean where each group was fitted by itself. Criteria that tell nobody apart in a group, or that a program decided, do not count there."),
     choice("On", criteria.map((_, k) => [String(k), name(k)]), "0", (k) => draw(Number(k))), body);
 }
 

@@ -11,25 +11,14 @@ function unfold(raw, id, noSignal, tables) {
     id, noSignal, K, criteria, G: raw.r.length,
     scores: raw.s, reasons: raw.e, weights: raw.w, utilities: raw.u, values: raw.v,
     ranking: raw.k || raw.r, reward: raw.r, effective: raw.x, observed: raw.o || {},
-    names: raw.n === undefined ? [] : tables.names[raw.n], attributes: raw.a, contrasts: raw.z, gamma: raw.g, kept: raw.q,
+    names: raw.n === undefined ? [] : tables.names[raw.n], attributes: raw.a, contrasts: raw.z, pool: raw.f,
+    gamma: raw.g, error: raw.y, taken: raw.q, from: raw.l,
     scale: raw.j, gate: raw.p ? { passed, factor, lowQuality, stoppedBy, missing, hard, lifted } : null,
     others: Object.entries(raw.d || {}).map(([rule, rewards]) => [tables.rules[rule], rewards]),
     prompt: (raw.m || []).map((text, i) => ({ role: raw.b[i], text })), responses: raw.t, thoughts: raw.h,
   };
-  group.values = raw.v || valuesOf(group);
+  group.values = raw.v || raw.u;
   return group;
-}
-
-/** What is weighted and added up: utilities, and what is kept of the attributes' part. */
-function valuesOf(group) {
-  const { utilities, gamma, kept, contrasts, scale } = group;
-  if (!utilities || !gamma || !kept || !contrasts) return utilities;
-  const constant = group.weights.map((_, k) => isConstant(group, k));
-  return utilities.map((row, i) => row.map((u, k) => {
-    if (constant[k]) return 0;
-    const stays = isKnown(group, i, k) ? sum(contrasts[i].map((z, d) => z * gamma[k][d] * kept[k][d])) : 0;
-    return (scale ? scale[k] : 1) * (u + stays);
-  }));
 }
 
 /** G × G: 1 = row beats column, 0.5 = tie, 0 = loses, null = not compared. */
@@ -109,21 +98,29 @@ function listed(found) {
 }
 
 function attributeLines(group, i) {
-  if (!group.gamma || !group.contrasts || !group.kept || !group.attributes) return [];
-  const scored = group.weights.map((_, k) => isKnown(group, i, k) && !isConstant(group, k));
-  return group.names.map((name, d) => {
-    const contrast = group.contrasts[i][d], has = general(group.attributes[i][d]);
-    const parts = group.weights.map((w, k) => (scored[k] ? w * (group.scale ? group.scale[k] : 1) * group.gamma[k][d] * contrast : 0));
-    const explained = sum(parts), stays = sum(parts.map((part, k) => part * group.kept[k][d]));
-    if (Math.abs(explained) < SMALL) return `${name}: ${has}; explained nothing`;
-    const than = contrast > 0 ? "more" : "less";
-    return `${name}: ${has}, ${than} than the others; explained ${fixedSigned(explained)}, ${fate(explained, stays)}`;
+  if (!group.gamma || !group.contrasts || !group.taken || !group.attributes) return [];
+  const lines = group.names.map((name, d) => {
+    const contrast = group.contrasts[i][d];
+    const than = Math.abs(contrast) < SMALL ? "as much as" : contrast > 0 ? "more than" : "less than";
+    return `${name}: ${general(group.attributes[i][d])}, ${than} its group; ${takenOut(group, d)}`;
   });
+  const made = sum(group.weights.map((w, k) => w * (group.values[i][k] - (group.scale ? group.scale[k] : 1) * group.utilities[i][k])));
+  const letter = group.pool === "group" ? " (the paper's letter: by this group alone)" : "";
+  return Math.abs(made) < SMALL ? lines : [...lines, `attributes: taking them out made ${fixedSigned(made)}${letter}`];
 }
 
-function fate(explained, stays) {
-  if (Math.abs(stays) < SMALL) return "removed";
-  return Math.abs(stays - explained) < SMALL ? "kept" : `of which ${fixedSigned(stays)} is kept`;
+function takenOut(group, d) {
+  const taken = group.weights.map((_, k) => (isConstant(group, k) ? 0 : group.taken[k][d]));
+  const count = taken.filter((x) => x !== 0).length;
+  if (!count) return "nothing taken out";
+  const size = taken.map((x, k) => Math.abs(group.weights[k] * x));
+  return `${coefficient(group, size.indexOf(Math.max(...size)), d)}; taken out of ${count === 1 ? "1 criterion" : `${count} criteria`}`;
+}
+
+/** Such as "γ on Clarity +0.42 (se 0.05, 128 groups)". */
+function coefficient(group, k, d) {
+  const text = `γ on ${group.criteria[k].name} ${fixedSigned(group.gamma[k][d])}`, error = group.error && group.error[k][d];
+  return isNumber(error) ? `${text} (se ${error.toFixed(2)}, ${group.from[k].toFixed(0)} groups)` : text;
 }
 
 function gateLines(group, i) {
