@@ -52,4 +52,4 @@ def garrote(gamma_KD: np.ndarray, se_KD: np.ndarray, n_K: np.ndarray) -> np.ndar
     critical = np.array([point_975(float(n) - 1.0) if n >= FEWEST_GROUPS else np.inf for n in n_K])[:, None]
     sure = np.isfinite(critical) & (np.abs(gamma_KD) > critical * se_KD)
     ratio = np.divide(critical * se_KD, gamma_KD, out=np.ones_like(gamma_KD), where=sure)
-    return gamma_KD * (1.0 - ratio * ratio)
+    return gamma_KD * (1.0 - ratio * ratio) + 0.0  # −0 is 0

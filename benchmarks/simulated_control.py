@@ -1,0 +1,132 @@
+"""What attribute control takes out, and what it costs, where the truth is known: simulated judges.
+
+    seen = quality + b · (log length, standardised) + noise          told as yes/no, in three levels, in ten, or as it is
+
+    null            b = 0: length means nothing
+    b = 0.3, b = 1  a judge who likes length a little, or as much as quality
+    useful length   b = 0, and quality itself goes with log length (correlation 0.5): there is nothing to take out
+
+All rewards are of `attenuate(1)`, which takes out all of a positive influence. Forms side by side:
+
+    none    no control
+    letter  pool="group": the paper's letter, v = u + keep·γ·z̃ with a γ for each group
+    0.1     the pooled form of version 0.1: v = u + keep·γ·z̄, of the joint fit, nothing shrunk, nothing fitted again
+    batch   pool="batch": pooled, shrunk, fitted again
+    run     pool="run": the same with an estimate over ten steps or so, after ten steps
+
+Letters: N groups of G rollouts, four criteria.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rubrank import RLVR2, ScoreBatch, attenuate
+
+CASES = ("null", "b = 0.3", "b = 1", "useful length")
+FORMS = ("none", "letter", "0.1", "batch", "run")
+SIZES = (4, 8, 16)
+GROUPS = (32, 128, 512)
+_USEFUL = 0.5
+_WARM_UP = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """A batch, and what is behind it."""
+
+    batch: ScoreBatch
+    quality_NG: np.ndarray
+    log_length_NG: np.ndarray
+
+
+def simulated(case: str, N: int, G: int, rng: np.random.Generator) -> Simulated:
+    """One batch of simulated judges."""
+    bias = {"b = 0.3": 0.3, "b = 1": 1.0}.get(case, 0.0)
+    log_length, quality = rng.normal(size=(2, N, G))
+    if case == "useful length":
+        quality = _USEFUL * log_length + np.sqrt(1.0 - _USEFUL**2) * quality
+    seen = (quality + bias * log_length)[..., None] + rng.normal(size=(N, G, 4))
+    scale = np.sqrt(2.0 + bias**2)
+    scores = np.stack(
+        [
+            (seen[..., 0] > 0.0).astype(float),
+            np.digitize(seen[..., 1] / scale, [-0.43, 0.43]),
+            np.digitize(seen[..., 2] / scale, [-1.28, -0.84, -0.52, -0.25, 0.0, 0.25, 0.52, 0.84, 1.28]),
+            seen[..., 3],
+        ],
+        axis=-1,
+    )
+    lengths = np.exp(6.0 + 0.5 * log_length)[..., None]
+    return Simulated(ScoreBatch.of_arrays(scores, attributes=lengths), quality, log_length)
+
+
+def within(a_NG: np.ndarray, b_NG: np.ndarray) -> float:
+    """Correlation after taking out every group's mean."""
+    a, b = (x - x.mean(1, keepdims=True) for x in (a_NG, b_NG))
+    return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
+
+
+def first_form(batch: ScoreBatch, lam: float) -> np.ndarray:
+    """Rewards of version 0.1's pooled form."""
+    found = RLVR2(adjust="remove")(batch)
+    control = found.control
+    assert control is not None
+    G = batch.largest
+    kept_KD = control.gamma_NKD[0] - lam * np.maximum(control.gamma_NKD[0], 0.0)
+    told_MK = np.repeat(np.asarray(batch.informative_NK), G, axis=0)
+    values = control.fitted_MK + told_MK * (control.contrasts_MD * G / (G - 1) @ kept_KD.T)
+    fused = values.sum(1).reshape(-1, G)
+    low, high = fused.min(1, keepdims=True), fused.max(1, keepdims=True)
+    return np.where(high > low, (fused - low) / np.where(high > low, high - low, 1.0), 0.5)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Correlations of the reward with log length and with quality, by form; a mean over batches."""
+
+    case: str
+    G: int
+    N: int
+    length: dict[str, float]
+    quality: dict[str, float]
+
+
+def measured(case: str, G: int, N: int, *, rollout_groups: int = 2048, lam: float = 1.0, seed: int = 0) -> Row:
+    """One row: as many batches as make up `rollout_groups`."""
+    rng = np.random.default_rng([seed, G, N, CASES.index(case)])
+    rule = attenuate(lam)
+    forms = {"none": RLVR2(), "letter": RLVR2(adjust=rule, pool="group"), "batch": RLVR2(adjust=rule)}
+    running = RLVR2(adjust=rule, pool="run")
+    for _ in range(_WARM_UP):
+        running(simulated(case, N, G, rng).batch)
+    found: dict[str, list[tuple[float, float]]] = {form: [] for form in FORMS}
+    for _ in range(max(2, rollout_groups // N)):
+        data = simulated(case, N, G, rng)
+        rewards = {form: of(data.batch).reward for form, of in (*forms.items(), ("run", running))}
+        rewards["0.1"] = first_form(data.batch, lam)
+        for form, reward in rewards.items():
+            found[form].append((within(reward, data.log_length_NG), within(reward, data.quality_NG)))
+    means = {form: np.mean(pairs, axis=0) for form, pairs in found.items()}
+    return Row(case, G, N, {f: float(m[0]) for f, m in means.items()}, {f: float(m[1]) for f, m in means.items()})
+
+
+def every_row(quick: bool = False) -> Iterator[Row]:
+    """Cases × group sizes × groups in a batch."""
+    for case in CASES:
+        for G in SIZES:
+            for N in GROUPS:
+                yield measured(case, G, N, rollout_groups=256 if quick else 2048)
+
+
+def rows_for_print(rows: list[Row]) -> list[tuple[str, ...]]:
+    """The table: ρ with length by form, then with quality."""
+    heading = ("judge", "G", "N", *(f"length: {FORMS[0]}", *FORMS[1:]), *(f"quality: {FORMS[0]}", *FORMS[1:]))
+    lines = [
+        (row.case, str(row.G), str(row.N), *(f"{of[form]:+.3f}" for of in (row.length, row.quality) for form in FORMS))
+        for row in rows
+    ]
+    return [heading, *lines]
