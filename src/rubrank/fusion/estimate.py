@@ -42,14 +42,17 @@ class Estimate:
         """Steps 2 and 3, from the sums over groups."""
         D = gamma_KD.shape[1]
         inverse = np.linalg.inv(information_KDD + beta * np.eye(D))
-        covariance = inverse @ variance_KDD @ inverse
-        se_KD = np.sqrt(np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0))
+        told = np.isfinite(variance_KDD).all((1, 2))
+        covariance = inverse @ np.where(told[:, None, None], variance_KDD, 0.0) @ inverse
+        spread_KD = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0)
+        se_KD = np.where(told[:, None], np.sqrt(spread_KD), np.nan)
         return cls(gamma_KD, se_KD, garrote(gamma_KD, se_KD, n_K), n_K, information_KDD, variance_KDD)
 
 
 def garrote(gamma_KD: np.ndarray, se_KD: np.ndarray, n_K: np.ndarray) -> np.ndarray:
     """γ̃ = γ̂ · max(0, 1 − (c·se/γ̂)²): the non-negative garrote at the 5% point; 0 with fewer than eight groups."""
     critical = np.array([point_975(float(n) - 1.0) if n >= FEWEST_GROUPS else np.inf for n in n_K])[:, None]
-    sure = np.isfinite(critical) & (np.abs(gamma_KD) > critical * se_KD)
-    ratio = np.divide(critical * se_KD, gamma_KD, out=np.ones_like(gamma_KD), where=sure)
+    enough = np.isfinite(critical) & np.isfinite(se_KD)
+    bound_KD = np.where(enough, np.where(enough, critical, 0.0) * np.where(enough, se_KD, 0.0), np.inf)
+    ratio = np.divide(bound_KD, gamma_KD, out=np.ones_like(gamma_KD), where=np.abs(gamma_KD) > bound_KD)
     return gamma_KD * (1.0 - ratio * ratio) + 0.0  # −0 is 0
