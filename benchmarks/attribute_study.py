@@ -1,15 +1,18 @@
-"""How much do rewards follow length and Markdown, and what does adjusting change? On real data.
+"""How much do rewards follow length and Markdown, and what does control change? Simulated judges, then real data.
 
     python benchmarks/attribute_study.py                                    the tables of docs/attribute_study.md
     python benchmarks/attribute_study.py --json figures.json --draw docs/pictures/attribute_study.svg
 
-Every rule rewards the same groups of eight; its reward is correlated with words, headings, bold print and list items
-within each group (Spearman; the mean over groups in which both vary). RLVR² then takes attributes out: `remove`, or
-attenuate(λ, draw="fixed"), with a γ for each group or one for a step of 128 groups. What that costs is how far the
-ranking moves away from the unadjusted one: Kendall's τ-b within groups, which falls both where pairs are turned round
-and where ties get an order; and these two apart.
+First, judges whose taste is known (`simulated_control.py`). Then real groups of eight: the reward of every rule is
+correlated with words, headings, bold print and list items within each group (Spearman; mean over groups in which both
+vary).
+RLVR² takes attributes out, by `remove` or attenuate(λ), in steps of 128 groups, in four forms: the paper's letter (a γ
+for each group), the pooled form of version 0.1, and the present one over a batch and over a run. What that costs is how
+far the ranking moves away from the unadjusted one: Kendall's τ-b within groups, which falls both where pairs are turned
+round and where ties get an order; and these two apart.
 
-As a control, RLVR² also adjusts for words that are shuffled within each group: an attribute that means nothing.
+As a control, RLVR² also adjusts for words that are shuffled within each group: an attribute that means nothing. All
+criteria are adjusted by name here, those that programs decided too, which by default are left alone.
 """
 
 from __future__ import annotations
@@ -18,23 +21,25 @@ import argparse
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import simulated_control
+from first_form import control
 from real_data import ATTRIBUTES, DATA, Study, longform_writing, m_ifeval, text_table
 
 from rubrank import attenuate
-from rubrank.fusion.rules import find_rule, rule_names
+from rubrank.fusion.rules import rule_names
 from rubrank.records.comparing import Ordered, kendall_by_group, mean, ordered, spearman_by_group
 from rubrank.studies.replay.replay import run_rule
 
 NAMES = tuple(ATTRIBUTES.values())
-LAMBDAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+LAMBDAS = (0.0, 0.5, 1.0)
 SETS = {"words": 1, "all four": 4}
 """What is adjusted for: so many of the columns."""
-POOLS = ("group", "batch")
+FORMS_OF_CONTROL = ("letter", "0.1", "batch", "run")
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Followed:
     data: str
     rule: str
     attributes: str = "none"
-    pool: str = ""
+    form: str = ""
     adjust: str = ""
     follows: tuple[float, ...] = ()
     """Mean Spearman with each of NAMES."""
@@ -62,23 +67,26 @@ class Measured:
         self.name, self.values = study.name, study.attributes
         self.batch = study.table.batch(attributes=study.attributes, attribute_names=NAMES)
         self.columns = [ordered(column, self.batch.starts) for column in study.attributes.T]
-        self.plain = self.order("rlvr2", None)
+        self.plain = self.order("rlvr2")
 
-    def order(self, rule: str, values: np.ndarray | None, **options: Any) -> Ordered:
-        """Who is above whom under a rule; RLVR² adjusts for `values`."""
-        batch = self.batch
-        if values is not None:
-            batch = batch.part(0, batch.N)
-            batch.attributes_MD, batch.attribute_names = values, NAMES[: values.shape[1]]
-        return ordered(run_rule(find_rule(rule, **options), batch)[0], batch.starts)
+    def order(self, rule: str) -> Ordered:
+        """Who is above whom under a rule."""
+        return ordered(run_rule(rule, self.batch)[0], self.batch.starts)
+
+    def adjusted(self, values: np.ndarray, form: str, adjust: Any, **options: Any) -> Ordered:
+        """The same under RLVR², adjusted for `values`; every criterion, unless the options say otherwise."""
+        names = NAMES[: values.shape[1]]
+        batch = replace(self.batch, attributes_MD=values, attribute_names=names)
+        options = {"adjust_criteria": "all", **options}
+        return ordered(run_rule(control(form, adjust, **options), batch)[0], batch.starts)
 
     def followed(
-        self, order: Ordered, rule: str, attributes: str = "none", pool: str = "", adjust: str = ""
+        self, order: Ordered, rule: str, attributes: str = "none", form: str = "", adjust: str = ""
     ) -> Followed:
         """The figures of a ranking."""
         follows = tuple(mean(spearman_by_group(order, column)) for column in self.columns)
         tau = mean(kendall_by_group(order, self.plain))
-        return Followed(self.name, rule, attributes, pool, adjust, follows, tau, *turned_and_untied(order, self.plain))
+        return Followed(self.name, rule, attributes, form, adjust, follows, tau, *turned_and_untied(order, self.plain))
 
     def varying(self) -> tuple[int, ...]:
         """In how many groups each attribute varies."""
@@ -103,19 +111,19 @@ def turned_and_untied(order: Ordered, plain: Ordered) -> tuple[float, float]:
 
 
 def every_rule(data: Measured) -> list[Followed]:
-    return [data.followed(data.order(rule, None), rule) for rule in rule_names()]
+    return [data.followed(data.order(rule), rule) for rule in rule_names()]
 
 
 def every_adjustment(data: Measured) -> list[Followed]:
     found = [data.followed(data.plain, "rlvr2")]
     for label, columns in SETS.items():
-        for pool in POOLS:
-            for adjust, name in [*((attenuate(x, draw="fixed"), f"λ = {x:g}") for x in LAMBDAS), ("remove", "remove")]:
-                order = data.order("rlvr2", data.values[:, :columns], adjust=adjust, pool=pool)
-                found.append(data.followed(order, "rlvr2", label, pool, name))
-    for pool in POOLS:
-        order = data.order("rlvr2", data.shuffled(), adjust="remove", pool=pool)
-        found.append(data.followed(order, "rlvr2", "shuffled words", pool, "remove"))
+        for form in FORMS_OF_CONTROL:
+            for adjust, name in [*((attenuate(x), f"λ = {x:g}") for x in LAMBDAS), ("remove", "remove")]:
+                order = data.adjusted(data.values[:, :columns], form, adjust)
+                found.append(data.followed(order, "rlvr2", label, form, name))
+    for form in FORMS_OF_CONTROL:
+        order = data.adjusted(data.shuffled(), form, "remove")
+        found.append(data.followed(order, "rlvr2", "shuffled words", form, "remove"))
     return found
 
 
@@ -131,9 +139,9 @@ def rules_table(data: Measured, found: Sequence[Followed]) -> str:
 
 def adjustments_table(data: Measured, found: Sequence[Followed]) -> str:
     """Adjustment × (attributes, agreement with no adjustment)."""
-    heading = (f"{data.name}: taken out", "γ per", "adjust", *NAMES, "τ", "turned", "untied")
+    heading = (f"{data.name}: taken out", "form", "adjust", *NAMES, "τ", "turned", "untied")
     rows = [
-        (row.attributes, row.pool, row.adjust, *map(_signed, row.follows), f"{row.tau:.3f}", f"{row.turned:.3f}",
+        (row.attributes, row.form, row.adjust, *map(_signed, row.follows), f"{row.tau:.3f}", f"{row.turned:.3f}",
          "–" if row.untied != row.untied else f"{row.untied:.3f}")
         for row in found
     ]  # fmt: skip
@@ -142,17 +150,14 @@ def adjustments_table(data: Measured, found: Sequence[Followed]) -> str:
 
 def control_table(studies: Sequence[Measured]) -> str:
     """Spearman of the reward with shuffled words, before and after these are taken out."""
-    rows: list[tuple[str, ...]] = [("ρ with shuffled words", "γ per", "no adjustment", "remove", "λ = 0.5", "λ = 1")]
+    rows: list[tuple[str, ...]] = [("ρ with shuffled words", "form", "no adjustment", "remove", "λ = 0.5", "λ = 1")]
     for data in studies:
         words = data.shuffled()
         column = ordered(words[:, 0], data.batch.starts)
-        for pool in POOLS:
-            adjusted = [
-                data.order("rlvr2", words, adjust=adjust, pool=pool)
-                for adjust in ("remove", attenuate(0.5, draw="fixed"), attenuate(1.0, draw="fixed"))
-            ]
+        for form in FORMS_OF_CONTROL:
+            adjusted = [data.adjusted(words, form, adjust) for adjust in ("remove", attenuate(0.5), attenuate(1.0))]
             found = [mean(spearman_by_group(order, column)) for order in (data.plain, *adjusted)]
-            rows.append((data.name, pool, *map(_signed, found)))
+            rows.append((data.name, form, *map(_signed, found)))
     return text_table(rows)
 
 
@@ -185,10 +190,10 @@ def _draw_column(axes: Any, rows: Sequence[Followed]) -> None:
     axes[0].axhline(0.0, color="0.8", linewidth=0.8)
     axes[0].axhline(plain.follows[0], color="0.4", linestyle="--", linewidth=1)
     axes[0].annotate("no adjustment", (1.0, plain.follows[0]), ha="right", va="bottom", color="0.4")
-    for pool, colour in zip(POOLS, ("#1b6ca8", "#c8553d"), strict=True):
-        line = [row for row in rows if row.attributes == "words" and row.pool == pool and row.adjust.startswith("λ")]
+    for form, colour in zip(FORMS_OF_CONTROL, ("#999999", "#c8553d", "#1b6ca8", "#2a9d5c"), strict=True):
+        line = [row for row in rows if row.attributes == "words" and row.form == form and row.adjust.startswith("λ")]
         for axis, values in ((axes[0], [row.follows[0] for row in line]), (axes[1], [row.tau for row in line])):
-            axis.plot(LAMBDAS, values, marker="o", markersize=4, color=colour, label=f"words out, γ per {pool}")
+            axis.plot(LAMBDAS, values, marker="o", markersize=4, color=colour, label=form)
     axes[1].set_xlabel("λ: share of a positive γ that is taken out")
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
@@ -204,9 +209,10 @@ def main() -> None:
     rules, adjusted = [every_rule(data) for data in studies], [every_adjustment(data) for data in studies]
     tables = [rules_table(*pair) for pair in zip(studies, rules, strict=True)]
     tables += [adjustments_table(*pair) for pair in zip(studies, adjusted, strict=True)]
-    print("\n\n".join([*tables, control_table(studies)]))
+    simulated = list(simulated_control.every_row())
+    print("\n\n".join([text_table(simulated_control.rows_for_print(simulated)), *tables, control_table(studies)]))
     if options.json:
-        rows = [asdict(row) for some in (*rules, *adjusted) for row in some]
+        rows = [asdict(row) for some in (*rules, *adjusted) for row in some] + [asdict(row) for row in simulated]
         options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     if options.draw:
         draw(adjusted, options.draw)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from first_form import FirstForm
 
 import rubrank
 
@@ -112,6 +113,11 @@ def rlvr2(scores: np.ndarray, groups: np.ndarray, **options: Any) -> np.ndarray:
     return rubrank.fuse(scores, groups=groups, **options)
 
 
+def first_form(scores: np.ndarray, groups: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Length out by the pooled form of version 0.1."""
+    return FirstForm("remove")(rubrank.ScoreBatch.of_arrays(scores, groups=groups, attributes=length)).reward
+
+
 def rules(data: Hanna) -> dict[str, Rule]:
     length = data.lengths[:, None]
     return {
@@ -121,5 +127,7 @@ def rules(data: Hanna) -> dict[str, Rule]:
         "Borda": by_group(borda),
         "RLVR²": rlvr2,
         "RLVR², span=unit": lambda s, g: rlvr2(s, g, span="unit"),
-        "RLVR², length out": lambda s, g: rlvr2(s, g, attributes=length, pool="batch"),
+        "RLVR², length out": lambda s, g: rlvr2(s, g, attributes=length),
+        "the same, λ = 0.5": lambda s, g: rlvr2(s, g, attributes=length, adjust=rubrank.attenuate(0.5)),
+        "the same as in 0.1": lambda s, g: first_form(s, g, length),
     }

@@ -1,6 +1,6 @@
 """What attribute control takes out, and what it costs, where the truth is known: simulated judges.
 
-    seen = quality + b · (log length, standardised) + noise          told as yes/no, in three levels, in ten, or as it is
+    seen = quality + b · (log length, standardised) + noise        told as yes/no, in three levels, in ten, or as it is
 
     null            b = 0: length means nothing
     b = 0.3, b = 1  a judge who likes length a little, or as much as quality
@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from first_form import control
 
 from rubrank import RLVR2, ScoreBatch, attenuate
 
@@ -70,20 +71,6 @@ def within(a_NG: np.ndarray, b_NG: np.ndarray) -> float:
     return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
 
 
-def first_form(batch: ScoreBatch, lam: float) -> np.ndarray:
-    """Rewards of version 0.1's pooled form."""
-    found = RLVR2(adjust="remove")(batch)
-    control = found.control
-    assert control is not None
-    G = batch.largest
-    kept_KD = control.gamma_NKD[0] - lam * np.maximum(control.gamma_NKD[0], 0.0)
-    told_MK = np.repeat(np.asarray(batch.informative_NK), G, axis=0)
-    values = control.fitted_MK + told_MK * (control.contrasts_MD * G / (G - 1) @ kept_KD.T)
-    fused = values.sum(1).reshape(-1, G)
-    low, high = fused.min(1, keepdims=True), fused.max(1, keepdims=True)
-    return np.where(high > low, (fused - low) / np.where(high > low, high - low, 1.0), 0.5)
-
-
 @dataclass(frozen=True)
 class Row:
     """Correlations of the reward with log length and with quality, by form; a mean over batches."""
@@ -99,15 +86,13 @@ def measured(case: str, G: int, N: int, *, rollout_groups: int = 2048, lam: floa
     """One row: as many batches as make up `rollout_groups`."""
     rng = np.random.default_rng([seed, G, N, CASES.index(case)])
     rule = attenuate(lam)
-    forms = {"none": RLVR2(), "letter": RLVR2(adjust=rule, pool="group"), "batch": RLVR2(adjust=rule)}
-    running = RLVR2(adjust=rule, pool="run")
+    forms = {"none": RLVR2(), **{form: control(form, rule) for form in FORMS[1:]}}
     for _ in range(_WARM_UP):
-        running(simulated(case, N, G, rng).batch)
+        forms["run"](simulated(case, N, G, rng).batch)
     found: dict[str, list[tuple[float, float]]] = {form: [] for form in FORMS}
     for _ in range(max(2, rollout_groups // N)):
         data = simulated(case, N, G, rng)
-        rewards = {form: of(data.batch).reward for form, of in (*forms.items(), ("run", running))}
-        rewards["0.1"] = first_form(data.batch, lam)
+        rewards = {form: of(data.batch).reward for form, of in forms.items()}
         for form, reward in rewards.items():
             found[form].append((within(reward, data.log_length_NG), within(reward, data.quality_NG)))
     means = {form: np.mean(pairs, axis=0) for form, pairs in found.items()}
