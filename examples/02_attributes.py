@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import rubrank
-from rubrank import attenuate
+from rubrank import RLVR2, ScoreBatch, attenuate
 
 N, G = 200, 8  # queries, responses to each
 rng = np.random.default_rng(0)
@@ -36,18 +36,24 @@ def within(rewards: np.ndarray, other: np.ndarray) -> float:
 
 WAYS: dict[str, dict[str, Any]] = {
     "nothing adjusted": {},
-    "three quarters taken out": {"attributes": attributes, "adjust": attenuate(0.75, draw="fixed"), "pool": "batch"},
-    "removed, fitted in each group": {"attributes": attributes, "pool": "group"},
-    "removed, one fit for the whole batch": {"attributes": attributes, "pool": "batch"},
+    "half taken out": {"attributes": attributes, "adjust": attenuate(0.5)},
+    "removed": {"attributes": attributes},
+    "removed, by the letter of the paper": {"attributes": attributes, "pool": "group"},
 }
 print(f"{'correlation of the reward with':<42} {'quality':>8} {'length':>8}")
 for title, options in WAYS.items():
     rewards = rubrank.fuse(scores, **options)
     print(f"{title:<42} {within(rewards, quality):8.2f} {within(rewards, tokens):8.2f}")
 
-# How much each judge is swayed: γ, one number for each criterion and attribute.
-_, gamma = rubrank.utilities(scores, attributes=attributes, pool="batch")
-print(f"\nγ of the two judges: {gamma[0, 0, 0]:.2f} and {gamma[0, 1, 0]:.2f}")
+# How much each judge is swayed: γ̂ with its standard error, and γ̃, what of it is more than chance.
+found = RLVR2(adjust="remove")(ScoreBatch.of_arrays(scores, attributes=attributes))
+assert found.gamma is not None
+assert found.se is not None
+assert found.shrunk is not None
+print()
+for k in range(2):
+    gamma, se, shrunk = found.gamma[0, k, 0], found.se[0, k, 0], found.shrunk[0, k, 0]
+    print(f"judge {k}: γ {gamma:+.2f}, standard error {se:.2f}, taken out {shrunk:+.2f}")
 
 # Lengths and Markdown need not be counted by hand:
 texts = ["<think>Two and two make four.</think>It is 4.", "# Answer\n\n- **4**\n- because 2 + 2 = 4"]

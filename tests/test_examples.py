@@ -63,11 +63,13 @@ def test_first_rewards(run):
 def test_attributes(run):
     text = run("02")
     quality, length = numbers_after("nothing adjusted", text)
-    better, shorter = numbers_after("removed, one fit for the whole batch", text)
+    better, shorter = numbers_after("removed ", text)
     assert better > quality
     assert abs(shorter) < length / 3
-    fair, swayed = numbers_after("γ of the two judges", text)
-    assert abs(fair) < 0.2 < 1.0 < swayed
+    fair, _, untouched = numbers_after("judge 0: γ", text)
+    swayed, error, taken = numbers_after("judge 1: γ", text)
+    assert abs(fair) < 0.2 < 1.0 < taken <= swayed
+    assert untouched == 0.0 < error < 0.1
     assert text.endswith("1 × heading, 1 × bold, 2 × unordered_item\n")
 
 
