@@ -11,6 +11,7 @@ from rubrank.cli.printing import MOST_ROWS, histogram, matrix, number, table
 
 if TYPE_CHECKING:
     from rubrank.scores.batch import ScoreBatch
+    from rubrank.studies.replay.filters import Filtered
     from rubrank.studies.replay.overhead import Overhead
     from rubrank.studies.replay.replay import Replay, RuleReplay
     from rubrank.studies.replay.robustness import RobustnessRow
@@ -83,6 +84,13 @@ def show_robustness(rows: Sequence[RobustnessRow], means: Sequence[RobustnessRow
     if means:
         cells = _without_repeats([_cells(row) for row in means])
         table("Means over the groups of all criteria", headings, cells, words=3)
+
+
+def show_left_out(groups: int, kept: Filtered) -> None:
+    """What the filters kept, and what they left out."""
+    print(f"{len(kept.table.groups):,} of {groups:,} groups kept")
+    for what, times in sorted(kept.left_out, key=lambda item: -item[1]):
+        print(f"  left out {times:,} ×: {what}")
 
 
 def _without_repeats(rows: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -15,6 +15,7 @@ from rubrank.cli.printing import errors_in_words, print_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rubrank.studies.replay.filters import Filters
     from rubrank.studies.replay.replay import Replay
 
 _RULES = "rlvr2+,gdpo+,focal+,rule-fusion"
@@ -91,12 +92,24 @@ def robustness(
     ] = "weighted-mean,z-score,rlvr2",
     criteria: Annotated[str | None, typer.Option(help="Only map these, as a,b,c.")] = None,
     transform: _Transforms = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="The paper's filters: all of the options below, with groups of 8.")
+    ] = False,
+    group_size: Annotated[int | None, typer.Option(help="Only groups of exactly so many rollouts.")] = None,
+    unique: Annotated[bool, typer.Option("--unique", help="Only groups whose responses are all different.")] = False,
+    unit_scores: Annotated[
+        bool, typer.Option("--unit-scores", help="In each group, only criteria with all scores from 0 to 1.")
+    ] = False,
+    no_gates: Annotated[bool, typer.Option("--no-gates", help="Leave out the criteria of gates.")] = False,
+    exclude: Annotated[list[str] | None, typer.Option(help="Leave out this criterion or field; repeatable.")] = None,
+    rollouts: Annotated[str | None, typer.Option(help="The rollouts that were graded, for --unique.")] = None,
     step: _Step = 128,
     as_json: _AsJson = False,
 ) -> None:
     """Show which rules change their mind when a criterion's scores are written on another scale."""
     with errors_in_words():
-        from rubrank.cli.replay_tables import show_robustness
+        from rubrank.cli.replay_tables import show_left_out, show_robustness
+        from rubrank.studies.replay.filters import filtered
         from rubrank.studies.replay.logged import read_logged
         from rubrank.studies.replay.robustness import robustness as run
         from rubrank.studies.replay.robustness import summary
@@ -105,14 +118,20 @@ def robustness(
         _refuse_both(criteria, transform)
         chosen, maps = split_rules(rules), [parse_transform(text) for text in transform or ()]
         names = None if criteria is None else [name.strip() for name in criteria.split(",")]
-        table = read_logged(scores).table
+        wanted = _filters(paper, group_size, unique, unit_scores, no_gates, exclude or [])
+        logged = read_logged(scores, rollouts)
+        kept = filtered(logged.table, wanted, logged.texts)
+        table = kept.table
         with _progress(as_json, "maps") as tick:
             rows = run(table, rules=chosen, criteria=names, transforms=maps, step=step, progress=tick)
         means = summary(rows)
         if as_json:
-            print_json({"rows": [row.as_dict() for row in rows], "means": [row.as_dict() for row in means]})
+            found = {"rows": [row.as_dict() for row in rows], "means": [row.as_dict() for row in means]}
+            print_json(found | ({"left_out": dict(kept.left_out)} if wanted.any else {}))
         else:
             show_robustness(rows, () if maps else means)
+            if wanted.any:
+                show_left_out(len(logged.table.groups), kept)
 
 
 def bench_fusion(
@@ -165,6 +184,18 @@ def _winners(found: Replay) -> dict[str, dict[str, int | None]]:
         group: {rule.rule: None if rule.winner[g] < 0 else int(rule.winner[g]) for rule in found.rules}
         for g, group in enumerate(found.groups)
     }
+
+
+def _filters(
+    paper: bool, group_size: int | None, unique: bool, unit_scores: bool, no_gates: bool, exclude: list[str]
+) -> Filters:
+    from dataclasses import replace
+
+    from rubrank.studies.replay.filters import PAPER, Filters
+
+    base = PAPER if paper else Filters(None, unique, unit_scores, not no_gates)
+    size = base.group_size if group_size is None else group_size
+    return replace(base, group_size=size, exclude=(*base.exclude, *exclude))
 
 
 def _refuse_both(criteria: str | None, transforms: Sequence[str] | None) -> None:

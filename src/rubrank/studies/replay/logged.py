@@ -34,6 +34,8 @@ class Logged:
     attributes: np.ndarray | None = None
     """(rollouts, D), rows as in the table."""
     attribute_names: tuple[str, ...] = ()
+    texts: tuple[tuple[str, str], ...] | None = None
+    """(reasoning, answer) of every rollout, rows as in the table; None: nobody brought them."""
 
 
 def read_logged(path: str | Path, rollouts: str | Path | None = None) -> Logged:
@@ -82,10 +84,15 @@ def _from_records(records: Sequence[GroupRecord]) -> Logged:
         rows = [row for record in records for row in record.attributes or ()]
         values = np.array([[np.nan if x is None else x for x in row] for row in rows], dtype=float)
         if not np.isnan(values).any():
-            return Logged(table, values, names.pop())
-    if records and all(record.responses is not None for record in records):
-        return _measured(table, [pair for record in records for pair in _parts(record)])
-    return Logged(table)
+            return Logged(table, values, names.pop(), _texts(records))
+    texts = _texts(records)
+    return Logged(table) if texts is None else _measured(table, texts)
+
+
+def _texts(records: Sequence[GroupRecord]) -> tuple[tuple[str, str], ...] | None:
+    if not records or any(record.responses is None for record in records):
+        return None
+    return tuple(pair for record in records for pair in _parts(record))
 
 
 def _with_different_ids(table: ScoreTable, records: Sequence[GroupRecord]) -> ScoreTable:
@@ -123,4 +130,4 @@ def _measured(table: ScoreTable, parts: Sequence[tuple[str, str]]) -> Logged:
     columns = np.column_stack([length.reasoning, length.answer, markdown_density(answers)])
     names = (*_LENGTHS, *MARKERS)
     used = np.flatnonzero(columns.any(0))
-    return Logged(table, columns[:, used], tuple(names[d] for d in used))
+    return Logged(table, columns[:, used], tuple(names[d] for d in used), tuple(parts))
