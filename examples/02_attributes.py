@@ -59,5 +59,5 @@ for k in range(2):
 texts = ["<think>Two and two make four.</think>It is 4.", "# Answer\n\n- **4**\n- because 2 + 2 = 4"]
 print("\nreasoning, answer, total, in words:", rubrank.lengths(texts).stack().tolist())
 counts = rubrank.markdown_counts(texts)[1].tolist()
-found = [f"{count} × {name}" for name, count in zip(rubrank.MARKERS, counts, strict=True) if count]
-print("Markdown in the second one:", ", ".join(found))
+markers = [f"{count} × {name}" for name, count in zip(rubrank.MARKERS, counts, strict=True) if count]
+print("Markdown in the second one:", ", ".join(markers))

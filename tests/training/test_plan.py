@@ -16,7 +16,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # import
 from judges.server import MODEL, Server  # noqa: E402
 from training import tiny  # noqa: E402
 
-from rubrank.errors import InvalidInput  # noqa: E402
+from rubrank.errors import InvalidInput, UnknownName  # noqa: E402
+from rubrank.training.job.folder import write_config  # noqa: E402
+from rubrank.training.job.job import load_job  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
 
 JUDGED = [{"name": "Polite", "question": "Is it polite?"}]
@@ -77,7 +79,8 @@ def test_a_plan_in_words_and_for_machines(folder):
         "steps 0–5: prompts.jsonl 75% (36 prompts from 12 rows, 3.0 passes); own.jsonl 25%",
         "4 prompts × 16 every 15 steps",
         "rlvr2+; 3 criteria for all, 5 of 17 rows bring their own; no judge",
-        "markdown: attenuate(0.5, bernoulli) from step 3 on",
+        "markdown: attenuate(0.5, fixed) from step 3 on",
+        "estimated over the run; of no criterion: none is judged, and adjust_criteria names none",
         "GSPO, adamw_torch at 0.005 (constant), clip 0.0003 / 0.0004, β = 0",
         "prompts as texts",
     ):
@@ -250,3 +253,69 @@ def test_data_that_has_changed(folder):
 def test_what_is_logged_and_kept_may_change(folder):
     begun(folder)
     assert make_plan(tiny.job(folder, training__save_steps=3, report_to=["tensorboard"]), resume=True).checkpoint
+
+
+# ------------------------------------------------------------------------------------------------------------- branches
+
+CONTROL = [{"name": "answer_length", "attenuate": 0.5}]
+
+
+def test_a_branch_goes_on_with_other_control_settings(folder):
+    left = begun(folder).job.output / "checkpoint-10"
+    plan = make_plan(tiny.job(folder, output="branch", attributes=CONTROL, pool="batch"), branch=left)
+    assert plan.checkpoint == left.resolve()
+    assert plan.branch is not None
+    assert plan.branch.changed["attributes.0.attenuate"] == (None, 0.5)
+    assert plan.branch.changed["pool"] == (None, "batch")
+    assert "branch      of" in plan.describe()
+    assert "pool None → 'batch'" in plan.describe()
+    assert plan.as_dict()["branch"]["changed"]["pool"] == {"before": None, "now": "batch"}
+
+
+def test_a_branch_changes_nothing_else(folder):
+    left = begun(folder).job.output / "checkpoint-10"
+    job = tiny.job(folder, output="branch", seed=1)
+    with pytest.raises(InvalidInput, match=r"seed must be 0, as in the run that is left; got 1.*control settings only"):
+        make_plan(job, branch=left)
+
+
+def test_a_branch_needs_a_whole_checkpoint_and_a_folder_of_its_own(folder):
+    run = begun(folder).job
+    with pytest.raises(InvalidInput, match="a folder without a run"):
+        make_plan(run, branch=run.output / "checkpoint-10")
+    other = tiny.job(folder, output="branch")
+    with pytest.raises(InvalidInput, match="--branch must be a checkpoint that was written to its end"):
+        make_plan(other, branch=folder / "nowhere")
+    with pytest.raises(InvalidInput, match="given without --resume"):
+        make_plan(other, branch=run.output / "checkpoint-10", resume=True)
+
+
+def test_a_branch_that_is_resumed_before_its_first_checkpoint_begins_where_it_left(folder):
+    left = begun(folder).job.output / "checkpoint-10"
+    job = tiny.job(folder, output="branch", attributes=CONTROL)
+    plan = make_plan(job, branch=left)
+    write_config(job, plan.sizes, plan.branch)
+    again = make_plan(job, resume=True)
+    assert again.checkpoint == left.resolve()
+    assert again.branch == plan.branch
+
+
+# --------------------------------------------------------------------------------------------------------------- preset
+
+
+def test_the_papers_preset(folder):
+    config = tiny.job(folder, preset="paper", training={"learning_rate": 1e-4}).config
+    assert (config.training.prompts_per_batch, config.training.max_completion_length) == (128, 16384)
+    assert (config.training.num_generations, config.training.learning_rate) == (8, 1e-4)
+    assert load_job(folder / "job.yaml", "paper").config == config
+
+
+def test_small_defaults_say_that_they_are_not_the_papers(folder):
+    small = make_plan(tiny.job(folder, training={"per_device_train_batch_size": 8})).describe()
+    assert "prompts_per_batch 16 (paper: 128), max_completion_length 1,024 (paper: 16,384): small" in small
+    assert "paper:" not in make_plan(tiny.job(folder, preset="paper", training={})).describe()
+
+
+def test_an_unknown_preset(folder):
+    with pytest.raises(UnknownName, match="--preset must be one of 'paper'"):
+        load_job(tiny.job(folder).file, "papre")

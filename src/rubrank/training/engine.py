@@ -293,6 +293,8 @@ class RewardEngine:
         if state["memory"] is None:
             return
         if not (self.remembers and isinstance(self.rule, Stateful)):
+            if state["rule"] == self.rule.name:
+                return  # what it knew about attributes, which are not controlled any more
             raise InvalidInput(
                 _OWNER, "rule", f"{state['rule']!r}, whose memory the checkpoint holds", repr(self.rule.name),
                 "Resume with the same rule, or begin a new run from the checkpoint's model.",

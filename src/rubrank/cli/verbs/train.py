@@ -24,6 +24,13 @@ def train(
     config: Annotated[Path, typer.Argument(help="The job, as YAML, TOML or JSON (docs/train.md).")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint, if there is one.")] = False,
+    branch: Annotated[
+        Path | None,
+        typer.Option(metavar="CHECKPOINT", help="Go on from another run's checkpoint with other control settings."),
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Settings of the trainer that the job leaves open: `paper` has the paper's.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Train a policy with TRL's GRPOTrainer: data, rubric, judges, rule and model from one file."""
@@ -32,7 +39,7 @@ def train(
         from rubrank.training.job.job import load_job
         from rubrank.training.job.plan import make_plan
 
-        plan = make_plan(load_job(config), resume=resume)
+        plan = make_plan(load_job(config, preset), resume=resume, branch=branch)
         first = is_first()
         if first and as_json:
             print_json(plan.as_dict())

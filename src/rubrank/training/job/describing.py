@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rubrank.training.job.job import PRESETS
+
 if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan, SourcePlan
 
 _WIDTH = 12
+_SIZES = ("prompts_per_batch", "max_completion_length")
 
 
 def describe(plan: Plan) -> str:
@@ -27,14 +30,32 @@ def describe(plan: Plan) -> str:
     lines.append(_line("reward", _reward(plan)))
     for control in plan.controls:
         lines.append(_line("attribute", f"{control.name}: {control.adjust} from step {control.start:,} on"))
+    if plan.controls:
+        lines.append(_line("control", _control(plan)))
     lines.append(_line("trainer", _trainer(plan)))
     lines.append(_line("devices", _devices(plan)))
     lines.append(
         _line("logs", f"{', '.join(config.report_to) or 'none'}; a checkpoint every {training.save_steps} steps")
     )
+    small = _small_defaults(plan)
+    if small:
+        lines.append(_line("defaults", small))
     if plan.checkpoint is not None:
         lines.append(_line("goes on", f"from {plan.checkpoint}"))
+    if plan.branch is not None:
+        changed = [f"{name} {was!r} → {now!r}" for name, (was, now) in plan.branch.changed.items()]
+        lines.append(_line("branch", f"of {plan.branch.checkpoint.parent}: {', '.join(changed) or 'nothing changed'}"))
     return "\n".join(lines)
+
+
+def _small_defaults(plan: Plan) -> str:
+    """What nobody set, and is smaller than in the paper."""
+    training, paper = plan.job.config.training, PRESETS["paper"]
+    small = [name for name in _SIZES if name not in training.model_fields_set]
+    if not small:
+        return ""
+    said = ", ".join(f"{name} {getattr(training, name):,} (paper: {paper[name]:,})" for name in small)
+    return f"{said}: small, not the paper's; --preset paper has those"
 
 
 def _line(name: str, text: str) -> str:
@@ -60,6 +81,16 @@ def _reward(plan: Plan) -> str:
         "no judge" if engine.judges is None else f"judges {', '.join(judge.name for judge in engine.judges.judges)}"
     )
     return f"{config.rule}; {shared} criteria for all, {own:,} of {len(plan.rows):,} rows bring their own; {judges}"
+
+
+def _control(plan: Plan) -> str:
+    config = plan.job.config
+    over = {"run": "the run", "batch": "each batch", "group": "each group by itself, the paper's letter"}
+    said = f"estimated over {over[config.pool or 'run']}; of "
+    if config.adjust_criteria is None and plan.reward.engine.judges is None:
+        return f"{said}no criterion: none is judged, and adjust_criteria names none"
+    named = config.adjust_criteria
+    return said + ("judged criteria" if named is None else "all criteria" if named == "all" else ", ".join(named))
 
 
 def _trainer(plan: Plan) -> str:

@@ -1,6 +1,6 @@
-"""The folder of a run: its records, checkpoints and logs; may a run begin there, or go on?
+"""The folder of a run: its records, checkpoints and logs; may a run begin there, go on, or branch off another?
 
-out/config.json        what was run: a run that goes on must be the same
+out/config.json        what was run: a run that goes on must be the same; of a branch, what it changed
 out/records.jsonl      every group of every step
 out/checkpoint-200/    to go on from
 out/runs/              TensorBoard
@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput
@@ -23,9 +24,83 @@ from rubrank.training.job.job import Job
 RECORDS, CONFIG, MODEL = "records.jsonl", "config.json", "model"
 _MAY_CHANGE = (
     "output", "judges", "workers", "report_to", "training.logging_steps", "training.save_steps",
-    "training.save_total_limit", "training.per_device_train_batch_size", "model.path",
+    "training.save_total_limit", "training.per_device_train_batch_size", "model.path", "preset",
 )  # fmt: skip
 """Where things are, what is logged and kept, how much goes at a time: none of it is what is learnt."""
+
+
+_CONTROL = ("attributes", "pool", "adjust_criteria")
+"""What a branch may change besides."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A run that goes on from another run's checkpoint with other control settings."""
+
+    checkpoint: Path
+    changed: Mapping[str, tuple[Any, Any]]
+    """Name → before, now."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As config.json holds it."""
+        changed = {name: {"before": was, "now": now} for name, (was, now) in self.changed.items()}
+        return {"checkpoint": str(self.checkpoint), "changed": changed}
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a run begins."""
+
+    checkpoint: Path | None = None
+    """None: at step 0."""
+    branch: Branch | None = None
+
+
+def start_of(job: Job, sizes: Mapping[str, int], resume: bool, branch: Path | None) -> Start:
+    """Where to begin; raises where a run would be overwritten, or would go on as another one."""
+    if branch is not None:
+        if resume:
+            raise InvalidInput("rubrank train", "--branch", "given without --resume", "both", "A branch begins anew.")
+        checkpoint_of(job, sizes, resume=False)
+        found = branched(job, sizes, branch)
+        return Start(found.checkpoint, found)
+    before = _branch_of(job) if resume else None
+    checkpoint = checkpoint_of(job, sizes, resume)
+    return Start(before.checkpoint if checkpoint is None and before is not None else checkpoint, before)
+
+
+def branched(job: Job, sizes: Mapping[str, int], checkpoint: Path) -> Branch:
+    """What differs from the run that is left, if all of it may."""
+    if not (checkpoint / "trainer_state.json").is_file():
+        remedy = "Such as out/checkpoint-70."
+        raise InvalidInput(
+            "rubrank train", "--branch", "a checkpoint that was written to its end", str(checkpoint), remedy
+        )
+    step = checkpoint.name.partition("-")[2]
+    if step.isdigit() and int(step) >= job.config.steps:
+        allowed = f"a checkpoint before step {job.config.steps}, the last of the run"
+        raise InvalidInput("rubrank train", "--branch", allowed, str(checkpoint), "")
+    before, now = _run_of(job, checkpoint.parent), _flat_said(job, sizes)
+    changed = {}
+    for name in [*now, *(name for name in before if name not in now)]:
+        if before.get(name) == now.get(name) or _is_among(name, _MAY_CHANGE):
+            continue
+        if not _is_among(name, _CONTROL):
+            _refuse(job, name, before, now, "as in the run that is left", "A branch changes control settings only.")
+        changed[name] = (before.get(name), now.get(name))
+    return Branch(checkpoint.resolve(), changed)
+
+
+def _branch_of(job: Job) -> Branch | None:
+    """The branch that a run began as."""
+    try:
+        found = json.loads((job.output / CONFIG).read_text(encoding="utf-8")).get("branch")
+    except (OSError, ValueError):
+        return None
+    if found is None:
+        return None
+    changed = {name: (pair["before"], pair["now"]) for name, pair in found["changed"].items()}
+    return Branch(Path(found["checkpoint"]), changed)
 
 
 def checkpoint_of(job: Job, sizes: Mapping[str, int], resume: bool) -> Path | None:
@@ -54,10 +129,11 @@ def last_checkpoint(folder: Path) -> Path | None:
     return max(numbered)[1] if numbered else None
 
 
-def write_config(job: Job, sizes: Mapping[str, int]) -> None:
+def write_config(job: Job, sizes: Mapping[str, int], branch: Branch | None = None) -> None:
     """Say in the folder what is run."""
     job.output.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(_said(job, sizes), ensure_ascii=False, indent=1)
+    said = _said(job, sizes) | ({} if branch is None else {"branch": branch.as_dict()})
+    text = json.dumps(said, ensure_ascii=False, indent=1)
     (job.output / CONFIG).write_text(text + "\n", encoding="utf-8")
 
 
@@ -65,18 +141,35 @@ def _said(job: Job, sizes: Mapping[str, int]) -> dict[str, Any]:
     return {**job.config.model_dump(mode="json"), "rows": dict(sizes)}
 
 
-def _check_same(job: Job, sizes: Mapping[str, int]) -> None:
+def _flat_said(job: Job, sizes: Mapping[str, int]) -> dict[str, Any]:
+    return dict(_flat(json.loads(json.dumps(_said(job, sizes)))))
+
+
+def _run_of(job: Job, folder: Path) -> dict[str, Any]:
+    """What a folder says was run there."""
     try:
-        before = dict(_flat(json.loads((job.output / CONFIG).read_text(encoding="utf-8"))))
+        found = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         remedy = "Begin a new run, with the checkpoint as its model."
         raise InvalidInput(job.where, "output", f"a folder with a {CONFIG}", str(error), remedy) from None
-    now = dict(_flat(json.loads(json.dumps(_said(job, sizes)))))
+    return {name: value for name, value in _flat(found) if not name.startswith("branch.")}
+
+
+def _check_same(job: Job, sizes: Mapping[str, int]) -> None:
+    before, now = _run_of(job, job.output), _flat_said(job, sizes)
     for name in [*now, *(name for name in before if name not in now)]:
-        if before.get(name) != now.get(name) and not name.startswith(_MAY_CHANGE):
-            was, got = (shortened(repr(found.get(name)), 60) for found in (before, now))
+        if before.get(name) != now.get(name) and not _is_among(name, _MAY_CHANGE):
             remedy = "Change it back, or begin a new run, with the checkpoint as its model."
-            raise InvalidInput(job.where, name, f"{was}, as when the run began", got, remedy)
+            _refuse(job, name, before, now, "as when the run began", remedy)
+
+
+def _refuse(job: Job, name: str, before: Mapping[str, Any], now: Mapping[str, Any], when: str, remedy: str) -> NoReturn:
+    was, got = (shortened(repr(found.get(name)), 60) for found in (before, now))
+    raise InvalidInput(job.where, name, f"{was}, {when}", got, remedy)
+
+
+def _is_among(name: str, sections: tuple[str, ...]) -> bool:
+    return any(name == section or name.startswith(f"{section}.") for section in sections)
 
 
 def _flat(data: Any, name: str = "") -> Iterator[tuple[str, Any]]:

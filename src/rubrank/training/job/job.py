@@ -18,9 +18,10 @@
 
     job = load_job("config.yaml")        every key is checked, nothing else is read yet
 
-Settings under `training` have the names that TRL's GRPOConfig gives them, and the values of the paper: GSPO, groups of
-8, AdamW at 1e-6, clipping at 3e-4 and 4e-4, no KL term. Whatever else GRPOConfig takes goes under `trl`. Paths are
-relative to the config file. `rubrank.training.job` makes a plan of it, and a run.
+Settings under `training` have the names that TRL's GRPOConfig gives them. Most defaults are the paper's (GSPO, groups
+of 8, AdamW at 1e-6, clipping at 3e-4 and 4e-4, no KL term); how much goes at a time is small by default, and
+`preset: paper` makes it the paper's, too. Whatever else GRPOConfig takes goes under `trl`. Paths are relative to the
+config file. `rubrank.training.job` makes a plan of it, and a run.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from rubrank._plain import in_our_words
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.fusion.adjust import Pool
 from rubrank.fusion.gate import Missing, Shape
 from rubrank.training.configured import Controlling
 from rubrank.training.controls import Control
@@ -188,8 +190,25 @@ class Gating(_Strict):
     missing: Missing = "pass"
 
 
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "paper": {
+        "prompts_per_batch": 128,
+        "num_generations": 8,
+        "max_completion_length": 16384,
+        "learning_rate": 1e-6,
+        "optim": "adamw_torch",
+        "importance_sampling_level": "sequence",
+        "loss_type": "grpo",
+    },
+}
+"""Name → settings under `training`; what a config says itself goes before."""
+
+
 class Training(_Strict):
-    """Settings of the trainer. The first four are ours, all others have TRL's names; defaults are the paper's."""
+    """Settings of the trainer. The first four are ours, all others have TRL's names.
+
+    `prompts_per_batch` and `max_completion_length` are small by default, for one machine; the paper has 128 and 16,384.
+    """
 
     prompts_per_batch: int = Field(default=16, ge=1)
     """Prompts that are answered at a time; each with `num_generations` rollouts."""
@@ -232,6 +251,12 @@ class Config(_Strict):
     rule: str = "rlvr2+"
     gate: Gating | None = None
     attributes: tuple[Attribute, ...] = ()
+    pool: Pool | None = None
+    """What the influence of attributes is estimated over; by default the run."""
+    adjust_criteria: tuple[str, ...] | Literal["all"] | None = None
+    """The criteria whose verdicts are adjusted for attributes; by default those that judges decide."""
+    preset: Literal["paper"] | None = None
+    """Settings under `training` that are not given are the preset's."""
     training: Training = Training()
     trl: Mapping[str, Any] = {}
     """Other arguments of TRL's GRPOConfig, such as use_vllm."""
@@ -240,6 +265,14 @@ class Config(_Strict):
     """Processes that grade; 0: the trainer's own."""
     seed: int = Field(default=0, ge=0)
     output: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_preset(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or data.get("preset") not in PRESETS:
+            return data
+        given = data.get("training") or {}
+        return {**data, "training": {**PRESETS[data["preset"]], **given} if isinstance(given, Mapping) else given}
 
     @property
     def steps(self) -> int:
@@ -269,14 +302,19 @@ class Job:
         return self.file.parent / Path(text).expanduser()
 
 
-def load_job(file: str | Path) -> Job:
-    """A config file; the first thing that is wrong with its keys and values is raised."""
+def load_job(file: str | Path, preset: str | None = None) -> Job:
+    """A config file; raises the first thing that is wrong with its keys and values. preset: instead of the file's."""
     from rubrank.rubrics.files import read_data
 
     file = Path(file)
     if not file.is_file():
         raise InvalidInput(str(file), "the config", "a file that exists", "none", f"See {PAGE}.")
-    return Job(parse_config(read_data(file), str(file)), file)
+    data = read_data(file)
+    if preset is not None and preset not in PRESETS:
+        raise UnknownName.of("rubrank train", "--preset", preset, PRESETS)
+    if preset is not None and isinstance(data, Mapping):
+        data = {**data, "preset": preset}
+    return Job(parse_config(data, str(file)), file)
 
 
 def parse_config(data: Any, where: str = "config") -> Config:

@@ -24,7 +24,7 @@ from rubrank.judges.judge import Judges, load_judges
 from rubrank.training.engine import Control
 from rubrank.training.job.arguments import check_arguments
 from rubrank.training.job.batching import Cut, cut, processes
-from rubrank.training.job.folder import RECORDS, checkpoint_of
+from rubrank.training.job.folder import RECORDS, Branch, start_of
 from rubrank.training.job.job import Job, Stage
 from rubrank.training.job.mixing import Part, lay_out
 from rubrank.training.job.policy import check_installed, check_model
@@ -67,6 +67,8 @@ class Plan:
     controls: tuple[Control, ...]
     chat: bool
     checkpoint: Path | None
+    branch: Branch | None
+    """What the run left another for."""
     reward: Any = field(repr=False)
     """The `RubricReward`, with its rubric, judges and rule."""
     rows: tuple[Mapping[str, Any], ...] = field(repr=False)
@@ -95,12 +97,13 @@ class Plan:
             "held_out": len(self.held_out),
             "judges": [] if self.reward.engine.judges is None else [j.name for j in self.reward.engine.judges.judges],
             "resume": None if self.checkpoint is None else str(self.checkpoint),
+            "branch": None if self.branch is None else self.branch.as_dict(),
             "output": str(self.job.output),
         }
 
 
-def make_plan(job: Job, *, resume: bool = False) -> Plan:
-    """Check everything; raises the first thing that is wrong."""
+def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> Plan:
+    """Check everything; raises the first thing that is wrong. branch: a checkpoint of another run to go on from."""
     config, world = job.config, processes()
     check_installed(job)
     batch = cut(config.training, config.held_out, world, job.where)
@@ -117,13 +120,23 @@ def make_plan(job: Job, *, resume: bool = False) -> Plan:
     chat = check_model(job, any(is_chat(row) for row in (*data.rows, *data.held_out_rows)))
     parts = [_part(stage, config.training.updates_per_batch, data) for stage in config.stages]
     order = lay_out(parts, data.counts, config.training.prompts_per_batch, config.seed)
-    checkpoint = checkpoint_of(job, data.sizes, resume)
+    start = start_of(job, data.sizes, resume, branch)
     _check_judges(reward.engine.judges)
     return Plan(
-        job=job, cut=batch, processes=world, stages=_stages(job, parts, order, data.counts), controls=controls,
-        chat=chat, checkpoint=checkpoint, reward=reward, rows=data.rows, order=order, held_out=data.held_out_rows,
+        job=job,
+        cut=batch,
+        processes=world,
+        stages=_stages(job, parts, order, data.counts),
+        controls=controls,
+        chat=chat,
+        checkpoint=start.checkpoint,
+        branch=start.branch,
+        reward=reward,
+        rows=data.rows,
+        order=order,
+        held_out=data.held_out_rows,
         sizes=data.sizes,
-    )  # fmt: skip
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------- checks
@@ -159,6 +172,8 @@ def _reward(job: Job, controls: Sequence[Control]) -> Any:
         workers=config.workers,
         records=job.output / RECORDS,
         seed=config.seed,
+        pool=config.pool,
+        adjust_criteria=config.adjust_criteria,
     )
 
 

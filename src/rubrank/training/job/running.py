@@ -41,7 +41,7 @@ def run(plan: Plan, callbacks: Sequence[Any] = ()) -> Done:
     """Train, evaluate, save; `callbacks` are further ones for the trainer."""
     trainer = build(plan, callbacks)
     if trainer.is_world_process_zero():
-        write_config(plan.job, plan.sizes)
+        write_config(plan.job, plan.sizes, plan.branch)
         if plan.checkpoint is None:
             plan.reward.engine.rewind(0)  # a run that did not reach its first checkpoint is begun anew
     trainer.train(resume_from_checkpoint=None if plan.checkpoint is None else str(plan.checkpoint))

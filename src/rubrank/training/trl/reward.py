@@ -24,7 +24,7 @@ from functools import cached_property
 from itertools import groupby
 from math import gcd, isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rubrank.errors import InvalidInput
 from rubrank.training.engine import Control, RewardEngine
@@ -33,6 +33,7 @@ from rubrank.training.making import rollout_of
 from rubrank.training.shapes.flat_batch import GroupOf, Processes, Sample, by_position, score_flat
 
 if TYPE_CHECKING:
+    from rubrank.fusion.adjust import Pool
     from rubrank.fusion.attribute import Attribute
     from rubrank.fusion.gate import Gate
     from rubrank.fusion.rule import Rule
@@ -75,13 +76,15 @@ class RubricReward:
         cache: str | Path | None = None,
         records: str | Path | None = None,
         seed: int = 0,
+        pool: Pool | None = None,
+        adjust_criteria: Sequence[str] | Literal["all"] | None = None,
         name: str = "rubric",
     ) -> None:
         if num_generations is not None and num_generations < 1:
             raise InvalidInput(_OWNER, "num_generations", "≥ 1", repr(num_generations), "Leave it out.")
         self.engine = RewardEngine(
             rubric, rule, gate=gate, judges=judges, attributes=attributes, workers=workers, cache=cache,
-            records=records, seed=seed,
+            records=records, seed=seed, pool=pool, adjust_criteria=adjust_criteria,
         )  # fmt: skip
         self.rubric_column, self.num_generations, self.__name__ = rubric_column, num_generations, name
         self._run: _Run | None = None
