@@ -196,3 +196,33 @@ def test_a_run_that_stopped_before_its_first_checkpoint_is_begun_anew(folder):
         run(make_plan(job), callbacks=[_StopAt(1)])
     done = run(make_plan(job, resume=True))
     assert [record.step for record in read_records(done.records)] == [0] * 8 + [1] * 8
+
+
+# ------------------------------------------------------------------------------------------------------------- branches
+
+
+def test_a_branch_goes_on_with_optimizer_data_and_random_state(folder):
+    """Control that is off (λ = 0) must end where the run that was left ended; control that is on need not."""
+    small = {
+        "stages": [{"steps": 6, "sources": [{"path": "prompts.jsonl"}]}], "training__save_steps": 2, "held_out": None,
+        "training__save_total_limit": 9, "training__prompts_per_batch": 4, "training__per_device_train_batch_size": 16,
+    }  # fmt: skip
+    whole = run(make_plan(tiny.job(folder, output="whole", **small)))
+    left = folder / "whole" / "checkpoint-2"
+    ends = {}
+    for output, control in {"off": {"attenuate": 0.0}, "on": {}}.items():
+        attributes = [{"name": "answer_length", **control}]
+        job = tiny.job(folder, output=output, attributes=attributes, adjust_criteria="all", **small)
+        done = run(make_plan(job, branch=left))
+        ends[output] = (done.model / "model.safetensors").read_bytes()
+        assert [record.step for record in read_records(done.records)] == [2] * 4 + [3] * 4 + [4] * 4 + [5] * 4
+        told = json.loads((folder / output / "config.json").read_text(encoding="utf-8"))["branch"]
+        assert told["checkpoint"] == str(left.resolve())
+        assert told["changed"]["attributes.0.name"] == {"before": None, "now": "answer_length"}
+    assert ends["off"] == (whole.model / "model.safetensors").read_bytes()
+    records = list(read_records(folder / "on" / "records.jsonl"))
+    assert {record.pool for record in records} == {"run"}
+    assert max(max(record.n) for record in records) > 4.0  # more than one step's groups
+    state = json.loads((folder / "on" / "checkpoint-4" / "trainer_state.json").read_text(encoding="utf-8"))
+    memory = state["stateful_callbacks"]["rubrank/rubric"]["memory"]
+    assert memory["gated"]["running"]["attributes"] == ["answer_length"]
