@@ -8,10 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from rubrank import InvalidInput, UnknownName, attenuate, fuse, utilities
+from rubrank import RLVR2, InvalidInput, ScoreBatch, UnknownName, attenuate, fuse, utilities
 from rubrank.fusion.adjust import Naming, rules_for, taken_shares, uniform_numbers
-from rubrank.fusion.fusing import Options, run
-from rubrank.scores.arrays import make_batch
 
 LAMBDAS = pytest.mark.parametrize("lam", [0.0, 0.2, 0.5, 0.9, 1.0])
 
@@ -97,7 +95,7 @@ def test_the_seed_matters(draw):
 def test_order_of_the_batch_and_other_groups_do_not_matter():
     scores, attributes = biased()
     labels = [f"query {g}" for g in range(len(scores))]
-    options = {"adjust": attenuate(0.5, "uniform"), "seed": 3}
+    options = {"adjust": attenuate(0.5, "uniform"), "seed": 3, "pool": "group"}
     together = fuse(scores, groups=labels, attributes=attributes, **options)
     backwards = fuse(scores[::-1], groups=labels[::-1], attributes=attributes[::-1], **options)
     assert np.array_equal(backwards[::-1], together)
@@ -110,7 +108,7 @@ def test_scattered_rollouts_draw_as_their_group_does():
     scores, attributes = biased()
     N, G, K = scores.shape
     order = np.random.default_rng(1).permutation(N * G)
-    options = {"adjust": attenuate(0.5), "seed": 3}
+    options = {"adjust": attenuate(0.5, "bernoulli"), "seed": 3, "pool": "group"}
     rewards = fuse(scores, attributes=attributes, groups=range(N), **options).ravel()
     rows, labels = scores.reshape(-1, K)[order], np.repeat(range(N), G)[order]
     scattered = fuse(rows, groups=labels, attributes=attributes.reshape(N * G, -1)[order], **options)
@@ -125,7 +123,7 @@ def test_scattered_rollouts_draw_as_their_group_does():
 def test_the_type_that_holds_a_label_does_not_matter(labels):
     """A group is the same group in a list, in an array, and in rows with a label each."""
     scores, attributes = biased(N=3)
-    options = {"adjust": attenuate(0.5, "uniform")}
+    options = {"adjust": attenuate(0.5, "uniform"), "pool": "group"}
     expected = fuse(scores, attributes=attributes, groups=[0, 1, 2], **options)
     assert np.array_equal(fuse(scores, attributes=attributes, groups=labels, **options), expected)
     rows = [label for label in labels for _ in range(8)]
@@ -135,7 +133,7 @@ def test_the_type_that_holds_a_label_does_not_matter(labels):
 
 def test_labels_of_mixed_types_keep_their_types():
     scores, attributes = biased(N=2)
-    options = {"adjust": attenuate(0.5, "uniform")}
+    options = {"adjust": attenuate(0.5, "uniform"), "pool": "group"}
     cube = fuse(scores, attributes=attributes, groups=[1, "a"], **options)
     rows = fuse(scores.reshape(16, -1), attributes=attributes.reshape(16, -1), groups=[1] * 8 + ["a"] * 8, **options)
     assert np.array_equal(rows.reshape(2, 8), cube)
@@ -143,7 +141,7 @@ def test_labels_of_mixed_types_keep_their_types():
 
 def test_the_type_that_holds_a_seed_or_a_name_does_not_matter():
     scores, attributes = biased()
-    options = {"attributes": attributes, "adjust": attenuate(0.5, "uniform")}
+    options = {"attributes": attributes, "adjust": attenuate(0.5, "uniform"), "pool": "group"}
     assert np.array_equal(fuse(scores, seed=np.int64(3), **options), fuse(scores, seed=3, **options))
     names = ["a", "b", "c"]
     assert np.array_equal(
@@ -153,7 +151,7 @@ def test_the_type_that_holds_a_seed_or_a_name_does_not_matter():
 
 def test_draws_follow_names_not_positions():
     scores, attributes = biased()
-    options = {"adjust": attenuate(0.5, "uniform")}
+    options = {"adjust": attenuate(0.5, "uniform"), "pool": "group"}
     names, kinds = ["clear", "correct", "kind"], ["length", "headings"]
     plain = fuse(scores, attributes=attributes, criteria=names, attribute_names=kinds, **options)
     order = [2, 0, 1]
@@ -201,16 +199,15 @@ def test_the_letter_is_utilities_plus_what_is_kept():
     """pool="group": v = u + Σ keep·γ·z̃, for every scored rollout."""
     scores, attributes = biased()
     scores[0, 0, 0] = np.nan
-    options = Options(pool="group", adjust=(attenuate(0.3), attenuate(0.5, "bernoulli")), seed=1)
-    fusion = run(options, make_batch("fuse", scores, None), attributes)
-    G = scores.shape[1]
-    kept = np.repeat(fusion.kept_NKD * fusion.gamma_NKD, G, axis=0)
-    extra = np.einsum("mkd,md->mk", kept, fusion.mean_contrast_MD)
-    expected = fusion.utilities_MK + np.where(np.isnan(scores.reshape(extra.shape)), 0.0, extra)
-    np.testing.assert_allclose(fusion.values_MK, expected, atol=1e-12)
-    assert np.array_equal(
-        fusion.utilities_MK.reshape(scores.shape), utilities(scores, attributes=attributes, pool="group")[0]
-    )
+    rule = RLVR2(pool="group", adjust=(attenuate(0.3), attenuate(0.5, "bernoulli")), seed=1)
+    control = rule(ScoreBatch.of_arrays(scores, attributes=attributes)).control
+    kept = np.repeat(control.gamma_NKD - control.taken_NKD, scores.shape[1], axis=0)
+    extra = np.einsum("mkd,md->mk", kept, control.contrasts_MD)
+    expected = control.fitted_MK + np.where(np.isnan(scores.reshape(extra.shape)), 0.0, extra)
+    np.testing.assert_allclose(control.values_MK, expected, atol=1e-12)
+    fitted = utilities(scores, attributes=attributes, pool="group")
+    assert np.array_equal(control.fitted_MK.reshape(scores.shape), fitted.utilities)
+    assert np.array_equal(control.gamma_NKD, fitted.gamma)
 
 
 def test_keeping_all_of_a_length_bias_rewards_length_more_than_removing_it():

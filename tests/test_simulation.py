@@ -42,7 +42,7 @@ def within(a, b):
 
 def estimates(data):
     """Fused utility unadjusted, adjusted in each group, and pooled."""
-    grouped = utilities(data.scores, attributes=data.lengths).utilities
+    grouped = utilities(data.scores, attributes=data.lengths, pool="group").utilities
     pooled = utilities(data.scores, attributes=data.lengths, pool="batch").utilities
     return [u.sum(-1) for u in (utilities(data.scores), grouped, pooled)]
 
@@ -78,7 +78,7 @@ def test_little_is_lost_when_there_is_no_bias(seed):
 def test_the_same_holds_for_rewards(seed):
     data = judged(1.0, seed)
     plain = within(fuse(data.scores), data.quality)
-    grouped = within(fuse(data.scores, attributes=data.lengths), data.quality)
+    grouped = within(fuse(data.scores, attributes=data.lengths, pool="group"), data.quality)
     pooled = within(fuse(data.scores, attributes=data.lengths, pool="batch"), data.quality)
     assert plain + 0.05 < grouped
     assert grouped + 0.009 < pooled

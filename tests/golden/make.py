@@ -44,6 +44,8 @@ ATTRIBUTES_NGD = np.array(
 )
 SCATTERED = [2, 0, 1, 1, 0, 2, 0, 0, 1, 0, 2, 0, 0, 1, 0, 1, 1, 0]  # groups of 8, 7 and 3 rollouts
 
+MANY = [f"{name} {i}" for i in range(4) for name in GROUPS]  # the batch four times, judged with an eye on tokens
+
 WEIGHTS = {"weights": {"Facts": 2.0, "Cost": 0.3}}
 MARGINS = {"margins": {"Clarity": 0.5, "Cost": 0.05}}
 DIRECTIONS = {"directions": {"Cost": "lower"}}
@@ -83,17 +85,21 @@ SOLVED: dict[str, dict[str, Any]] = {
     "thurstone, everything": {"model": "thurstone", **EVERYTHING},
 }
 FITTED: dict[str, dict[str, Any]] = {
-    "remove": {},
-    "remove, batch": {"pool": "batch", **WEIGHTS},
-    "remove, everything": {**EVERYTHING, "attribute_prior": 0.1},
-    "remove, thurstone": {"model": "thurstone"},
-    "remove, thurstone, batch": {"model": "thurstone", "pool": "batch", **MARGINS},
-    "remove, scattered": {"groups": SCATTERED},
-    "attenuate, bernoulli": {"adjust": attenuate(0.5), "seed": 1},
-    "attenuate, uniform": {"adjust": attenuate(0.5, draw="uniform"), "seed": 1},
-    "attenuate, fixed": {"adjust": attenuate(0.7, draw="fixed")},
-    "attenuate, batch": {"adjust": [attenuate(0.5), "remove"], "pool": "batch", "seed": 2},
-    "attenuate, scattered": {"adjust": ["remove", attenuate(0.5, draw="uniform")], "groups": SCATTERED},
+    "remove": {"pool": "group"},
+    "remove, batch": {"pool": "batch", "groups": MANY, **WEIGHTS},
+    "remove, everything": {**EVERYTHING, "attribute_prior": 0.1, "pool": "group"},
+    "remove, thurstone": {"model": "thurstone", "pool": "group"},
+    "remove, thurstone, batch": {"model": "thurstone", "pool": "batch", "groups": MANY, **MARGINS},
+    "remove, scattered": {"groups": SCATTERED, "pool": "group"},
+    "attenuate, bernoulli": {"adjust": attenuate(0.5, draw="bernoulli"), "pool": "group", "seed": 1},
+    "attenuate, uniform": {"adjust": attenuate(0.5, draw="uniform"), "pool": "group", "seed": 1},
+    "attenuate, fixed": {"adjust": attenuate(0.7, draw="fixed"), "pool": "group"},
+    "attenuate, batch": {"adjust": [attenuate(0.5), "remove"], "pool": "batch", "groups": MANY},
+    "attenuate, scattered": {
+        "adjust": ["remove", attenuate(0.5, draw="uniform")],
+        "groups": SCATTERED,
+        "pool": "group",
+    },
 }
 CASES = LOOK_UP | SOLVED | FITTED
 
@@ -104,6 +110,10 @@ def rewards(name: str) -> list[Any]:
     scores, attributes = SCORES_NGK, ATTRIBUTES_NGD
     if options["groups"] is SCATTERED:
         scores, attributes = scores.reshape(18, 4), attributes.reshape(18, 2)
+    if options["groups"] is MANY:
+        attributes = np.concatenate([attributes * (1 + 0.1 * i * np.arange(6)[:, None]) for i in range(4)])
+        scores = np.tile(scores, (4, 1, 1))
+        scores[..., 2] += attributes[..., 0] / 100
     if name in FITTED:
         options |= {"attributes": attributes, "attribute_names": ATTRIBUTES}
     return rubrank.fuse(scores, **options).tolist()

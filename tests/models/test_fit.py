@@ -91,7 +91,7 @@ def test_full_and_partial_blocks(jobs):
     u, gamma = assert_same(data, "group")
     for g in range(jobs):
         rows = slice(7 * g, 7 * (g + 1))
-        alone = utilities(data.scores_MK[rows], attributes=data.attributes_DM[:, rows].T)
+        alone = utilities(data.scores_MK[rows], attributes=data.attributes_DM[:, rows].T, pool="group")
         assert np.array_equal(alone.utilities, u[rows])
         assert np.array_equal(alone.gamma, gamma[g])
 
@@ -101,9 +101,9 @@ def test_margins_of_each_group():
     margins = np.random.default_rng(0).integers(0, 3, (5, 2)).astype(float)
     attributes = data.attributes_DM.T.reshape(5, 6, 1)
     scores = data.scores_MK.reshape(5, 6, 2)
-    together = utilities(scores, attributes=attributes, margins=margins)
+    together = utilities(scores, attributes=attributes, margins=margins, pool="group")
     for g in range(5):
-        alone = utilities(scores[g], attributes=attributes[g], margins=margins[g])
+        alone = utilities(scores[g], attributes=attributes[g], margins=margins[g], pool="group")
         np.testing.assert_allclose(together.utilities[g], alone.utilities, rtol=0, atol=1e-12)
 
 

@@ -13,9 +13,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from strategies import MODELS, PATHS, batch_of, column, increasing_map, measured, scores_of, seeds, weight
 
-from rubrank import InvalidInput, attenuate, fuse, utilities
-from rubrank.fusion.fusing import Options, run
-from rubrank.scores.arrays import make_batch
+from rubrank import RLVR2, InvalidInput, ScoreBatch, attenuate, fuse, utilities
 
 paths = pytest.mark.parametrize("path", PATHS)
 models = st.sampled_from(MODELS)
@@ -135,11 +133,12 @@ def test_rewards_follow_the_reordering_with_attributes(data):
     attributes = data.draw(measured(len(scores)))
     order = np.random.default_rng(data.draw(seeds)).permutation(len(scores))
     adjust = data.draw(st.sampled_from(["remove", attenuate(0.0), attenuate(0.5, "fixed")]))
-    fusion = run(Options(adjust=adjust), make_batch("fuse", scores, None), attributes)
-    spread = np.ptp(fusion.fused_M)
-    assume(spread > 0.01 or not fusion.signal_N[0])
-    again = fuse(scores[order], attributes=attributes[order], adjust=adjust)
-    np.testing.assert_allclose(again, fusion.ranking_M[order], rtol=0, atol=1e-9 / min(1.0, max(spread, 0.01)))
+    pool = data.draw(pools)
+    fused = RLVR2(adjust=adjust, pool=pool)(ScoreBatch.of_arrays(scores, attributes=attributes))
+    spread = np.ptp(fused.fused)
+    assume(spread > 0.01 or fused.no_signal[0])
+    again = fuse(scores[order], attributes=attributes[order], adjust=adjust, pool=pool)
+    np.testing.assert_allclose(again, fused.ranking[order], rtol=0, atol=1e-9 / min(1.0, max(spread, 0.01)))
 
 
 # ---------------------------------------------------------------- 3: order of criteria
@@ -308,10 +307,10 @@ def test_together_or_apart_with_attributes(data):
     """Property 8, fitted in each group: bit for bit."""
     scores, groups = data.draw(batch_of("look-up"))
     attributes = data.draw(measured(len(scores)))
-    u, gamma = utilities(scores, groups=groups, attributes=attributes)
+    u, gamma = utilities(scores, groups=groups, attributes=attributes, pool="group")
     for g, (label, _) in enumerate(groupby(groups)):
         rows = groups == label
-        alone = utilities(scores[rows], attributes=attributes[rows])
+        alone = utilities(scores[rows], attributes=attributes[rows], pool="group")
         assert np.array_equal(alone.utilities, u[rows])
         assert np.array_equal(alone.gamma, gamma[g])
 
@@ -373,36 +372,14 @@ def test_a_constant_attribute_has_no_coefficient(data):
 # ---------------------------------------------------------------- 10: attenuate
 
 
-@settings(max_examples=40)
-@given(st.data())
-def test_attenuate_nothing_and_everything(data):
-    """Property 10: λ = 0 keeps every share at 1; λ = 1, fixed, keeps nothing of a positive γ and all of the others."""
-    scores, groups = data.draw(batch_of("look-up"))
-    attributes = data.draw(measured(len(scores)))
-    pool = data.draw(pools)
-    batch = make_batch("fuse", scores, groups)
-    removed = run(Options(pool=pool, adjust="remove"), batch, attributes)
-    kept = run(
-        Options(pool=pool, adjust=attenuate(0.0, data.draw(st.sampled_from(["bernoulli", "uniform", "fixed"])))),
-        batch,
-        attributes,
-    )
-    dropped = run(Options(pool=pool, adjust=attenuate(1.0, "fixed")), batch, attributes)
-    assert (kept.kept_NKD == 1.0).all()
-    assert np.array_equal(dropped.kept_NKD, np.where(removed.gamma_NKD > 0, 0.0, 1.0))
-    assert not removed.kept_NKD.any()
-    if (removed.gamma_NKD > 0).all():
-        assert np.array_equal(dropped.values_MK, removed.values_MK)
-
-
-def test_attenuate_one_fixed_is_remove_where_longer_always_wins():
-    """Property 10, as rewards."""
+def test_the_letter_at_one_is_remove_where_longer_always_wins():
+    """Property 10 for pool="group"; the pooled forms are in test_control_properties.py."""
     scores = np.array([[1, 2], [2, 1], [3, 4], [4, 3], [5, 5]])
-    lengths = np.array([[10], [20], [30], [40], [50]])
-    assert (utilities(scores, attributes=lengths).gamma > 0).all()
-    removed = fuse(scores, attributes=lengths, adjust="remove")
-    assert np.array_equal(fuse(scores, attributes=lengths, adjust=attenuate(1.0, "fixed")), removed)
-    assert not np.array_equal(fuse(scores, attributes=lengths, adjust=attenuate(0.0)), removed)
+    lengths = {"attributes": np.array([[10], [20], [30], [40], [50]]), "pool": "group"}
+    assert (utilities(scores, **lengths).gamma > 0).all()
+    removed = fuse(scores, **lengths, adjust="remove")
+    assert np.array_equal(fuse(scores, **lengths, adjust=attenuate(1.0)), removed)
+    assert not np.array_equal(fuse(scores, **lengths, adjust=attenuate(0.0)), removed)
 
 
 # ---------------------------------------------------------------- the same numbers in other arrays

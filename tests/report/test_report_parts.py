@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,17 +136,19 @@ def test_correlations_are_spearmans_within_groups(record_of: Make) -> None:
     assert (found["r"][0][1], found["groups"][0]) == (None, [6, 0])
 
 
-def gamma_record(record_of: Make, gamma: list[float], step: int | None = 0) -> GroupRecord:
+def gamma_record(record_of: Make, gamma: list[float], step: int | None = 0, **more: Any) -> GroupRecord:
     given = {
         "attribute_names": ("words",),
         "attributes": ((1.0,), (2.0,)),
         "mean_contrasts": ((-1.0,), (1.0,)),
         "gamma": tuple((g,) for g in gamma),
-        "kept": ((0.25,), (0.75,)),
+        "taken": ((0.25,), (0.75,)),
         "weights": (3.0, 1.0),
         "step": step,
+        "pool": "group",
+        "n": (1.0, 1.0),
     }
-    return record_of({"A": [0.0, 1.0], "B": [1.0, 0.0]}, [0.0, 1.0], **given)
+    return record_of({"A": [0.0, 1.0], "B": [1.0, 0.0]}, [0.0, 1.0], **{**given, **more})
 
 
 def test_gamma_by_step_with_its_interval(record_of: Make) -> None:
@@ -159,12 +162,27 @@ def test_gamma_by_step_with_its_interval(record_of: Make) -> None:
             assert (at, n) == (step, 6)
             assert mean == pytest.approx(values.mean())
             assert half == pytest.approx(stats.t.ppf(0.975, 5) * stats.sem(values), rel=1e-3)
-    assert found["kept"] == [0.5]
+    assert found["taken"] == [0.5]
 
 
-def test_a_shared_gamma_has_no_interval(record_of: Make) -> None:
-    part = counted(Attributes(), *(gamma_record(record_of, [0.3, 0.1], step=None) for _ in range(9)))
-    assert part.result(Bins([]))["gamma"]["points"]["0|1"] == [[None, pytest.approx(0.3), None, 9]]
+def test_a_pooled_gamma_has_the_interval_of_its_own_error(record_of: Make) -> None:
+    """t·se over the groups behind the estimate, not the spread over groups, which is 0."""
+    pooled = {"pool": "batch", "se": ((0.05,), (0.2,)), "shrunk": ((0.2,), (0.0,)), "n": (41.0, 21.0)}
+    part = counted(Attributes(), *(gamma_record(record_of, [0.3, 0.1], step=None, **pooled) for _ in range(9)))
+    points = part.result(Bins([]))["gamma"]["points"]
+    halves = [stats.t.ppf(0.975, n - 1) * se for n, se in ((41, 0.05), (21, 0.2))]
+    assert points["0|1"] == [[None, pytest.approx(0.3), pytest.approx(halves[0]), 41.0]]
+    assert points["0|2"] == [[None, pytest.approx(0.1), pytest.approx(halves[1]), 21.0]]
+    assert points["0|0"] == [[None, pytest.approx(0.25), pytest.approx(halves @ np.array([0.75, 0.25])), 36.0]]
+
+
+def test_a_criterion_that_is_not_controlled_does_not_count(record_of: Make) -> None:
+    pooled = {"pool": "run", "se": ((0.05,), (None,)), "n": (41.0, 0.0)}
+    part = counted(Attributes(), *(gamma_record(record_of, [0.3, 0.0], step=2, **pooled) for _ in range(9)))
+    points = part.result(Bins([2]))["gamma"]["points"]
+    assert [step for step, *_ in points["0|1"]] == [2]
+    assert points.get("0|2", []) == []
+    assert points["0|0"][0][1] == pytest.approx(0.3)
 
 
 def gated_record(record_of: Make, **more) -> GroupRecord:

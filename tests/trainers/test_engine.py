@@ -188,18 +188,38 @@ def test_columns_for_a_reader():
 # ----------------------------------------------------------------------------------------------------------- attributes
 
 
+def many(label: str = "0") -> list[Group]:
+    """24 groups in which longer answers pass more often, but not always."""
+    said = ("The moon pulls the sea, and the sea follows.", "The moon pulls.", "Sea.", "Rain falls here and there.")
+    return [group(f"{label}/{g}", *(f"{said[(i + g // 5) % 4]}{' so' * (g % 3)}" for i in range(4))) for g in range(24)]
+
+
+EVERYTHING = {"adjust_criteria": "all"}  # programs decide this rubric: without a name they are left alone
+
+
 def test_attributes_are_controlled_from_their_step_on():
-    plain, controlled = RewardEngine(RUBRIC), RewardEngine(RUBRIC, attributes=[Control("answer_length", start=3)])
-    assert controlled.score(groups(), 2).rewards == plain.score(groups(), 2).rewards
-    step = controlled.score(groups(), 3)
-    assert step.rewards != plain.score(groups(), 3).rewards
-    assert step.metrics["rubrank/gamma/answer_length"] > 0.0  # longer answers win here
-    assert step.metrics["rubrank/kept/answer_length"] == 0.0
+    controlled = RewardEngine(RUBRIC, attributes=[Control("answer_length", start=3)], **EVERYTHING)
+    plain = RewardEngine(RUBRIC)
+    assert controlled.score(many(), 2).rewards == plain.score(many(), 2).rewards
+    step = controlled.score(many(), 3)
+    assert step.rewards != plain.score(many(), 3).rewards
+    found = {name: value for name, value in step.metrics.items() if name.startswith("rubrank/gamma/answer_length")}
+    assert found["rubrank/gamma/answer_length"] > 0.0  # longer answers win here
+    assert found["rubrank/gamma/answer_length/se"] > 0.0
+    assert found["rubrank/gamma/answer_length/taken"] == found["rubrank/gamma/answer_length/shrunk"] > 0.0
+    assert 8 <= found["rubrank/gamma/answer_length/groups"] <= 24
+
+
+def test_verdicts_of_programs_are_left_alone_unless_named():
+    plain = RewardEngine(RUBRIC).score(many(), 0)
+    assert RewardEngine(RUBRIC, attributes=["answer_length"]).score(many(), 0).rewards == plain.rewards
+    named = RewardEngine(RUBRIC, attributes=["answer_length"], adjust_criteria=["WordCount"])
+    assert named.score(many(), 0).rewards != plain.rewards
 
 
 def test_controls_may_begin_one_after_the_other():
     controls = ["markdown", Control("reasoning_length", attenuate(0.5, "fixed"), start=1)]
-    engine = RewardEngine(RUBRIC, attributes=controls)
+    engine = RewardEngine(RUBRIC, attributes=controls, **EVERYTHING)
     assert "rubrank/gamma/heading" in engine.score(groups(), 0).metrics
     later = engine.score(groups(), 1).metrics
     assert {"rubrank/gamma/heading", "rubrank/gamma/reasoning_length"} <= set(later)
@@ -207,13 +227,45 @@ def test_controls_may_begin_one_after_the_other():
 
 def test_draws_depend_on_the_seed_and_on_the_step():
     def shares(seed: int, label: str) -> list[float]:
-        many = [group(f"{label}/{g}", "The moon pulls the sea.", "Moon is far.", "Sea.") for g in range(24)]
-        engine = RewardEngine(RUBRIC, attributes=[Control("answer_length", attenuate(0.5))], seed=seed)
-        return engine.score(many, 0).flat()
+        control = Control("answer_length", attenuate(0.5, "bernoulli"))
+        return RewardEngine(RUBRIC, attributes=[control], seed=seed, **EVERYTHING).score(many(label), 0).flat()
 
     assert shares(1, "0") == shares(1, "0")
     assert shares(1, "0") != shares(2, "0")
     assert shares(1, "0") != shares(1, "1")
+
+
+def test_control_is_learnt_over_the_run_saved_and_restored():
+    """The estimate grows with training steps, not with evaluations, and another engine goes on from its state."""
+
+    def engine() -> RewardEngine:
+        return RewardEngine(RUBRIC, attributes=["answer_length"], **EVERYTHING)
+
+    first = engine()
+    assert first.remembers
+    once = first.score(many("0"), 0).metrics["rubrank/gamma/answer_length/groups"]
+    saved = json.loads(json.dumps(first.state_dict()))
+    first.score(many("eval"), 1, train=False)
+    assert json.loads(json.dumps(first.state_dict())) == saved
+    second = engine()
+    second.load_state_dict(saved)
+    goes_on, restored = first.score(many("1"), 1), second.score(many("1"), 1)
+    assert goes_on.rewards == restored.rewards
+    assert goes_on.metrics["rubrank/gamma/answer_length/groups"] == pytest.approx(1.9 * once)
+    assert first.state_dict() == second.state_dict()
+
+
+@pytest.mark.parametrize("pool", ["batch", "group"])
+def test_another_pool_remembers_nothing(pool):
+    engine = RewardEngine(RUBRIC, attributes=["answer_length"], pool=pool, **EVERYTHING)
+    assert not engine.remembers
+    assert engine.score(many(), 0).rewards == engine.score(many(), 1).rewards
+
+
+def test_a_pool_that_the_rule_names_is_kept():
+    assert not RewardEngine(RUBRIC, "rlvr2:pool=group+", attributes=["answer_length"]).remembers
+    assert RewardEngine(RUBRIC, "rlvr2*focal+", attributes=["answer_length"]).remembers
+    assert not RewardEngine(RUBRIC, "rlvr2+").remembers
 
 
 def test_own_reasoning_is_measured_apart_from_the_answer():
@@ -250,4 +302,6 @@ def test_weights_that_learn_go_on_learning_when_a_control_begins():
     for step in range(3):
         engine.score(groups(), step)
         plain.score(groups(), step)
-    assert engine.state_dict()["memory"] == plain.state_dict()["memory"]
+    learnt, expected = (one.state_dict()["memory"]["gated"] for one in (engine, plain))
+    assert learnt["weighing"] == expected["weighing"]
+    assert (learnt["ordinal"]["running"]["attributes"], expected["ordinal"]) == (["answer_length"], None)
