@@ -49,7 +49,7 @@ def tidied(record: GroupRecord) -> GroupRecord:
     """Without what only rounding tells apart: the page has seven decimals, and orders criteria by six."""
     changes = {
         "reward": tuple(round(x, 7) for x in record.reward),
-        "values": record.values and tuple(tuple(x and round(x, 6) for x in row) for row in record.values),
+        "values": record.values and tuple(tuple(x and round(x, 7) for x in row) for row in record.values),
     }
     if record.gate is not None and record.gate.lifted is not None:
         lifted = tuple(round(x, 7) for x in record.gate.lifted)

@@ -42,7 +42,7 @@ def _headline(group: FusedGroup, i: int) -> str:
 
 def _criteria(group: FusedGroup, i: int) -> Iterator[str]:
     parts = group.weights * group.values
-    order = np.argsort(-np.round(np.abs(parts[i]), _PLACES), kind="stable")  # what mattered most comes first
+    order = np.argsort(-np.round(np.abs(parts[i]), _PLACES - 1), kind="stable")  # what mattered most comes first
     for k in order:
         if group.missing[k] == len(group.reward):
             continue  # nobody was scored: another query's criterion
