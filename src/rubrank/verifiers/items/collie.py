@@ -6,6 +6,8 @@
       - {level: sentence, transform: for_each, inner: {level: word, transform: count}, relation: at most, value: 20}
       - {level: sentence, transform: max, inner: {level: word, transform: count}, relation: less than, value: 15}
       - {level: word, transform: for_each, relation: starts with, value: s, reduction: at least, n: 3}
+      - {level: sentence, transform: for_each, inner: {level: word, transform: position, at: -1}, relation: equals,
+         values: [lake, moon, home]}
       - {level: paragraph, transform: for_each, check: {level: sentence, transform: count, relation: exactly, value: 2}}
       - or: [{level: word, transform: count, of: cat, relation: at least, value: 2}, {not: {…}}]
 
@@ -19,6 +21,8 @@
     max, min, sum, mean   of what `inner` measures in each
     for_each   what `inner` measures in each (without `inner`: the unit itself), or whether `check` holds in each;
                `reduction` then says for how many: all (default), any, none, at least / at most / exactly `n`
+
+`values` in the place of `value` gives each unit of a for_each its own, in turn: as many units as values are asked.
 
 `relation` with `value`: at least, at most, exactly, more than, less than, around, between ([low, high]) for numbers
 (also >=, <=, ==, >, <); equals, differs, contains, lacks, starts with, ends with, one of, matches (a pattern) for
@@ -131,6 +135,7 @@ class Constraint(_Strict):
     check: Constraint | None = None
     relation: AnyRelation | None = None
     value: Number | Piece | list[Number] | list[Piece] | None = None
+    values: list[Number] | list[Piece] | None = Field(default=None, min_length=1)
     reduction: Reduction = "all"
     n: int | None = Field(default=None, ge=0)
     _checks: dict[bool, Check] = PrivateAttr(default_factory=dict)
@@ -171,6 +176,8 @@ def _for_each(spec: Constraint, vacuous: bool) -> Check:
     inner = p.whole() if spec.inner is None else measure_of(spec.inner)
     if spec.relation in get_args(c.Order):
         return c.in_order(spec.level, inner, spec.relation)  # type: ignore[arg-type]
+    if spec.values is not None:
+        return _in_turn(spec, inner, spec.values)
     check = spec.check.compiled(vacuous=vacuous) if spec.check is not None else c.holds(inner, test_of(spec))
     if spec.reduction == "all":
         return c.every(spec.level, check, vacuous=vacuous)
@@ -182,9 +189,29 @@ def _for_each(spec: Constraint, vacuous: bool) -> Check:
     return counted[spec.reduction](spec.level, check, spec.n)
 
 
+def _in_turn(spec: Constraint, inner: Measure, values: Sequence[Any]) -> Check:
+    """Each unit compared with its own value."""
+    if spec.value is not None or spec.check is not None:
+        raise ValueError("`values` stands in the place of `value` and `check`")
+    checks = [c.holds(inner, _test(spec.relation, value)) for value in values]
+    needs = {"all": ("exactly", len(checks)), "any": ("at least", 1), "none": ("exactly", 0)}
+    if spec.reduction in needs:
+        relation, n = needs[spec.reduction]
+    elif spec.n is None:
+        raise ValueError(f"reduction {spec.reduction!r} needs `n`")
+    else:
+        relation, n = spec.reduction, spec.n
+    return c.in_turn(spec.level, checks, relation, n)  # type: ignore[arg-type]
+
+
 def test_of(spec: Constraint) -> p.Test:
     """The test that relation and value describe; ValueError if they describe none."""
-    relation, value = spec.relation, spec.value
+    if spec.values is not None:
+        raise ValueError("`values` needs transform for_each: one value for each unit")
+    return _test(spec.relation, spec.value)
+
+
+def _test(relation: Any, value: Any) -> p.Test:
     if relation in _CASES:
         return _CASES[relation]()
     if relation is None or value is None or relation in get_args(c.Order):
@@ -192,7 +219,7 @@ def test_of(spec: Constraint) -> p.Test:
     if relation == "between":
         return _range(value)
     if relation in get_args(Relation) and not isinstance(value, str | list):
-        return p.number(relation, value)  # type: ignore[arg-type]
+        return p.number(relation, value)
     return _piece_test("equals" if relation == "exactly" else str(relation), value)
 
 
@@ -237,7 +264,7 @@ def small_enough(data: Any) -> Any:
 Constraints: TypeAlias = Annotated[list[Constraint], BeforeValidator(small_enough), Field(min_length=1)]
 
 
-@verifier("Collie", family="benchmark", domain=UNIT, version=2)
+@verifier("Collie", family="benchmark", domain=UNIT, version=3)
 def collie(
     text: Text, *, constraints: Constraints, score: Literal["share", "all"] = "share", compat: Compat = "fixed"
 ) -> Answer:

@@ -9,7 +9,7 @@ Found(ok=False, reason='sentence 2: 5 words, at most 4 asked')
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -106,6 +106,24 @@ _STEP: dict[str, Callable[[Any, Any], bool]] = {
     "decreasing": operator.gt,
     "same": operator.eq,
 }
+
+
+def in_turn(level: Level, checks: Sequence[Check], relation: Relation, n: int) -> Check:
+    """As many units as checks, each held against its own; so many of them pass."""
+
+    def over(text: Text) -> Found:
+        found = list(parts(text, level))
+        if len(found) != len(checks):
+            return Found(False, f"{len(found)} {plural(level)}, {len(checks)} asked")
+        results = [check(part) for check, part in zip(checks, found, strict=True)]
+        passing = sum(result.ok for result in results)
+        if compares(passing, relation, n):
+            return Found(True, f"{passing} of {len(results)} {plural(level)} as asked")
+        first = next((i for i, result in enumerate(results, 1) if not result.ok), 0)
+        reason = f"{level} {first}: {results[first - 1].reason}" if first else f"{passing} pass"
+        return Found(False, reason)
+
+    return over
 
 
 def in_order(level: Level, inner: Measure, order: Order) -> Check:
