@@ -25,8 +25,9 @@ from rubrank.errors import InvalidInput, RubrankError
 from rubrank.rollouts.columns import COLUMNS
 from rubrank.rollouts.reading import groups_of_rows
 from rubrank.rollouts.rows import Row, read_rows
+from rubrank.rubrics.notes import YES_NO, yes_no_only
 from rubrank.rubrics.public import rubric_data
-from rubrank.rubrics.rubric import Criterion, Rubric, merge_extended, read_data
+from rubrank.rubrics.rubric import Criterion, Rubric, load_rubric, merge_extended, read_data
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,15 @@ def check_file(path: str | Path) -> list[Problem]:
         return list(_check_rows(source))
     except RubrankError as error:
         return [Problem(source, _shown(error, source))]
+
+
+def note_on(source: str | Path) -> str | None:
+    """What is worth knowing about a rubric file without problems; None for datasets, and where there is nothing."""
+    path = Path(source)
+    if path.suffix not in (".yaml", ".yml", ".toml", ".json") or not _is_rubric(read_data(path), path):
+        return None
+    criteria = load_rubric(path).criteria
+    return YES_NO if yes_no_only((one.value_layer, one.value_domain) for one in criteria) else None
 
 
 def _is_rubric(data: Any, path: Path) -> bool:

@@ -39,7 +39,7 @@ def check(
     as_json: _AsJson = False,
 ) -> None:
     """List everything that is wrong with a rubric or a dataset; nothing is graded. Exit code 1 if something is."""
-    from rubrank.rubrics.checking import check_file
+    from rubrank.rubrics.checking import check_file, note_on
 
     with errors_in_words():
         problems = check_file(file)
@@ -50,6 +50,8 @@ def check(
             print_line(str(problem))
         noun = "problem" if len(problems) == 1 else "problems"
         typer.echo(f"{file}: {len(problems)} {noun}" if problems else f"{file}: no problems", err=True)
+        if not problems and (note := note_on(file)):
+            typer.echo(f"note: {note}", err=True)
     if problems:
         raise typer.Exit(1)
 
@@ -111,6 +113,7 @@ def grade(
     from rubrank.grading import grade as grading
     from rubrank.grading.missing import check_share, missing_of
     from rubrank.rollouts.reading import read_rollouts
+    from rubrank.rubrics.notes import YES_NO, yes_no_only
     from rubrank.scores.files import SUFFIXES
 
     keep = None if cache == "none" else cache or str(output) + ".cache"
@@ -137,6 +140,8 @@ def grade(
         if table.judging is not None:
             show_judging(table.judging)
     typer.echo(str(missing_of(table)), err=True)
+    if yes_no_only((criterion.layer, criterion.domain) for criterion in table.specifications()):
+        typer.echo(f"note: {YES_NO}", err=True)
     typer.echo(f"{len(table)} rollouts, {len(table.groups)} groups: {output}", err=True)
 
 
