@@ -1,11 +1,11 @@
-"""What pydantic complains about, in our words: where, what is allowed, what came, what to do.
+"""Data from files: how much of it there may be, and what pydantic complains about, in our words.
 
 judges.yaml: judges.0.kid must be left out; got 1. Did you mean 'kind'?
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Set, Sized
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -13,12 +13,52 @@ from pydantic import BaseModel, ValidationError
 
 from rubrank.errors import InvalidInput
 
+MOST_VALUES = 1_000_000
+"""Values in a file of settings: more are a mistake, or meant to do harm."""
+MOST_PARAMETERS = 20_000
+"""Values in the parameters of one criterion, such as keywords."""
+MOST_KEYS = 10_000
+"""Keys of one mapping."""
+MOST_TEXT = 64 << 20
+"""Characters in all texts of a file of settings together."""
+MOST_DEPTH = 100
+_MOST_COMPLAINTS = 100  # about one thing; more help nobody
+
+
+def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES) -> None:
+    """Raise one clear error if there is more in `value` than anybody writes; without recursion, and soon."""
+    stack, values, text = [(value, 0)], 0, 0
+    while stack:
+        item, depth = stack.pop()
+        values += 1
+        if isinstance(item, str):
+            text += len(item)
+        elif isinstance(item, Mapping):
+            if len(item) > MOST_KEYS:
+                raise InvalidInput(owner, parameter, f"mappings of at most {MOST_KEYS:,} keys", f"{len(item):,}", "")
+            stack.extend((child, depth + 1) for pair in item.items() for child in pair)
+        elif isinstance(item, Sequence | Set) and not isinstance(item, bytes | bytearray):
+            if len(item) > most:
+                raise _too_many(owner, parameter, most, len(item))
+            stack.extend((child, depth + 1) for child in item)
+        if depth > MOST_DEPTH:
+            raise InvalidInput(owner, parameter, f"nested at most {MOST_DEPTH} deep", "more", "")
+        if values > most:
+            raise _too_many(owner, parameter, most, None)
+        if text > MOST_TEXT:
+            raise InvalidInput(owner, parameter, f"at most {MOST_TEXT >> 20} million characters of text", "more", "")
+
+
+def _too_many(owner: str, parameter: str, most: int, got: int | None) -> InvalidInput:
+    return InvalidInput(owner, parameter, f"at most {most:,} values", "more" if got is None else f"{got:,}", "")
+
 
 def in_our_words(
     error: ValidationError, where: str, model: type[BaseModel], page: str = "docs/rubrics.md"
 ) -> list[InvalidInput]:
     """Each complaint as one of our errors; one of our own comes through as it is, with the place before it."""
-    return [_in_our_words(complaint, where, model, page) for complaint in error.errors() if not _follows(complaint)]
+    complaints = [complaint for complaint in error.errors() if not _follows(complaint)]
+    return [_in_our_words(complaint, where, model, page) for complaint in complaints[:_MOST_COMPLAINTS]]
 
 
 def _follows(complaint: Any) -> bool:
@@ -62,6 +102,8 @@ def _allowed(complaint: Any) -> str:
         return "keys and values"
     if complaint["type"] == "too_short":
         return f"a list of at least {complaint['ctx']['min_length']}"
+    if complaint["type"] == "too_long":
+        return f"a list of at most {complaint['ctx']['max_length']:,}"
     if complaint["type"] == "literal_error":
         return f"one of {complaint['ctx']['expected'].replace(' or ', ', ')}"
     if complaint["type"] in _PLAINLY:

@@ -27,7 +27,7 @@ from rubrank.rollouts.reading import groups_of_rows
 from rubrank.rollouts.rows import Row, read_rows
 from rubrank.rubrics.notes import YES_NO, yes_no_only
 from rubrank.rubrics.public import rubric_data
-from rubrank.rubrics.rubric import Criterion, Rubric, load_rubric, merge_extended, read_data
+from rubrank.rubrics.rubric import MOST_CRITERIA, Criterion, Rubric, in_cycles, load_rubric, merge_extended, read_data
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,9 @@ def check_rubric_data(data: Any, file: str, folder: Path = Path(), row: int | No
     if not isinstance(items, Sequence) or isinstance(items, str) or not items:
         yield Problem(file, "criteria must be a list with at least one criterion", row)
         return
+    if len(items) > MOST_CRITERIA:
+        yield Problem(file, f"criteria must be a list of at most {MOST_CRITERIA:,}; got {len(items):,}", row)
+        return
     yield from _rubric_fields(merged, file, row)
     good: list[Criterion] = []
     for number, item in enumerate(items):
@@ -125,9 +128,10 @@ def _between(good: list[Criterion], names: list[str], file: str, row: int | None
     for name, times in Counter(names).items():
         if name and times > 1:
             yield Problem(file, f"the name is given {times} times; names must differ", row, name)
+    all_names = set(names)
     for criterion in good:
         for edge in criterion.depends:
-            if known and edge.on not in names:
+            if known and edge.on not in all_names:
                 yield Problem(file, f"it depends on {edge.on!r}, which is not in the rubric", row, criterion.name)
     for circle in _circles(good):
         yield Problem(file, f"it depends on itself: {' → '.join(circle)}", row, circle[0])
@@ -140,6 +144,8 @@ def _between(good: list[Criterion], names: list[str], file: str, row: int | None
 def _circles(criteria: Sequence[Criterion]) -> Iterator[list[str]]:
     """One circle for every set of criteria that depend on each other."""
     edges = {c.name: [edge.on for edge in c.depends] for c in criteria}
+    left = set(in_cycles(edges))  # most are on no circle, and a walk from each would take long
+    edges = {name: [on for on in ons if on in left] for name, ons in edges.items() if name in left}
     seen: set[str] = set()
     for start in edges:
         path = [] if start in seen else _way_back(start, edges)

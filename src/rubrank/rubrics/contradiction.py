@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -114,13 +114,71 @@ def between(found: Sequence[tuple[str, Claim]]) -> tuple[Contradiction, ...]:
     """Contradictions among claims, each with the name of who makes it."""
     alone = [Contradiction((name,), _impossible(name, c)) for name, c in found if _is_empty(c)]
     usable = [(name, claim) for name, claim in found if not _is_empty(claim)]
+    candidates = combinations(usable, 2) if len(usable) <= _FEW else islice(_near_clashes(usable), _MOST_PAIRS)
     pairs = [
         Contradiction(tuple(dict.fromkeys((a, b))), message)
-        for (a, first), (b, second) in combinations(usable, 2)
+        for (a, first), (b, second) in candidates
         if (message := _clash(a, first, b, second) or _clash(b, second, a, first))
     ]
     first = {found.criteria: found for found in reversed([*alone, *pairs])}  # one for every pair says enough
     return tuple(dict.fromkeys(first[found.criteria] for found in [*alone, *pairs]))
+
+
+_FEW = 400  # claims, of which every pair is looked at
+_MOST_PAIRS = 1_000  # clashes among more claims; whoever has so many has seen enough
+_MOST_LOOKS = 1_000_000
+_Named: TypeAlias = tuple[str, Claim]
+
+
+def _near_clashes(found: Sequence[_Named]) -> Iterator[tuple[_Named, _Named]]:
+    """Pairs of very many claims that do clash, found without looking at every pair."""
+    groups: dict[str, list[Any]] = {}
+    for name, claim in found:
+        if isinstance(claim, Interval):
+            groups.setdefault(claim.quantity, []).append((name, claim))
+    for intervals in groups.values():
+        yield from _apart(intervals)
+    choices = {(claim.what, claim.values): (name, claim) for name, claim in found if isinstance(claim, Choice)}
+    yield from islice(combinations(choices.values(), 2), _MOST_LOOKS)
+    yield from _forbidden(found)
+
+
+def _apart(intervals: list[tuple[str, Interval]]) -> Iterator[tuple[_Named, _Named]]:
+    """The lowest upper ends with the highest lower ends, as long as they lie apart."""
+    lows = sorted(intervals, key=lambda item: -item[1].low)
+    for a, upper in sorted(intervals, key=lambda item: item[1].high):
+        for b, lower in lows:
+            if upper.high >= lower.low:
+                break
+            yield (a, upper), (b, lower)
+
+
+def _forbidden(found: Sequence[_Named]) -> Iterator[tuple[_Named, _Named]]:
+    """Texts that must occur with words and characters that must not: looked up, where these are single ones."""
+    single: dict[str, _Named] = {}
+    others: list[_Named] = []
+    for name, claim in found:
+        if isinstance(claim, Lacks):
+            wanted = claim.text.casefold()
+            if _parts(wanted) == {wanted} if claim.is_word else len(wanted) == 1:
+                single.setdefault(wanted, (name, claim))
+            else:
+                others.append((name, claim))
+    looks = 0
+    for name, claim in found:
+        if isinstance(claim, Contains):
+            text = claim.text.casefold()
+            for part in _parts(text) | set(text):
+                if part in single:
+                    yield (name, claim), single[part]
+            looks += len(others)
+            if looks <= _MOST_LOOKS:
+                yield from (((name, claim), other) for other in others)
+
+
+def _parts(text: str) -> set[str]:
+    """Runs of letters, digits and _ in a text."""
+    return set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
 
 
 def claims_of(verifier: str, params: Mapping[str, Any]) -> list[Claim]:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
@@ -52,6 +53,7 @@ from rubrank.verifiers.verifier import (
 if TYPE_CHECKING:
     from rubrank.rubrics.contradiction import Contradiction
 
+MOST_CRITERIA = 10_000
 JUDGE = "judge"
 """As the verifier of a criterion: no program decides."""
 
@@ -223,12 +225,12 @@ class Rubric(_Strict):
 
     id: str = "rubric"
     version: int | str = 1
-    criteria: tuple[Criterion, ...] = Field(min_length=1)
+    criteria: tuple[Criterion, ...] = Field(min_length=1, max_length=MOST_CRITERIA)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        names = [criterion.name for criterion in self.criteria]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        names = Counter(criterion.name for criterion in self.criteria)
+        twice = sorted(name for name, times in names.items() if times > 1)
         if twice:
             raise InvalidInput(f"rubric {self.id!r}", "criteria", "of different names", f"{twice} twice", "Rename one.")
         for criterion in self.criteria:
@@ -264,8 +266,8 @@ class Rubric(_Strict):
 
 
 def _refuse_duplicates(criterion: Criterion) -> None:
-    on = [edge.on for edge in criterion.depends]
-    twice = sorted({name for name in on if on.count(name) > 1})
+    on = Counter(edge.on for edge in criterion.depends)
+    twice = sorted(name for name, times in on.items() if times > 1)
     if twice:
         raise InvalidInput(
             f"criterion {criterion.name!r}", "depends", "one edge for each prerequisite", f"{twice[0]!r} twice",
@@ -274,16 +276,27 @@ def _refuse_duplicates(criterion: Criterion) -> None:
 
 
 def _refuse_cycles(rubric: Rubric) -> None:
-    parents = {c.name: [edge.on for edge in c.depends] for c in rubric.criteria}
-    done: set[str] = set()
-    while len(done) < len(parents):
-        ready = {name for name, needs in parents.items() if name not in done and done.issuperset(needs)}
-        if not ready:
-            left = sorted(set(parents) - done)
-            raise InvalidInput(
-                f"rubric {rubric.id!r}", "depends", "without cycles", f"a cycle among {left}", "Cut one of the edges."
-            )
-        done |= ready
+    left = in_cycles({c.name: [edge.on for edge in c.depends] for c in rubric.criteria})
+    if left:
+        raise InvalidInput(
+            f"rubric {rubric.id!r}", "depends", "without cycles", f"a cycle among {left}", "Cut one of the edges."
+        )
+
+
+def in_cycles(needs: Mapping[str, Sequence[str]]) -> list[str]:
+    """Names that are never ready: on a cycle, or needing one that is. Each edge is looked at once."""
+    waiting = {name: sum(on in needs for on in ons) for name, ons in needs.items()}
+    followers: dict[str, list[str]] = {}
+    for name, ons in needs.items():
+        for on in ons:
+            followers.setdefault(on, []).append(name)
+    ready = [name for name, count in waiting.items() if not count]
+    for name in ready:
+        for follower in followers.get(name, ()):
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                ready.append(follower)
+    return sorted(set(needs) - set(ready))
 
 
 # ------------------------------------------------------------------------------------------------- files and presets

@@ -39,6 +39,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from rubrank._plain import MOST_PARAMETERS, check_bounds
 from rubrank._plugins import check_free, decorated, importable_home, is_ours, load_plugins
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.rollout import Rollout
@@ -51,6 +52,7 @@ from rubrank.verifiers.domain import Layer as Layer
 from rubrank.verifiers.domain import discrete as discrete
 
 LONGEST_REASON = 500  # characters
+_MOST_WRONG = 5  # parameters that are complained about at once
 
 Compat: TypeAlias = Literal["fixed", "upstream"]
 Mode: TypeAlias = Literal["strict", "loose"]
@@ -129,13 +131,14 @@ class Verifier:
     def check_parameters(self, params: dict[str, Any]) -> BaseModel:
         """The parameters, validated; one clear error if they do not fit."""
         owner, remedy = f"verifier {self.name!r}", f"See `rubrank criteria {self.name}`."
+        check_bounds(params, owner, "params", MOST_PARAMETERS)
         try:
             found = self.parameters(**params)
         except ValidationError as error:
             first, *others = error.errors()
             known = ", ".join(self.parameters.model_fields) or "none"
             allowed = f"right ({first['msg']}); it has the parameters: {known}"
-            remedy += "".join(f" Also wrong: {_place(other)} ({other['msg']})." for other in others)
+            remedy += "".join(f" Also wrong: {_place(other)} ({other['msg']})." for other in others[:_MOST_WRONG])
             raise InvalidInput(owner, _place(first), allowed, brief(first.get("input")), remedy) from None
         wrong = None if self.check is None else self.check(found)
         if wrong is not None:
