@@ -171,12 +171,34 @@ def replacing(path: str | Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        yield temporary
-        if target.exists():
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
+        with _full_disk_in_words(path):
+            yield temporary
+            if target.exists():
+                shutil.copymode(target, temporary)
+            os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+_FULL = ("no space left", "disk quota exceeded", "file too large", "disk full", "database or disk is full")
+
+
+@contextmanager
+def _full_disk_in_words(path: str | Path) -> Iterator[None]:
+    """A disk that fills up, and text that no file can hold, as one clear error, whichever library met them."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except UnicodeEncodeError as error:
+        got = ascii(error.object[max(0, error.start - 20) : error.end + 20])
+        remedy = "Change the id or name, or write .jsonl, which escapes it."
+        raise InvalidInput(str(path), "the output", "text without lone surrogates", got, remedy) from None
+    except Exception as error:
+        if not any(word in str(error).lower() for word in _FULL):
+            raise
+        remedy = "What was there before is as it was; free some space, and run it again."
+        raise InvalidInput(str(path), "the output", "on a disk with room left", "a full disk", remedy) from None
 
 
 # --------------------------------------------------------------------------------------------------------------- SQLite

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,17 @@ def test_the_same_words(kind: str, tmp_path: Path, request: pytest.FixtureReques
     records: list[GroupRecord] = request.getfixturevalue(kind)
     for record, said in zip(records, in_javascript(records, tmp_path), strict=True):
         assert said == [explain(tidied(record), i) for i in range(record.size)]
+
+
+def test_criteria_may_have_the_names_of_javascripts_own_things(tmp_path: Path, demo_records: list[GroupRecord]) -> None:
+    record = demo_records[0]
+    names = ["constructor", "__proto__", "toString", "valueOf", "hasOwnProperty", "length", "prototype"]
+    criteria = tuple(
+        replace(criterion, name=names[k % len(names)] + "_" * (k // len(names)))
+        for k, criterion in enumerate(record.criteria)
+    )
+    record = record.model_copy(update={"criteria": criteria})
+    assert in_javascript([record], tmp_path) == [[explain(tidied(record), i) for i in range(record.size)]]
 
 
 def test_numbers_are_printed_as_in_python(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sqlite3
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -46,6 +47,13 @@ def errors_in_words() -> Iterator[None]:
         raise typer.Exit(2) from None
     except MemoryError:
         typer.echo("rubrank: out of memory", err=True)
+        raise typer.Exit(2) from None
+    except sqlite3.Error as error:  # a full or broken disk under a store
+        typer.echo(f"rubrank: a store of this run cannot be used: {error}", err=True)
+        raise typer.Exit(2) from None
+    except UnicodeEncodeError as error:
+        shown = ascii(error.object[max(0, error.start - 20) : error.end + 20])
+        typer.echo(f"rubrank: text with half a character (a lone surrogate) cannot be used here: {shown}", err=True)
         raise typer.Exit(2) from None
     except OSError as error:
         typer.echo(f"rubrank: {error.filename or 'the file system'}: {error.strerror or error}", err=True)

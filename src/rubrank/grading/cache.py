@@ -13,8 +13,10 @@ lacked (a package, a sandbox, time) may be there the next time.
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +31,8 @@ from rubrank.texts.text import Text
 from rubrank.verifiers.verifier import Compat, Mode, Verdict, Verifier
 
 _SIZE = 16
+
+_log = logging.getLogger("rubrank")
 _AT_ONCE = 500  # keys in one query; SQLite allows 999 in old versions
 
 
@@ -62,7 +66,7 @@ class VerdictCache:
     """Verdicts by key; for one thread of each process."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path, self._full = Path(path), False
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = connect(self.path)
@@ -102,11 +106,19 @@ class VerdictCache:
             for key, verdict in verdicts.items()
             if verdict.value is not None
         ]
-        if not rows:
+        if not rows or self._full:
             return
-        self._db.execute("BEGIN IMMEDIATE")
-        self._db.executemany("INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?)", rows)
-        self._db.execute("COMMIT")
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany("INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?)", rows)
+            self._db.execute("COMMIT")
+        except sqlite3.OperationalError as error:  # verdicts can be had again: a full disk costs time, not the run
+            if "full" not in str(error):
+                raise
+            self._full = True
+            with suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            _log.warning("%s: the disk is full; verdicts are not kept any more", self.path)
 
     def __len__(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM verdicts").fetchone()[0])

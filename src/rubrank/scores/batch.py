@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput
 from rubrank.scores.arrays import batch_of_arrays
-from rubrank.scores.criterion import CriterionData
+from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.observed import Cells, was_compared, win_rates
 
 
@@ -252,8 +252,12 @@ class ScoreBatch:
     def _by_row(self, values_NK: np.ndarray) -> np.ndarray:
         return values_NK.take(self.group_of_row, axis=0) if len(values_NK) > 1 else values_NK
 
+    def check_domains(self) -> None:
+        """Raise if a score lies outside its criterion's domain: a table that was edited, or written for another one."""
+        self._check_domains(self.read(lambda c: c.domain.low), self.read(lambda c: c.domain.high))
+
     def _check_domains(self, low: np.ndarray, high: np.ndarray) -> None:
-        outside = (self.scores_MK < self._by_row(low)) | (self.scores_MK > self._by_row(high))
+        outside = (self.scores_MK < self._by_row(low) - SLACK) | (self.scores_MK > self._by_row(high) + SLACK)
         if outside.any():
             i, k = np.argwhere(outside)[0]
             domain = self.criteria[k].domain

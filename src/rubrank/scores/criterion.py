@@ -12,6 +12,9 @@ from rubrank.verifiers.domain import BINARY, Domain, Layer
 if TYPE_CHECKING:
     from rubrank.rubrics.rubric import Criterion
 
+SLACK = 1e-9
+"""How far a score may lie outside its domain: what is computed from log-probabilities is rounded."""
+
 
 @dataclass(frozen=True)
 class CriterionData:

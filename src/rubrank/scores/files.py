@@ -27,7 +27,7 @@ import numpy as np
 from rubrank._files import existing_file, in_our_words_of, replacing
 from rubrank.errors import BadTable, UnknownName
 from rubrank.judges.judging import Provenance
-from rubrank.scores.criterion import CriterionData
+from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.verifier import Domain
 
@@ -55,11 +55,29 @@ def read_scores(path: Path) -> ScoreTable:
     """A file that `write_scores` wrote."""
     existing_file(path, error_type=BadTable)
     if path.suffix == ".parquet":
-        return _read_parquet(path)
+        return _within_domains(_read_parquet(path), path)
     if path.name.endswith(SUFFIXES[1:]):
         with in_our_words_of(path):
-            return _read_jsonl(path)
+            return _within_domains(_read_jsonl(path), path)
     raise UnknownName.of("read_scores", "suffix of the file", "".join(path.suffixes), SUFFIXES)
+
+
+def _within_domains(table: ScoreTable, path: Path) -> ScoreTable:
+    """The table, whose scores must be possible ones: a file can be edited."""
+    ends: dict[tuple[CriterionData, ...], Any] = {}
+    for group in table:
+        if group.criteria not in ends:
+            domains = [criterion.domain for criterion in group.criteria]
+            ends[group.criteria] = np.array([[d.low - SLACK, d.high + SLACK] for d in domains]).T
+        low, high = ends[group.criteria]
+        outside = np.argwhere((group.scores < low) | (group.scores > high))
+        if len(outside):
+            i, k = outside[0]
+            domain = group.criteria[k].domain
+            where = f"the score of rollout {i} of group {group.id!r} on {group.names[k]!r}"
+            allowed = f"from {domain.low:g} to {domain.high:g}, its domain"
+            raise BadTable(str(path), where, allowed, f"{group.scores[i, k]:g}", "Write the file with `rubrank grade`.")
+    return table
 
 
 # ---------------------------------------------------------------------------------------------------------- rubrics

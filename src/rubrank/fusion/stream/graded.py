@@ -85,7 +85,9 @@ class Graded:
     ) -> ScoreBatch:
         """Some groups; columns in the order of the whole file, so that sums come out the same bit for bit."""
         table = ScoreTable(tuple(groups))
-        return table.batch(attributes=attributes, attribute_names=names, columns=columns)
+        batch = table.batch(attributes=attributes, attribute_names=names, columns=columns)
+        batch.check_domains()
+        return batch
 
     def columns_of(self, rubrics: Sequence[int] | None = None) -> list[CriterionData]:
         """What groups with these rubrics need, all by default: their criteria, and something to rank by."""

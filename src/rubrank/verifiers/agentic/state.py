@@ -117,7 +117,7 @@ def _short(value: Any) -> str:
 def trajectory_efficiency(
     rollout: Rollout,
     *,
-    optimal: Annotated[int, Field(ge=1)] | None = None,
+    optimal: Annotated[int, Field(ge=1, le=1_000_000)] | None = None,
     duplicate_weight: Annotated[float, Field(ge=0)] = 1.0,
     noop_weight: Annotated[float, Field(ge=0)] = 1.0,
     noop_tools: list[str] = ["noop", "no_op"],  # noqa: B006

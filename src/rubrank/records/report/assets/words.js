@@ -10,7 +10,8 @@ function unfold(raw, id, noSignal, tables) {
   const group = {
     id, noSignal, K, criteria, G: raw.r.length,
     scores: raw.s, reasons: raw.e, weights: raw.w, utilities: raw.u, values: raw.v,
-    ranking: raw.k || raw.r, reward: raw.r, effective: raw.x, observed: raw.o || {},
+    ranking: raw.k || raw.r, reward: raw.r, effective: raw.x,
+    observed: new Map(Object.entries(raw.o || {})), // a map: criteria may be called "constructor"
     names: raw.n === undefined ? [] : tables.names[raw.n], attributes: raw.a, contrasts: raw.z, pool: raw.f,
     gamma: raw.g, error: raw.y, taken: raw.q, from: raw.l,
     scale: raw.j, gate: raw.p ? { passed, factor, lowQuality, stoppedBy, missing, hard, lifted } : null,
@@ -24,7 +25,7 @@ function unfold(raw, id, noSignal, tables) {
 /** G × G: 1 = row beats column, 0.5 = tie, 0 = loses, null = not compared. */
 function outcomesOf(group, k) {
   const { name, margin, higher } = group.criteria[k];
-  if (group.observed[name]) return group.observed[name];
+  if (group.observed.has(name)) return group.observed.get(name);
   const scores = group.scores.map((row) => row[k]);
   return scores.map((a) => scores.map((b) => {
     if (a === null || b === null) return null;
@@ -36,7 +37,7 @@ function outcomesOf(group, k) {
 }
 
 function isKnown(group, i, k) {
-  const observed = group.observed[group.criteria[k].name];
+  const observed = group.observed.get(group.criteria[k].name);
   return observed ? observed[i].some((x, j) => j !== i && x !== null) : group.scores[i][k] !== null;
 }
 
@@ -67,7 +68,7 @@ function criteriaLines(group, i) {
   const lines = [];
   for (const k of order) {
     if (!group.reward.some((_, j) => isKnown(group, j, k))) continue; // nobody was scored: another query's criterion
-    const { name } = group.criteria[k], compared = name in group.observed;
+    const { name } = group.criteria[k], compared = group.observed.has(name);
     const weight = group.weights[k] === 1 ? "" : ` (weight ${general(group.weights[k])})`;
     if (!isKnown(group, i, k)) {
       lines.push(`${name}${weight}: ${compared ? "" : "not scored, so "}compared with nobody`);
