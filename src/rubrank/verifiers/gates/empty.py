@@ -34,8 +34,9 @@ _THING = (
     r"|summary|message|name|description|information|details)"
 )
 _PLACEHOLDER = re.compile(
-    rf"(?:please )?(?:insert|enter|type|write|add|put|fill in|place|provide)\b.{{0,60}}|(?:your|the|final|model"
-    rf"|an?)\s(?:\w+\s){{0,2}}"
+    rf"(?:please )?(?:insert|enter|type|write|add|put|fill in|place"
+    rf"|provide)\s(?:\w+\s){{0,3}}(?:{_THING}(?:\s(?:goes\s)?"
+    rf"(?:here|below))?|here)|(?:your|the|final|model|an?)\s(?:\w+\s){{0,2}}"
     rf"{_THING}(?:\s+(?:goes\s+)?here|\s+below)?|{_THING}(?:\s+(?:goes\s+)?here)?|todo|tbd|placeholder"
     rf"|lorem ipsum.{{0,60}}"
     r"|(?:请)?(?:在|于)?(?:此处?|这里|这儿|下方|以下)(?:填写|输入|插入|写|作答).{0,20}|(?:请)?(?:填写|输入|插入)(?:你|您)?的?.{0,20}"

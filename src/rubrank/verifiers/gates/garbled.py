@@ -13,13 +13,12 @@ from rubrank.verifiers.verifier import BINARY, Answer, verifier
 _BROKEN = re.compile(
     "[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff\ue000-\uf8ff]+"
 )
-_KNOWN_MOJIBAKE = re.compile(
-    "锟斤拷|烫烫烫|屯屯屯|ï¿½|â€[™œ\x9d\x9c“”˜¦]|Ã[\x80-\xbf©¨¡³±¶¼¤§]|鈥[檚檛淭渓滄]|[a-z][茅猫脿脙芒霉锚茂么]"
-)
+_KNOWN_MOJIBAKE = re.compile("锟斤拷|烫烫烫|屯屯屯|ï¿½|â€[™œ\x9d\x9c“”˜¦]|Ã[\x80-\xbf©¨¡³±¶¼¤§]|鈥[檚檛淭渓滄]")
 _HIGH = re.compile("[\x80-\xffŒœŠšŸŽžƒˆ˜–—‘’‚“”„†‡•…‰‹›€™]{2,}")
 _WESTERN = re.compile("[\xa1-\xfe]{6,}")
 _SIGNS_ALONE = re.compile("[×±÷·°²³¹½¼¾µ¬¡¿«»§¶©®–—‘’“”…•]+")
 _HAN = re.compile("[\u4e00-\u9fff]")
+_IN_LATIN = re.compile("(?<=[A-Za-z])[\u4e00-\u9fff](?![\u4e00-\u9fff])")
 _HAN_RUN = re.compile("[\u4e00-\u9fff€]{3,}")
 _MATHS = re.compile(
     r"\$\$[^$]{1,5000}\$\$|\$[^$\n]{1,1000}\$"
@@ -140,8 +139,9 @@ def _decodable(text: str) -> int:
     western = sum(_was_utf8(run) for run in _HIGH.findall(text) if not _SIGNS_ALONE.fullmatch(run))
     as_latin = sum(_was_gbk(run) for run in _WESTERN.findall(text))
     chinese = sum(map(_was_utf8_as_gbk, _HAN_RUN.findall(text)))
+    accents = sum(map(_was_accent, _IN_LATIN.findall(text)))
     common = 5 * chinese >= len(_HAN.findall(text))  # now and then real words make such bytes
-    return western + as_latin + (chinese if common else 0)
+    return western + as_latin + accents + (chinese if common else 0)
 
 
 def _was_utf8(run: str) -> int:
@@ -180,6 +180,14 @@ _BLOCKS = [
 ]
 
 
+def _was_accent(char: str) -> bool:
+    """A letter with an accent, read as GBK: the 茅 of caf茅."""
+    try:
+        return "À" <= char.encode("gbk").decode("utf-8") <= "ÿ"
+    except (ValueError, TypeError):
+        return False
+
+
 def _was_gbk(run: str) -> bool:
     """GBK read as Latin: many accents in a row, which make Chinese characters."""
     try:
@@ -213,7 +221,7 @@ def _is_soup(line: str) -> bool:
         and 2 * signs.total() > len(dense)
         and 4 * letters < len(dense)
         and 2 * sum(n for _, n in common) < signs.total()
-        and not (signs["\\"] >= 3 and signs["{"] >= 2)  # a formula without its frame
+        and sum(sign in signs for sign in "#@$&?;'\"~`%!:") >= 4  # a formula has other signs
     )
 
 

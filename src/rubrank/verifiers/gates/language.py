@@ -14,6 +14,7 @@ from rubrank.verifiers.shared.language_shares import (
     accepted,
     fits,
     prose_of,
+    quotes,
     share_of_others,
     share_within,
     shares,
@@ -62,7 +63,7 @@ def _by_shares(answer: str, prose: str, wanted: Accepted, most: float) -> Answer
     reason = f"{other:.0%} not in {'/'.join(sorted(wanted.languages))}; mostly {main or 'unclear'}"
     if other > most and fits(main, wanted) and not written_by_one(main):  # names by the dozen, as in a list of places
         other = 0.0
-    if other > most and share_within(answer, wanted.languages) >= _QUOTED:
+    if other > most and (share_within(answer, wanted.languages) >= _QUOTED or quotes(answer, wanted.languages)):
         return missing(f"partly in the language expected: {reason}")
     if other <= most and main not in wanted.languages and not wanted.languages & shares(answer).keys():
         return missing(f"languages too close to tell, or too few words: {reason}")

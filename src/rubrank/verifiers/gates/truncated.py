@@ -26,13 +26,13 @@ _FUNCTION_WORDS = (  # no sentence ends with these; "what it is for", "read from
     "|et|und|oder|y|la|le|les|der|das|el|los|una|que|qui|della|il|dass|weil|и|или|но|что|который"
 )
 _DANGLING = re.compile(
-    rf"(?:[,，、(（\[{{“「『《—&+=]|(?<=\s)-|\b(?:{_FUNCTION_WORDS})|(?:因为|所以|但是|以及|并且|而且|例如|比如|的是|包括|如果|由于|虽然|不仅|对于|关于|从而"
+    rf"(?:[,，、(（\[{{“「『《—]|(?<=\s)-|\b(?:{_FUNCTION_WORDS})|(?:因为|所以|但是|以及|并且|而且|例如|比如|的是|包括|如果|由于|虽然|不仅|对于|关于|从而"
     r"|或者)|(?:という|および|または|しかし|について|[はがを]))$",
     re.IGNORECASE,
 )
 _MARKER_ONLY = re.compile(
-    r"[ \t]*(?:\d{1,3}[.)、]|[-*+•]|[一二三四五六七八九十]{1,3}、|[(（]\d{1,3}[)）]|#{1,6})[ \t]*(?:\*{1,3}"
-    r"|_{1,2})?[ \t]*$"
+    r"[ \t]*(?:(?:\d{1,3}[.)、]|[一二三四五六七八九十]{1,3}、|[(（]\d{1,3}[)）])[ \t]*(?:\*{1,3}|_{1,2})?"
+    r"|[-*+•](?:[ \t]+\*\*)?)[ \t]*$"
 )
 _TERMINAL = ".!?。！？…~～”’\"'」』》）)]】}`*_|:：;；>$%°€£¥@^/\\"
 _NO_PROSE = re.compile(
@@ -92,7 +92,7 @@ def _mid_sentence(last: str) -> str | None:
     end = last.strip().rstrip("*_ ")
     if is_heading(last) or not end:
         return None
-    if last.count("**") % 2 and is_item(last) and not last.rstrip().endswith("**"):
+    if last.count("**") % 2 and is_item(last) and not last.rstrip(" \t\"'”’」").endswith("**"):
         return f"bold never closes: {end[-30:]!r}"
     wide = len(_WIDE.findall(end)) >= (4 if is_item(last) else 8)
     if (len(end) > (12 if is_item(last) else 25) or wide) and _DANGLING.search(end) and not _NO_PROSE.search(end[-60:]):
@@ -121,13 +121,12 @@ def _closed_by_another(blocks: list[tuple[str, str]]) -> bool:
 
 
 def _is_half_row(lines: list[str]) -> bool:
-    """The last row of a table has fewer cells than the rows above, and nothing closes it."""
+    """The last row of a table has fewer cells than the rows above."""
     last = lines[-1].strip()
     if not last.startswith("|") or len(lines) < 3 or not all(line.strip().startswith("|") for line in lines[-3:-1]):
         return False
     cells = [line.strip().replace("\\|", "").count("|") for line in lines[-3:]]
-    above = lines[-2].strip()
-    return above.endswith("|") and not last.endswith("|") and cells[-1] < min(cells[:-1])
+    return lines[-2].strip().endswith("|") and cells[-1] < min(cells[:-1])
 
 
 def _stops_short(answer: str) -> bool:

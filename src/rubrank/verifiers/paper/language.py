@@ -18,6 +18,7 @@ from rubrank.verifiers.shared.language_shares import (
     Accepted,
     accepted,
     fits,
+    quotes,
     share_of_others,
     share_within,
     shares,
@@ -109,6 +110,6 @@ def language_detection(
     inside = sum(found.get(code, 0.0) for code in wanted.languages)
     if fits(main, wanted) or share_of_others(rollout.answer, wanted.languages) <= inside:
         return missing(f"too few words that show a language; perhaps {reason}")
-    if share_within(rollout.answer, wanted.languages) >= _QUOTED:
+    if share_within(rollout.answer, wanted.languages) >= _QUOTED or quotes(rollout.answer, wanted.languages):
         return missing(f"what is quoted is in another language; perhaps {reason}")
     return False, reason

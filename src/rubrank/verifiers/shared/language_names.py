@@ -38,14 +38,15 @@ _HOW = (
     r"(?:(?:the|simple|plain|fluent|formal|informal|modern|proper|standard|natural|american|british|brazilian|mexican"
     r"|canadian|good|correct|perfect|idiomatic|everyday|easy|basic|clear)\s+){0,3}"
 )
-_SOME = rf"((?:{_SPELLED})(?:\s*(?:,|and|or|&|et|und|y|/)\s*(?:{_SPELLED}))*)(?![^\W\d_一-鿿]){_MEANT}"
+_AND = r"\s*(?:,|and|or|&|et|und|y|/)\s*"
+_SOME = rf"((?:{_SPELLED})(?:{_AND}(?:{_SPELLED}))*)(?![^\W\d_一-鿿])(?!{_AND}(?:{_SPELLED})(?![^\W\d_])){_MEANT}"
 _SOME_DENSE = rf"((?:{_DENSE})(?:\s*(?:和|与|及|或|、|/)\s*(?:{_DENSE}))*)(?!名|字母|单词|标点|歌|书|课|报|考试|口语)"
 _WITHIN = r"[^.!?\n]{0,150}?"
 _WRITE = (
     "answer|respond|repl[yi]|response|writ(?:e|ten|ing)|rewrite|describe|summari[sz]e|speak|output|draft|compose|tell"
     "|express|put|phrase|give|generate|continue|explain|list|create|produce|provide|text|poem|story|letter|discuss"
     "|introduce|narrate|prepare|make|outline|present|analy[sz]e|compare|define|elaborate|talk|recite|sing|greet|name"
-    "|paraphrase|report|comment|state|suggest|recommend|show|teach|what|who|where|when|why|essay|article|email|entire"
+    "|paraphrase|report|comment|state|suggest|recommend|show|teach|essay|article|email|entire"
     "|everything|all"
 )
 _TRANSLATING = [

@@ -81,6 +81,12 @@ def share_within(text: str, languages: Collection[str]) -> float:
     return inside / max(1, sum(map(weight, pieces)))
 
 
+def quotes(text: str, languages: Collection[str]) -> bool:
+    """Is a sentence or phrase in these languages quoted, as in: the translation is "Das Wetter ist schön"?"""
+    found = (detect_language(span) for span in QUOTED.findall(prose_of(text[:200_000]))[:50] if weight(span) >= LEAST)
+    return any(code in languages and sure >= 0.5 for code, sure in found)
+
+
 def _pieces(text: str) -> list[str]:
     prose = prose_of(text[:200_000])
     plain = QUOTED.sub(" ", prose)
