@@ -12,6 +12,7 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -51,7 +52,7 @@ def detectors() -> dict[str, Detector]:
 
         def by_whatlang(text: str) -> tuple[str, float]:
             try:
-                guess = whatlang.detect(text)
+                guess: Any = whatlang.detect(text)
             except ValueError:
                 return "", 0.0
             sure = float(guess.confidence)

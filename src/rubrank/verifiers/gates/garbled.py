@@ -18,7 +18,7 @@ _HIGH = re.compile("[\x80-\xffŒœŠšŸŽžƒˆ˜–—‘’‚“”„†‡
 _WESTERN = re.compile("[\xa1-\xfe]{6,}")
 _SIGNS_ALONE = re.compile("[×±÷·°²³¹½¼¾µ¬¡¿«»§¶©®–—‘’“”…•]+")
 _HAN = re.compile("[\u4e00-\u9fff]")
-_IN_LATIN = re.compile("(?<=[A-Za-z])[\u4e00-\u9fff](?![\u4e00-\u9fff])")
+_IN_LATIN = re.compile(r"(?<=[A-Za-z])[\u4e00-\u9fff](?=[a-z]|[.,;:!?]?\s[a-z])")
 _HAN_RUN = re.compile("[\u4e00-\u9fff€]{3,}")
 _MATHS = re.compile(
     r"\$\$[^$]{1,5000}\$\$|\$[^$\n]{1,1000}\$"

@@ -126,17 +126,28 @@ class Accepted:
     """Is it certain which language a prompt in Latin (or Cyrillic …) letters is in? Else only its script is."""
 
 
+# Rules of a system prompt are for one case or part, unless they say otherwise.
+_ALWAYS = re.compile(
+    r"\b(?:always|only|every|all|entire(?:ly)?|must|never)\b|始终|一律|所有|全部|总是|只能|只用|仅用|必须|toujours|siempre|immer|必ず|항상",
+    re.IGNORECASE,
+)
+_RULES_DIFFER = re.compile(
+    r"提及|提到|涉及|询问|当用户|如果|若|一旦|类[：:]|第[一二三四五六\d]+[段点轮部]|\b(?:if|when|unless)\b",
+    re.IGNORECASE,
+)
+
+
 def accepted(rollout: Rollout) -> Accepted:
     """What the prompt asks for; else every language that it is written in, names or makes possible."""
     rules = "\n\n".join(m.content for m in rollout.prompt if m.role in ("system", "developer"))
-    for source in (rollout.question, rules):
-        request = requested(source)
-        if request.whole:
-            return Accepted(request.asked, whole=True, sure=True)
+    if (request := requested(rollout.question)).whole:
+        return Accepted(request.asked, whole=True, sure=True)
+    if (request := requested(rules)).whole and _ALWAYS.search(rules) and not _RULES_DIFFER.search(rules):
+        return Accepted(request.asked, whole=True, sure=True)
     said = "\n\n".join((rules, *(m.content for m in rollout.prompt if m.role == "user")))[:50_000]
     own, sure = languages_of(rollout.question)
-    if not own:
-        own, sure = languages_of(said)
+    everywhere, all_sure = languages_of(said)  # rules in Chinese may be kept in Chinese, whatever the question is in
+    own, sure = own | everywhere, sure and (all_sure or bool(own))
     found = own | named_languages(said) | requested(rollout.question).asked | requested(rules).asked
     return Accepted(frozenset(found), sure=sure) if own else Accepted()
 
