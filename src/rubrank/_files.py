@@ -56,12 +56,17 @@ def unpacked_suffix(path: str | Path) -> str:
 
 def open_bytes(path: Path) -> Any:
     """The bytes of a file, decompressed if its name says that it is compressed."""
+    return unpacked(path.open("rb"), path)
+
+
+def unpacked(file: IO[bytes], path: Path) -> Any:
+    """An open file as what is in it, by its name."""
     packed = path.suffix.lower()
     if packed == ".gz":
-        return gzip.open(path, "rb")
+        return gzip.GzipFile(fileobj=file)
     if packed == ".zst":
-        return zstandard_for(path).ZstdDecompressor().stream_reader(path.open("rb"), closefd=True)
-    return path.open("rb")
+        return zstandard_for(path).ZstdDecompressor().stream_reader(file, read_across_frames=True)
+    return file
 
 
 def zstandard_for(path: Path) -> Any:

@@ -21,6 +21,7 @@ from rubrank.records.record import VERSION, GroupRecord
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 _ROWS_AT_ONCE = 1000
+_OURS = {"group", "criteria", "scores", "reward", "ranking"}
 
 
 def write(path: Path, records: Iterable[GroupRecord], append: bool) -> int:
@@ -52,6 +53,22 @@ def read(path: Path) -> Iterator[GroupRecord]:
     existing_file(path)
     lines = _parquet_lines(path) if _is_parquet(path) else _json_lines(path)
     return (_parsed(path, number, line) for number, line in lines)
+
+
+def is_records(path: Path) -> bool:
+    """Does the file hold records, rather than scores? The first line, or the columns, tell."""
+    if not path.is_file() or not path.name.endswith(SUFFIXES):
+        return False
+    try:
+        if _is_parquet(path):
+            import polars
+
+            return "record" in polars.read_parquet_schema(path)
+        with _open(path, "rt", path.suffix == ".gz") as file:
+            first = json.loads(file.readline())
+    except Exception:  # whoever reads it says what is wrong
+        return False
+    return isinstance(first, dict) and first.keys() >= _OURS
 
 
 def _is_parquet(path: Path) -> bool:

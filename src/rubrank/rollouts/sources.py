@@ -34,6 +34,7 @@ KINDS = {
 """The formats that are read, by the suffix before .gz or .zst."""
 STDIN = "-"
 _PEEK = 1 << 16
+_KEPT: list[tuple[Any, Path]] = []
 _SAVED = ("dataset_info.json", "dataset_dict.json", "state.json")
 _MAGIC = ((b"PAR1", ".parquet"), (b"ARROW1", ".arrow"), (b"PK", ".eval"))
 
@@ -100,6 +101,9 @@ def _of_one_kind(files: list[Path], source: str | Path) -> list[Path]:
 
 def _standard_input() -> Path:
     """Standard input in a file whose suffix says what it holds; it goes away at the end of the process."""
+    for stdin, path in _KEPT:  # it can be read once only
+        if stdin is sys.stdin:
+            return path
     folder = Path(tempfile.mkdtemp(prefix="rubrank-stdin-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     kept = folder / "stdin"
@@ -108,7 +112,9 @@ def _standard_input() -> Path:
         shutil.copyfileobj(stream, file)
     if not kept.stat().st_size:
         raise InvalidInput("standard input", "the input", "at least one row", "nothing", "")
-    return kept.rename(folder / f"stdin{_sniffed(kept)}")
+    path = kept.rename(folder / f"stdin{_sniffed(kept)}")
+    _KEPT.append((sys.stdin, path))
+    return path
 
 
 def _sniffed(path: Path) -> str:

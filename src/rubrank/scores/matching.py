@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.reading import read_groups
@@ -11,7 +11,7 @@ from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import ScoreTable
 
 
-def groups_of(table: ScoreTable, rollouts: str | Path, columns: Mapping[str, str] | None = None) -> list[Group]:
+def groups_of(table: ScoreTable, rollouts: Any, columns: Mapping[str, str] | None = None) -> list[Group]:
     """The groups of the table, in its order, from the file that was graded; `columns` as for `grade`."""
     found = {group.id: group for group in read_groups(rollouts, None if columns is None else dict(columns))}
     groups = []

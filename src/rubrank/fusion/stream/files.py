@@ -20,11 +20,10 @@ The parts are in this folder: names, the readers of each format, the survey, the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import polars as pl
@@ -32,12 +31,11 @@ import polars as pl
 from rubrank.errors import BadTable, UnknownName
 from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.result import Fused, FusedGroup
-from rubrank.fusion.stream.graded import LongScores
 from rubrank.fusion.stream.names import Columns, Progress, format_of
+from rubrank.fusion.stream.opening import open_table, shape_of
 from rubrank.fusion.stream.plan import TablePlan, make_plan
-from rubrank.fusion.stream.readers import Csv, JsonLines, Parquet, Reader
+from rubrank.fusion.stream.readers import Csv
 from rubrank.fusion.stream.writers import JsonLinesWriter, Writer, checked_target, writer_to
-from rubrank.scores.files import read_header
 
 __all__ = ["PREVIEW", "Columns", "Summary", "explain_file", "fuse_file", "has_rubric", "open_table"]
 
@@ -68,10 +66,14 @@ class Summary:
     reward_sum: float = 0.0
     first: list[FusedGroup] = field(default_factory=list)
     """The first groups, as many as `PREVIEW`."""
+    shape: str = ""
+    """What was read, such as "long CSV"."""
+    by: str = ""
+    """The columns that named the groups."""
 
 
 def fuse_file(
-    path: str | Path,
+    path: Any,
     output: str | Path | IO[bytes] | None = None,
     options: FuseOptions | None = None,
     *,
@@ -84,6 +86,7 @@ def fuse_file(
 ) -> Summary:
     """Fuse every group of a table; the output is the table with its rewards.
 
+    path: a file, folder or pattern, standard input ("-"), a frame or rows; see `rubrank.fusion.stream.opening`.
     output: a path, whose suffix says its format; an open binary file, which gets JSON lines; or None.
     options: the rule, and what is to be set about it. A file that `ScoreTable.write` wrote brings its rubric: then
         options change what they name, and the rest is the rubric's.
@@ -92,24 +95,27 @@ def fuse_file(
     prefix: put before the name of every column that is added.
     force: replace an output that exists; never the input.
     """
-    reader = open_table(path)
     stream, target = (None, Path(output)) if isinstance(output, str | Path) else (output, None)
     kind = "jsonl" if stream is not None else None
     if target is not None:
-        target = checked_target(reader.path, target, force)
+        target = checked_target(path, target, force)
         kind = format_of(target, "output")
+    reader = open_table(path, columns, any_order)
     if isinstance(reader, Csv):
         reader.typed = kind not in (None, "csv")
     plan = make_plan(reader, options or FuseOptions(), columns or Columns(), any_order, progress)
     plan.add_columns(prefix, utilities, kind)
     if target is not None:
         with writer_to(target, plan) as writer:
-            return _fuse_all(plan, writer, progress)
-    return _fuse_all(plan, None if stream is None else JsonLinesWriter(stream, plan), progress)
+            summary = _fuse_all(plan, writer, progress)
+    else:
+        summary = _fuse_all(plan, None if stream is None else JsonLinesWriter(stream, plan), progress)
+    summary.shape, summary.by = shape_of(reader, path), "/".join(plan.layout.groups)
+    return summary
 
 
 def explain_file(
-    path: str | Path,
+    path: Any,
     group: str,
     options: FuseOptions | None = None,
     *,
@@ -118,7 +124,9 @@ def explain_file(
     progress: Progress | None = None,
 ) -> FusedGroup:
     """Everything about one group of a table; `group` is its label as text. Parameters as for `fuse_file`."""
-    plan = make_plan(open_table(path), options or FuseOptions(), columns or Columns(), any_order, progress)
+    plan = make_plan(
+        open_table(path, columns, any_order), options or FuseOptions(), columns or Columns(), any_order, progress
+    )
     known: list[str] = []
     for chunk in plan.chunks():
         texts = plan.layout.labels(chunk).cast(pl.String)
@@ -138,34 +146,9 @@ def explain_file(
     raise UnknownName(str(path), "group", allowed, repr(group), remedy)
 
 
-def has_rubric(path: str | Path) -> bool:
+def has_rubric(path: Any) -> bool:
     """Is it a file that `ScoreTable.write` wrote, with the rubric that it was graded by?"""
-    return bool(open_table(path).rubrics)
-
-
-def open_table(path: str | Path) -> Reader:
-    """The reader for a file, by its suffix."""
-    path = Path(path)
-    kind = format_of(path, "the table")
-    if not path.is_file():
-        got = "a directory" if path.is_dir() else "no such file"
-        raise BadTable(str(path), "the table", "a file", got, "Check its path.")
-    try:
-        with path.open("rb") as file:
-            empty = not file.read(1)
-    except OSError as error:
-        raise BadTable(
-            str(path), "the table", "readable", error.strerror or str(error), "Check its permissions."
-        ) from None
-    if empty:
-        raise BadTable(str(path), "the table", "at least one row", "an empty file", "Check what wrote it.")
-    readers: dict[str, Callable[..., Reader]] = {"jsonl": JsonLines, "csv": Csv, "parquet": Parquet}
-    header = None if kind == "csv" else read_header(path)
-    if header is None:
-        return readers[kind](path)
-    if not header.rubrics:
-        raise BadTable(str(path), "the table", "at least one row", "none", "Check what wrote it.")
-    return (LongScores if header.long else readers[kind])(path, header.rubrics)
+    return bool(open_table(path, Columns(long=False)).rubrics)
 
 
 def _fuse_all(plan: TablePlan, writer: Writer | None, progress: Progress | None) -> Summary:
@@ -187,6 +170,9 @@ def _fuse_all(plan: TablePlan, writer: Writer | None, progress: Progress | None)
             _count(summary, fused, [column[name] for name in fused.criteria])
         if writer is not None:
             writer.write(chunk, [(rows, plan.added(fused)) for rows, fused in parts])
+    if not summary.scored.any() and not summary.deciding.any():
+        got, remedy = "none: every score is missing", "Every reward would be the same: see why nothing was scored."
+        raise BadTable(str(summary.path), "the scores", "there for at least one rollout", got, remedy)
     return summary
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from rubrank.errors import BadTable
+from rubrank.rollouts.columns import GROUP_NAMES as GROUP_NAMES
 from rubrank.scores.criterion import CriterionData
 
-GROUP_NAMES = ("group", "group_id", "uid", "prompt_id", "query_id")
-"""Columns that say which group a rollout belongs to, the first one present is taken."""
 _NUMBERED = """id index idx row rollout rollout_id rollout_index sample sample_id response_id request_id turn seed rank
     rubric rubric_id step global_step epoch iteration batch batch_id time timestamp"""
 _EARLIER = "reward rewards return advantage ranking no_signal logprob logprobs"
@@ -42,12 +41,16 @@ class Columns:
         gets a backslash before it, so that different parts never make the same name.
     batch: rows with the same value here belong to one batch; it becomes the first part of the group's name.
     criteria, attributes: names of columns, or of fields of the columns `scores` and `attributes`.
+    long: is it one row a score? None: that is seen from the columns.
+    fields: columns of a long table that have other names than usual: criterion, score, response, reason.
     """
 
     group: Sequence[str] = ()
     batch: str | None = None
     criteria: Sequence[str] | None = None
     attributes: Sequence[str] = ()
+    long: bool | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 def format_of(path: Path, what: str) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import math
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -16,6 +14,7 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
+from rubrank._files import in_our_words_of, not_utf8, unpacked, unpacked_suffix
 from rubrank.errors import BadTable
 from rubrank.fusion.stream.names import ATTRIBUTES, GROUP_NAMES, LINE, REASONS, ROW, SCORES, WIDE, Leaf, Rubrics
 
@@ -49,10 +48,10 @@ class Reader(Protocol):
 class _TextFile:
     """A file of records, perhaps compressed, read in blocks of whole ones."""
 
-    def __init__(self, path: Path, rubrics: Rubrics = ()) -> None:
-        self.path, self.rubrics = path, rubrics
+    def __init__(self, path: Path, rubrics: Rubrics = (), at: Path | None = None) -> None:
+        self.path, self.rubrics, self._at = path, rubrics, at or path
         self._has_header = bool(rubrics)
-        self._size = max(path.stat().st_size, 1)
+        self._size = max(self._at.stat().st_size, 1)
         self._raw: IO[bytes] | None = None
 
     def position(self) -> float:
@@ -65,9 +64,8 @@ class _TextFile:
 
     def _blocks(self, end: Callable[[bytes], int]) -> Iterator[bytes]:
         """`end(data)` is where the last whole record ends; 0: nowhere yet."""
-        with self.path.open("rb") as self._raw:
-            packed = self.path.suffix.lower() == ".gz"
-            file: Any = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
+        with self._at.open("rb") as self._raw:
+            file = unpacked(self._raw, self._at)
             rest = b""
             if self._has_header:
                 file.readline()
@@ -80,10 +78,8 @@ class _TextFile:
                 yield rest
 
     def _read(self, file: IO[bytes]) -> bytes:
-        try:
+        with in_our_words_of(self.path):
             return file.read(BLOCK)
-        except (OSError, EOFError, zlib.error) as error:
-            raise BadTable(str(self.path), "the table", "readable to its end", str(error), "Copy it again.") from None
 
 
 class JsonLines(_TextFile):
@@ -92,8 +88,8 @@ class JsonLines(_TextFile):
     unit = "line"
     text_is_number = False
 
-    def __init__(self, path: Path, rubrics: Rubrics = ()) -> None:
-        super().__init__(path, rubrics)
+    def __init__(self, path: Path, rubrics: Rubrics = (), at: Path | None = None) -> None:
+        super().__init__(path, rubrics, at)
         self._block, self._first = b"", 1
         self.apart: list[tuple[int, Any]] = []
         """Line and scores, of the block that was read last, if their criteria are too many for columns."""
@@ -134,7 +130,7 @@ class JsonLines(_TextFile):
             return self._block.removesuffix(b"\n").decode().split("\n")
         except UnicodeDecodeError as error:
             row = self._first + self._block.count(b"\n", 0, error.start)
-            raise self._broken(row, "UTF-8", "other bytes", "Convert the file to UTF-8.") from None
+            raise not_utf8(self.path, f"line {row}") from None
 
     def _is_wide(self) -> bool:
         """Do the lines name so many criteria that a column for each would be mostly empty? A sample tells."""
@@ -222,13 +218,14 @@ def _as_one_type(value: Any, kinds: set[type]) -> Any:
 
 
 class Csv(_TextFile):
-    """Comma-separated with a header; every cell is kept as the text it is."""
+    """Separated by commas, or tabs, with a header; every cell is kept as the text it is."""
 
     unit = "row"
     text_is_number = True
 
     def __init__(self, path: Path, rubrics: Rubrics = ()) -> None:
         super().__init__(path, rubrics)
+        self._separator = "\t" if unpacked_suffix(path) == ".tsv" else ","
         self.typed = False
         """Are types wanted, because the output is another format?"""
         self.labels: tuple[str, ...] = ()
@@ -253,7 +250,11 @@ class Csv(_TextFile):
 
     def _header(self, block: bytes) -> tuple[list[str], bytes]:
         end = _end_of_first_record(block)
-        names = next(csv.reader(io.StringIO(block[:end].decode(errors="replace"))), [])
+        try:
+            header = block[:end].decode()
+        except UnicodeDecodeError:
+            raise not_utf8(self.path, "the header") from None
+        names = next(csv.reader(io.StringIO(header), delimiter=self._separator), [])
         twice = next((name for i, name in enumerate(names) if name in names[:i] or not name), None)
         if twice is not None:
             got = "an empty one" if not twice else f"{twice!r} twice"
@@ -263,8 +264,12 @@ class Csv(_TextFile):
     def _frame(self, block: bytes, names: list[str], row: int) -> pl.DataFrame:
         schema = dict.fromkeys(names, pl.String)
         try:
-            frame = pl.read_csv(block, has_header=False, schema=schema, infer_schema=False, raise_if_empty=False)
+            frame = pl.read_csv(
+                block, has_header=False, schema=schema, infer_schema=False, raise_if_empty=False,
+                separator=self._separator,
+            )  # fmt: skip
         except PolarsError as error:
+            self._check_bytes(block, row)
             self._check_cells(block, len(names), row)
             reason = str(error).splitlines()[0]
             where = f"the rows from {row} on"
@@ -273,9 +278,16 @@ class Csv(_TextFile):
             self._check_cells(block, len(names), row)
         return frame.with_columns(pl.Series(ROW, range(row, row + len(frame)), pl.Int64))
 
+    def _check_bytes(self, block: bytes, row: int) -> None:
+        try:
+            block.decode()
+        except UnicodeDecodeError as error:
+            before = block.count(b"\n", 0, error.start)
+            raise not_utf8(self.path, f"row {row + before}") from None
+
     def _check_cells(self, block: bytes, wanted: int, row: int) -> None:
         """Raise at the first row that has more or fewer cells than the header."""
-        cells = _cells_per_record(block)
+        cells = _cells_per_record(block, self._separator)
         wrong = np.flatnonzero((cells != wanted) & (cells > 0))
         if len(wrong):
             where, got = f"row {row + wrong[0]}", str(cells[wrong[0]])
@@ -283,12 +295,12 @@ class Csv(_TextFile):
             raise BadTable(str(self.path), where, f"of {wanted} cells, as the header", got, remedy)
 
 
-def _cells_per_record(block: bytes) -> np.ndarray:
+def _cells_per_record(block: bytes, separator: str) -> np.ndarray:
     """How many cells each record has; 0 is a blank line."""
     data = np.frombuffer(block.rstrip(b"\r\n") + b"\n", np.uint8)
     outside = np.cumsum(data == ord('"'), dtype=np.uint8) % 2 == 0  # of quotes
     ends = np.flatnonzero((data == ord("\n")) & outside)
-    commas = np.flatnonzero((data == ord(",")) & outside)
+    commas = np.flatnonzero((data == ord(separator)) & outside)
     length = np.diff(ends, prepend=-1) - 1
     blank = (length == 0) | ((length == 1) & (data[ends - 1] == ord("\r")))
     return np.where(blank, 0, np.diff(np.searchsorted(commas, ends), prepend=0) + 1)
@@ -315,11 +327,11 @@ class Parquet:
     unit = "row"
     text_is_number = False
 
-    def __init__(self, path: Path, rubrics: Rubrics = ()) -> None:
+    def __init__(self, path: Path, rubrics: Rubrics = (), files: Sequence[Path] = ()) -> None:
         self.path, self.rubrics = path, rubrics
         self._done = 0.0
         try:
-            self._lazy = pl.scan_parquet(path, glob=False)
+            self._lazy = pl.scan_parquet(list(files) or path, glob=False)
             self.schema = dict(self._lazy.collect_schema())
             self._rows: int = self._lazy.select(pl.len()).collect().item()
         except (PolarsError, OSError) as error:
@@ -343,6 +355,7 @@ class Parquet:
     def worth_a_look(self, named: set[str]) -> Mapping[str, Any] | None:
         """Numbers, and what was named: texts of responses need not be read to know that they are no scores."""
         keep = {SCORES, ATTRIBUTES, *GROUP_NAMES, *named}
+        keep |= set() if keep & set(GROUP_NAMES) & set(self.schema) else {"prompt"}
         return {n: t for n, t in self.schema.items() if n in keep or t.is_numeric() or t == pl.Boolean} or None
 
     def position(self) -> float:

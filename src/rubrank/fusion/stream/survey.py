@@ -23,6 +23,7 @@ from rubrank.fusion.stream.names import (
     Progress,
 )
 from rubrank.fusion.stream.readers import Csv, JsonLines, Reader
+from rubrank.rollouts.columns import STEP_NAMES
 
 _UNSCORED = ("", "nan", "null", "none", "na", "n/a")  # texts of a CSV cell without a score, in any case
 _LONGEST_NUMBER = 40  # characters; longer texts are not tried as numbers
@@ -147,6 +148,10 @@ class Runs:
             self._labels.append(labels.filter(begins))
             self._rows.append(rows.filter(begins))
 
+    def different(self) -> int:
+        """How many labels there are."""
+        return int(pl.concat(self._labels).n_unique()) if self._labels else 0
+
     def longest(self, last: int) -> int:
         """Rows of the longest run, if the last of them all is row `last`."""
         begins = pl.concat([*self._rows, pl.Series([last + 1])])
@@ -234,20 +239,28 @@ def survey(
     facts: dict[Leaf, Facts] = {}
     schema: dict[str, Any] = {}
     groups: tuple[str, ...] = ()
-    group_runs, batch_runs = Runs(), Runs()
+    group_runs, batch_runs, step_runs = Runs(), Runs(), Runs()
+    step: str | None = None
     named = {*_label_columns(columns.group, columns.batch), *(columns.criteria or ()), *columns.attributes}
     for frame in reader.frames(reader.worth_a_look(named)):
         if not groups:
             groups = _group_columns(reader, columns, frame.columns)
+            step = None if columns.group or columns.batch else _step_column(frame.columns, groups)
             if isinstance(reader, Csv):
                 reader.labels = groups
         schema = _merged(schema, {n: t for n, t in frame.schema.items() if n != ROW})
         _note_facts(reader, frame, facts)
         _note_runs(reader, frame, groups, columns.batch, group_runs, batch_runs)
+        if not columns.group:
+            _refuse_two_groups(reader, frame, groups)
+        if step is not None:
+            _note_runs(reader, frame, (step, *groups), None, step_runs, batch_runs)
         if progress:
             progress("reading", reader.position())
     if not groups:
         raise BadTable(str(reader.path), "the table", "at least one row", "none", "Check what wrote it.")
+    if step is not None and step_runs.different() != group_runs.different():
+        groups, group_runs = (step, *groups), step_runs  # the same query in two steps is two groups
     layout = _layout(reader, soft, columns, facts, getattr(reader, "schema", schema), groups)
     if not any_order:
         group_runs.check(reader, "group")
@@ -286,15 +299,36 @@ def cells_of(frame: pl.DataFrame, leaf: Leaf) -> pl.Series:
 
 def _group_columns(reader: Reader, columns: Columns, present: Sequence[str]) -> tuple[str, ...]:
     known = [name for name in present if name not in (ROW, LINE)]
-    groups = tuple(columns.group) or tuple(name for name in GROUP_NAMES if name in known)[:1]
+    groups = tuple(columns.group) or tuple(name for name in (*GROUP_NAMES, "prompt") if name in known)[:1]
+    if groups == ("prompt",) and not columns.group and (step := _step_column(known, ())):
+        groups = (step, "prompt")
     if not groups:
-        allowed = f"a column {', '.join(map(repr, GROUP_NAMES))}"
+        allowed = f"a column {', '.join(map(repr, GROUP_NAMES))}, or a prompt"
         remedy = "Say which one names the group: --group-column NAME."
         raise BadTable(str(reader.path), "the group", allowed, f"columns {', '.join(map(repr, known))}", remedy)
     for name in _label_columns(groups, columns.batch):
         if name not in known:
             raise UnknownName.of(str(reader.path), "the group or batch column", name, known)
     return groups
+
+
+def _step_column(present: Sequence[str], groups: Sequence[str]) -> str | None:
+    return next((name for name in STEP_NAMES if name in present and name not in groups), None)
+
+
+def _refuse_two_groups(reader: Reader, frame: pl.DataFrame, groups: Sequence[str]) -> None:
+    """Two columns that name groups, and do not name the same ones, are two readings of a file."""
+    own = joined(frame, groups)
+    for other in GROUP_NAMES:
+        if other in groups or other not in frame.columns or frame.get_column(other).dtype.is_nested():
+            continue
+        cells = joined(frame, (other,))
+        if cells.null_count() or groups[-1] not in GROUP_NAMES:
+            continue
+        if not ((own != own.shift()).fill_null(True) == (cells != cells.shift()).fill_null(True)).all():
+            got = f"two readings: by {groups[-1]!r} and by {other!r}"
+            remedy = f"Say which is meant: --group-column {groups[-1]}."
+            raise BadTable(str(reader.path), "the group", "in one column", got, remedy)
 
 
 def _note_runs(

@@ -174,6 +174,6 @@ def _packed(file: IO[bytes], target: Path) -> AbstractContextManager[Any]:
     return nullcontext(file)
 
 
-def checked_target(source: Path, output: Path, force: bool) -> Path:
+def checked_target(source: Any, output: Path, force: bool) -> Path:
     """Where to write; what is there already is looked after."""
     return output_at(output, FORMATS, inputs=(source,), force=force, verb="fuse")

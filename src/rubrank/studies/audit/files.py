@@ -16,7 +16,9 @@ from typing import Any
 
 from rubrank._files import read_text
 from rubrank.errors import InvalidInput
-from rubrank.scores.table import ScoreTable, read_scores
+from rubrank.fusion.stream.names import Columns
+from rubrank.fusion.stream.tables import read_table
+from rubrank.scores.table import ScoreTable
 from rubrank.studies.audit.audit import audit
 from rubrank.studies.audit.result import Audit
 
@@ -30,7 +32,8 @@ def audit_files(
     rollouts: str | Path | None = None,
     positions: str | Path | None = None,
     criteria: Sequence[str] | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, Any] | None = None,
+    table_columns: Columns | None = None,
     bootstrap: int = 1000,
     seed: int = 0,
     level: float = 0.95,
@@ -41,16 +44,17 @@ def audit_files(
     rollouts: the file that was graded, for the lengths and the Markdown of its responses; `columns` as for `grade`.
     positions: JSON, {judge: {criterion: [wins of the response shown first, comparisons]}}.
     criteria: those to look at; by default all that a judge decides.
+    table_columns: where the score tables hold what, if they are not ours.
     """
     if not scores:
         raise InvalidInput(_OWNER, "scores", "at least one score table", "none", "Name the file that grade wrote.")
     tables: dict[str, list[ScoreTable]] = {}
     for name, path in map(_named, scores):
-        tables.setdefault(name, []).append(read_scores(path))
+        tables.setdefault(name, []).append(read_table(path, table_columns).table)
     first = next(iter(tables.values()))[0]
     return audit(
         tables,
-        humans=None if humans is None else _humans(humans),
+        humans=None if humans is None else _humans(humans, table_columns),
         criteria=criteria,
         texts=None if rollouts is None else _answers(first, rollouts, columns),
         positions=None if positions is None else _positions(Path(positions)),
@@ -68,11 +72,11 @@ def _named(given: str | Path) -> tuple[str, Path]:
     return Path(given).name.split(".")[0], Path(given)
 
 
-def _humans(given: str | Path | Sequence[str | Path]) -> list[ScoreTable]:
-    return [read_scores(path) for path in ([given] if isinstance(given, str | Path) else given)]
+def _humans(given: str | Path | Sequence[str | Path], columns: Columns | None) -> list[ScoreTable]:
+    return [read_table(path, columns).table for path in ([given] if isinstance(given, str | Path) else given)]
 
 
-def _answers(table: ScoreTable, rollouts: str | Path, columns: Mapping[str, str] | None) -> list[str]:
+def _answers(table: ScoreTable, rollouts: str | Path, columns: Mapping[str, Any] | None) -> list[str]:
     from rubrank.scores.matching import groups_of
 
     return [rollout.answer for group in groups_of(table, rollouts, columns) for rollout in group.rollouts]

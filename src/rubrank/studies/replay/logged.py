@@ -11,17 +11,21 @@ logged: the rollouts are the same, and the first one counts. The same query in s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from rubrank.errors import BadTable, UnknownName
+from rubrank.errors import UnknownName
 from rubrank.fusion.options import FuseOptions
+from rubrank.fusion.stream.names import Columns
+from rubrank.fusion.stream.tables import read_table
+from rubrank.records.files import is_records
 from rubrank.records.record import GroupRecord, read_records, table_of
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.table import ScoreTable, read_scores
+from rubrank.scores.table import ScoreTable
 
 _LENGTHS = ("reasoning_length", "answer_length")
 
@@ -38,17 +42,21 @@ class Logged:
     """(reasoning, answer) of every rollout, rows as in the table; None: nobody brought them."""
 
 
-def read_logged(path: str | Path, rollouts: str | Path | None = None) -> Logged:
-    """A score file or a file of records; `rollouts` has the texts of its groups, found by id."""
-    from rubrank.scores.files import read_header
+def read_logged(
+    source: Any, rollouts: Any = None, columns: Columns | None = None, said: Callable[[str], None] | None = None
+) -> Logged:
+    """Scores of any shape that `fuse` reads, or a file of records; `rollouts` has the texts of its groups, by id.
 
-    path = Path(path)
-    if not path.is_file():
-        raise BadTable(str(path), "file", "one that exists", "nothing", "Check the path.")
-    if read_header(path) is not None:
-        logged = Logged(read_scores(path))
+    said: gets what is to be said about the reading, in a line.
+    """
+    if isinstance(source, str | Path) and is_records(Path(source)):
+        logged = _from_records(list(_once(read_records(source))))
+        what = f"read {len(logged.table):,} rollouts in {len(logged.table.groups):,} groups (records)."
     else:
-        logged = _from_records(list(_once(read_records(path))))
+        found = read_table(source, columns)
+        logged, what = Logged(found.table), str(found)
+    if said is not None:
+        said(what)
     return logged if rollouts is None else _measured(logged.table, _answers(logged.table, rollouts))
 
 
@@ -114,7 +122,7 @@ def _parts(record: GroupRecord) -> list[tuple[str, str]]:
 # ------------------------------------------------------------------------------------------------------------ rollouts
 
 
-def _answers(table: ScoreTable, rollouts: str | Path) -> list[tuple[str, str]]:
+def _answers(table: ScoreTable, rollouts: Any) -> list[tuple[str, str]]:
     from rubrank.scores.matching import groups_of
 
     return [(r.thoughts, r.answer) for group in groups_of(table, rollouts) for r in group.rollouts]

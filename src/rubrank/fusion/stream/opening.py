@@ -1,0 +1,149 @@
+"""Any source of scores as a reader of rollouts: what one verb reads, all of them read.
+
+    open_table("scores.csv")            wide: a column for each criterion; read in chunks, whatever its size
+    open_table("long.parquet")          long: one row a score (prompt_id, response_id, criterion, score)
+    open_table("completions/")          what TRL logged: a folder or pattern of files
+    open_table("log.eval")              a log of Inspect; also .json, .tsv, Arrow, `datasets`, frames, rows, and "-"
+
+JSON lines, CSV, TSV (also .gz, .zst) and Parquet are read where they are. Everything else is put into a temporary file
+of JSON lines first, so that it can be read twice.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rubrank._files import unpacked_suffix
+from rubrank.errors import BadTable, InvalidInput
+from rubrank.fusion.stream.graded import LongScores
+from rubrank.fusion.stream.long import LongTable, long_names
+from rubrank.fusion.stream.names import GROUP_NAMES, Columns
+from rubrank.fusion.stream.readers import Csv, JsonLines, Parquet, Reader
+from rubrank.rollouts.columns import STEP_NAMES
+from rubrank.rollouts.grouping import as_key
+from rubrank.rollouts.rows import format_of_source, read_rows
+from rubrank.rollouts.sources import STDIN, files_of, is_saved_dataset
+from rubrank.scores.files import read_header
+
+_STREAMED: dict[str, Callable[..., Reader]] = {
+    ".jsonl": JsonLines, ".ndjson": JsonLines, ".csv": Csv, ".tsv": Csv, ".parquet": Parquet,
+}  # fmt: skip
+
+
+def open_table(source: Any, columns: Columns | None = None, any_order: bool = False) -> Reader:
+    """The reader for a source; a table that is long is read as if it were wide."""
+    try:
+        reader = _opened(source)
+    except BadTable:
+        raise
+    except InvalidInput as error:
+        raise BadTable(error.owner, error.parameter, error.allowed, error.got, error.remedy) from None
+    if reader.rubrics:
+        return reader
+    names = long_names(reader, columns or Columns())
+    return reader if names is None else LongTable(reader, names, any_order)
+
+
+def _opened(source: Any) -> Reader:
+    if isinstance(source, str | Path) and not _is_dataset(source):
+        files = files_of(source)
+        kinds = {unpacked_suffix(file) for file in files}
+        if len(files) == 1 and kinds <= _STREAMED.keys():
+            return _file(files[0], source)
+        if kinds == {".parquet"} and not _nested_prompt(files[0]):
+            return Parquet(Path(source), files=files)
+    return _spooled(source)
+
+
+def _is_dataset(source: str | Path) -> bool:
+    return str(source).startswith("hf:") or (str(source) != STDIN and is_saved_dataset(Path(source)))
+
+
+def _file(path: Path, source: str | Path) -> Reader:
+    with path.open("rb") as file:
+        if not file.read(1):
+            raise BadTable(str(source), "the table", "at least one row", "an empty file", "Check what wrote it.")
+    kind = _STREAMED[unpacked_suffix(path)]
+    header = None if kind is Csv else read_header(path)
+    if header is None:
+        return _spooled(path) if kind is Parquet and _nested_prompt(path) else kind(path)
+    if not header.rubrics:
+        raise BadTable(str(source), "the table", "at least one row", "none", "Check what wrote it.")
+    return (LongScores if header.long else kind)(path, header.rubrics)
+
+
+def _nested_prompt(path: Path) -> bool:
+    """Is the prompt, as a list of messages, all that could name a group?"""
+    schema = Parquet(path).schema
+    return not set(GROUP_NAMES) & set(schema) and "prompt" in schema and schema["prompt"].is_nested()
+
+
+# ------------------------------------------------------------------------------------------------------------ spooling
+
+
+def _spooled(source: Any) -> Reader:
+    """The rows of any source in a temporary file, which goes away at the end of the process."""
+    folder = Path(tempfile.mkdtemp(prefix="rubrank-table-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    kept = folder / "rows.jsonl"
+    numbers: dict[str, int] = {}
+    with kept.open("w", encoding="utf-8", errors="surrogatepass") as file:
+        for row in read_rows(source):
+            file.write(json.dumps(_named(row, numbers), default=_plain) + "\n")
+    name = Path(source) if isinstance(source, str | Path) else Path(format_of_source(source))
+    if not kept.stat().st_size:
+        raise BadTable(str(name), "the table", "at least one row", "none", "Check what wrote it.")
+    return JsonLines(name, at=kept)
+
+
+def _named(row: Mapping[str, Any], numbers: dict[str, int]) -> dict[str, Any]:
+    """A row with a group of its own where only a prompt in messages names it; (step, prompt) where there is a step."""
+    row = {str(key): value for key, value in row.items()}
+    prompt = row.get("prompt")
+    if isinstance(prompt, str | None) or any(row.get(name) is not None for name in GROUP_NAMES):
+        return row
+    step = next((row[name] for name in STEP_NAMES if row.get(name) is not None), None)
+    key = as_key([step, _as_list(prompt)])
+    return {"group": str(numbers.setdefault(key, len(numbers))), **row}
+
+
+def _as_list(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know: NumPy's numbers and arrays, dates."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, set | tuple) else str(value)
+
+
+def shape_of(reader: Reader, source: Any) -> str:
+    """In words: "long CSV", "2 Parquet files", "Inspect log"."""
+    kind = format_of_source(source) if str(source) != STDIN else "standard input"
+    if isinstance(source, str | Path) and kind == "JSON" and _is_log(source):
+        kind = "Inspect log"
+    return f"long {kind}" if isinstance(reader, LongTable) else kind
+
+
+def _is_log(source: str | Path) -> bool:
+    first = next(iter(read_rows(source)), {})
+    return type(first).__name__ == "LogRow"
+
+
+def names_in(reader: Reader) -> Sequence[str]:
+    """The columns of the first rows."""
+    return first_frame(reader.frames()).columns
+
+
+def first_frame(frames: Iterable[Any]) -> Any:
+    """The first frame of a reader."""
+    return next(iter(frames))
