@@ -88,23 +88,23 @@ def open_text(path: str | Path) -> Iterator[IO[str]]:
 
 
 @contextmanager
-def in_our_words_of(path: str | Path) -> Iterator[None]:
+def in_our_words_of(path: str | Path, error_type: type[InvalidInput] = InvalidInput) -> Iterator[None]:
     """Errors of bytes that cannot be decoded or decompressed, as errors of this file."""
     try:
         yield
     except UnicodeDecodeError:
-        raise not_utf8(path) from None
+        raise not_utf8(path, error_type=error_type) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InvalidInput(str(path), "the file", "readable to its end", str(error), "Copy it again.") from None
+        raise error_type(str(path), "the file", "readable to its end", str(error), "Copy it again.") from None
     except Exception as error:
         if type(error).__name__ != "ZstdError":
             raise
-        raise InvalidInput(str(path), "the file", "readable to its end", str(error), "Copy it again.") from None
+        raise error_type(str(path), "the file", "readable to its end", str(error), "Copy it again.") from None
 
 
-def not_utf8(path: str | Path, where: str = "the file") -> InvalidInput:
+def not_utf8(path: str | Path, where: str = "the file", error_type: type[InvalidInput] = InvalidInput) -> InvalidInput:
     """The one message about text in another encoding."""
-    return InvalidInput(str(path), where, "UTF-8 text", "other bytes", "Save it as UTF-8.")
+    return error_type(str(path), where, "UTF-8 text", "other bytes", "Save it as UTF-8.")
 
 
 def read_text(path: str | Path) -> str:

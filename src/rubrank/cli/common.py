@@ -22,6 +22,25 @@ Column: TypeAlias = Annotated[
 ]
 
 
+Long: TypeAlias = Annotated[bool, typer.Option("--long", help="One row a score; by default seen from the columns.")]
+Source: TypeAlias = Annotated[
+    str, typer.Argument(help="Scores in any shape that fuse reads, or a file of records (docs/data.md).")
+]
+
+
+def table_columns(group_column: Sequence[str] | None, long: bool, column: Sequence[str] | None) -> Any:
+    """Where a table of scores holds what, as `fuse` takes it."""
+    from rubrank.cli.options import TableOptions
+
+    pairs = dict(_pair(text, "rubrank") for text in column or ())
+    return TableOptions(group_column=tuple(group_column or ()), long=long, column=pairs).columns()
+
+
+def say(line: str) -> None:
+    """A line about what was read, on standard error."""
+    typer.echo(line, err=True)
+
+
 def columns_from(column: Sequence[str] | None, group_column: Sequence[str] | None, verb: str) -> dict[str, Any]:
     """The columns of rollouts that were named, as `read_groups` takes them."""
     found: dict[str, Any] = dict(_pair(text, verb) for text in column or ())

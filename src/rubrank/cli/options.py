@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _META = "rubrank.options"
 _FIND = "Where things are in the table"
 _M = TypeVar("_M", bound=BaseModel)
+_LONG_FIELDS = ("group", "response", "criterion", "score", "reason")
 
 
 def _where(default: Any, description: str) -> Any:
@@ -41,12 +42,18 @@ class TableOptions(BaseModel):
     group_column: tuple[str, ...] = _where(
         (),
         "Column that names a rollout's group; repeat it if several do so together. "
-        "Default: the first of group, group_id, uid, prompt_id, query_id.",
+        "Default: found by name (group, uid, prompt_id …), else the prompt.",
     )
     criteria: tuple[str, ...] = _where(
         (), "Criteria, as a,b,c. Default: all fields of `scores`, or all numeric columns."
     )
     batch_column: str | None = _where(None, "Column that names the batch, such as the training step.")
+    long: StrictBool = _where(False, "One row a score, not one a rollout; by default seen from the columns.")
+    column: dict[str, str] = Field(
+        {},
+        description="Column of a long table with another name: criterion, score, response, reason; repeatable.",
+        json_schema_extra={"panel": _FIND, "metavar": "FIELD=COLUMN"},
+    )
     any_order: StrictBool = _where(False, "Rows of a group may stand apart; reads the whole file into memory.")
 
     def columns(self) -> Columns:
@@ -54,7 +61,16 @@ class TableOptions(BaseModel):
         from rubrank.fusion.stream.files import Columns
 
         names = [part.strip() for text in self.criteria for part in text.split(",") if part.strip()]
-        return Columns(group=self.group_column, batch=self.batch_column, criteria=names or None)
+        unknown = next((field for field in self.column if field not in _LONG_FIELDS), None)
+        if unknown is not None:
+            raise UnknownName.of("rubrank", "--column", unknown, _LONG_FIELDS)
+        return Columns(
+            group=self.group_column or ((self.column["group"],) if "group" in self.column else ()),
+            batch=self.batch_column,
+            criteria=names or None,
+            fields={field: name for field, name in self.column.items() if field != "group"},
+            long=True if self.long else None,
+        )
 
 
 # ------------------------------------------------------------------------------------------------------ the flags
@@ -186,8 +202,17 @@ def _parsed(name: str, field: Any, value: Any) -> Any:
     kind = _kind(field.annotation)
     if kind is not dict:
         return value
+    if get_args(field.annotation)[1] is str:
+        return dict(_named(name, text) for text in value)
     scale = get_args(field.annotation)[1] is not float
     return dict(_pair(name.replace("_", "-"), text, scale) for text in value)
+
+
+def _named(flag: str, text: str) -> tuple[str, str]:
+    name, equals, column = text.partition("=")
+    if not equals or not name or not column:
+        raise InvalidInput("rubrank", f"--{flag}", "FIELD=COLUMN", repr(text), "For example criterion=metric.")
+    return name, column
 
 
 def _pair(flag: str, text: str, scale: bool) -> tuple[str, Any]:

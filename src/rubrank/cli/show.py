@@ -58,7 +58,17 @@ class Bar(AbstractContextManager["Bar"]):
 
 def summary_lines(summary: Summary, target: str | None) -> list[str]:
     """About a file that was written, and the rubric that it was fused by."""
-    return [*([f"{_counts(summary)} → {target}"] if target else []), *_by_rubric(summary)]
+    return [*_read(summary), *([f"{_counts(summary)} → {target}"] if target else []), *_by_rubric(summary)]
+
+
+_PLAIN = ("CSV", "TSV", "JSON Lines", "Parquet")
+
+
+def _read(summary: Summary) -> list[str]:
+    """How a table was read, where that is not plain."""
+    if summary.shape in _PLAIN:
+        return []
+    return [f"read {summary.rollouts:,} rollouts in {summary.groups:,} groups ({summary.shape}, by {summary.by})."]
 
 
 def _by_rubric(summary: Summary) -> list[str]:
@@ -70,6 +80,8 @@ def _by_rubric(summary: Summary) -> list[str]:
 def show_summary(summary: Summary) -> None:
     """The rewards of the first groups, then what each criterion did in the whole file."""
     console = Console()
+    for line in _read(summary):
+        console.print(escape(line), highlight=False, soft_wrap=True)
     console.print(_first_rewards(summary))
     console.print(_criteria(summary))
     mean = summary.reward_sum / summary.rollouts

@@ -43,6 +43,8 @@ def files_of(source: str | Path) -> list[Path]:
     """The files, all of one kind, in the order of their names; raises if there is none."""
     if str(source) == STDIN:
         return [_standard_input()]
+    if not str(source).strip():
+        raise InvalidInput("rubrank", "the file", "a file that can be read", repr(str(source)), "")
     path = Path(source)
     if not _exists(path) and glob.has_magic(str(source)):
         found = sorted(Path(name) for name in glob.glob(str(source), recursive=True))

@@ -17,7 +17,10 @@ from rubrank.cli.options import TableOptions, given_options, with_options
 from rubrank.cli.printing import errors_in_words
 from rubrank.errors import InvalidInput
 
-_File = Annotated[Path, typer.Argument(help="A table: .jsonl, .csv (both also .gz) or .parquet.", show_default=False)]
+_File = Annotated[
+    str,
+    typer.Argument(help="A file, folder or pattern of scores in any shape, or - (docs/data.md).", show_default=False),
+]
 
 
 def _models() -> tuple[type[BaseModel], ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rubrank.cli.common import Force
+from rubrank.cli.common import Column, Force, GroupColumn, Long, table_columns
 from rubrank.cli.printing import errors_in_words, print_json, table
 
 if TYPE_CHECKING:
@@ -77,6 +77,9 @@ def audit(
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
     force: Force = False,
+    group_column: GroupColumn = None,
+    long: Long = False,
+    column: Column = None,
     details: Annotated[bool, typer.Option("--details", help="Every criterion, not the means over them.")] = False,
     bootstrap: Annotated[int, typer.Option(help="Draws for the intervals.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
@@ -98,6 +101,7 @@ def audit(
             rollouts=rollouts,
             positions=positions,
             criteria=names,
+            table_columns=table_columns(group_column, long, column),
             bootstrap=bootstrap,
             seed=seed,
         )

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 
-from rubrank.cli.common import Force
+from rubrank.cli.common import Column, Force, GroupColumn, Long, Source, say, table_columns
 from rubrank.cli.options import given_options, with_options
 from rubrank.cli.printing import errors_in_words
 
@@ -27,10 +27,13 @@ def _models() -> tuple[type[BaseModel], ...]:
 
 def record(
     context: typer.Context,
-    scores: Annotated[Path, typer.Argument(help="Scores that `rubrank grade` wrote, or a file of records.")],
+    scores: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where records go: .jsonl, .jsonl.gz or .parquet.")],
     force: Force = False,
     rollouts: Annotated[Path | None, typer.Option(help="The rollouts that were graded, to keep their texts.")] = None,
+    group_column: GroupColumn = None,
+    long: Long = False,
+    column: Column = None,
     others: Annotated[str, typer.Option(help="Other rules to compare with, as a,b.")] = "",
 ) -> None:
     """Write one record for each group: everything between its scores and its rewards.
@@ -48,7 +51,7 @@ def record(
         output_at(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
         (options,) = given_options(context, *_models())
         rule, rivals = options.found_rule(), [options.found_rule(name) for name in split_rules(others)]
-        logged = read_logged(scores, rollouts)
+        logged = read_logged(scores, rollouts, table_columns(group_column, long, column), say)
         table, batch = batch_of(logged, options)
         groups = None if rollouts is None else groups_of(table, rollouts)
         number = write_records(output, record_table(table, rule, groups=groups, others=rivals, batch=batch))

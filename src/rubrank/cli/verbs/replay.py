@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import BaseModel
 
+from rubrank.cli.common import Column, GroupColumn, Long, Source, say, table_columns
 from rubrank.cli.options import given_options, with_options
 from rubrank.cli.printing import errors_in_words, print_json
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rubrank.studies.replay.replay import Replay
 
 _RULES = "rlvr2+,gdpo+,focal+,rule-fusion"
-_Scores = Annotated[Path, typer.Argument(help="Scores that `rubrank grade` wrote, or a file of records.")]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 _Transforms = Annotated[
     list[str] | None,
@@ -46,13 +45,16 @@ def _models() -> tuple[type[BaseModel], ...]:
 
 def replay(
     context: typer.Context,
-    scores: _Scores,
+    scores: Source,
     rules: Annotated[str, typer.Option(help="Rules, as a,b,c; `all` for all there are.")] = _RULES,
     transform: _Transforms = None,
     rollouts: Annotated[
         str | None, typer.Option(help="The rollouts that were graded, to measure lengths and Markdown.")
     ] = None,
     step: _Step = 128,
+    group_column: GroupColumn = None,
+    long: Long = False,
+    column: Column = None,
     winners: Annotated[bool, typer.Option("--winners", help="Show who wins in each group.")] = False,
     as_json: _AsJson = False,
 ) -> None:
@@ -67,7 +69,7 @@ def replay(
 
         (options,) = given_options(context, *_models())
         chosen = split_rules(rules)
-        logged = read_logged(scores, rollouts)
+        logged = read_logged(scores, rollouts, table_columns(group_column, long, column), say)
         with _progress(as_json, "rules") as tick:
             found = run(
                 logged.table,
@@ -86,7 +88,7 @@ def replay(
 
 
 def robustness(
-    scores: _Scores,
+    scores: Source,
     rules: Annotated[
         str, typer.Option(help="Rules, as a,b,c; `all` for all there are.")
     ] = "weighted-mean,z-score,rlvr2",
@@ -104,6 +106,9 @@ def robustness(
     exclude: Annotated[list[str] | None, typer.Option(help="Leave out this criterion or field; repeatable.")] = None,
     rollouts: Annotated[str | None, typer.Option(help="The rollouts that were graded, for --unique.")] = None,
     step: _Step = 128,
+    group_column: GroupColumn = None,
+    long: Long = False,
+    column: Column = None,
     as_json: _AsJson = False,
 ) -> None:
     """Show which rules change their mind when a criterion's scores are written on another scale."""
@@ -119,7 +124,7 @@ def robustness(
         chosen, maps = split_rules(rules), [parse_transform(text) for text in transform or ()]
         names = None if criteria is None else [name.strip() for name in criteria.split(",")]
         wanted = _filters(paper, group_size, unique, unit_scores, no_gates, exclude or [])
-        logged = read_logged(scores, rollouts)
+        logged = read_logged(scores, rollouts, table_columns(group_column, long, column), say)
         kept = filtered(logged.table, wanted, logged.texts)
         table = kept.table
         with _progress(as_json, "maps") as tick:
@@ -136,11 +141,14 @@ def robustness(
 
 def bench_fusion(
     scores: Annotated[
-        Path | None, typer.Argument(help="Scores or records; by default 128 synthetic groups of 8.")
+        str | None, typer.Argument(help="Scores or records; by default 128 synthetic groups of 8.")
     ] = None,
     rules: Annotated[str, typer.Option(help="Rules, as a,b,c; `all` for all there are.")] = "all",
     rounds: Annotated[int, typer.Option(help="Turns that each rule has; the fastest counts.")] = 50,
     step: _Step = 128,
+    group_column: GroupColumn = None,
+    long: Long = False,
+    column: Column = None,
     as_json: _AsJson = False,
 ) -> None:
     """Time every rule on one training step of identical rollouts, and RLVR² with 0, 1 and 11 attributes."""
@@ -151,7 +159,11 @@ def bench_fusion(
         from rubrank.studies.replay.replay import steps
 
         chosen = split_rules(rules)
-        table = synthetic_step() if scores is None else read_logged(scores).table
+        table = (
+            synthetic_step()
+            if scores is None
+            else read_logged(scores, None, table_columns(group_column, long, column), say).table
+        )
         _refuse_bad_step(step, len(table))
         batch = next(steps(table.batch(), step))
         with _progress(as_json, "rounds") as tick:

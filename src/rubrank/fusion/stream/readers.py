@@ -78,7 +78,7 @@ class _TextFile:
                 yield rest
 
     def _read(self, file: IO[bytes]) -> bytes:
-        with in_our_words_of(self.path):
+        with in_our_words_of(self.path, BadTable):
             return file.read(BLOCK)
 
 
@@ -130,7 +130,7 @@ class JsonLines(_TextFile):
             return self._block.removesuffix(b"\n").decode().split("\n")
         except UnicodeDecodeError as error:
             row = self._first + self._block.count(b"\n", 0, error.start)
-            raise not_utf8(self.path, f"line {row}") from None
+            raise not_utf8(self.path, f"line {row}", BadTable) from None
 
     def _is_wide(self) -> bool:
         """Do the lines name so many criteria that a column for each would be mostly empty? A sample tells."""
@@ -253,7 +253,7 @@ class Csv(_TextFile):
         try:
             header = block[:end].decode()
         except UnicodeDecodeError:
-            raise not_utf8(self.path, "the header") from None
+            raise not_utf8(self.path, "the header", BadTable) from None
         names = next(csv.reader(io.StringIO(header), delimiter=self._separator), [])
         twice = next((name for i, name in enumerate(names) if name in names[:i] or not name), None)
         if twice is not None:
@@ -283,7 +283,7 @@ class Csv(_TextFile):
             block.decode()
         except UnicodeDecodeError as error:
             before = block.count(b"\n", 0, error.start)
-            raise not_utf8(self.path, f"row {row + before}") from None
+            raise not_utf8(self.path, f"row {row + before}", BadTable) from None
 
     def _check_cells(self, block: bytes, wanted: int, row: int) -> None:
         """Raise at the first row that has more or fewer cells than the header."""

@@ -64,12 +64,12 @@ def audit_files(
     )
 
 
-def _named(given: str | Path) -> tuple[str, Path]:
+def _named(given: str | Path) -> tuple[str, str]:
     """NAME=FILE, or a file whose name is the judge's."""
     name, sign, path = str(given).partition("=")
     if sign and not Path(str(given)).exists():
-        return name, Path(path)
-    return Path(given).name.split(".")[0], Path(given)
+        return name, path
+    return Path(given).name.split(".")[0], str(given)
 
 
 def _humans(given: str | Path | Sequence[str | Path], columns: Columns | None) -> list[ScoreTable]:
