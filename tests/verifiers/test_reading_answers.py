@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.shared import worker
 from rubrank.verifiers.shared.answers import read_answer
 from rubrank.verifiers.shared.choices import chosen_letters
+from rubrank.verifiers.truth import ground_truth
 from rubrank.verifiers.verifier import find_verifier
 
 PHRASINGS = yaml.safe_load(Path(__file__).with_name("phrasings.yaml").read_text("utf-8"))
@@ -38,6 +40,12 @@ def test_an_option_is_chosen(template, letter):
     assert verdict(text, letter, "choice").value == 1
     wrong = OTHERS[letter][0]
     assert verdict(text, wrong, "choice").value == 0
+
+
+@pytest.mark.parametrize(("answer", "truth", "right"), PHRASINGS["choices"])
+def test_choices_in_longer_words(answer, truth, right):
+    result = verdict(answer, truth, "choice")
+    assert result.value == right, result.reason
 
 
 @pytest.mark.parametrize("template", [t for t in PHRASINGS["chosen"] if "{Y}" not in t])
@@ -208,3 +216,21 @@ def test_any_text_gets_a_verdict(text, mode):
     result = verdict(text, "B" if mode == "choice" else "7", mode)
     assert result.value in (0, 1)
     assert "failed" not in result.reason
+
+
+def test_what_the_response_causes_counts_against_it(monkeypatch):
+    def fails_on_the_answer(function, arguments, *, seconds):
+        if arguments[0] != arguments[1]:
+            raise worker.WorkerFailed(f"no result within {seconds:g} s of computing")
+        return True, "the truth is itself"
+
+    monkeypatch.setattr(ground_truth, "call", fails_on_the_answer)
+    result = verdict(r"\boxed{\sum_{k=1}^{10^9} k}", "42", "math")
+    assert result.value == 0
+    assert "cannot be computed" in result.reason
+
+    def fails_always(function, arguments, *, seconds):
+        raise worker.WorkerFailed("the worker process died")
+
+    monkeypatch.setattr(ground_truth, "call", fails_always)
+    assert verdict(r"\boxed{\sum_{k=1}^{10^9} k}", "42", "math").value is None

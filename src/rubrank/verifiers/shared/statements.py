@@ -103,7 +103,7 @@ _DENIAL_BEFORE = re.compile(
     r"|pas|ni|jamais|plutôt que|no|não|nem|non|né|nicht|keine?|statt|anstatt|niet|geen|inte|ikke|ej|ei|не|нет|ні"
     r"|nie|nu|nem|değil|bukan|tidak|không phải|không|ไม่ใช่|ليس|ليست|لا|नहीं)"
     r"|不是|并非|並非|而非|不等于|不选|不選|不应选|不能选|不会是|不可能是|没有|排除|非|≠|\\neq?|!=)"
-    r"[\s*_:：,，(（\"'“‘「『$\\]*(?:(?:the|a|an|la|le|el|die|der|das|o|il|option|answer|likely|be|es|é|è|fue"
+    r"[\s*_(（\"'“‘「『$\\]*(?:(?:the|a|an|la|le|el|die|der|das|o|il|option|answer|likely|be|es|é|è|fue"
     r"|era|est|ist)\b|选项|答案)?\s*"
     r"[*_(（\"'“‘「『$]*\Z",
     re.IGNORECASE,

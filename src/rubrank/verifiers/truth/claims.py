@@ -36,7 +36,7 @@ _IS = (
     r"|equals?|became"
     r"|est|sont|était|c['’]est|s['’]appelle|es|son|era|fue|se llama|é|são|foi|chama-se|è|sono|fu|si chiama|ist|sind|war"
     r"|heißt|lautet|was|heet|är|var|heter|er|on|oli|to|jest|był|była|je|byl|är|este|dır|adalah|ialah|là|ni|είναι"
-    r"|это|является|называется|был|была|has|have|had|get|gets|got|find|obtain|contains?|wrote|by)"
+    r"|это|является|называется|был|была|has|have|had|get|gets|got|find|obtain|contains?|wrote|by|in|at|on|during)"
     r"|[은는이가](?=\s)|是|为|為|叫做?|名叫|称为|等于|即|乃|は|が|คือ|هي|هو|היא|הוא|[:：=＝—–→-])"
 )
 _SMALL = (
@@ -45,6 +45,15 @@ _SMALL = (
     r"|de|d['’]|l['’]|approximately|about|simply|just|obviously|known as)\b)*"
 )
 _CLAIM_BEFORE = re.compile(rf"{_IS}{_SMALL}\Z", re.IGNORECASE)
+# What it is may stand before its name: "is the German composer …", 是唐代诗人….
+_DESCRIBED_BEFORE = re.compile(
+    r"\b(?:is|was|are|were|est|es|é|è|ist|war)\s+(?:the|a|an|la|le|el|il|o|der|die|das|un|une|una|ein"
+    r"|eine)\s+(?:(?!(?:not|or|and|than"
+    r"|of|from|to|near|outside|like|unlike|before|after|without|with|for|by|but|no|ou|oder|et|und|de"
+    r"|von)\b)[^\W\d_]+\s+){1,4}\Z"
+    r"|(?:是|为)[^，。；、！？或和与及不非没比跟同,.;\s]{1,10}\Z",
+    re.IGNORECASE,
+)
 _START_BEFORE = re.compile(
     rf"\A[\s*_\"“‘'`「『《«(（#>-]*(?:(?:so|therefore|thus|hence|well|yes|sure|okay|因此|所以|那么|由此可见"
     rf"|よって|따라서)"
@@ -63,14 +72,16 @@ _END = re.compile(
     re.IGNORECASE,
 )
 _COPULA_AFTER = re.compile(
-    rf"{_CLOSE}(?:\s(?:is|are|was|were|has|had|est|es|é|è|ist|war|är|er|jest|adalah|là|это)\b|\s?[—–:：]\s|是|为|は|が"
+    rf"{_CLOSE}(?:\s(?:is|are|was|were|has|had|est|es|é|è|ist|war|är|er|jest|adalah|là|это)\b|\s?[—–:：]\s|是|为"
+    r"|は|が|[写作创著发画唱导建][^，。]{0,3}的"
     r"|이|가|은|는|\s(?:wrote|discovered|invented|painted|won|became|founded|composed)\b)",
     re.IGNORECASE,
 )
 _DOUBT = re.compile(
     r"\b(?:either|might|may be|could be|perhaps|not sure|unsure|i guess|maybe|some (?:say|think|believe|claim)"
     r"|people (?:say|think)"
-    r"|many (?:say|think|believe)|often (?:said|thought|confused)|commonly (?:said|thought)|if |unless|as "
+    r"|many (?:say|think|believe)|often (?:said|thought|confused)|commonly (?:said|thought)|if |unless|doubt"
+    r"|used to be|formerly|was once|no longer|as "
     r"opposed|peut-être"
     r"|quizás?|tal vez|vielleicht|entweder|talvez|forse|возможно|может быть|或许|也许|可能|有人说|有人认为"
     r"|かもしれ|어쩌면|아마)",
@@ -125,7 +136,8 @@ def _is_claim(sentence: str, start: int, end: int, question: str) -> bool:
     if denied(sentence, start) or _denied_after(after) or _hedged(before, after):
         return False
     at_end = _END.match(after) is not None or _apposition(after, question)
-    if _CLAIM_BEFORE.search(before[-80:]) and at_end:
+    named = _CLAIM_BEFORE.search(before[-80:]) or _DESCRIBED_BEFORE.search(before[-120:])
+    if named and at_end:
         return True
     return _START_BEFORE.match(before) is not None and (_COPULA_AFTER.match(after) is not None or at_end)
 
@@ -151,14 +163,8 @@ def _hedged(before: str, after: str) -> bool:
     return re.search(rf"(?:{ALTERNATIVE.pattern})\Z", before[-30:], re.IGNORECASE) is not None
 
 
-def _apposition(after: str, question: str) -> bool:
-    """ ", the capital of …": a comma and small words; or a comma and a name that the question itself gives."""
-    match = re.match(rf"{_CLOSE}[,，]\s*([^,，.。;；!?]{{1,80}})", after)
-    if match is None:
-        return False
-    phrase = match[1].strip().casefold()
-    first = phrase.split()[0] if phrase.split() else ""
-    small = first in (
+_SMALL_WORDS = frozenset(
+    [
         "the",
         "a",
         "an",
@@ -175,5 +181,24 @@ def _apposition(after: str, question: str) -> bool:
         "su",
         "son",
         "its",
-    )
+        "it",
+        "they",
+        "he",
+        "she",
+        "of",
+        "i",
+        "naturally",
+        "obviously",
+    ]
+)
+
+
+def _apposition(after: str, question: str) -> bool:
+    """ ", the capital of …": a comma and small words; or a comma and a name that the question itself gives."""
+    match = re.match(rf"{_CLOSE}[,，]\s*([^,，.。;；!?]{{1,80}})", after)
+    if match is None:
+        return False
+    phrase = match[1].strip().casefold()
+    first = phrase.split()[0] if phrase.split() else ""
+    small = first in _SMALL_WORDS
     return small or (len(phrase) > 2 and phrase in _simple(question))

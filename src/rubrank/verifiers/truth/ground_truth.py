@@ -47,7 +47,7 @@ class _Asked:
         return f"read {given[:80]!r} from {how}, {self.truths[0][:80]!r} expected"
 
 
-@verifier("GroundTruthMatch", family="presence", domain=BINARY, version=2, cost="process")
+@verifier("GroundTruthMatch", family="presence", domain=BINARY, version=3, cost="process")
 def ground_truth_match(
     rollout: Rollout,
     *,
@@ -107,6 +107,8 @@ def _same_number(asked: _Asked, tolerance: float) -> Answer:
     if not expected:
         return missing(f"the truth {asked.truths[0][:80]!r} is no number")
     reading = asked.reading
+    if any(_plain(truth) == _plain(reading.text) for truth in asked.truths):  # also 5:30, 3:4, 2024-05-01
+        return True, asked.said(reading.text, reading.how)
     marked = reading.explicit and reading.how != "the last statement"
     found, how = quantity(reading.text, listed=marked, last=not reading.explicit), reading.how
     if found.number is None and not found.problem and not marked and "last" in asked.extractors:
