@@ -31,6 +31,8 @@ from rubrank._plain import in_our_words
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.adjust import Draw, Pool, attenuate
 from rubrank.fusion.gate import Gate
+from rubrank.fusion.rlvr2 import Scale
+from rubrank.scores.table import Penalties
 from rubrank.training.engine import Control, RewardEngine
 
 VARIABLE = "RUBRANK_CONFIG"
@@ -76,6 +78,8 @@ class RewardConfig(_Strict):
     seed: int = 0
     pool: Pool | None = None
     adjust_criteria: tuple[str, ...] | Literal["all"] | None = None
+    scale: Scale = "ranking"
+    penalties: Penalties = "rank"
     rubric_column: str = "rubric"
     imports: tuple[str, ...] = ()
 
@@ -99,6 +103,8 @@ class RewardConfig(_Strict):
             seed=self.seed,
             pool=self.pool,
             adjust_criteria=self.adjust_criteria,
+            scale=self.scale,
+            penalties=self.penalties,
         )
 
 

@@ -38,15 +38,16 @@ import numpy as np
 from rubrank.errors import InvalidInput
 from rubrank.fusion.adjust import Pool
 from rubrank.fusion.attribute import Attribute
-from rubrank.fusion.options import has_part
+from rubrank.fusion.options import has_part, part_of
 from rubrank.fusion.result import Fused
+from rubrank.fusion.rlvr2 import Scale
 from rubrank.fusion.rule import Rule, Stateful
 from rubrank.fusion.rules import find_rule
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.scores.table import GroupScores, Penalties, ScoreTable
 from rubrank.training.controls import Control, Controlled, changed, controls_of, measured, pooled, remembers
 from rubrank.verifiers.verifier import VERIFIERS
 
@@ -100,6 +101,8 @@ class RewardEngine:
     pool: what the influence of attributes is estimated over: the "run" (the default: what the rule has learnt is in
         `state_dict`), each "batch" by itself, or each "group" by itself, which is the paper's letter.
     adjust_criteria: the criteria whose verdicts are adjusted, or "all"; None: those that judges decide.
+    scale: "utility" gives advantages of RLVR² instead of rewards, for a trainer that does not scale them itself.
+    penalties: criteria of low quality under a rule without "+": "rank", or "ignore".
     """
 
     def __init__(
@@ -116,11 +119,16 @@ class RewardEngine:
         seed: int = 0,
         pool: Pool | None = None,
         adjust_criteria: Sequence[str] | Literal["all"] | None = None,
+        scale: Scale = "ranking",
+        penalties: Penalties = "rank",
     ) -> None:
         self.rule = find_rule(rule, gate=gate) if isinstance(rule, str) else rule
         self.controls = controls_of(attributes)
         if has_part(self.rule) and seed:
             self.rule = changed(self.rule, seed=seed)
+        if scale != "ranking":
+            self.rule = changed(self.rule, scale=scale)
+        self.penalties = penalties
         if self.controls:
             changed(self.rule)  # raises for a rule that cannot control
             self.rule = pooled(self.rule, pool)
@@ -217,7 +225,9 @@ class RewardEngine:
         table = ScoreTable(graded.groups, graded.judging)
         controlled = measured(self.controls, rollouts, step)
         with self._lock:  # trainers may score groups in several threads: a rule that learns does so once a time
-            batch = table.batch(attributes=controlled.values_MD, attribute_names=controlled.columns)
+            batch = table.batch(
+                attributes=controlled.values_MD, attribute_names=controlled.columns, penalties=self.penalties
+            )
             result = self._ruled(batch, controlled, train)
             if write and self.records is not None:
                 self._write(result, table, groups, step, train)
@@ -273,6 +283,17 @@ class RewardEngine:
         return 0 if self.records is None else rewind(self.records, step)
 
     # --------------------------------------------------------------------------------------------------------- state
+
+    @property
+    def scale(self) -> str:
+        """Of the rewards: "ranking", or "utility" for advantages."""
+        return str(getattr(part_of(self.rule, "rule", "ordinal"), "scale", "ranking"))
+
+    def check_scaling(self, owner: str, setting: str, scaled: bool) -> None:
+        """Raise if the trainer would scale advantages once more: what they say about agreement would be lost."""
+        if scaled and self.scale == "utility":
+            allowed = "off with scale='utility', whose rewards are advantages already"
+            raise InvalidInput(owner, setting, allowed, "on", "Turn it off, or leave scale out.")
 
     @property
     def remembers(self) -> bool:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rubrank.errors import InvalidInput
+from rubrank.scores.table import Penalties
 from rubrank.training.engine import Control, RewardEngine
 from rubrank.training.finishing import end_tokens, finish_reason
 from rubrank.training.making import rollout_of
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from rubrank.fusion.adjust import Pool
     from rubrank.fusion.attribute import Attribute
     from rubrank.fusion.gate import Gate
+    from rubrank.fusion.rlvr2 import Scale
     from rubrank.fusion.rule import Rule
     from rubrank.training.trl.callback import RubricCallback
 
@@ -78,14 +80,16 @@ class RubricReward:
         seed: int = 0,
         pool: Pool | None = None,
         adjust_criteria: Sequence[str] | Literal["all"] | None = None,
+        scale: Scale = "ranking",
+        penalties: Penalties = "rank",
         name: str = "rubric",
     ) -> None:
         if num_generations is not None and num_generations < 1:
             raise InvalidInput(_OWNER, "num_generations", "≥ 1", repr(num_generations), "Leave it out.")
-        self.engine = RewardEngine(
-            rubric, rule, gate=gate, judges=judges, attributes=attributes, workers=workers, cache=cache,
-            records=records, seed=seed, pool=pool, adjust_criteria=adjust_criteria,
-        )  # fmt: skip
+        more: dict[str, Any] = {"workers": workers, "cache": cache, "records": records, "seed": seed}
+        more |= {"gate": gate, "judges": judges, "scale": scale, "penalties": penalties}
+        more |= {"pool": pool, "adjust_criteria": adjust_criteria}
+        self.engine = RewardEngine(rubric, rule, attributes=attributes, **more)
         self.rubric_column, self.num_generations, self.__name__ = rubric_column, num_generations, name
         self._run: _Run | None = None
         self._calls = 0
@@ -104,6 +108,8 @@ class RubricReward:
 
     def attach(self, args: Any, model: Any) -> None:
         """Know the trainer's arguments and its model; the callback does it."""
+        scaled = getattr(args, "scale_rewards", "group")
+        self.engine.check_scaling(_OWNER, "scale_rewards", scaled not in (False, "none"))
         self._run = _Run(args, model)
 
     # ---------------------------------------------------------------------------------------------------------- calls

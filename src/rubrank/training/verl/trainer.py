@@ -82,6 +82,8 @@ class RubricAdvantage(_Trainer):
             config.trainer.v1.trainer_mode = self.base_mode
         self.settings = Settings.of(config)
         self.engine = self.settings.engine()
+        setting = "algorithm.norm_adv_by_std_in_grpo"
+        self.engine.check_scaling("verl", setting, bool(config.algorithm.get("norm_adv_by_std_in_grpo", True)))
         super().__init__(config)
 
     def _init_dataloader(self) -> None:
