@@ -153,14 +153,14 @@ def test_a_trainer_that_scales_again_is_refused():
     class Arguments:
         scale_rewards = "group"
 
-    reward = RubricReward(["WordCount"], scale="utility")
+    reward = RubricReward(["Postscript"], scale="utility")
     with pytest.raises(InvalidInput, match=r"scale_rewards must be off with scale='utility'"):
         reward.attach(Arguments(), None)
     Arguments.scale_rewards = "none"
     reward.attach(Arguments(), None)
-    assert RewardEngine(["WordCount"], scale="utility").scale == "utility"
+    assert RewardEngine(["Postscript"], scale="utility").scale == "utility"
     with pytest.raises(InvalidInput, match="'rlvr2', alone or composed, where scale is given"):
-        RewardEngine(["WordCount"], "gdpo", scale="utility")
+        RewardEngine(["Postscript"], "gdpo", scale="utility")
 
 
 # ------------------------------------------------------------------------------------------------------------ agreement
