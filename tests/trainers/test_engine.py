@@ -16,6 +16,7 @@ from rubrank.fusion.attribute import Attribute
 from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
 from rubrank.judges.judge import Endpoint, Judge
+from rubrank.records.record import read_records
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training import metrics as metrics_module
 from rubrank.training.engine import Control, RewardEngine
@@ -262,6 +263,30 @@ def test_another_pool_remembers_nothing(pool):
     assert engine.score(many(), 0).rewards == engine.score(many(), 1).rewards
 
 
+def test_a_single_group_cannot_be_controlled_and_it_is_said_once():
+    engine = RewardEngine(RUBRIC, attributes=["answer_length"], **EVERYTHING)
+    with pytest.warns(RuntimeWarning, match="a single group, which says nothing: hand over the groups"):
+        engine.score(groups()[:1], 0)
+    engine.score(groups()[:1], 1)
+
+
+def test_lengths_are_in_tokens_where_all_are_counted(tmp_path):
+    def counted(g: Group) -> Group:
+        counts = [{"reasoning": 100 * i, "answer": 7} for i in range(len(g.rollouts))]
+        rollouts = (r.model_copy(update={"token_counts": c}) for r, c in zip(g.rollouts, counts, strict=True))
+        return g.model_copy(update={"rollouts": tuple(rollouts)})
+
+    some = many()
+    engine = RewardEngine(RUBRIC, attributes=["total_length"], records=tmp_path / "r.jsonl", **EVERYTHING)
+    found = engine.score([counted(g) for g in some], 0).metrics
+    assert (found["rubrank/reasoning/tokens"], found["rubrank/answer/tokens"]) == (150.0, 7.0)
+    record = next(iter(read_records(tmp_path / "r.jsonl")))
+    assert record.attributes == ((7.0,), (107.0,), (207.0,), (307.0,))
+    assert record.tokens == ((0, 7), (100, 7), (200, 7), (300, 7))
+    mixed = engine.score([counted(some[0]), *some[1:]], 1).metrics  # one unit in a step
+    assert "rubrank/reasoning/tokens" not in mixed
+
+
 def test_a_pool_that_the_rule_names_is_kept():
     assert not RewardEngine(RUBRIC, "rlvr2:pool=group+", attributes=["answer_length"]).remembers
     assert RewardEngine(RUBRIC, "rlvr2*focal+", attributes=["answer_length"]).remembers
@@ -270,7 +295,7 @@ def test_a_pool_that_the_rule_names_is_kept():
 
 def test_own_reasoning_is_measured_apart_from_the_answer():
     said = tuple(Rollout(response="the moon is far", reasoning="word " * n) for n in (1, 50, 3))
-    engine = RewardEngine(RUBRIC, attributes=["reasoning_length", "answer_length"], records=None)
+    engine = RewardEngine(RUBRIC, attributes=["reasoning_length", "answer_length"], pool="group")
     assert engine.score([Group(id="a", rollouts=said)], 0).rewards == ((0.625, 0.625, 0.625),)
 
 

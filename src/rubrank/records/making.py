@@ -51,7 +51,16 @@ def texts(group: Group | None) -> dict[str, Any]:
         "prompt": tuple({"role": m.role, "content": m.content} for m in prompt),
         "responses": tuple(rollout.answer for rollout in group.rollouts),
         "reasoning": tuple(rollout.thoughts for rollout in group.rollouts),
+        "tokens": _tokens(group),
     }
+
+
+def _tokens(group: Group) -> tuple[tuple[int, int], ...] | None:
+    """(reasoning, answer) of every rollout; None unless all were counted."""
+    counts = [rollout.token_counts or {} for rollout in group.rollouts]
+    if any(not {"reasoning", "answer"} <= set(found) for found in counts):
+        return None
+    return tuple((found["reasoning"], found["answer"]) for found in counts)
 
 
 def score_table(records: Iterable[GroupRecord]) -> ScoreTable:

@@ -110,6 +110,8 @@ class GroupRecord(_Plain):
     """Messages: role and content."""
     responses: tuple[str, ...] | None = None
     reasoning: tuple[str, ...] | None = None
+    tokens: tuple[tuple[int, int], ...] | None = None
+    """Of the reasoning and the answer of each rollout, where the trainer counted them."""
     others: Mapping[str, tuple[float, ...]] = {}
     """Rule → rewards of the same rollouts under other rules."""
     metadata: Mapping[str, Any] = {}

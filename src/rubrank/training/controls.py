@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,12 @@ from rubrank.fusion.options import part_of, with_options
 from rubrank.fusion.rule import Rule, Stateful
 from rubrank.rollouts.rollout import Rollout
 
+if TYPE_CHECKING:
+    from rubrank.fusion.attributes.length import Lengths
+
 _OWNER = "attributes"
+_LENGTHS = {"reasoning_length": "reasoning", "answer_length": "answer", "total_length": "total"}
+"""Attribute → the part of a response that it counts."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +81,31 @@ def measured(controls: Sequence[Control], rollouts: Sequence[Rollout], step: int
     on = [control for control in controls if step >= control.start]
     if not on:
         return Controlled(None, (), ())
-    texts = [_tagged(rollout) for rollout in rollouts]
-    values = np.concatenate([control.found.rows(texts) for control in on], axis=1)
+    texts, tokens = [_tagged(rollout) for rollout in rollouts], token_lengths(rollouts)
+    values = np.concatenate([_values(control, texts, tokens) for control in on], axis=1)
     columns = [(column, control.adjust) for control in on for column in control.found.columns]
     return Controlled(values, tuple(name for name, _ in columns), tuple(adjust for _, adjust in columns))
+
+
+def _values(control: Control, texts: list[str], tokens: Lengths | None) -> np.ndarray:
+    """(rollouts, D); lengths in tokens where the trainer knows them of all rollouts of the step."""
+    from rubrank.fusion.attributes import ATTRIBUTES
+
+    part = _LENGTHS.get(control.name)
+    if tokens is None or part is None or control.found is not ATTRIBUTES[control.name]:
+        return control.found.rows(texts)
+    return np.asarray(getattr(tokens, part))[:, None]
+
+
+def token_lengths(rollouts: Sequence[Rollout]) -> Lengths | None:
+    """Lengths in tokens; None where one rollout has not been counted: a step has one unit."""
+    from rubrank.fusion.attributes.length import Lengths
+
+    counts = [rollout.token_counts for rollout in rollouts]
+    if not counts or any(found is None or not {"reasoning", "answer"} <= set(found) for found in counts):
+        return None
+    reasoning, answer = ([found[part] for found in counts if found] for part in ("reasoning", "answer"))
+    return Lengths(reasoning, answer, unit="tokens")
 
 
 def _tagged(rollout: Rollout) -> str:
@@ -105,5 +131,11 @@ def remembers(rule: Rule) -> bool:
 
 def pooled(rule: Rule, pool: Pool | None) -> Rule:
     """The rule as a trainer uses it: attributes are estimated over the run, unless it or the rule says otherwise."""
-    own = getattr(part_of(rule, "rule", "ordinal"), "pool", None)
+    own = pool_of(rule)
     return changed(rule, pool=pool or ("run" if own == "batch" else own))
+
+
+def pool_of(rule: Rule) -> str | None:
+    """What its RLVR² part estimates over; None where it has none."""
+    found: str | None = getattr(part_of(rule, "rule", "ordinal"), "pool", None)
+    return found

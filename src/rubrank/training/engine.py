@@ -26,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -48,7 +49,7 @@ from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import GroupScores, Penalties, ScoreTable
-from rubrank.training.controls import Control, Controlled, changed, controls_of, measured, pooled, remembers
+from rubrank.training.controls import Control, Controlled, changed, controls_of, measured, pool_of, pooled, remembers
 from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ class RewardEngine:
         self._named: list[str] = []  # criteria with metrics of their own, in the order in which they were met
         self._calls: dict[tuple[bool, int], int] = {}
         self._ended: float | None = None
+        self._warned_alone = False
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -224,6 +226,7 @@ class RewardEngine:
         begun, rollouts = time.perf_counter(), [rollout for group in groups for rollout in group.rollouts]
         table = ScoreTable(graded.groups, graded.judging)
         controlled = measured(self.controls, rollouts, step)
+        self._warn_alone(len(groups), controlled)
         with self._lock:  # trainers may score groups in several threads: a rule that learns does so once a time
             batch = table.batch(
                 attributes=controlled.values_MD, attribute_names=controlled.columns, penalties=self.penalties
@@ -248,6 +251,15 @@ class RewardEngine:
         finally:
             if before is not None:  # what is evaluated must not teach
                 self.load_state_dict(before)
+
+    def _warn_alone(self, groups: int, controlled: Controlled) -> None:
+        """One group has no spread over groups: nothing would ever be taken out, and nobody would know."""
+        if groups > 1 or controlled.values_MD is None or self._warned_alone or pool_of(self.rule) == "group":
+            return
+        self._warned_alone = True
+        what = "attributes are estimated over the groups of a call, and this one has a single group, which says nothing"
+        remedy = 'hand over the groups of a step together, or ask for pool="group", the paper\'s letter'
+        warnings.warn(f"{_OWNER}: {what}: {remedy}", RuntimeWarning, stacklevel=4)
 
     def label(self, step: int, *, train: bool = True) -> str:
         """A name for the next batch of a step, for ids of groups: "12", then "12.1"; "eval-12" of evaluations."""

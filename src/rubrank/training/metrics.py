@@ -10,6 +10,7 @@
     rubrank/gamma/<attribute>           γ̂ of a controlled attribute, as a mean over what tells rollouts apart; so are
     …/se, …/shrunk, …/groups, …/taken   its standard error, γ̃, the groups it comes from, and what was taken out
     rubrank/reasoning/words, rubrank/answer/words, rubrank/markdown/<marker>       means; markers per line
+    rubrank/reasoning/tokens, rubrank/answer/tokens                                where the trainer has token ids
     rubrank/groups/no_signal            share of the groups whose rewards are all equal
     rubrank/groups/agreement, /error    how far the criteria say the same; standard error of the fused utility
     rubrank/unknown                     share of the rollouts about which nothing is known
@@ -34,6 +35,7 @@ from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.within import shares
 from rubrank.rollouts.rollout import Rollout
 from rubrank.scores.table import CriterionSummary, GroupScores, ScoreTable
+from rubrank.training.controls import token_lengths
 
 if TYPE_CHECKING:
     from rubrank.judges.judging import Judgments
@@ -140,8 +142,16 @@ def _texts(rollouts: Sequence[Rollout]) -> dict[str, float]:
     return {
         f"{_P}/reasoning/words": length.reasoning.mean(),
         f"{_P}/answer/words": length.answer.mean(),
+        **_tokens(rollouts),
         **{f"{_P}/markdown/{marker}": value for marker, value in zip(MARKERS, density, strict=True)},
     }
+
+
+def _tokens(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    length = token_lengths(rollouts)
+    if length is None:
+        return {}
+    return {f"{_P}/reasoning/tokens": length.reasoning.mean(), f"{_P}/answer/tokens": length.answer.mean()}
 
 
 def _judging(judging: Judgments | None) -> dict[str, float]:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rubrank.errors import InvalidInput
 from rubrank.scores.table import Penalties
+from rubrank.training.counting import counted
 from rubrank.training.engine import Control, RewardEngine
 from rubrank.training.finishing import end_tokens, finish_reason
 from rubrank.training.making import rollout_of
@@ -52,6 +53,25 @@ class _Run(NamedTuple):
     args: Any
     model: Any
     tokenizer: Any = None
+
+
+class _Sampled(NamedTuple):
+    """What the trainer knows about how completions were sampled; None: not known."""
+
+    ids: Sequence[Any]
+    reasons: Sequence[str | None]
+    """Why each ended: an end token, or as many tokens as the trainer lets sample."""
+    tokenizer: Any = None
+
+    @classmethod
+    def of(cls, run: _Run | None, completion_ids: Any, number: int) -> _Sampled:
+        if completion_ids is None or len(completion_ids) != number:
+            return cls([None] * number, [None] * number)
+        if run is None:
+            return cls(completion_ids, [None] * number)
+        tokenizer = getattr(run.tokenizer, "tokenizer", run.tokenizer)  # a processor has one
+        ends, most = end_tokens(tokenizer, run.model), getattr(run.args, "max_completion_length", None)
+        return cls(completion_ids, [finish_reason(ids, ends, most) for ids in completion_ids], tokenizer)
 
 
 class RubricReward:
@@ -132,9 +152,7 @@ class RubricReward:
         train = run is None or bool(run.model.training)
         result = score_flat(
             self.engine,
-            lambda: self._samples(
-                prompts, completions, columns, _finish_reasons(run, completion_ids, len(completions))
-            ),
+            lambda: self._samples(prompts, completions, columns, _Sampled.of(run, completion_ids, len(completions))),
             step=self._step(trainer_state),
             train=train,
             group_of=self._by_prompts if run is None else by_position(self._size(run, train)),
@@ -157,7 +175,7 @@ class RubricReward:
         prompts: Sequence[Any],
         completions: Sequence[Any],
         columns: Mapping[str, Any],
-        reasons: Sequence[str | None],
+        sampled: _Sampled,
     ) -> list[Sample]:
         if len(prompts) != len(completions):
             got = f"{len(prompts)} prompts, {len(completions)} completions"
@@ -168,14 +186,22 @@ class RubricReward:
         tools = per_row.get("tools") or [None] * len(prompts)
         return [
             Sample(
-                rollout_of(
-                    prompts[i], completions[i], tools=tools[i], where=f"{_OWNER}: row {i}", finish_reason=reasons[i],
-                    metadata={name: values[i] for name, values in kept.items() if values[i] is not None},
+                counted(
+                    rollout_of(
+                        prompts[i],
+                        completions[i],
+                        tools=tools[i],
+                        where=f"{_OWNER}: row {i}",
+                        finish_reason=sampled.reasons[i],
+                        metadata={name: values[i] for name, values in kept.items() if values[i] is not None},
+                    ),
+                    sampled.ids[i],
+                    sampled.tokenizer,
                 ),
                 rubric=rubrics[i],
             )
             for i in range(len(prompts))
-        ]  # fmt: skip
+        ]
 
     def _rubrics(self, columns: Mapping[str, Any], number: int) -> list[Any]:
         """Each row's own rubric, or None."""
@@ -263,15 +289,6 @@ def _run_of(log_metric: Any) -> _Run | None:
     if not (hasattr(args, "num_generations") and hasattr(model, "training")):
         return None
     return _Run(args, model, getattr(owner, "processing_class", None))
-
-
-def _finish_reasons(run: _Run | None, completion_ids: Any, number: int) -> list[str | None]:
-    """Why each completion ended: an end token, or as many tokens as the trainer lets sample; None: not known."""
-    if run is None or completion_ids is None or len(completion_ids) != number:
-        return [None] * number
-    tokenizer = getattr(run.tokenizer, "tokenizer", run.tokenizer)  # a processor has one
-    ends, most = end_tokens(tokenizer, run.model), getattr(run.args, "max_completion_length", None)
-    return [finish_reason(ids, ends, most) for ids in completion_ids]
 
 
 def _is_column(values: Any, length: int) -> bool:

@@ -26,6 +26,7 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.judges import COMPARES
 from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.training.counting import counted
 from rubrank.training.engine import RewardEngine, StepRewards, dividing
 from rubrank.training.finishing import end_tokens, finish_reason
 from rubrank.training.shapes.barrier import Barrier
@@ -74,7 +75,8 @@ class _Reading(RewardManagerBase):
         text = await asyncio.to_thread(self.tokenizer.decode, ids[:length], skip_special_tokens=True)
         name = f"rollout {row.get('session_id', '?')} of {row.get('uid', '?')}"
         reason = finish_reason(ids[:length], end_tokens(self.tokenizer), most_tokens(self.config))
-        return row, self.settings.rollout(row, text, name, reason), self.settings.own_rubric(row)
+        rollout = counted(self.settings.rollout(row, text, name, reason), ids[:length], self.tokenizer)
+        return row, rollout, self.settings.own_rubric(row)
 
 
 class RubricScores(_Reading):
@@ -164,7 +166,9 @@ def forgetful_engine(settings: Settings) -> RewardEngine:
     engine = settings.engine()
     if engine.remembers:
         allowed = "one that remembers nothing: reward workers are in no checkpoint"
-        remedy = "Use trainer.v1.trainer_mode=rubrank_sync with RubricScores, which saves it."
+        remedy = (
+            "Use trainer.v1.trainer_mode=rubrank_sync with RubricScores, which saves it; or pool: group."
+        )
         raise InvalidInput(OWNER, "rule", allowed, repr(engine.rule.name), remedy)
     return engine
 

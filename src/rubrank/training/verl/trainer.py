@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.training.counting import counted
 from rubrank.training.engine import Graded
 from rubrank.training.finishing import end_tokens, finish_reason
 from rubrank.training.verl.scores import regrouped, with_means
@@ -135,7 +136,8 @@ class RubricAdvantage(_Trainer):
             text = self.tokenizer.decode(responses[last], skip_special_tokens=True)
             info = (row.get("extra_fields") or {}).get("reward_extra_info") or {}
             reason = finish_reason(responses[last], end_tokens(self.tokenizer), most_tokens(self.config))
-            rollout = self.settings.rollout(row, text, f"session {name}", reason)
+            said = self.settings.rollout(row, text, f"session {name}", reason)
+            rollout = counted(said, responses[last], self.tokenizer)
             rubric = self.settings.own_rubric(row)
             sessions.append(_Session(str(row["uid"]), rollout, rubric, info.get(SCORES), tuple(places)))
         return sessions, [len(response) for response in responses]

@@ -1,0 +1,73 @@
+"""Attribute control on real rollouts: what means nothing changes nothing, and programs are left alone."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rubrank import RLVR2, attenuate
+from rubrank.records.comparing import kendall_by_group, mean, ordered
+from rubrank.studies.replay.replay import run_rule
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT.parent / "shared" / "data"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (DATA / "m_ifeval").exists(), reason="needs ../shared/data"),
+]
+
+
+@pytest.fixture(scope="module")
+def studies():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import real_data
+
+    found = {"chapters": real_data.longform_writing(), "verdicts": real_data.m_ifeval()}
+    sys.path.remove(str(ROOT / "benchmarks"))
+    return found
+
+
+def batch_of(study, shuffled=False):
+    batch, words = study.table.batch(), study.attributes[:, :1]
+    if shuffled:
+        rng = np.random.default_rng(0)
+        words = np.concatenate(
+            [rng.permutation(words[a:b]) for a, b in zip(batch.starts, batch.starts[1:], strict=False)]
+        )
+    return replace(batch, attributes_MD=words, attribute_names=("words",))
+
+
+def tau(batch, **options):
+    """Agreement with no adjustment, in steps of 128 groups."""
+    plain, adjusted = (run_rule(rule, batch)[0] for rule in (RLVR2(), RLVR2(**options)))
+    return mean(kendall_by_group(ordered(adjusted, batch.starts), ordered(plain, batch.starts)))
+
+
+@pytest.mark.parametrize("adjust", ["remove", attenuate(1.0)], ids=str)
+@pytest.mark.parametrize("pool", ["batch", "run"])
+def test_shuffled_lengths_change_nothing_of_a_judge(studies, adjust, pool):
+    assert tau(batch_of(studies["chapters"], shuffled=True), adjust=adjust, pool=pool) >= 0.995
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_verdicts_of_programs_adjusted_by_name(studies, shuffled):
+    found = tau(batch_of(studies["verdicts"], shuffled), adjust=attenuate(1.0), adjust_criteria="all")
+    assert found >= 0.995
+
+
+@pytest.mark.parametrize("pool", ["batch", "run", "group"])
+def test_verdicts_of_programs_are_bit_identical_by_default(studies, pool):
+    batch = batch_of(studies["verdicts"])
+    plain = RLVR2()(batch).reward
+    assert np.array_equal(RLVR2(adjust="remove", pool=pool)(batch).reward, plain)
+
+
+def test_the_old_forms_did_change_them(studies):
+    """What the figures above are to be compared with."""
+    batch = batch_of(studies["verdicts"], shuffled=True)
+    assert tau(batch, adjust=attenuate(1.0), pool="group", adjust_criteria="all") < 0.8
