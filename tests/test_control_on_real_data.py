@@ -36,9 +36,7 @@ def batch_of(study, shuffled=False):
     batch, words = study.table.batch(), study.attributes[:, :1]
     if shuffled:
         rng = np.random.default_rng(0)
-        words = np.concatenate(
-            [rng.permutation(words[a:b]) for a, b in zip(batch.starts, batch.starts[1:], strict=False)]
-        )
+        words = np.concatenate([rng.permutation(words[a:b]) for a, b in pairwise(batch.starts)])
     return replace(batch, attributes_MD=words, attribute_names=("words",))
 
 

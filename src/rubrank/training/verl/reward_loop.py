@@ -166,9 +166,7 @@ def forgetful_engine(settings: Settings) -> RewardEngine:
     engine = settings.engine()
     if engine.remembers:
         allowed = "one that remembers nothing: reward workers are in no checkpoint"
-        remedy = (
-            "Use trainer.v1.trainer_mode=rubrank_sync with RubricScores, which saves it; or pool: group."
-        )
+        remedy = "Use trainer.v1.trainer_mode=rubrank_sync with RubricScores, which saves it; or pool: group."
         raise InvalidInput(OWNER, "rule", allowed, repr(engine.rule.name), remedy)
     return engine
 
