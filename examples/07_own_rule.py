@@ -3,8 +3,8 @@
 Run it: python examples/07_own_rule.py
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,10 +20,10 @@ class BestCase:
     bounded: ClassVar[bool] = True  # values from 0 to 1; others are stretched to that before a gate acts
     share: float = 1.0
 
-    def __call__(self, batch: Any) -> Any:
+    def __call__(self, batch: rubrank.ScoreBatch) -> rubrank.Fused:
         """One number for each rollout of the batch."""
         best = np.nanmax(batch.unit_MK, axis=1)
-        return replace(rubrank.find_rule("weighted-mean")(batch), rule=self.name, value_M=self.share * best)
+        return rubrank.Fused(batch, self.name, self.share * best)
 
 
 rubric = [

@@ -1,15 +1,16 @@
-"""Data from files: how much of it there may be, and what pydantic complains about, in our words.
+"""Strict models, how much data a file may hold, pydantic's complaints in our words, and data as JSON has it.
 
 judges.yaml: judges.0.kid must be left out; got 1. Did you mean 'kind'?
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set, Sized
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set, Sized
 from difflib import get_close_matches
 from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubrank.errors import InvalidInput
 
@@ -51,6 +52,23 @@ def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES
 
 def _too_many(owner: str, parameter: str, most: int, got: int | None) -> InvalidInput:
     return InvalidInput(owner, parameter, f"at most {most:,} values", "more" if got is None else f"{got:,}", "")
+
+
+class Strict(BaseModel):
+    """A model that cannot be changed, and refuses keys it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def plain(value: Any) -> Any:
+    """As JSON can hold it: no NumPy types, no tuples; None for what is no finite number."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | Iterator):
+        return [plain(inner) for inner in value]
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def in_our_words(

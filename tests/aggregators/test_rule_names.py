@@ -124,7 +124,7 @@ def test_a_rule_is_handed_back():
         ("focal*gdpo", "rule before '*' must be 'rlvr2'; got 'focal'"),
         ("rlvr2*gdpo", "rule after '*' must be one that re-weights"),
         ("rlvr2*", "rule must be one of"),
-        ("rlvr2*focal*dvao", "Choose one of these|Did you mean"),
+        ("rlvr2*focal*dvao", "rule must be one of|Did you mean"),
         ("gdpo++", "Did you mean 'gdpo'"),
     ],
 )

@@ -11,12 +11,13 @@ import math
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import typer
 
+from rubrank._plain import plain
 from rubrank.errors import RubrankError
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -68,17 +69,9 @@ def print_line(text: str) -> None:
 
 def print_json(data: Any) -> None:
     """Indented, with null for what is no number."""
-    text = json.dumps(_plain(data), ensure_ascii=False, indent=2, default=str)
+    text = json.dumps(plain(data), ensure_ascii=False, indent=2, default=str)
     sys.stdout.buffer.write((text + "\n").encode("utf-8", "backslashreplace"))
     sys.stdout.flush()
-
-
-def _plain(data: Any) -> Any:
-    if isinstance(data, float) and not math.isfinite(data):
-        return None
-    if isinstance(data, Mapping):
-        return {key: _plain(value) for key, value in data.items()}
-    return [_plain(item) for item in data] if isinstance(data, list | tuple) else data
 
 
 def number(x: float, form: str = ".2f") -> str:

@@ -10,7 +10,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from rubrank._plain import plain
 
 if TYPE_CHECKING:
     from rubrank.fusion.result import FusedGroup
@@ -201,7 +203,7 @@ def group_as_json(group: FusedGroup, rollout: int | None) -> str:
         ],
         "rollouts": [_rollout(group, i) for i in (range(len(group.reward)) if rollout is None else (rollout,))],
     }
-    return json.dumps(_plain(found), ensure_ascii=False)
+    return json.dumps(plain(found), ensure_ascii=False)
 
 
 def _coefficients(group: FusedGroup, k: int) -> dict[str, Any]:
@@ -237,14 +239,3 @@ def _rollout(group: FusedGroup, i: int) -> dict[str, Any]:
 def _against(outcome: np.ndarray, i: int) -> dict[str, int]:
     others = np.delete(outcome, i)
     return {word: int((others == o).sum()) for word, o in (("beats", 1.0), ("ties", 0.5), ("loses", 0.0))}
-
-
-def _plain(value: Any) -> Any:
-    """Without NumPy's types and NaN."""
-    if isinstance(value, dict):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple | Iterator):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and math.isnan(value) else value

@@ -79,9 +79,7 @@ def rules_for(owner: str, adjust: Adjustment | Sequence[Adjustment] | None, D: i
                 "One rule for all attributes, or one for each.",
             )
     if len(rules) != D:
-        raise InvalidInput(
-            owner, "adjust", f"one rule, or {D} of them, one for each attribute", str(len(rules)), "Check their number."
-        )
+        raise InvalidInput(owner, "adjust", f"one rule, or {D} of them, one for each attribute", str(len(rules)), "")
     return rules
 
 

@@ -34,9 +34,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from rubrank._plain import in_our_words
+from rubrank._plain import Strict, in_our_words
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judges import kind_names
 from rubrank.rollouts.rollout import Group
@@ -52,14 +52,14 @@ Structured: TypeAlias = Literal["auto", "json_schema", "json_object", "text"]
 OnOutage: TypeAlias = Literal["wait", "stop", "continue"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)  # it may hold secrets
+class _Confidential(Strict):
+    model_config = ConfigDict(hide_input_in_errors=True)  # it may hold secrets
 
 
 # ------------------------------------------------------------------------------------------------------ configuration
 
 
-class Price(_Strict):
+class Price(_Confidential):
     """Of a million tokens, in whatever currency you count in."""
 
     input: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
@@ -68,7 +68,7 @@ class Price(_Strict):
     """Of input tokens that the server had in its prefix cache; by default the price of input."""
 
 
-class Endpoint(_Strict):
+class Endpoint(_Confidential):
     """A model on an OpenAI-compatible server: vLLM, SGLang, OpenAI, llama.cpp, `transformers serve`, Ollama …"""
 
     base_url: str = Field(repr=False)
@@ -110,7 +110,7 @@ def public_url(url: str) -> str:
     return f"{scheme}{sign}{host.rpartition('@')[2]}{slash}{path}"
 
 
-class Sampling(_Strict):
+class Sampling(_Confidential):
     """How the judge's model is sampled."""
 
     temperature: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
@@ -119,7 +119,7 @@ class Sampling(_Strict):
     seed: int | None = None
 
 
-class Retry(_Strict):
+class Retry(_Confidential):
     """What is done about a call that fails."""
 
     attempts: int = Field(default=4, ge=1)
@@ -131,7 +131,7 @@ class Retry(_Strict):
     breaker_pause: float = Field(default=20.0, ge=0.0)
 
 
-class Judge(_Strict):
+class Judge(_Confidential):
     """One judge: what it is asked, how, and where."""
 
     name: str = "judge"
@@ -198,7 +198,7 @@ class Judge(_Strict):
         return bool(self.members) or self.samples > 1
 
 
-class Judges(_Strict):
+class Judges(_Confidential):
     """All judges of a run, and what a step may cost and lose."""
 
     judges: tuple[Judge, ...] = Field(min_length=1)

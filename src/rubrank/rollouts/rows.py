@@ -184,7 +184,7 @@ def _polars(path: Path) -> Iterator[Row]:
             frame = polars.read_parquet(path, glob=False) if parquet else polars.read_ipc(path)
     except (polars.exceptions.PolarsError, OSError) as error:
         what = "Parquet" if parquet else "Arrow"
-        raise InvalidInput(str(path), "the file", what, str(error).splitlines()[0], "Check what wrote it.") from None
+        raise InvalidInput(str(path), "the file", what, str(error).splitlines()[0], "") from None
     yield from frame.iter_rows(named=True)
 
 

@@ -78,7 +78,7 @@ def _decoded(data: Any, where: str) -> Any:
         try:
             return without_nulls(json.loads(data))
         except ValueError as error:
-            raise InvalidInput(where, "rubric", "valid JSON", str(error), "Mend the column.") from None
+            raise InvalidInput(where, "rubric", "valid JSON", str(error), "") from None
     if data in presets():
         return {"extends": data}
     return merge_extended(rubric_data(read_data(data), data), data, Path(data).parent)
@@ -115,7 +115,7 @@ def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, 
     kwargs = _decoded(kwargs, where) if isinstance(kwargs, str) else kwargs
     kwargs = kwargs or [{}] * len(ids)
     if len(kwargs) != len(ids):
-        raise InvalidInput(where, "kwargs", f"{len(ids)}, one for each instruction", str(len(kwargs)), "Mend the row.")
+        raise InvalidInput(where, "kwargs", f"{len(ids)}, one for each instruction", str(len(kwargs)), "")
     found = []
     for name, arguments in zip(ids, kwargs, strict=True):
         arguments = _decoded(arguments, where) if isinstance(arguments, str) else arguments

@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 from unicodedata import category
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from rubrank._plain import in_our_words, shortened
+from rubrank._plain import Strict, in_our_words, shortened
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED
 from rubrank.rubrics.files import presets, read_data
@@ -62,18 +62,14 @@ _HEAVIEST = 1e9  # a larger weight is a slip, and would drown everything else
 EdgeKind: TypeAlias = Literal["weak", "strong", "trigger"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Dependency(_Strict):
+class Dependency(Strict):
     """Another criterion that this one builds on: without it, this one is worth less (or nothing)."""
 
     on: str
     kind: EdgeKind = "weak"
 
 
-class Criterion(_Strict):
+class Criterion(Strict):
     """One thing that is asked of a response."""
 
     name: str
@@ -220,7 +216,7 @@ class Criterion(_Strict):
         return KNOWN[self.name].layer if self.name in KNOWN else "quality"
 
 
-class Rubric(_Strict):
+class Rubric(Strict):
     """All criteria of a query."""
 
     id: str = "rubric"

@@ -25,9 +25,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from rubrank._plain import in_our_words
+from rubrank._plain import Strict, in_our_words
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.adjust import Draw, Pool, attenuate
 from rubrank.fusion.gate import Gate
@@ -39,11 +39,7 @@ VARIABLE = "RUBRANK_CONFIG"
 _PAGE = "docs/frameworks.md"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Controlling(_Strict):
+class Controlling(Strict):
     """An attribute that is controlled from step `start` on: removed, or attenuated by so much."""
 
     name: str
@@ -64,7 +60,7 @@ class Controlling(_Strict):
         return Control(self.name, adjust, self.start)  # type: ignore[arg-type]
 
 
-class RewardConfig(_Strict):
+class RewardConfig(Strict):
     """What a configuration file holds."""
 
     rubric: Any = None
@@ -167,7 +163,7 @@ def _gate(options: Mapping[str, Any]) -> Gate:
     try:
         return Gate(**options)
     except TypeError as error:
-        raise InvalidInput("gate", "options", "those of docs/gates.md", str(error), "Mend its name.") from None
+        raise InvalidInput("gate", "options", "those of docs/gates.md", str(error), "") from None
 
 
 def _import(module: str) -> None:

@@ -86,12 +86,12 @@ def messages(value: Any) -> Any:
 
 
 def _message(value: Any) -> Any:
-    message = _plain(value)
+    message = _dumped(value)
     if not isinstance(message, Mapping) or "role" not in message:
         return message
-    found = {**message, "content": _plain_all(message.get("content"))}
+    found = {**message, "content": _all_dumped(message.get("content"))}
     if found.get("tool_calls"):
-        found["tool_calls"] = _plain_all(found["tool_calls"])
+        found["tool_calls"] = _all_dumped(found["tool_calls"])
     thoughts = [part["thinking"] for part in _parts(found["content"]) if part.get("type") == "thinking"]
     if thoughts and not found.get("reasoning_content"):
         found["reasoning_content"] = "".join(thoughts)
@@ -102,9 +102,9 @@ def _parts(content: Any) -> list[Mapping[str, Any]]:
     return [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
 
 
-def _plain_all(value: Any) -> Any:
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+def _all_dumped(value: Any) -> Any:
+    return [_dumped(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _plain(value: Any) -> Any:
+def _dumped(value: Any) -> Any:
     return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else value

@@ -205,5 +205,5 @@ def _composed(first: Rule, second: Rule) -> Rule:
         raise InvalidInput("find_rule", "rule before '*'", "'rlvr2'", repr(first.name), "Such as 'rlvr2*focal'.")
     if not isinstance(second, Reweighting):
         allowed = "one that re-weights criteria, such as 'focal', 'sa-mrpo', 'dvao', 'amrp', 'pow3r'"
-        raise InvalidInput("find_rule", "rule after '*'", allowed, repr(second.name), "Choose one of these.")
+        raise InvalidInput("find_rule", "rule after '*'", allowed, repr(second.name), "")
     return Reweighted(first, second)

@@ -336,7 +336,7 @@ class Parquet:
             self._rows: int = self._lazy.select(pl.len()).collect().item()
         except (PolarsError, OSError) as error:
             reason = str(error).splitlines()[0]
-            raise BadTable(str(path), "the table", "a Parquet file", reason, "Check what wrote it.") from None
+            raise BadTable(str(path), "the table", "a Parquet file", reason, "") from None
 
     def frames(self, schema: Mapping[str, Any] | None = None, *, lines: bool = False) -> Iterator[pl.DataFrame]:
         """Rows as they are."""

@@ -151,7 +151,7 @@ def _of_tables(runs: Mapping[str, list[ScoreTable]], people: list[ScoreTable], c
     starts = np.concatenate([[0], np.cumsum([len(group.scores) for group in first])]).astype(np.int64)
     number = {group.id: g for g, group in enumerate(first)}
     if len(number) == 0:
-        raise InvalidInput(_OWNER, "scores", "of at least one group", "none", "Check the table.")
+        raise InvalidInput(_OWNER, "scores", "of at least one group", "none", "")
 
     def run(what: str, table: ScoreTable) -> Run:
         return _run(what, table, number, starts, names)

@@ -110,12 +110,12 @@ class Audit:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: plain lists and dicts, None where there is no number."""
-        return _plain(self)
+        return _as_data(self)
 
 
-def _plain(value: Any) -> Any:
+def _as_data(value: Any) -> Any:
     if isinstance(value, Estimate):
         return value.as_dict()
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+        return {field.name: _as_data(getattr(value, field.name)) for field in fields(value)}
+    return [_as_data(item) for item in value] if isinstance(value, tuple | list) else value

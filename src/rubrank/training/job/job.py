@@ -33,9 +33,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from rubrank._plain import in_our_words
+from rubrank._plain import Strict, in_our_words
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.adjust import Pool
 from rubrank.fusion.gate import Missing, Shape
@@ -61,11 +61,7 @@ def _number(value: Any) -> Any:
 Number: TypeAlias = Annotated[float, BeforeValidator(_number)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Lora(_Strict):
+class Lora(Strict):
     """Train low-rank adapters (PEFT) instead of all weights."""
 
     r: int = Field(default=16, ge=1)
@@ -75,7 +71,7 @@ class Lora(_Strict):
     """Names of the modules that get adapters."""
 
 
-class Model(_Strict):
+class Model(Strict):
     """The policy."""
 
     path: str
@@ -88,7 +84,7 @@ class Model(_Strict):
     """Are texts put to the model as a message of the user? By default where its tokenizer has a chat template."""
 
 
-class Source(_Strict):
+class Source(Strict):
     """Prompts of one file, folder or dataset of the hub (hf:owner/name:split)."""
 
     path: str
@@ -112,7 +108,7 @@ class Source(_Strict):
         return value
 
 
-class Stage(_Strict):
+class Stage(Strict):
     """A part of the run with its own mixture of sources."""
 
     steps: int = Field(ge=1)
@@ -140,7 +136,7 @@ class Stage(_Strict):
         return self
 
 
-class HeldOut(_Strict):
+class HeldOut(Strict):
     """Prompts that are never trained on: the policy answers them before the run, on the way, and at its end."""
 
     sources: tuple[Source, ...] = Field(min_length=1)
@@ -181,7 +177,7 @@ class Attribute(Controlling):
         return int(self.start) if found is None else math.ceil(float(found[1]) / 100.0 * steps - _NEAR)
 
 
-class Gating(_Strict):
+class Gating(Strict):
     """Options of a rule's "+"; see docs/gates.md."""
 
     threshold: Number = 1.0
@@ -204,7 +200,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 """Name → settings under `training`; what a config says itself goes before."""
 
 
-class Training(_Strict):
+class Training(Strict):
     """Settings of the trainer. The first four are ours, all others have TRL's names.
 
     `prompts_per_batch` and `max_completion_length` are small by default, for one machine; the paper has 128 and 16,384.
@@ -238,7 +234,7 @@ class Training(_Strict):
     save_total_limit: int | None = Field(default=2, ge=1)
 
 
-class Config(_Strict):
+class Config(Strict):
     """What a config file holds."""
 
     model: Model

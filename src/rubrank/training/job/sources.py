@@ -71,7 +71,7 @@ def read_source(job: Job, source: Source) -> Read:
         remedy = "Check the name, the split (hf:owner/name:split) and the network."
         raise InvalidInput(job.where, "path of a source", "a dataset that can be read", str(error), remedy) from None
     if not rows:
-        raise InvalidInput(source.path, "rows", "at least one", "none", "Check the file.")
+        raise InvalidInput(source.path, "rows", "at least one", "none", "")
     return Read(source, rows)
 
 
@@ -87,7 +87,7 @@ def _prompt_row(row: Row, source: Source, where: str) -> dict[str, Any]:
         )
     used = {prompt, rubric, *(_INSTRUCTIONS if rubric is None else ())}
     rest = {str(name): value for name, value in row.items() if name not in used and name not in _TAKEN}
-    return _plain({**rest, "prompt": _prompt(row[prompt], where), "rubric": _rubric(row, rubric)})
+    return _as_json({**rest, "prompt": _prompt(row[prompt], where), "rubric": _rubric(row, rubric)})
 
 
 def _column(row: Row, source: Source, field: str, where: str) -> str | None:
@@ -102,7 +102,7 @@ def _prompt(value: Any, where: str) -> Any:
     if isinstance(value, str) and value.strip():
         return value
     if not (are_messages(value) and value):
-        raise InvalidInput(where, "prompt", "a text or messages, not empty", repr(value)[:80], "Mend the row.")
+        raise InvalidInput(where, "prompt", "a text or messages, not empty", repr(value)[:80], "")
     messages = [prompt_message(message) for message in value]
     if messages[-1]["role"] == "assistant":
         remedy = "Cut the answer off: the policy is to give it."
@@ -116,7 +116,7 @@ def _rubric(row: Row, column: str | None) -> Any:
     return {name: row.get(name) for name in _INSTRUCTIONS} if row.get("instruction_id_list") is not None else None
 
 
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+def _as_json(row: Mapping[str, Any]) -> dict[str, Any]:
     """As JSON has it: the trainer's table holds every cell so, whatever the types in other rows."""
     return dict(json.loads(json.dumps(row, default=lambda value: getattr(value, "tolist", value.__str__)())))
 

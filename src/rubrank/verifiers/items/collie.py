@@ -37,8 +37,9 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints, model_validator
 
+from rubrank._plain import Strict
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import public_sentences, public_tokens
 from rubrank.verifiers.ifeval.common import relation_word
@@ -71,11 +72,11 @@ AnyRelation: TypeAlias = Annotated[
 ]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+class _Part(Strict):
+    model_config = ConfigDict(populate_by_name=True)
 
 
-class Measured(_Strict):
+class Measured(_Part):
     """A number or a piece of the text; see the top of this file."""
 
     level: Level = "passage"
@@ -119,7 +120,7 @@ def _counting(spec: Measured | Constraint, level: Level, kind: str) -> Measure:
     return p.count(level) if spec.pattern is None else p.count_like(level, spec.pattern)
 
 
-class Constraint(_Strict):
+class Constraint(_Part):
     """One constraint, or a combination of constraints; see the top of this file."""
 
     name: str = ""
