@@ -6,6 +6,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers import load
 from rubrank.verifiers.ifeval.asked import allows_more, at_least, quoted_in, without_frame
 from rubrank.verifiers.ifeval.ids import public_params
+from rubrank.verifiers.verifier import find_verifier
 
 load()
 
@@ -217,3 +218,12 @@ def test_reading_a_prompt():
     assert at_least("Write at least three sections.", 3, "SECTION")
     assert not at_least("Write three sections and at least four words.", 3, "SECTION")
     assert quoted_in('Say "one two" and « trois » and “four”.') == ["one two", "trois", "four"]
+
+
+def test_items_of_benchmarks_look_at_the_prompt_too():
+    one = {"instruction_id_list": ["detectable_format:constrained_response"], "kwargs": [{}]}
+    for name, params in (("LiveBench", one), ("MultiIF", {"turns": [one]})):
+        verifier = find_verifier(name)
+        for prompt, value in ((f"It must contain one of {OPTIONS}", 1), (f"Just say {OPTIONS}", 0)):
+            rollout = Rollout(prompt=prompt, response=REASONED)
+            assert verifier.verify(rollout, verifier.check_parameters(params)).value == value, name

@@ -7,14 +7,13 @@ from typing import Any
 
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, Mode, Verdict, missing, verifier
 
 
 @verifier("LiveBench", family="benchmark", domain=UNIT, version=3, how="both")
 def live_bench(
-    text: Text,
+    rollout: Rollout,
     *,
     instruction_id_list: list[str],
     kwargs: list[dict[str, Any] | None] | None = None,
@@ -33,7 +32,7 @@ def live_bench(
     given = kwargs if kwargs is not None else [None] * len(instruction_id_list)
     if not instruction_id_list or len(given) != len(instruction_id_list):
         return missing(f"{len(instruction_id_list)} instructions and {len(given)} kwargs: one for each is needed")
-    rollout = Rollout(response=solution_of(text.raw), reasoning="")
+    rollout = rollout.with_answer(solution_of(rollout.answer))
     verdicts = [follow(rollout, name, one, compat, mode) for name, one in zip(instruction_id_list, given, strict=True)]
     undecided = next((verdict.reason for verdict in verdicts if verdict.value is None), None)
     if undecided is not None:

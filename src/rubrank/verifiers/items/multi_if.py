@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from rubrank.errors import RubrankError
-from rubrank.rollouts.rollout import Rollout
+from rubrank.rollouts.rollout import Message, Rollout
 from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.items.multi_if_counts import WORDS, is_undecided, public_count
 from rubrank.verifiers.shared.relation import counted
@@ -56,9 +56,13 @@ def multi_if(rollout: Rollout, *, turns: list[Turn], mode: Mode = "strict", comp
     answers = (*rollout.turns, rollout.answer)[-len(turns) :] if turns else ()
     if not turns or len(answers) < len(turns):
         return missing(f"{len(turns)} turns with instructions, {len(answers)} answers")
+    asked = [message.content for message in rollout.prompt if message.role == "user"]
+    prompts = ([""] * len(turns) + asked)[-len(turns) :]
     try:
         results = [
-            r for turn, answer in zip(turns, answers, strict=True) for r in check_turn(turn, answer, compat, mode)
+            result
+            for turn, answer, prompt in zip(turns, answers, prompts, strict=True)
+            for result in check_turn(turn, answer, compat, mode, prompt)
         ]
     except RubrankError as error:
         return missing(str(error))
@@ -74,9 +78,9 @@ def multi_if(rollout: Rollout, *, turns: list[Turn], mode: Mode = "strict", comp
     )
 
 
-def check_turn(turn: Turn, answer: str, compat: Compat, mode: Mode) -> Sequence[tuple[str, Verdict]]:
+def check_turn(turn: Turn, answer: str, compat: Compat, mode: Mode, prompt: str = "") -> Sequence[tuple[str, Verdict]]:
     """Each instruction of the turn, and the verdict on it: 1 only if it is followed entirely."""
-    rollout = Rollout(response=answer, reasoning="")
+    rollout = Rollout(prompt=(Message(role="user", content=prompt),), response=answer, reasoning="")
     results = []
     for name, kwargs in zip(turn.instruction_id_list, turn.kwargs, strict=True):
         found, params = public_params(name, kwargs)
