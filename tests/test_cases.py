@@ -59,3 +59,9 @@ def test_an_ignored_interrupt_is_not_inherited():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_no_two_test_files_have_the_same_name():
+    """pytest imports them by their names alone: of two, one could not be collected."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -67,6 +67,7 @@ def test_errors_say_where(tmp_path):
         measure(write(tmp_path / "other.jsonl", {"prompt": "q", "response": "a"}))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="the shared data folder is not here")
 @pytest.mark.parametrize(("language", "least"), [("en", 0.9988), ("fr", 0.999)])
 def test_agreement_with_the_published_verdicts(language, least):

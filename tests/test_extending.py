@@ -338,6 +338,7 @@ def folder(tmp_path):
 GRADE = ("grade", "rollouts.jsonl", "--rubric", "rubric.json", "--workers", "1", "-o", "scores.jsonl")
 
 
+@pytest.mark.slow
 def test_import_on_the_command_line(folder):
     (folder / "own_checks.py").write_text(CHECKS)
     assert run(folder, *GRADE).returncode == 2
@@ -374,6 +375,7 @@ def install(folder, code):
     (site / "own_checks.py").write_text(code)
 
 
+@pytest.mark.slow
 def test_an_installed_package_is_known_without_being_asked_for(folder):
     install(folder, CHECKS)
     done = run(folder, *GRADE)

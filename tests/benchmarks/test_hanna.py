@@ -69,6 +69,7 @@ def test_the_data_are_read_as_they_are(rules):
     assert min(np.nanmin(x) for x in data.judges.values()) >= 1.0
 
 
+@pytest.mark.slow
 def test_rival_rules(rules):
     scores = np.array([[1.0, 5.0], [2.0, 5.0], [4.0, np.nan], [3.0, 1.0]])
     groups = np.zeros(4, int)

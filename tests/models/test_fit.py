@@ -55,12 +55,14 @@ def test_any_group_size(n, pool):
     assert_same(observed([n] * 3, D=2, seed=n), pool)
 
 
+@pytest.mark.slow
 @POOLS
 @pytest.mark.parametrize("D", range(13))
 def test_any_number_of_attributes(D, pool):
     assert_same(observed([6] * 4, D=D, seed=D), pool)
 
 
+@pytest.mark.slow
 @POOLS
 @pytest.mark.parametrize("prior", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("attribute_prior", [1e-3, 1.0, 1e3])
@@ -69,6 +71,7 @@ def test_weak_and_strong_priors(prior, attribute_prior, pool):
     assert_same(data, pool)
 
 
+@pytest.mark.slow
 @POOLS
 @pytest.mark.parametrize("margin", [0.0, 1.0, 2.5])
 @pytest.mark.parametrize("missing", [0.0, 0.3, 0.9])

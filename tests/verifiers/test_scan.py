@@ -114,6 +114,7 @@ def test_on_every_real_response():
         same_as_python(texts[first : first + 100])
 
 
+@pytest.mark.slow
 def test_a_word_that_is_there_is_never_denied():
     text = Text("It’s an Example: snake_case x-ray 3.14 QWERTY")
     scan.scan([text])
@@ -123,6 +124,7 @@ def test_a_word_that_is_there_is_never_denied():
     assert not any(text.scan.held[scanned.slot(word)] for word in ("because", "obviously", "utilize", "examples"))
 
 
+@pytest.mark.slow
 def test_more_kinds_of_characters_than_bytes(monkeypatch):
     monkeypatch.setattr(scan_flags, "_BYTES", dict.fromkeys(range(-200, 0), 0))
     monkeypatch.setattr(scan_flags, "SHAPES", scan_flags.ClassTable(scan_flags._byte))
