@@ -49,8 +49,9 @@ def count_all_words(text: Text) -> int:
 
 def _is_japanese(raw: str) -> bool:
     """Enough kana for the characters beside them to be Japanese."""
-    kana = len(_KANA.findall(raw))
-    return kana > 0 and 20 * kana > len(_HAN.findall(raw))
+    if _KANA.search(raw) is None:
+        return False
+    return 20 * len(_KANA.findall(raw)) > len(_HAN.findall(raw))
 
 
 def _pieces(run: str) -> list[str]:

@@ -54,7 +54,6 @@ _TOKENS = re.compile(
     r"<unk>|<pad>|\[UNK\]|\[PAD\]|\[SEP\]|\[CLS\]|\[MASK\]|<mask>|<eos>|<bos>|<extra_id_\d+>|<0x[0-9A-F]{2}>"
     r"|<\|(?:end_of_text|endoftext|pad|eot_id|im_end)\|>|<｜[^<>｜]{1,30}｜>|(?:[▁Ġ][A-Za-z]+[ ,.]{0,2}){2,}|Ċ{2,}"
 )
-_END_TOKEN = re.compile(r"</s>")
 _CIPHER = re.compile(
     r"cipher|encrypt|decrypt|encod|decod|password|random|token|hash|base64|sequence|dna\b|protein|scrambl|anagram|gibberish"
     r"|made-up|invent|lojban|conlang|escape|unicode|keyboard|nonsense|密码|加密|解密|随机|乱码|序列|编码|转义",
@@ -92,6 +91,7 @@ _PAIRS = {
 _KNOWN_PAIRS = frozenset(a + b for a, others in _PAIRS.items() for b in others)
 _SPELLED = re.compile(r"(?<![^\W_])(?:[A-Z]?[a-z]{3,}|[A-Z]{12,})(?![^\W_])")
 _FEW_PAIRS, _KNOWN_SHARE = 45, 0.75
+_LOOKED_AT = 4_500  # characters of the beginning and the end in which random letters are looked for
 
 
 @verifier("GarbledText", family="gate", domain=BINARY, version=2, layer="global_quality")
@@ -124,7 +124,8 @@ def _signs_of_garbling(text: str, question: str) -> Iterator[tuple[str, int]]:
     mixed = _mixed_words(text)
     yield "words of mixed scripts", mixed if mixed >= 3 else 0
     yield "lines of signs without words", sum(map(_is_soup, _MATHS.sub(" ", text).splitlines()))
-    tokens = len(_TOKENS.findall(text)) + (len(_END_TOKEN.findall(text)) if "<s>" not in text else 0)
+    tokens = len(_TOKENS.findall(text)) if any(sign in text for sign in "<[▁ĠĊ") else 0
+    tokens += text.count("</s>") if "<s>" not in text else 0
     yield "tokens of a vocabulary", tokens
     if not _CIPHER.search(question):
         escapes = len(_ESCAPES.findall(text)) if "\\" in text or "&#" in text or "%" in text else 0
@@ -139,7 +140,7 @@ def _decodable(text: str) -> int:
     western = sum(_was_utf8(run) for run in _HIGH.findall(text) if not _SIGNS_ALONE.fullmatch(run))
     as_latin = sum(_was_gbk(run) for run in _WESTERN.findall(text))
     chinese = sum(map(_was_utf8_as_gbk, _HAN_RUN.findall(text)))
-    accents = sum(map(_was_accent, _IN_LATIN.findall(text)))
+    accents = sum(map(_was_accent, _IN_LATIN.findall(text))) if _HAN.search(text) else 0
     common = 5 * chinese >= len(_HAN.findall(text))  # now and then real words make such bytes
     return western + as_latin + accents + (chinese if common else 0)
 
@@ -227,7 +228,7 @@ def _is_soup(line: str) -> bool:
 
 def _random_words(text: str) -> int:
     """Words in Latin letters, where their letters stand together as in no language."""
-    words = _SPELLED.findall(_MATHS.sub(" ", text[:20_000]))
+    words = _SPELLED.findall(_MATHS.sub(" ", text if len(text) <= _LOOKED_AT else text[:3000] + " " + text[-1500:]))
     pairs = [word[i : i + 2].lower() for word in words for i in range(len(word) - 1)]
     known = sum(pair in _KNOWN_PAIRS for pair in pairs)
     return len(words) if len(pairs) >= _FEW_PAIRS and known < _KNOWN_SHARE * len(pairs) else 0

@@ -114,10 +114,11 @@ def _counting(answer: str, prose: str) -> str | None:
     """What goes on with nothing but a counter changing: entries, sentences, rows of a table, lines of code."""
     if len(answer) < 100:
         return None
+    counts = _may_count(prose)  # what is the same without any number is a loop, and was found before
     kinds: list[tuple[str, Iterable[str], int]] = [
-        ("lines", prose.splitlines(), _MANY_ENTRIES),
+        ("lines", prose.splitlines() if counts else (), _MANY_ENTRIES),
         ("rows", (line for line in answer.splitlines() if _TABLE.match(line)) if "|" in answer else (), _MANY_ROWS),
-        ("sentences", split_sentences(prose) if prose.count("\n") < 10 else (), _MANY_ENTRIES),
+        ("sentences", split_sentences(prose) if counts and prose.count("\n") < 10 else (), _MANY_ENTRIES),
         ("lines of code", _code_lines(answer), _MANY_CODE_LINES),
     ]
     for what, units, most in kinds:
@@ -125,6 +126,11 @@ def _counting(answer: str, prose: str) -> str | None:
             if _letters(key) >= (5 if most == _MANY_CODE_LINES else 8) and (n := sum(1 for _ in some)) >= most:
                 return f"{n} {what} in a row that differ in a number at most: {key[:40]!r}"
     return None
+
+
+def _may_count(prose: str) -> bool:
+    """Are there a dozen digits, or numerals?"""
+    return "第" in prose or " two" in prose or "①" in prose or sum(map(prose.count, "123456789")) >= _MANY_ENTRIES
 
 
 def _uncounted(unit: str) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rubrank.texts.prose import split_code
 from rubrank.verifiers.shared.language_table import LANGUAGE_NAMES
@@ -147,6 +148,7 @@ def target_languages(prompt: str) -> set[str]:
     return set(requested(prompt).asked)
 
 
+@lru_cache(maxsize=1024)
 def requested(prompt: str) -> Request:
     """What the prompt asks for outside quotations and code; nothing if it only speaks about a language."""
     said = QUOTED.sub(" ", "\n".join(split_code(_unquoted(prompt[:_MOST]))[0]))

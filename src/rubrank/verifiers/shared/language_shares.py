@@ -146,8 +146,9 @@ def accepted(rollout: Rollout) -> Accepted:
         return Accepted(request.asked, whole=True, sure=True)
     said = "\n\n".join((rules, *(m.content for m in rollout.prompt if m.role == "user")))[:50_000]
     own, sure = languages_of(rollout.question)
-    everywhere, all_sure = languages_of(said)  # rules in Chinese may be kept in Chinese, whatever the question is in
-    own, sure = own | everywhere, sure and (all_sure or bool(own))
+    if len(rollout.prompt) > 1:  # rules in Chinese may be kept in Chinese, whatever the question is in
+        everywhere, all_sure = languages_of(said)
+        own, sure = own | everywhere, sure and (all_sure or bool(own))
     found = own | named_languages(said) | requested(rollout.question).asked | requested(rules).asked
     return Accepted(frozenset(found), sure=sure) if own else Accepted()
 
