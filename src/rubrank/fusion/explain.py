@@ -124,7 +124,16 @@ def _gate(group: FusedGroup, i: int) -> Iterator[str]:
         )
     else:
         unknown = f" ({group.gated.missing[i]} of its scores missing)" if group.gated.missing[i] else ""
-        yield f"gate: passed{unknown}"
+        yield f"gate: passed{unknown}{_lifted(group, i)}"
+
+
+def _lifted(group: FusedGroup, i: int) -> str:
+    """What the stretch over those that passed made of the ranking, where one can see it."""
+    assert group.gated is not None
+    ranked, lifted = f"{group.ranking[i]:.2f}", f"{group.gated.lifted[i]:.2f}"
+    return (
+        "" if ranked == lifted else f"; {ranked} becomes {lifted}, so that whoever passes is above whoever is stopped"
+    )
 
 
 def _ordinal(n: int) -> str:

@@ -23,6 +23,7 @@ from rubrank._plain import shortened
 from rubrank.errors import InvalidInput
 from rubrank.rubrics.catalogue import KNOWN
 from rubrank.rubrics.files import presets, read_data
+from rubrank.rubrics.nested import is_tree, leaves_of
 from rubrank.rubrics.rubric import Criterion, Rubric, merge_extended, parse_rubric
 from rubrank.verifiers.verifier import VERIFIERS, is_verifier
 
@@ -87,13 +88,15 @@ def _decoded(data: Any, where: str) -> Any:
 def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "instruction_id_list" in data:
         return {"id": "instructions", "criteria": ifeval_data(data["instruction_id_list"], data.get("kwargs"), where)}
+    if is_tree(data):
+        return {"criteria": _unique(leaves_of(data, where))}
     if "criteria" in data or "extends" in data:
         items = data.get("criteria", ())
         if isinstance(items, Sequence) and not isinstance(items, str):
             # Here a name alone is a criterion's, as in a file of ours.
             return {**data, "criteria": [item if isinstance(item, str) else _item(item) for item in items]}
         return dict(data)
-    inner = next((data[key] for key in ("rubric", "rubrics") if key in data), None)
+    inner = next((data[key] for key in ("rubric", "rubrics", "tree") if key in data), None)
     if inner is None:
         raise InvalidInput(where, "rubric", "with `criteria`", f"the keys {', '.join(data)}", "See docs/rubrics.md.")
     return rubric_data(inner, where)

@@ -135,7 +135,10 @@ function gateLines(group, i) {
     const low = gate.lowQuality[i] === null ? "nan" : fixed(gate.lowQuality[i]);
     return [`gate: low quality ${low} (1 = clean), so ${fixed(gate.lifted[i])} is multiplied by ${fixed(gate.factor[i])}`];
   }
-  return [`gate: passed${gate.missing[i] ? ` (${gate.missing[i]} of its scores missing)` : ""}`];
+  const [ranked, lifted] = [fixed(group.ranking[i]), fixed(gate.lifted[i])];
+  const unknown = gate.missing[i] ? ` (${gate.missing[i]} of its scores missing)` : "";
+  const why = "above every rollout that was stopped";
+  return [`gate: passed${unknown}${ranked === lifted ? "" : `; ${ranked} becomes ${lifted}, ${why}`}`];
 }
 
 const sum = (values) => values.reduce((total, x) => total + x, 0);

@@ -1,0 +1,87 @@
+"""Nested rubrics, rolled up: a tree of requirements becomes its leaves, each with its share of the whole.
+
+    {"requirements": "The paper is reproduced", "weight": 1, "sub_tasks": [
+        {"requirements": "The code runs", "weight": 3, "sub_tasks": []},
+        {"requirements": "The results match", "weight": 1, "sub_tasks": [
+            {"requirements": "Table 1", "weight": 1, "sub_tasks": []},
+            {"requirements": "Table 2", "weight": 1, "sub_tasks": []}]}]}
+
+    The code runs 0.75, Table 1 0.125, Table 2 0.125
+
+A node's score in PaperBench is the weighted mean of its children's, so the root's is the sum of the leaves' scores,
+each times the product of its shares on the way down: these products are the weights here. Only leaves are judged; the
+requirements above a leaf are kept in its category, and shown with its question.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rubrank.errors import InvalidInput
+
+CHILDREN = ("sub_tasks", "children", "subcriteria")
+TEXTS = ("requirements", "requirement", "criterion", "question", "description", "name")
+_MOST_LEAVES = 5_000
+_DEEPEST = 50
+
+
+def is_tree(data: Mapping[str, Any]) -> bool:
+    """Has it children, as no flat rubric has?"""
+    return any(isinstance(data.get(key), Sequence) and not isinstance(data.get(key), str) for key in CHILDREN)
+
+
+def leaves_of(data: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    """The leaves as criteria in our own shape, with rolled-up weights that sum to 1."""
+    found: list[dict[str, Any]] = []
+    stack: list[tuple[Mapping[str, Any], float, tuple[str, ...]]] = [(data, 1.0, ())]
+    while stack:
+        node, share, above = stack.pop()
+        children, text = _children(node, where), _text(node, where)
+        if not children:
+            found.append(_leaf(node, text, share, above))
+            if len(found) > _MOST_LEAVES:
+                raise InvalidInput(where, "leaves", f"at most {_MOST_LEAVES:,}", "more", "")
+            continue
+        if len(above) >= _DEEPEST:
+            raise InvalidInput(where, "depth", f"at most {_DEEPEST} levels", "more", "")
+        weights = [_weight(child, where) for child in children]
+        total = math.fsum(weights)
+        if total <= 0.0:
+            raise InvalidInput(where, f"weights below {text[:60]!r}", "more than 0 together", f"{total:g}", "")
+        shares = [share * weight / total for weight in weights]
+        # The first child is taken next, so that leaves come in the order of the file; weight 0 means left out.
+        stack += [(c, s, (*above, text)) for c, s in reversed(list(zip(children, shares, strict=True))) if s > 0.0]
+    return found
+
+
+def _children(node: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
+    listed = next((node[key] for key in CHILDREN if node.get(key)), ())
+    if isinstance(listed, str) or not isinstance(listed, Sequence) or not all(isinstance(c, Mapping) for c in listed):
+        raise InvalidInput(where, CHILDREN[0], "a list of requirements", type(listed).__name__, "")
+    return list(listed)
+
+
+def _text(node: Mapping[str, Any], where: str) -> str:
+    for key in TEXTS:
+        if isinstance(node.get(key), str) and node[key].strip():
+            return str(node[key]).strip()
+    raise InvalidInput(where, TEXTS[0], "a text for every requirement", f"the keys {', '.join(map(str, node))}", "")
+
+
+def _weight(node: Mapping[str, Any], where: str) -> float:
+    value = node.get("weight", 1.0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < math.inf:
+        raise InvalidInput(where, "weight", "a number ≥ 0", repr(value), "")
+    return float(value)
+
+
+def _leaf(node: Mapping[str, Any], text: str, share: float, above: tuple[str, ...]) -> dict[str, Any]:
+    context = " › ".join(above[1:])
+    return {
+        "name": text if len(text) <= 80 else text[:79] + "…",
+        "question": f"{text} (part of: {context})" if context else text,
+        "weight": share,
+        **({"category": above[1]} if len(above) > 1 else {}),
+    }
