@@ -91,7 +91,7 @@ def test_log_sigmoid_hot_is_the_weighted_sum():
 def test_borda_is_rlvr2_with_a_large_prior():
     """Utilities become proportional to wins − losses, and stretching takes the rest away."""
     batch = BATCHES[0]
-    stretched = find_rule("borda+")(batch).reward
+    stretched = find_rule("borda+")(batch).reward_M
     assert find_rule("rlvr2:prior=1e9")(batch).value_M == pytest.approx(stretched, abs=1e-6)
     assert find_rule("rlvr2:model=borda")(batch).value_M == pytest.approx(stretched, abs=1e-9)
 

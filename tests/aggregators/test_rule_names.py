@@ -66,7 +66,7 @@ def test_who_reweights_and_who_remembers():
         "amrp",
         "pow3r",
     }
-    assert {n for n in rule_names() if isinstance(find_rule(n), Stateful)} == {"amrp", "pow3r", "chebyshev"}
+    assert {n for n in rule_names() if isinstance(find_rule(n), Stateful)} == {"amrp", "pow3r", "chebyshev", "rlvr2"}
 
 
 def test_constants_in_a_name():
@@ -168,7 +168,7 @@ def test_a_rule_of_ones_own():
 
     batch = ScoreBatch.of_arrays([[1, 0], [0, 0.5]], gates=[[0], [1]], gate_criteria=["NotEmpty"])
     assert find_rule("best-case")(batch).reward.tolist() == [1.0, 0.5]
-    assert find_rule("best-case:bonus=0.1+")(batch).reward.tolist() == [0.0, 0.6]
+    assert find_rule("best-case:bonus=0.1+")(batch).reward.tolist() == [0.0, 0.625]
     assert find_rule("rlvr2*best-case")(batch).reward.tolist() == find_rule("rlvr2")(batch).reward.tolist()
     assert "best-case" in rule_names()
     with pytest.raises(UnknownName, match="bonus"):

@@ -284,7 +284,7 @@ def test_margins_make_ties():
 
 def test_observed_outcomes():
     # the first beat the second and tied with the third, who beat the second
-    outcomes = {(0, 0): np.array([[0.5, 1.0, 0.5], [0.0, 0.5, 0.0], [0.5, 1.0, 0.5]])}
+    outcomes = {0: np.array([[0.5, 1.0, 0.5], [0.0, 0.5, 0.0], [0.5, 1.0, 0.5]])}
     scores = [[NAN], [NAN], [NAN]]
     assert value("weighted-mean", scores, outcomes=outcomes) == near(0.75, 0, 0.75)
     assert value("borda", scores, outcomes=outcomes) == near(1.5, 0, 1.5)

@@ -77,7 +77,7 @@ def test_every_rollout_of_a_group_is_gated(name):
     scores = [[[1, 1], [0, 1]], [[1, 1], [0, 0.2]]]
     gates = [[[0], [0]], [[1], [1]]]
     result = find_rule(f"{name}+")(ScoreBatch.of_arrays(scores, gates=gates, gate_criteria=["NotEmpty"]))
-    assert result.reward[:2].tolist() == [0.0, 0.0]
+    assert result.reward[0].tolist() == [0.0, 0.0]
     assert result.no_signal.tolist() == [True, False]
 
 
@@ -128,5 +128,5 @@ def test_negative_points_count_against(name):
 def test_nothing_at_all(name):
     empty = ScoreBatch.of_arrays(np.zeros((0, 3, 2)))
     result = find_rule(f"{name}+")(empty)
-    assert result.reward.shape == (0,)
+    assert result.reward_M.shape == (0,)
     assert result.no_signal.shape == (0,)

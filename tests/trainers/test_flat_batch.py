@@ -124,7 +124,8 @@ def test_position_not_prompt_makes_a_group():
     """Two queries of the same text are two groups."""
     said = ["the moon is far", "moon", "sea", "x"]
     samples = [Sample(Rollout(prompt="same", response=text)) for text in said]
-    assert score_flat(RewardEngine(RUBRIC), samples, step=0, group_of=by_position(2)).rewards == [1.0, 0.0, 0.5, 0.5]
+    flat = score_flat(RewardEngine(RUBRIC), samples, step=0, group_of=by_position(2))
+    assert flat.rewards == [1.0, 0.25, 0.625, 0.625]
 
 
 def test_each_group_is_graded_once_and_recorded_once(tmp_path):

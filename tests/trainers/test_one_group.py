@@ -17,7 +17,7 @@ RUBRIC = ["EmptyAnswer", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
 
 def test_one_group():
     step = score_group(RewardEngine(RUBRIC), "Name one.", ["West Lake.", "No.", ""], step=0)
-    assert step.flat() == [1.0, 0.0, 0.0]
+    assert step.flat() == [1.0, 0.25, 0.0]
 
 
 def test_chat_and_own_rubrics():
@@ -41,7 +41,7 @@ def test_from_asynchronous_code():
         calls = [asyncio.to_thread(score_group, engine, "p", ["x", f"lake {n}"], step=n) for n in range(8)]
         return [step.flat() for step in await asyncio.gather(*calls)]
 
-    assert asyncio.run(main()) == [[0.0, 1.0]] * 8
+    assert asyncio.run(main()) == [[0.25, 1.0]] * 8
 
 
 @pytest.mark.parametrize("completions", [[], "a lake"])

@@ -64,7 +64,7 @@ def test_openrlhf_finds_what_it_looks_for(agent, configure):
 @pytest.mark.parametrize("slow", [True, False], ids=["the last first", "at once"])
 def test_a_group(agent, configure, slow):
     outputs = run(agent_file().AgentExecutor(), "West Lake.", "No.", "", "A lake.", slow=slow)
-    assert rewards(outputs) == [1.0, 0.0, 0.0, 1.0]
+    assert rewards(outputs) == [1.0, 0.25, 0.0, 1.0]
     assert "".join(map(chr, outputs[0]["observation_tokens"])) == "Name a lake.West Lake."
     assert {tuple(one["extra_logs"]) for one in outputs} == {
         ("rubrank/unknown", "rubrank/groups/no_signal", "rubrank/seconds")
@@ -84,13 +84,13 @@ def test_groups_at_once_of_any_number_even_of_the_same_prompt(agent, configure):
         return await asyncio.gather(*(engine.generate_responses("p", "", one, len(one.said)) for one in groups))
 
     for _ in range(2):  # the parameters of the first round are gone, and their ids may come back
-        assert [rewards(group) for group in asyncio.run(step())] == [[0.5, 0.5], [0.5, 0.5, 0.5], [1.0, 0.0]]
+        assert [rewards(group) for group in asyncio.run(step())] == [[0.625, 0.625], [0.625, 0.625, 0.625], [1.0, 0.25]]
 
 
 def test_labels_bring_rubrics_and_prompts(agent, configure, tmp_path):
     configure(records="records.jsonl", rule="rlvr2+")
     own = '{"prompt": "Name it.", "rubric": [{"name": "R", "verifier": "Keyword", "params": {"keywords": ["river"]}}]}'
-    assert rewards(run(agent_file().AgentExecutor(), "lake", "lake and river", label=own)) == [0.0, 1.0]
+    assert rewards(run(agent_file().AgentExecutor(), "lake", "lake and river", label=own)) == [0.25, 1.0]
     (path,) = tmp_path.glob("records-*.jsonl")  # one for each process
     (record,) = read_records(path)
     assert record.prompt == ({"role": "user", "content": "Name it."},)

@@ -60,7 +60,7 @@ def rewards(args: Namespace, samples: list[Sample]) -> list[float]:
 
 def test_a_group(tmp_path):
     samples = group("West Lake.", "No.", "")
-    assert rewards(arguments(tmp_path), samples) == [1.0, 0.0, 0.0]
+    assert rewards(arguments(tmp_path), samples) == [1.0, 0.25, 0.0]
     assert not any(sample.remove_sample for sample in samples)
 
 
@@ -71,7 +71,7 @@ def test_many_groups_at_once(tmp_path):
         groups = [group("No.", "A lake.", group_index=i) for i in range(8)]
         return await asyncio.gather(*(batched_async_rm(args, one) for one in groups))
 
-    assert asyncio.run(rollout()) == [[0.0, 1.0]] * 8
+    assert asyncio.run(rollout()) == [[0.25, 1.0]] * 8
 
 
 def test_judges_are_asked(tmp_path):
@@ -90,7 +90,7 @@ def test_the_environment_names_the_file(tmp_path, monkeypatch):
     args = arguments(tmp_path)
     monkeypatch.setenv("RUBRANK_CONFIG", args.rubrank_config)
     del args.rubrank_config
-    assert rewards(args, group("No.", "A lake.")) == [0.0, 1.0]
+    assert rewards(args, group("No.", "A lake.")) == [0.25, 1.0]
     monkeypatch.delenv("RUBRANK_CONFIG")
     with pytest.raises(InvalidInput, match="RUBRANK_CONFIG"):
         rewards(args, group("No.", "A lake."))
@@ -102,7 +102,7 @@ def test_rows_bring_rubrics_and_prompts(tmp_path):
         "prompt": "Name it.",
     }
     args = arguments(tmp_path, {"records": "records.jsonl"})
-    assert rewards(args, group("a lake", "a lake, a river", metadata=own, label="gold", group_index=5)) == [0.0, 1.0]
+    assert rewards(args, group("a lake", "a lake, a river", metadata=own, label="gold", group_index=5)) == [0.25, 1.0]
     (record,) = read_records(tmp_path / "records.jsonl")
     assert (record.group, record.step) == ("2/5", 2)
     assert record.prompt == ({"role": "user", "content": "Name it."},)

@@ -67,11 +67,11 @@ def rewards(made: RubricGroupBuilder, *said: Any) -> list[float]:
 
 
 def test_a_group():
-    assert rewards(builder(), "West Lake.", "a lake?|No.", "") == [1.0, 0.0, 0.0]
+    assert rewards(builder(), "West Lake.", "a lake?|No.", "") == [1.0, 0.25, 0.0]
 
 
 def test_the_last_action_is_the_answer():
-    assert rewards(builder(), ["a river", "a lake"], ["a lake", "a river"]) == [1.0, 0.0]
+    assert rewards(builder(), ["a river", "a lake"], ["a lake", "a river"]) == [1.0, 0.25]
 
 
 def test_metrics_go_with_every_trajectory():
@@ -86,7 +86,7 @@ def test_environments_that_keep_the_conversation():
     made = RubricGroupBuilder(Inner(), RewardEngine(RUBRIC), "q", completion_of=completion_of)
     envs = [{"history": [{"role": "user", "content": "q"}, {"role": "assistant", "content": t}]} for t in ("lake", "x")]
     found = asyncio.run(made.compute_group_rewards([trajectory("?")] * 2, envs))
-    assert [reward for reward, _ in found] == [1.0, 0.0]
+    assert [reward for reward, _ in found] == [1.0, 0.25]
 
 
 def test_rows_steps_and_evaluations(tmp_path):
@@ -132,7 +132,7 @@ def test_what_is_missing_is_said_before_anything_is_sampled():
 
 def test_builders_can_be_sent():
     sent = pickle.loads(pickle.dumps(builder(step=3)))
-    assert rewards(sent, "a lake", "x") == [1.0, 0.0]
+    assert rewards(sent, "a lake", "x") == [1.0, 0.25]
 
 
 # --------------------------------------------------------------------------------------------- with the package only

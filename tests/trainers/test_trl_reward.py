@@ -58,7 +58,7 @@ class Trainer:
 
 
 def test_one_group():
-    assert Trainer(4).call(RubricReward(RUBRIC), ["p"] * 4, SAID) == pytest.approx([1.0, 0.5, 0.5, 0.0])
+    assert Trainer(4).call(RubricReward(RUBRIC), ["p"] * 4, SAID) == pytest.approx([1.0, 0.25, 0.25, 0.0])
 
 
 def test_chat_and_plain_prompts_are_the_same():
@@ -70,7 +70,7 @@ def test_chat_and_plain_prompts_are_the_same():
 def test_groups_are_positions_not_prompts():
     """Two rows of the dataset with the same text are two groups."""
     found = Trainer(2).call(RubricReward(RUBRIC), ["p"] * 4, ["the moon is far", "sea", "moon", "moon"])
-    assert found == [1.0, 0.0, 0.5, 0.5]
+    assert found == [1.0, 0.25, 0.625, 0.625]
 
 
 def test_evaluations_may_have_another_number(tmp_path):
@@ -99,7 +99,7 @@ def test_the_callback_tells_what_log_metric_cannot():
     reward, trainer = RubricReward(RUBRIC), Trainer(4, 2, training=False)
     reward.attach(*_run(trainer))
     given = {"trainer_state": trainer.state, "log_metric": lambda name, value: None}
-    assert reward(prompts=["p"] * 4, completions=["moon", "x", "moon", "moon"], **given) == [1.0, 0.0, 0.5, 0.5]
+    assert reward(prompts=["p"] * 4, completions=["moon", "x", "moon", "moon"], **given) == [1.0, 0.25, 0.625, 0.625]
 
 
 def test_a_number_that_contradicts_the_trainer():
@@ -120,20 +120,20 @@ def test_rows_that_are_no_whole_groups():
 def test_one_group_a_call_as_async_grpo_does():
     reward = pickle.loads(pickle.dumps(RubricReward(RUBRIC, records=None)))
     assert reward(completions=SAID, prompts=["p"] * 4, completion_ids=[[1]] * 4, reference=["r"] * 4)[0] == 1.0
-    assert reward(prompts=["p"] * 3, completions=SAID[:3]) == [1.0, 0.0, 0.0]
+    assert reward(prompts=["p"] * 3, completions=SAID[:3]) == [1.0, 0.25, 0.25]
 
 
 def test_prompts_that_repeat_say_how_many_are_a_group():
     reward = RubricReward(RUBRIC)
     found = reward(prompts=["p", "p", "q", "q"], completions=["moon", "x", "y", "moon"])
-    assert found == [1.0, 0.0, 0.0, 1.0]
+    assert found == [1.0, 0.25, 0.25, 1.0]
 
 
 def test_a_given_number_divides_longer_runs():
     reward = RubricReward(RUBRIC, num_generations=2)
-    assert reward(prompts=["p"] * 4, completions=["moon", "x", "moon", "moon"]) == [1.0, 0.0, 0.5, 0.5]
+    assert reward(prompts=["p"] * 4, completions=["moon", "x", "moon", "moon"]) == [1.0, 0.25, 0.625, 0.625]
     evaluated = reward(prompts=["p"] * 3 + ["q"] * 3, completions=["moon", "x", "x"] * 2)
-    assert evaluated == [1.0, 0.0, 0.0] * 2
+    assert evaluated == [1.0, 0.25, 0.25] * 2
 
 
 def test_groups_of_different_prompts_are_refused():
@@ -156,7 +156,7 @@ def test_rows_bring_rubrics_in_public_shapes():
     found = trainer.call(
         RubricReward(RUBRIC, rubric_column="asked"), ["p", "p", "q", "q"], ["moon", "x", "", "moon is far"], asked=own
     )
-    assert found == [1.0, 0.0, 0.0, 1.0]
+    assert found == [1.0, 0.25, 0.0, 0.625]
     assert trainer.metrics["rubrank/Moon/mean"] == 0.5
 
 

@@ -83,7 +83,7 @@ def test_a_group(rubric_class):
     assert isinstance(rubric, rubric_class)
     states = [state(assistant("West Lake.")), state("No."), state(None)]
     asyncio.run(rubric.score_group(states))
-    assert [one["reward"] for one in states] == [1.0, 0.0, 0.0]
+    assert [one["reward"] for one in states] == [1.0, 0.25, 0.0]
     assert states[0]["metrics"] == {"rubric": 1.0}
 
 
@@ -95,7 +95,7 @@ def test_rows_bring_rubrics_and_answers(rubric_class, tmp_path):
     rubric = rubric_of(path, name="quality", report=seen.append)
     states = [state(assistant(text), info=info, answer="x") for text in ("a lake", "a river")]
     asyncio.run(rubric.score_group(states))
-    assert [one["metrics"]["quality"] for one in states] == [0.0, 1.0]
+    assert [one["metrics"]["quality"] for one in states] == [0.25, 1.0]
     assert seen[0].metrics["rubrank/River/mean"] == 0.5
     assert (tmp_path / "records.jsonl").is_file()
 
@@ -114,7 +114,7 @@ def test_the_steps_of_a_run_are_counted(tmp_path):
     function = group_reward(engine)
     for _ in range(2):
         given = {"prompts": ["p"] * 2, "completions": ["a", "lake"], "answers": [""] * 2, "infos": [{}] * 2}
-        assert asyncio.run(function(**given, states=[{}] * 2)) == [0.0, 1.0]
+        assert asyncio.run(function(**given, states=[{}] * 2)) == [0.25, 1.0]
     assert [record.step for record in read_records(engine.records)] == [0, 1]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from judged import judges_at, server_module
 
+from rubrank import Gate
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine
@@ -129,7 +130,7 @@ def alone(text, rubric=None):
 
 def test_those_who_come_together_are_graded_together():
     async def main():
-        engine = Counting(RUBRIC, "weighted-mean+")
+        engine = Counting(RUBRIC, "weighted-mean+", gate=Gate(lift=0))
         grading = GradedTogether(engine)
         found = await asyncio.gather(*(grading.grade(alone(text)) for text in SAID[0]))
         assert [one.reward for one in found] == pytest.approx([1.0, 2 / 3, 0.0, 0.0])
@@ -144,7 +145,7 @@ def test_those_who_come_together_are_graded_together():
 
 def test_one_that_cannot_be_graded_does_not_take_the_others_along():
     async def main():
-        grading = GradedTogether(RewardEngine(RUBRIC, "weighted-mean+"))
+        grading = GradedTogether(RewardEngine(RUBRIC, "weighted-mean+", gate=Gate(lift=0)))
         bad = alone("moon", rubric=[{"name": "X", "verifier": "Nobody"}])
         found = await asyncio.gather(grading.grade(alone("moon")), grading.grade(bad), return_exceptions=True)
         assert found[0].reward == pytest.approx(2 / 3)
@@ -155,7 +156,7 @@ def test_one_that_cannot_be_graded_does_not_take_the_others_along():
 
 def test_who_gives_up_waiting_harms_nobody():
     async def main():
-        grading = GradedTogether(RewardEngine(RUBRIC, "weighted-mean+"))
+        grading = GradedTogether(RewardEngine(RUBRIC, "weighted-mean+", gate=Gate(lift=0)))
         first = asyncio.create_task(grading.grade(alone("x")))
         other = asyncio.create_task(grading.grade(alone("moon")))
         await asyncio.sleep(0)

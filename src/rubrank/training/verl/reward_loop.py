@@ -128,7 +128,9 @@ class Alone:
     """
 
     def __init__(self, settings: Settings, processes: int = 1) -> None:
-        engine = settings.engine(rule="weighted-mean+", attributes=(), records=None)
+        # A rollout alone has nobody to be stretched among: its mean as it is, times the gate's factor.
+        gate = {**(settings.reward.gate or {}), "lift": 0.0}
+        engine = settings.engine(rule="weighted-mean+", gate=gate, attributes=(), records=None, scale="ranking")
         self.complete = engine.judges is None or all(judge.kind not in COMPARES for judge in engine.judges.judges)
         if not self.complete:
             engine.judges = None
