@@ -132,7 +132,7 @@ def test_a_wrong_key_is_found_when_the_actor_starts(agent, configure):
 
 
 def test_mistakes_are_found_when_the_actor_starts(agent, configure, monkeypatch):
-    configure(attributes=[{"name": "markdown", "start": 3}])
+    configure(attributes=[{"name": "markdown", "start": 3}], pool="group")
     with pytest.raises(InvalidInput, match="OpenRLHF: attributes must be controlled from step 0 on"):
         agent_file().AgentExecutor()
     monkeypatch.delenv("RUBRANK_CONFIG")

@@ -124,7 +124,7 @@ def test_who_is_not_known_does_not_move_the_baseline(tmp_path, monkeypatch):
 
 
 def test_attributes_that_begin_later_need_a_step(tmp_path):
-    late = {"attributes": [{"name": "markdown", "start": 1}]}
+    late = {"attributes": [{"name": "markdown", "start": 1}], "pool": "group"}
     assert rewards(arguments(tmp_path, late), group("# lake", "lake", group_index=2))
     for given in (
         {"dynamic_sampling_filter_path": "a.b"},

@@ -101,7 +101,7 @@ def test_rows_steps_and_evaluations(tmp_path):
 
 
 def test_attributes_that_begin_later():
-    engine = RewardEngine(RUBRIC, attributes=[Control("markdown", start=5)])
+    engine = RewardEngine(RUBRIC, attributes=[Control("markdown", start=5)], pool="group", adjust_criteria="all")
     said = ["# A lake\n\n- one\n- two", "a lake", "no", "# no"]
     before = rewards(builder(engine=engine, step=4), *said)
     assert before == rewards(builder(), *said)

@@ -142,7 +142,7 @@ def test_groups_of_different_prompts_are_refused():
 
 
 def test_a_late_control_wants_to_know_the_step():
-    reward = RubricReward(RUBRIC, attributes=[Control("markdown", start=5)])
+    reward = RubricReward(RUBRIC, attributes=[Control("markdown", start=5)], pool="group")
     with pytest.raises(InvalidInput, match="controlled from step 0 on"):
         reward(prompts=["p"] * 4, completions=SAID)
 
