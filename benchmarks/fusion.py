@@ -271,11 +271,14 @@ def against_rivals(section: str, case: str, seconds: dict[str, float], ours: str
 def with_attributes(plan: Plan, D: int, bar: float) -> Iterator[Row]:
     step = make_step(plan.groups, D=D)
     attributes = step.attributes_NGD
-    ours = {pool: fused(step, 20 if D == 1 else 5, attributes=attributes, pool=pool) for pool in ("group", "batch")}
+    ours = {
+        pool: fused(step, 20 if D == 1 else 5, attributes=attributes, pool=pool) for pool in ("group", "batch", "run")
+    }
     seconds = time_step(step, plan, ours)
     section = f"{D} attribute{'s' if D > 1 else ''}"
     yield from against_rivals(section, "γ per group", seconds, "group", bar)
-    yield at_most(section, "γ pooled over the batch", seconds["batch"], "γ per group", seconds["group"], 3.0)
+    yield at_most(section, "γ over the batch, errors, refit", seconds["batch"], "γ per group", seconds["group"], 5.0)
+    yield at_most(section, "γ over the run, errors, refit", seconds["run"], "γ per group", seconds["group"], 5.0)
 
 
 def growth_with_group(plan: Plan, kinds: str) -> Iterator[Row]:
@@ -311,7 +314,7 @@ def variants(plan: Plan) -> Iterator[Row]:
         "span='unit'": fused(step, span="unit"),
     }
     yield from _against("variants, no attributes", cases, "the plain step", fused(step), max(3, plan.rounds // 3))
-    adjusted = partial(fused, calls=5, attributes=lengths)
+    adjusted = partial(fused, calls=5, attributes=lengths, pool="group")
     cases = {
         "20% of the scores missing": adjusted(partly),
         "margins on the continuous criteria": adjusted(step, margins=margins),
@@ -319,7 +322,7 @@ def variants(plan: Plan) -> Iterator[Row]:
     }
     plain = adjusted(step)
     yield from _against("variants, 1 attribute per group", cases, "the plain fit", plain, max(3, plan.rounds // 3))
-    slow = {"Thurstone": fused(step, 1, attributes=lengths, model="thurstone")}
+    slow = {"Thurstone": fused(step, 1, attributes=lengths, model="thurstone", pool="group")}
     slow["Thurstone, pooled"] = fused(step, 1, attributes=lengths, model="thurstone", pool="batch")
     yield from _against("variants, 1 attribute per group", slow, "the plain fit", plain, 3)
 
