@@ -49,6 +49,7 @@ FAMILIES: tuple[str, ...] = (
     "truth.ground_truth",
     # answers that are data, compared texts, how a reply is given
     "data.json_answers",
+    "data.sql",
     "text.matching",
     "text.similarity",
     "text.citations",
@@ -61,8 +62,11 @@ FAMILIES: tuple[str, ...] = (
     "reply.refusal",
     # agents
     "agentic.tools",
+    "agentic.trace",
+    "agentic.function_calls",
     "agentic.state",
     "agentic.code",
+    "code.programs",
 )
 
 

@@ -253,13 +253,19 @@ def no_tool_error(
     """
     rules = [pattern(text) for text in patterns] if look == "result" else []
     bad = [
-        i for i, call in enumerate(rollout.tool_calls, 1) if call.error or (rules and _says_error(call.result, rules))
+        i for i, call in enumerate(rollout.tool_calls, 1) if call.error or (rules and says_error(call.result, rules))
     ]
     where = f" (calls {', '.join(map(str, bad[:10]))})" if bad else ""
     return len(bad) <= most, f"{len(bad)} of {len(rollout.tool_calls)} calls ended in an error{where}, {most} allowed"
 
 
-def _says_error(result: Any, rules: list[Any]) -> bool:
+def error_rules() -> list[Any]:
+    """The usual patterns of a result that tells of an error."""
+    return [pattern(text) for text in _ERRORS]
+
+
+def says_error(result: Any, rules: list[Any]) -> bool:
+    """Does a tool's result say that it failed?"""
     if isinstance(result, Mapping):
         marked = any(result.get(key) for key in ("error", "is_error", "isError"))
         return marked or str(result.get("status", "")).lower() in ("error", "failed", "failure")

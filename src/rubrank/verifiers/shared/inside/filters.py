@@ -74,7 +74,9 @@ def program(machine: Machine) -> bytes:
         steps += _when(number, _REFUSE)
     steps += _when(435, _errno(_ENOSYS))  # clone3: the C library falls back to clone
     steps += _when(machine.number["clone"], _argument(0), _step(_ANY_BIT, NEW_ANY & ~0xFF, 0, 1), _REFUSE, _ALLOW)
-    pair = [_argument(0), _step(_EQUAL, 1, 0, 4), _argument(1), _step(_MASK, 0xF), _step(_EQUAL, 1, 0, 1), _ALLOW]
+    # Pairs of streams and of packets (Rust passes descriptors that way); neither can be connected to anything else.
+    kinds = [part for kind in (1, 5) for part in (_step(_EQUAL, kind, 0, 1), _ALLOW)]
+    pair = [_argument(0), _step(_EQUAL, 1, 0, 2 + len(kinds)), _argument(1), _step(_MASK, 0xF), *kinds]
     steps += _when(machine.number["socketpair"], *pair, _REFUSE)
     return b"".join([*steps, _ALLOW])
 

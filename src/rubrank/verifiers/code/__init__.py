@@ -1,0 +1,1 @@
+"""Programs in several languages, run in the sandbox."""
