@@ -250,7 +250,7 @@ def test_links_lead_nowhere_and_the_directory_is_removed(kind, tmp_path):
     before = set(os.listdir(tempfile.gettempdir()))
     run(["/bin/sh", "-c", f"ln -s {tmp_path} out; mkdir a; touch a/b; chmod 000 a"])
     assert precious.read_text() == "keep"
-    assert not [d for d in set(os.listdir(tempfile.gettempdir())) - before if d.startswith("rubrank-")]
+    assert not [d for d in set(os.listdir(tempfile.gettempdir())) - before if d.startswith("rubrank-run-")]
 
 
 @pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "", ".", "a\\b", "a\0b"])
@@ -321,11 +321,11 @@ def test_folders_of_killed_callers_are_removed(tmp_path, monkeypatch):
         assert folders.sweep(older=0) == 0  # it is alive
         assert left.is_dir()
         caller.kill()
-    (tmp_path / "rubrank-link").symlink_to(tmp_path)
-    (tmp_path / "other").mkdir()
+    (tmp_path / "rubrank-run-link").symlink_to(tmp_path)
+    (tmp_path / "rubrank-table-x").mkdir()
     assert folders.sweep(older=3600) == 0  # may be somebody who has just made it
     assert folders.sweep(older=0) == 1
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["other", "rubrank-link"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["rubrank-run-link", "rubrank-table-x"]
 
 
 def test_a_killed_caller_takes_the_run_along(kind):

@@ -20,7 +20,7 @@ try:
 except ImportError:  # not Linux; runs are refused there anyway
     fcntl = None  # type: ignore[assignment]
 
-_PREFIX = "rubrank-"
+_PREFIX = "rubrank-run-"  # of runs alone: others make folders of their own there
 _YOUNG = 60.0  # seconds between making a folder and locking it, and more than enough of them
 
 
