@@ -16,9 +16,12 @@ Beside them there is JudgingInterrupted (KeyboardInterrupt), which says what of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from typing import Self
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, Self, TypeVar
 
 _MOST_NAMES = 40  # a longer list helps nobody
 _MOST_OTHERS = 9
@@ -127,3 +130,74 @@ class JudgingInterrupted(KeyboardInterrupt):
     def __str__(self) -> str:
         kept = f"are kept in {self.cache}; run again to go on" if self.cache else "are lost: there is no cache"
         return f"{self.done:,} of {self.total:,} replies {kept}"
+
+
+# ------------------------------------------------------------------------------------------------ hostile arguments
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_OURS = str(Path(__file__).parent)
+_STANDARD = os.path.dirname(os.__file__)
+
+
+def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A public function that answers arguments of the wrong kind with `InvalidInput`, whatever they broke inside.
+
+    What a caller's own code raises (a progress function, a verifier) comes through as it is, and so do errors of the
+    system: a full disk is no wrong argument.
+    """
+
+    @wraps(function)
+    def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except (RubrankError, OSError, ImportError, MemoryError, RecursionError, AssertionError, NotImplementedError):
+            raise
+        except Exception as error:
+            if not _breaks_inside(error):
+                raise
+            kinds = ", ".join(type(value).__name__ for value in (*args, *kwargs.values()))
+            got = f"{kinds} ({type(error).__name__}: {str(error)[:120]})"
+            name = function.__name__
+            raise InvalidInput(name, "the arguments", "of the kinds that help() names", got, "") from error
+
+    return guarded
+
+
+_C = TypeVar("_C", bound=type)
+
+
+def refuses_wrong_kinds(cls: _C) -> _C:
+    """The same for a class: values of the wrong kind that its checks stumble over are `InvalidInput`."""
+    made = only_our_errors(cls.__init__)  # type: ignore[misc]
+
+    @wraps(made)
+    def init(self: object, *args: object, **kwargs: object) -> None:
+        try:
+            made(self, *args, **kwargs)
+        except InvalidInput as error:
+            if error.owner != "__init__":
+                raise
+            got = error.got.partition(", ")[2] or error.got
+            raise InvalidInput(cls.__name__, error.parameter, error.allowed, got, "") from error.__cause__
+
+    cls.__init__ = init  # type: ignore[misc]
+    return cls
+
+
+def _breaks_inside(error: BaseException) -> bool:
+    """Did a call that rubrank made fail, in rubrank or in a library that it uses?"""
+    trace = error.__traceback__
+    frames = []
+    while trace is not None:
+        frames.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
+    inside = frames[1:]  # without the guard itself
+    if not inside:  # Python refused the call: a wrong number of arguments
+        return False
+    return all(_is_library(name) for name in inside)
+
+
+def _is_library(name: str) -> bool:
+    compiled = not os.path.isabs(name)  # such as numpy's random numbers
+    return compiled or name.startswith((_OURS, _STANDARD)) or "site-packages" in name

@@ -94,12 +94,14 @@ HOSTILE: list[Any] = [
 ]
 _SKIPPED = {
     "verifier",
+    "rule",
+    "utility_model",
+    "attribute",
+    "judge_kind",
+    "claims",
     "register_rule",
     "register_model",
-    "register_attribute",
-    "attribute",
-    "register_kind",
-    "judge_kind",
+    "run_sandboxed",  # takes open files over, and closes them
 }
 
 

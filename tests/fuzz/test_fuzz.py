@@ -9,7 +9,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import api_calls
 import command_lines
+
+import rubrank
 
 SECONDS = 20.0
 
@@ -20,3 +23,26 @@ def test_a_mutated_command_line_ends_with_an_exit_code(seed):
     tried, wrong = command_lines.run(200, seed, SECONDS)
     assert tried > 10
     assert wrong == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", [5])
+def test_hostile_arguments_raise_our_errors_only(seed):
+    tried, wrong = api_calls.run(1500, seed, SECONDS)
+    assert tried > 100
+    assert [(name, found) for name, _, found in wrong] == []
+
+
+def test_what_a_caller_raises_comes_through():
+    def fails(_done, _total):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        rubrank.grade([{"prompt": "p", "response": "r"}], ["Postscript"], workers=0, progress=fails)
+
+
+def test_the_cause_is_kept():
+    with pytest.raises(rubrank.InvalidInput, match="load_judges: the arguments must be") as error:
+        rubrank.load_judges([1, 2])
+    assert isinstance(error.value.__cause__, TypeError)

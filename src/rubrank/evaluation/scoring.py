@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.evaluation.benchmark import Answer, Benchmark, ItemScore, Messages, Metrics, Row
 from rubrank.texts.reasoning import split_reasoning
 from rubrank.texts.words import count_words
@@ -52,6 +52,7 @@ class EvalRun:
         return f"{done} of {len(self.scores)}"
 
 
+@only_our_errors
 def score_rows(
     rows: Iterable[Row],
     benchmark: Benchmark,

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 
 Draw: TypeAlias = Literal["fixed", "bernoulli", "uniform"]
 Pool: TypeAlias = Literal["batch", "run", "group"]
@@ -54,6 +54,7 @@ class Attenuate:
 Adjustment: TypeAlias = Literal["remove"] | Attenuate
 
 
+@only_our_errors
 def attenuate(lam: float, draw: Draw = "fixed") -> Attenuate:
     """Weaken positive associations with an attribute: 0 takes nothing out and is exactly off, 1 takes out all.
 

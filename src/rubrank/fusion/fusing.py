@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.scores.batch import ScoreBatch
@@ -32,6 +32,7 @@ class Utilities(NamedTuple):
     gamma: np.ndarray
 
 
+@only_our_errors
 def fuse(
     scores: ArrayLike,
     *,
@@ -65,6 +66,7 @@ def fuse(
     return _fused("fuse", scores, given, options).reward
 
 
+@only_our_errors
 def utilities(
     scores: ArrayLike,
     *,

@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
 from rubrank.scores.spread import stretched
 
 Shape: TypeAlias = Literal["linear", "smoothstep"]
@@ -57,6 +57,7 @@ class GateResult:
         return GateResult(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 
+@refuses_wrong_kinds
 @dataclass(frozen=True)
 class Gate:
     """A hard gate on global quality and a soft one on low quality.

@@ -36,7 +36,7 @@ from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 import numpy as np
 
 from rubrank._plugins import check_free, decorated, load_plugins
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 
 Link = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
@@ -126,6 +126,7 @@ def find_model(name: str | UtilityModel) -> UtilityModel:
     return _MODELS[name]
 
 
+@only_our_errors
 def model_names() -> tuple[str, ...]:
     """All registered models."""
     find_model("bradley-terry")

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
 from rubrank.fusion.adjust import Adjustment, Pool, rules_for
 from rubrank.fusion.adjusting import adjusted
 from rubrank.fusion.advantages import advantages, reference, unit_of
@@ -51,6 +51,7 @@ _SMALLEST_PRIOR, _LARGEST_PRIOR = 1e-9, 1e12
 _PLAIN_WEIGHTS = (1e-100, 1e100)
 
 
+@refuses_wrong_kinds
 @dataclass(frozen=True)
 class RLVR2:
     """Ordinal fusion with its options.

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.grading.cache import VerdictCache, check_digest, key, seen_digest
 from rubrank.grading.missing import check_share, missing_of
 from rubrank.grading.workers import Job, Workers
@@ -55,6 +55,7 @@ _FLUSH = 0.1  # seconds between writes to the cache
 _TOGETHER, _MOMENT = 32, 0.05  # rollouts checked together, while that takes less than so many seconds
 
 
+@only_our_errors
 def grade(
     rollouts: Any,
     rubric: Rubric | str | Path | Any = None,

@@ -37,7 +37,7 @@ import numpy as np
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rubrank._plain import Strict, in_our_words
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.judges import kind_names
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
@@ -244,6 +244,7 @@ class Judges(_Confidential):
         return by_name or next((judge for judge in self.judges if judge.criteria is None), None)
 
 
+@only_our_errors
 def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges) -> Judges:
     """Judges from a YAML, TOML or JSON file or what it holds; one judge alone will do."""
     from rubrank.rubrics.files import read_data

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule
 from rubrank.fusion.rules import find_rule
@@ -127,6 +128,7 @@ class GroupRecord(_Plain):
         return self.criteria[: len(self.weights)]
 
 
+@only_our_errors
 def records_of(
     result: Fused,
     table: ScoreTable | None = None,
@@ -141,6 +143,9 @@ def records_of(
     table: what was fused, to keep the reasons of its scores. groups: the rollouts, to keep their texts.
     others: rule → rewards of all rows under other rules.
     """
+    if not isinstance(result, Fused):
+        got = type(result).__name__
+        raise InvalidInput("records_of", "result", "what a rule gives back (Fused)", got, "Such as table.fuse().")
     check_same(result, table, groups)
     for g in range(len(result)):
         rows = slice(int(result.batch.starts[g]), int(result.batch.starts[g + 1]))
@@ -172,6 +177,7 @@ def record_table(
     return records_of(find_rule(rule)(batch), table, groups=groups, step=step, others=found)
 
 
+@only_our_errors
 def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: bool = False) -> int:
     """Write .jsonl, .jsonl.gz or .parquet; returns how many. `append` adds to a JSONL file, as a training log does."""
     from rubrank.records.files import write
@@ -179,6 +185,7 @@ def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: b
     return write(Path(path), records, append)
 
 
+@only_our_errors
 def read_records(path: str | Path) -> Iterator[GroupRecord]:
     """The records of a file, one by one; a line that is none is an error that says where."""
     from rubrank.records.files import read

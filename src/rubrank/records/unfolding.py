@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rubrank.errors import only_our_errors
 from rubrank.fusion.gate import Gate, GateResult
 from rubrank.fusion.result import FusedGroup
 from rubrank.records.record import GateRecord, GroupRecord, Table
@@ -49,6 +50,7 @@ def fused_group(record: GroupRecord) -> FusedGroup:
     )
 
 
+@only_our_errors
 def explain(record: GroupRecord, rollout: int) -> str:
     """Why this rollout got its reward, in words."""
     return fused_group(record).explain(rollout)

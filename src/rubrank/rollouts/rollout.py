@@ -77,6 +77,10 @@ class Rollout(_Frozen):
         response = data.get("response") if isinstance(data, Mapping) else None
         if isinstance(response, str) or not isinstance(response, Sequence):
             return data
+        if not all(isinstance(message, Mapping) for message in response):
+            return data  # said to be no text
+        if not isinstance(data.get("tool_calls") or (), list | tuple):
+            return data  # said to be no list
         return {**data, **_from_messages(response, data)}
 
     @kept

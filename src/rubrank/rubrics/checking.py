@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from rubrank._plain import in_our_words
-from rubrank.errors import InvalidInput, RubrankError
+from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.rollouts.columns import COLUMNS
 from rubrank.rollouts.reading import groups_of_rows
 from rubrank.rollouts.rows import Row, read_rows
@@ -46,6 +46,7 @@ class Problem:
         return ": ".join([*filter(None, parts), self.message])
 
 
+@only_our_errors
 def check_file(path: str | Path) -> list[Problem]:
     """All problems of a rubric file or of a dataset; an empty list if it can be used."""
     source, path = str(path), Path(path)

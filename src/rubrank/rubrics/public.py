@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank._plain import shortened
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN
 from rubrank.rubrics.files import presets, read_data
 from rubrank.rubrics.nested import is_tree, leaves_of
@@ -44,6 +44,7 @@ _COMPOUND = re.compile(r"[a-z][A-Z]|\w:\w")  # WordCount, keywords:existence
 _LONGEST_NAME = 80
 
 
+@only_our_errors
 def to_rubric(data: Any, where: str = "rubric", folder: Path = Path()) -> Rubric:
     """A rubric from whatever a dataset's column holds; see the top of this file."""
     if isinstance(data, Rubric):

@@ -35,7 +35,7 @@ import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from rubrank._plain import Strict, in_our_words, shortened
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED
 from rubrank.rubrics.files import presets, read_data
 from rubrank.verifiers.verifier import (
@@ -123,6 +123,8 @@ class Criterion(Strict):
         """A name alone is a weak prerequisite."""
         if isinstance(value, str):
             value = [value]
+        if not isinstance(value, list | tuple):
+            return value  # said to be no list
         return [{"on": item} if isinstance(item, str) else item for item in value]
 
     @model_validator(mode="after")
@@ -298,6 +300,7 @@ def in_cycles(needs: Mapping[str, Sequence[str]]) -> list[str]:
 # ------------------------------------------------------------------------------------------------- files and presets
 
 
+@only_our_errors
 def load_rubric(source: str | Path | Mapping[str, Any]) -> Rubric:
     """A rubric from a YAML, TOML or JSON file, from a preset's name, or from the mapping such a file holds."""
     if isinstance(source, Mapping):

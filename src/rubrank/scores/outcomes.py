@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, only_our_errors
 
 ROUNDING = 4.0 * float(np.finfo(float).eps)
 """0.8 − 0.5 is a little more than 0.3, by rounding alone: a margin of 0.3 ties them all the same."""
@@ -21,6 +21,7 @@ def reach(a: np.ndarray, b: np.ndarray, margins: np.ndarray) -> np.ndarray:
     return np.where(margins > 0.0, margins + ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0)
 
 
+@only_our_errors
 def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
     """Outcomes (G, G, K) of one group's scores (G, K); a missing score is compared with nobody.
 

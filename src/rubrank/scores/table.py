@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 import rubrank
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.judges.judging import Judgments, Provenance
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.batching import score_batch_of
@@ -264,6 +264,7 @@ class ScoreTable:
         write_scores(self, Path(path))
 
 
+@only_our_errors
 def read_scores(path: str | Path) -> ScoreTable:
     """The table that `ScoreTable.write` wrote."""
     from rubrank.scores.files import read_scores as read

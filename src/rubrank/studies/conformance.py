@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from rubrank._plain import shortened
-from rubrank.errors import InvalidInput, RubrankError, UnknownName
+from rubrank.errors import InvalidInput, RubrankError, UnknownName, only_our_errors
 from rubrank.rollouts.messages import decoded
 from rubrank.rollouts.rollout import Rollout, to_rollout
 from rubrank.rollouts.rows import read_rows
@@ -74,6 +74,7 @@ class Conformance:
         }
 
 
+@only_our_errors
 def measure(path: str | Path, compat: Compat = "upstream") -> Conformance:
     """Check every answer of the file and compare with the published verdicts."""
     if compat not in get_args(Compat):

@@ -12,7 +12,7 @@ from functools import lru_cache
 from reprlib import repr as brief
 from typing import TypeAlias
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, only_our_errors
 
 Tags: TypeAlias = Sequence[tuple[str, str]]
 
@@ -29,6 +29,7 @@ TAGS: tuple[tuple[str, str], ...] = (
 )
 
 
+@only_our_errors
 def split_reasoning(text: str, tags: Tags = TAGS) -> tuple[str, str]:
     """The reasoning and the answer of one text; (“”, text) when it holds no tag.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.adjust import Adjustment, Pool, rules_for
 from rubrank.fusion.attribute import Attribute
 from rubrank.fusion.options import part_of, with_options
@@ -29,6 +29,7 @@ _LENGTHS = {"reasoning_length": "reasoning", "answer_length": "answer", "total_l
 """Attribute → the part of a response that it counts."""
 
 
+@refuses_wrong_kinds
 @dataclass(frozen=True)
 class Control:
     """What becomes of an attribute's influence from step `start` on: "remove", or `attenuate(lam)` it."""

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.adjust import Pool
 from rubrank.fusion.attribute import Attribute
 from rubrank.fusion.options import has_part, part_of
@@ -89,6 +89,7 @@ class StepRewards:
         return [reward for group in self.rewards for reward in group]
 
 
+@refuses_wrong_kinds
 class RewardEngine:
     """Rewards by one rubric, one rule and the same judges, step after step.
 

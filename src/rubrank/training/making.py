@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rubrank.errors import only_our_errors
 from rubrank.rollouts.messages import are_messages, prompt_message, said_message
 from rubrank.rollouts.rollout import Rollout, to_rollout
 
 
+@only_our_errors
 def rollout_of(
     prompt: Any,
     completion: Any,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from rubrank.errors import InvalidInput
+
 Layer: TypeAlias = Literal["quality", "low_quality", "global_quality"]
 
 
@@ -34,4 +36,6 @@ UNIT = Domain("continuous")
 
 def discrete(*values: float) -> Domain:
     """A domain of other values, such as discrete(-1, 0, 1)."""
+    if len(set(values)) < 2:
+        raise InvalidInput("discrete", "values", "two or more different numbers", repr(values), "")
     return Domain("discrete", tuple(sorted(values)), min(values), max(values))

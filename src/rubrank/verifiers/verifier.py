@@ -41,7 +41,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from rubrank._plain import MOST_PARAMETERS, check_bounds
 from rubrank._plugins import check_free, decorated, importable_home, is_ours, load_plugins
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.domain import BINARY as BINARY
@@ -349,6 +349,7 @@ def verifier_names() -> tuple[str, ...]:
     return tuple(VERIFIERS)
 
 
+@only_our_errors
 def find_verifier(name: str) -> Verifier:
     """The verifier of that name."""
     if not is_verifier(name):

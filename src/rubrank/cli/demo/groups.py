@@ -14,12 +14,14 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 
+from rubrank.errors import only_our_errors
 from rubrank.rollouts.reading import groups_of_rows
 from rubrank.rollouts.rollout import Group
 
 _NAME = "demo_groups.jsonl"
 
 
+@only_our_errors
 def load_demo_groups() -> list[Group]:
     """All groups, in the order of the file; `group.rubric` is for `rubrank.rubrics.rubric.parse_rubric`."""
     text = (files("rubrank") / "cli" / "demo" / _NAME).read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from rubrank.errors import UnknownName
+from rubrank.errors import UnknownName, only_our_errors
 from rubrank.evaluation.benchmark import Benchmark
 
 # In the order of the paper's table.
@@ -40,6 +40,7 @@ def benchmark_class(name: str) -> type[Benchmark]:
     return found
 
 
+@only_our_errors
 def find_benchmark(name: str, **settings: Any) -> Benchmark:
     """A benchmark with its settings."""
     return benchmark_class(name)(**settings)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rubrank._plugins import check_free, decorated, load_plugins
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.attribute import Attribute, Measured, Texts, flatten_texts
 from rubrank.fusion.attributes.length import lengths
 from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
@@ -87,6 +87,7 @@ def _of_each(name: str, columns: tuple[str, ...], function: Callable[[str], Any]
     return measure_all
 
 
+@only_our_errors
 def find_attribute(name: str) -> Attribute:
     """The attribute of that name."""
     if name not in ATTRIBUTES:
@@ -96,12 +97,14 @@ def find_attribute(name: str) -> Attribute:
     return ATTRIBUTES[name]
 
 
+@only_our_errors
 def attribute_names() -> tuple[str, ...]:
     """All attributes: the library's, those of plug-ins, and your own."""
     load_plugins()
     return tuple(ATTRIBUTES)
 
 
+@only_our_errors
 def measure(texts: Texts, names: Iterable[str | Attribute]) -> Measured:
     """Values (…, D) of the named attributes side by side, and their column names.
 

@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.attribute import Texts, flatten_optional, flatten_texts
 from rubrank.texts.reasoning import TAGS, Tags, split_reasoning
 from rubrank.texts.words import count_words
@@ -44,7 +44,7 @@ class Lengths:
     unit: Unit
 
     def __init__(self, reasoning: ArrayLike, answer: ArrayLike, unit: Unit) -> None:
-        if unit not in ("words", "tokens"):
+        if not isinstance(unit, str) or unit not in ("words", "tokens"):
             raise UnknownName.of("Lengths", "unit", unit, ("words", "tokens"))
         object.__setattr__(self, "reasoning", _counted("reasoning", reasoning))
         object.__setattr__(self, "answer", _counted("answer", answer))
@@ -62,6 +62,7 @@ class Lengths:
         return np.stack([self.reasoning, self.answer, self.total], axis=-1)
 
 
+@only_our_errors
 def lengths(
     texts: Texts,
     *,

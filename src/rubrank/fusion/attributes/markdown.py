@@ -35,7 +35,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrank.errors import UnknownName
+from rubrank.errors import UnknownName, only_our_errors
 from rubrank.fusion.attribute import Texts, flatten_texts
 from rubrank.texts.breaks import breaks_plainly
 from rubrank.texts.commonmark import PARSER, bounded
@@ -89,12 +89,14 @@ _MANY = 64  # texts from which compiled code is faster
 _RAW_TAG = re.compile("<[a-z]|</[ou]")
 
 
+@only_our_errors
 def markdown_counts(texts: Texts) -> NDArray[np.int64]:
     """How often each of `MARKERS` occurs in each text: an array (…, 11) in the leading shape of the texts."""
     flat, shape = flatten_texts("markdown_counts", texts)
     return _counts(flat).reshape(*shape, len(MARKERS))
 
 
+@only_our_errors
 def markdown_density(texts: Texts, per: Per = "line") -> NDArray[np.float64]:
     """Markers per line that is not blank, or per 100 words (those of `count_words`); 0 for an empty text."""
     flat, shape = flatten_texts("markdown_density", texts)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rubrank.errors import SolverError
+from rubrank.errors import SolverError, only_our_errors
 from rubrank.fusion.model import Link
 
 _TOLERANCE = 1e-10  # on the last full step; the error after it is of the order of its square
@@ -25,6 +25,7 @@ _HALVINGS = 60
 _CELLS = 1 << 21  # numbers in one (B, n, n) array: larger batches are cut into pieces of this size
 
 
+@only_our_errors
 def maximise(wins: np.ndarray, ridge: np.ndarray, link: Link) -> np.ndarray:
     """Utilities (..., n) of problems without attributes."""
     n = wins.shape[-1]

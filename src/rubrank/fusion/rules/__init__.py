@@ -38,7 +38,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rubrank._plugins import check_free, decorated, load_plugins
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 
 if TYPE_CHECKING:
     from rubrank.fusion.gate import Gate
@@ -84,6 +84,7 @@ _WORDS = {"true": True, "false": False, "none": None, "inf": float("inf")}
 _R = TypeVar("_R", bound=type)
 
 
+@only_our_errors
 def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters: Any) -> Rule:
     """The rule that a name or an expression stands for; a rule is handed back as it is.
 
@@ -107,6 +108,7 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
     return rule
 
 
+@only_our_errors
 def rule_names() -> tuple[str, ...]:
     """All rules, in the order of the table, then those of plug-ins and your own; ALIASES has other names of theirs."""
     load_plugins()

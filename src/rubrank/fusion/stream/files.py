@@ -28,7 +28,7 @@ from typing import IO, Any
 import numpy as np
 import polars as pl
 
-from rubrank.errors import BadTable, UnknownName
+from rubrank.errors import BadTable, UnknownName, only_our_errors
 from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.result import Fused, FusedGroup
 from rubrank.fusion.stream.names import Columns, Progress, format_of
@@ -72,6 +72,7 @@ class Summary:
     """The columns that named the groups."""
 
 
+@only_our_errors
 def fuse_file(
     path: Any,
     output: str | Path | IO[bytes] | None = None,
@@ -114,6 +115,7 @@ def fuse_file(
     return summary
 
 
+@only_our_errors
 def explain_file(
     path: Any,
     group: str,

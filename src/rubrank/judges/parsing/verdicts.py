@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rubrank.errors import only_our_errors
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing.expected import expectation
 from rubrank.judges.parsing.extracting import Found, declined, find
@@ -66,6 +67,7 @@ class _Said:
     problem: str = ""
 
 
+@only_our_errors
 def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = None) -> Verdict:
     """A value of the criterion's domain, or missing."""
     found = find(reply, _has_verdict, call)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.judges.judge import Call, Language
 from rubrank.judges.prompting.answer_form import (
     batch_keys,
@@ -51,6 +51,7 @@ def has_prompt(name: str) -> bool:
     return name in prompt_names()
 
 
+@only_our_errors
 def absolute_call(
     criterion: Criterion, rollout: Rollout, *, language: Language = "auto", examples: Sequence[Example] = ()
 ) -> Call:

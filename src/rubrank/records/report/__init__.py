@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rubrank.errors import only_our_errors
+
 if TYPE_CHECKING:
     from rubrank.records.record import GroupRecord
 
@@ -46,6 +48,7 @@ class ReportSummary:
     """Responses, thoughts and messages of prompts that were cut."""
 
 
+@only_our_errors
 def write_report(
     records: Iterable[GroupRecord] | str | Path,
     output: str | Path,

@@ -21,7 +21,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.attribute import Attribute, Texts, flatten_texts
 from rubrank.studies.audit.bias import Attributes, biases, measured_attributes, numbers, varying
 from rubrank.studies.audit.inputs import Cases, Run, Runs, Scores, read_cases
@@ -36,6 +36,7 @@ HUMANS = "humans"
 _OWNER = "audit"
 
 
+@only_our_errors
 def audit(
     scores: Mapping[str, Runs] | Scores,
     *,

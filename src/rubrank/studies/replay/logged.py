@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.errors import UnknownName
+from rubrank.errors import UnknownName, only_our_errors
 from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.stream.names import Columns
 from rubrank.fusion.stream.tables import read_table
@@ -42,6 +42,7 @@ class Logged:
     """(reasoning, answer) of every rollout, rows as in the table; None: nobody brought them."""
 
 
+@only_our_errors
 def read_logged(
     source: Any, rollouts: Any = None, columns: Columns | None = None, said: Callable[[str], None] | None = None
 ) -> Logged:

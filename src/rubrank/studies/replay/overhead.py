@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.rule import Rule
 from rubrank.fusion.rules import find_rule, rule_names
 from rubrank.scores.batch import ScoreBatch
@@ -118,6 +118,7 @@ def _timed(rule: Rule, batch: ScoreBatch) -> float:
 # ------------------------------------------------------------------------------------------------------ synthetic step
 
 
+@only_our_errors
 def synthetic_step(groups: int = 128, size: int = 8, seed: int = 0) -> ScoreTable:
     """Twelve criteria of mixed kinds, two gates: quality and noise, cut to yes and no, three levels, or left as it is.
 

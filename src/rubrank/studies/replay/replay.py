@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.rule import Rule
 from rubrank.fusion.rules import find_rule
@@ -117,6 +117,7 @@ class Replay:
         return {"groups": len(self.groups), "step": self.step, "nominal": nominal, "rules": each, **matrices}
 
 
+@only_our_errors
 def replay(
     table: ScoreTable,
     rules: Sequence[str | Rule],

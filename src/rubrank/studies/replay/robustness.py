@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.errors import UnknownName
+from rubrank.errors import UnknownName, only_our_errors
 from rubrank.fusion.rule import Rule
 from rubrank.records.comparing import mean, ordered, same_signs, spearman_by_group
 from rubrank.scores.batch import ScoreBatch
@@ -56,6 +56,7 @@ class RobustnessRow:
         return dict(vars(self))
 
 
+@only_our_errors
 def robustness(
     table: ScoreTable,
     *,

@@ -28,7 +28,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.studies.statistics.resampling import Clusters, Estimate, Measure, frequencies, resampling
 
 Weights: TypeAlias = Literal["linear", "quadratic"]
@@ -38,6 +38,7 @@ _WEIGHTS: tuple[Weights, ...] = ("linear", "quadratic")
 _METRICS: tuple[Metric, ...] = ("nominal", "ordinal", "interval")
 
 
+@only_our_errors
 def kappa(
     a: Sequence[Any] | np.ndarray,
     b: Sequence[Any] | np.ndarray,
@@ -59,6 +60,7 @@ def kappa(
     return draw.estimate(kappa_measure(rated, weights, draw.of_row))
 
 
+@only_our_errors
 def alpha(
     ratings: Sequence[Sequence[Any]] | np.ndarray,
     *,

@@ -18,7 +18,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.studies.statistics.resampling import (
     Clusters,
     Estimate,
@@ -32,6 +32,7 @@ from rubrank.studies.statistics.resampling import (
 _MOST_PAIRED = 2000  # clusters: up to here all pairs are counted once, by cluster, and a draw only weighs them
 
 
+@only_our_errors
 def kendall(
     a: ArrayLike,
     b: ArrayLike,
@@ -50,6 +51,7 @@ def kendall(
     return draw.estimate(kendall_measure(x, y, draw))
 
 
+@only_our_errors
 def kendall_within(
     a: ArrayLike, b: ArrayLike, *, groups: Clusters, bootstrap: int = 0, seed: int = 0, level: float = 0.95
 ) -> Estimate:
@@ -59,6 +61,7 @@ def kendall_within(
     return draw.estimate(within_measure(x, y, draw))
 
 
+@only_our_errors
 def spearman(
     a: ArrayLike,
     b: ArrayLike,

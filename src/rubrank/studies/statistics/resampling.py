@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, only_our_errors
 
 Statistic: TypeAlias = Callable[[np.ndarray], np.ndarray]
 """times (draws, clusters) → values (draws, …)"""
@@ -156,6 +156,7 @@ def frequencies(weights_BN: np.ndarray, codes: np.ndarray, count: int) -> np.nda
     return np.diff(sums, axis=1, prepend=0.0)
 
 
+@only_our_errors
 def ratio_measure(some: np.ndarray, of: np.ndarray) -> Measure:
     """Σ some / Σ of over the clusters: a share."""
 

@@ -36,7 +36,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from rubrank._plain import Strict, in_our_words
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.adjust import Pool
 from rubrank.fusion.gate import Missing, Shape
 from rubrank.training.configured import Controlling
@@ -298,6 +298,7 @@ class Job:
         return self.file.parent / Path(text).expanduser()
 
 
+@only_our_errors
 def load_job(file: str | Path, preset: str | None = None) -> Job:
     """A config file; raises the first thing that is wrong with its keys and values. preset: instead of the file's."""
     from rubrank.rubrics.files import read_data
@@ -313,6 +314,7 @@ def load_job(file: str | Path, preset: str | None = None) -> Job:
     return Job(parse_config(data, str(file)), file)
 
 
+@only_our_errors
 def parse_config(data: Any, where: str = "config") -> Config:
     """A config from its data."""
     if not isinstance(data, Mapping):

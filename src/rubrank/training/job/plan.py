@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.training.engine import Control
 from rubrank.training.job.arguments import check_arguments
@@ -102,6 +102,7 @@ class Plan:
         }
 
 
+@only_our_errors
 def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> Plan:
     """Check everything; raises the first thing that is wrong. branch: a checkpoint of another run to go on from."""
     config, world = job.config, processes()

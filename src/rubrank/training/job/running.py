@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rubrank.errors import only_our_errors
 from rubrank.training.job.arguments import arguments
 from rubrank.training.job.folder import MODEL, RECORDS, write_config
 from rubrank.training.job.plan import Plan
@@ -37,6 +38,7 @@ class Done:
     """The evaluation at the end."""
 
 
+@only_our_errors
 def run(plan: Plan, callbacks: Sequence[Any] = ()) -> Done:
     """Train, evaluate, save; `callbacks` are further ones for the trainer."""
     trainer = build(plan, callbacks)

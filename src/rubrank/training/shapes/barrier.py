@@ -28,7 +28,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.shapes.early import Early
@@ -57,6 +57,7 @@ class _Round:
         return len(self.rollouts) >= self.size
 
 
+@refuses_wrong_kinds
 class Barrier:
     """Collects the samples of a query, and scores them together. Belongs to one event loop.
 

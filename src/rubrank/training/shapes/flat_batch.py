@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from rubrank.errors import InvalidInput, RubrankError
+from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Graded, RewardEngine, StepRewards
 
@@ -87,6 +87,7 @@ def by_position(size: int) -> GroupOf:
     return group_of
 
 
+@only_our_errors
 def score_flat(
     engine: RewardEngine,
     samples: Sequence[Sample] | Callable[[], Sequence[Sample]],

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.rollouts.rollout import Group
 from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.making import rollout_of
 
 
+@only_our_errors
 def score_group(
     engine: RewardEngine,
     prompt: Any,

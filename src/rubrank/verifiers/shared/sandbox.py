@@ -32,7 +32,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias
 
-from rubrank.errors import InvalidInput, RubrankError
+from rubrank.errors import InvalidInput, RubrankError, only_our_errors, refuses_wrong_kinds
 from rubrank.verifiers.shared.sandboxes.folders import STRANGERS, folder
 from rubrank.verifiers.shared.sandboxes.talking import Outcome, Talk
 
@@ -65,6 +65,7 @@ class SandboxFailed(RubrankError, RuntimeError):  # noqa: N818
     """The command could not be started: the sandbox's fault or the machine's, never the code's."""
 
 
+@refuses_wrong_kinds
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a run may use. Sizes in MB; `memory`, `cpu` and `file_size` hold for each process (or file)."""
@@ -108,6 +109,7 @@ class Result:
         return words.get(self.ended, f"exit code {self.code}")
 
 
+@only_our_errors
 def run(
     command: Sequence[str],
     *,
