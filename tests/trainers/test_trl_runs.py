@@ -40,7 +40,10 @@ def records_of(path: Path, mode: str = "train") -> list[GroupRecord]:
 
 def test_a_run_logs_records_and_evaluates_with_another_number(tmp_path):
     reward = RubricReward(
-        tiny_trl.RUBRIC, records=tmp_path / "records.jsonl", attributes=[Control("answer_length", start=1)]
+        tiny_trl.RUBRIC,
+        records=tmp_path / "records.jsonl",
+        attributes=[Control("answer_length", start=1)],
+        adjust_criteria="all",
     )
     dataset = tiny_trl.rows(rubrics=True)
     assert reward.check(dataset) == 8
