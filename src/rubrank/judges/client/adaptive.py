@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from contextlib import suppress
 
 _CUT = 0.5
 _STEP = 1 / 16  # of the ceiling, after as many answers as there are places
@@ -58,7 +59,8 @@ class AdaptivePlaces:
             if turn.done() and not turn.cancelled():
                 self.give_back()  # it was given a place at the very moment
             else:
-                self._waiting.remove(turn)
+                with suppress(ValueError):  # passed over already
+                    self._waiting.remove(turn)
             raise
 
     def give_back(self) -> None:
