@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numba.core.compiler_lock import global_compiler_lock
+
+_log = logging.getLogger("rubrank")
 
 unsigned = np.uint64
 """The type of indices in inner loops: see `kernels.py`."""
@@ -28,21 +31,35 @@ def jit(function: Callable[..., Any]) -> Any:
 
 
 def _forgiving(dispatcher: Any) -> Any:
-    """A cache folder that vanished, or a full disk, costs a compilation and nothing else."""
+    """A cache folder that vanished, a full disk or a damaged file costs a compilation and nothing else."""
     cache = dispatcher._cache
     load, save = cache.load_overload, cache.save_overload
 
     def load_or_not(signature: Any, context: Any) -> Any:
-        with suppress(OSError):
+        try:
             return load(signature, context)
-        return None
+        except OSError:
+            return None
+        except Exception as error:  # whatever a damaged pickle raises
+            _empty(cache, error)
+            return None
 
     def save_or_not(signature: Any, data: Any) -> None:
-        with suppress(OSError):
-            save(signature, data)
+        try:
+            with suppress(OSError):
+                save(signature, data)
+        except Exception as error:
+            _empty(cache, error)
 
     cache.load_overload, cache.save_overload = load_or_not, save_or_not
     return dispatcher
+
+
+def _empty(cache: Any, error: Exception) -> None:
+    """Begin a damaged cache anew; said in one line."""
+    _log.warning("the cache of compiled code in %s is damaged (%s), and is made anew", cache.cache_path, error)
+    with suppress(Exception):
+        cache.flush()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows

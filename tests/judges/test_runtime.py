@@ -21,7 +21,6 @@ from server import MODEL, Answer, Server
 from rubrank.errors import JudgeOutage, JudgingFailed
 from rubrank.judges.client.adaptive import AdaptivePlaces
 from rubrank.judges.client.client import Client, Deadline, Outage
-from rubrank.judges.client.endpoints import Endpoints
 from rubrank.judges.client.runtime import close_runtime, runtime
 from rubrank.judges.judge import Endpoint, Judge, Judges, Retry
 from rubrank.judges.judging import judge_groups, judge_groups_async
@@ -292,7 +291,7 @@ def test_the_client_bears_an_outage_by_itself():
         async def main():
             async with Client(
                 judge_of(server, retry={"breaker_failures": 1, "breaker_pause": 0.05, "attempts": 9}),
-                endpoints=Endpoints(), outage=Outage("continue"), deadline=Deadline(10.0),
+                outage=Outage("continue"), deadline=Deadline(10.0),
             ) as client:  # fmt: skip
                 return await asyncio.gather(*(client.ask(call_of(str(i))) for i in range(20)))
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from judged import judges_at, server_module
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.records.record import read_records
 from rubrank.rollouts.rollout import Rollout
 from rubrank.training.engine import Control
@@ -265,3 +265,20 @@ def test_torch_is_not_imported():
     code = f"import sys, {modules}; print({{'torch', 'numba'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_a_checkpoint_is_saved_before_judges_end_the_run():
+    module = server_module()
+    saved = []
+    with module.Server([module.Answer(status=500)]) as server:
+        reward = RubricReward([{"name": "Kind", "question": "Is it kind?"}], judges=judges_at(server.url))
+        trainer = Trainer(2)
+        trainer.state = SimpleNamespace(global_step=3)
+        trainer._save_checkpoint = lambda model, trial: saved.append(model)
+        with pytest.raises(JudgingFailed):
+            trainer.call(reward, ["p"] * 2, ["hello", "you"])
+        assert saved == [trainer.model]
+        trainer.state.global_step = 0  # nothing was trained
+        with pytest.raises(JudgingFailed):
+            trainer.call(reward, ["p"] * 2, ["hello", "you"])
+    assert len(saved) == 1

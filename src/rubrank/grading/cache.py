@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel
 
-from rubrank._files import connect
+from rubrank._files import connect, is_damaged, set_aside
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
@@ -69,11 +69,7 @@ class VerdictCache:
         self.path, self._full = Path(path), False
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = connect(self.path)
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS verdicts (key BLOB PRIMARY KEY, value REAL NOT NULL, reason BLOB NOT NULL)"
-                " WITHOUT ROWID"
-            )
+            self._db = self._opened()
         except (sqlite3.Error, OSError) as error:
             raise InvalidInput(
                 "grade",
@@ -82,6 +78,23 @@ class VerdictCache:
                 f"{path} ({error})",
                 "Choose another file.",
             ) from None
+
+    def _opened(self) -> sqlite3.Connection:
+        try:
+            return _open(self.path)
+        except sqlite3.DatabaseError as error:
+            if not is_damaged(self.path, error):
+                raise
+            set_aside(self.path, "grade")
+            return _open(self.path)
+
+    def _anew(self, error: sqlite3.DatabaseError) -> None:
+        """Begin anew where the file turns out to be damaged; else the error."""
+        if not is_damaged(self.path, error):
+            raise error
+        self._db.close()
+        set_aside(self.path, "grade")
+        self._db = _open(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -95,7 +108,13 @@ class VerdictCache:
         for start in range(0, len(keys), _AT_ONCE):
             some = keys[start : start + _AT_ONCE]
             marks = ",".join("?" * len(some))
-            rows = self._db.execute(f"SELECT key, value, reason FROM verdicts WHERE key IN ({marks})", some)
+            try:
+                rows = self._db.execute(
+                    f"SELECT key, value, reason FROM verdicts WHERE key IN ({marks})", some
+                ).fetchall()
+            except sqlite3.DatabaseError as error:
+                self._anew(error)
+                continue
             found |= {key: Verdict(value, _text(reason)) for key, value, reason in rows}
         return found
 
@@ -109,19 +128,37 @@ class VerdictCache:
         if not rows or self._full:
             return
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?)", rows)
-            self._db.execute("COMMIT")
-        except sqlite3.OperationalError as error:  # verdicts can be had again: a full disk costs time, not the run
-            if "full" not in str(error):
-                raise
-            self._full = True
+            self._put(rows)
+        except sqlite3.DatabaseError as error:
+            if not isinstance(error, sqlite3.OperationalError) or "full" not in str(error):
+                self._anew(error)
+                self._put(rows)
+                return
+            self._full = True  # verdicts can be had again: a full disk costs time, not the run
             with suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
             _log.warning("%s: the disk is full; verdicts are not kept any more", self.path)
 
+    def _put(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.executemany("INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?)", rows)
+        self._db.execute("COMMIT")
+
     def __len__(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM verdicts").fetchone()[0])
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    db = connect(path)
+    try:
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS verdicts (key BLOB PRIMARY KEY, value REAL NOT NULL, reason BLOB NOT NULL)"
+            " WITHOUT ROWID"
+        )
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 def _text(reason: bytes) -> str:

@@ -11,6 +11,7 @@ connections as are needed; how many that is, the places of an endpoint say.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import zlib
@@ -114,6 +115,7 @@ class Transport:
         if self._session is not None:
             await self._session.close()
             self._session = None
+            await asyncio.sleep(0.01)  # its connections say goodbye in the turns of the loop that follow
 
     async def request(
         self, method: str, url: str, content: bytes | None, headers: Mapping[str, str], proxy: str | None = None

@@ -19,14 +19,15 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import groupby
 from math import gcd, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed, RubrankError
 from rubrank.scores.table import Penalties
 from rubrank.training.counting import counted
 from rubrank.training.engine import Control, RewardEngine
@@ -150,14 +151,16 @@ class RubricReward:
         self._warn()
         run = _run_of(log_metric) or self._run
         train = run is None or bool(run.model.training)
-        result = score_flat(
-            self.engine,
-            lambda: self._samples(prompts, completions, columns, _Sampled.of(run, completion_ids, len(completions))),
-            step=self._step(trainer_state),
-            train=train,
-            group_of=self._by_prompts if run is None else by_position(self._size(run, train)),
-            processes=current_processes(),
-        )
+        with saved_before_a_stop(getattr(log_metric, "__self__", None) if train else None):
+            sampled = _Sampled.of(run, completion_ids, len(completions))
+            result = score_flat(
+                self.engine,
+                lambda: self._samples(prompts, completions, columns, sampled),
+                step=self._step(trainer_state),
+                train=train,
+                group_of=self._by_prompts if run is None else by_position(self._size(run, train)),
+                processes=current_processes(),
+            )
         for name, value in result.metrics.items() if log_metric else ():
             log_metric(name, value)
         for name, texts in result.columns.items() if log_extra else ():
@@ -280,6 +283,19 @@ def current_processes() -> Processes:
         remedy = "On CPUs, GRPOConfig wants use_cpu=True before anything else asks accelerate."
         raise InvalidInput(_OWNER, "processes", f"{world}, as in torch.distributed", f"{known} in accelerate", remedy)
     return Processes(gather_object, torch.distributed.get_rank(), world)
+
+
+@contextmanager
+def saved_before_a_stop(trainer: Any) -> Iterator[None]:
+    """Where judges end the run, a checkpoint is saved first, if there is a trainer to ask: an outage costs no step."""
+    try:
+        yield
+    except RubrankError as error:
+        why = error.__cause__ or error  # where several train, another process may have met it
+        save = getattr(trainer, "_save_checkpoint", None)
+        if isinstance(why, JudgeOutage | JudgingFailed) and save is not None and trainer.state.global_step:
+            save(trainer.model, None)
+        raise
 
 
 def _run_of(log_metric: Any) -> _Run | None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from rubrank.errors import RubrankError
+from rubrank.errors import JudgeOutage, JudgingFailed, RubrankError
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.counting import counted
 from rubrank.training.engine import Graded
@@ -99,7 +99,11 @@ class RubricAdvantage(_Trainer):
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """Fused rewards first, then verl's advantage."""
-        self._fuse(batch, metrics)
+        try:
+            self._fuse(batch, metrics)
+        except (JudgeOutage, JudgingFailed):
+            self._save_checkpoint()  # an outage costs no step
+            raise
         return super()._compute_advantage(batch, metrics)
 
     def _fuse(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> None:
