@@ -152,10 +152,11 @@ class RubricReward:
         run = _run_of(log_metric) or self._run
         train = run is None or bool(run.model.training)
         with saved_before_a_stop(getattr(log_metric, "__self__", None) if train else None):
-            sampled = _Sampled.of(run, completion_ids, len(completions))
             result = score_flat(
                 self.engine,
-                lambda: self._samples(prompts, completions, columns, sampled),
+                lambda: self._samples(
+                    prompts, completions, columns, _Sampled.of(run, completion_ids, len(completions))
+                ),
                 step=self._step(trainer_state),
                 train=train,
                 group_of=self._by_prompts if run is None else by_position(self._size(run, train)),
