@@ -3,7 +3,7 @@
     python benchmarks/judging_scale.py            about two minutes
     python benchmarks/judging_scale.py --quick    a few calls, to see that it works
 
-Every row asks a server of the tests, in a process of its own, through `Client` with replies kept in a file. The ideal is
+Every row asks a server of the tests, in a process of its own, through `Client`, replies kept in a file. The ideal is
 calls × delay / places. Processor time is that of this process, writing the file included.
 """
 
