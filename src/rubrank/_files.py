@@ -56,6 +56,8 @@ def unpacked_suffix(path: str | Path) -> str:
 
 def open_bytes(path: Path) -> Any:
     """The bytes of a file, decompressed if its name says that it is compressed."""
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rb")  # closes the file itself, which a GzipFile over an open file does not
     return unpacked(path.open("rb"), path)
 
 
