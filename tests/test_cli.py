@@ -191,7 +191,7 @@ def test_wrong_config(table: Path, text: str, found: str) -> None:
         (["--criteria", "Fact"], "Did you mean 'Facts'"),
         (["--group-column", "uuid"], "'uid'"),
         (["--batch-column", "step"], "'uid'"),
-        (["--pool", "all"], "'group', 'batch'"),
+        (["--pool", "all"], "'batch', 'run', 'group'"),
         (["--span", "wide"], "'model', 'unit'"),
         (["--model", "elo"], "'bradley-terry'"),
         (["--prior", "0"], "prior must be a number"),

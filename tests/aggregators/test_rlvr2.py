@@ -144,9 +144,9 @@ def test_label_types_of_numpy_and_python_draw_alike():
     scores, measured, labels = scattered()
     numbers = np.array([ord(label) for label in labels])
     rule = rlvr2(criteria=NAMES, adjust=attenuate(0.5, draw="uniform"))
-    expected = rule(scores, groups=numbers.tolist(), attributes=measured).kept
+    expected = rule(scores, groups=numbers.tolist(), attributes=measured).taken
     for same in (numbers, list(numbers)):
-        np.testing.assert_array_equal(rule(scores, groups=same, attributes=measured).kept, expected)
+        np.testing.assert_array_equal(rule(scores, groups=same, attributes=measured).taken, expected)
 
 
 # ------------------------------------------------------------------------------------------------------------- gate
@@ -207,7 +207,7 @@ def test_draws_do_not_depend_on_the_gate_columns():
     gated = rlvr2(criteria=GATED_NAMES, gate=Gate(["NotEmpty"], ["Clean"]), **options)
     plain = rlvr2(criteria=NAMES, **options)
     one, other = gated(with_gate_columns(), attributes=MEASURED_NGD), plain(SCORES_NGK, attributes=MEASURED_NGD)
-    np.testing.assert_array_equal(one.kept, other.kept)
+    np.testing.assert_array_equal(one.taken, other.taken)
     np.testing.assert_array_equal(one.ranking, other.ranking)
 
 

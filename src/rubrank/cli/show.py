@@ -142,7 +142,7 @@ def _shown(group: FusedGroup, rollout: int | None) -> list[int]:
 
 def _scores(group: FusedGroup, shown: Sequence[int]) -> Table:
     table = _table(f"group {group.label}: scores", ["criterion"], [], [*map(str, shown), "pairs decided"])
-    for k, name in enumerate(group.criteria):
+    for k, name in _asked(group):
         cells = ["–" if math.isnan(s) else f"{s:g}" for s in group.scores[shown, k]]
         outcome = group.outcomes[:, :, k]
         pairs = int((~np.isnan(outcome)).sum() - (~np.isnan(np.diagonal(outcome))).sum()) // 2
@@ -153,13 +153,18 @@ def _scores(group: FusedGroup, shown: Sequence[int]) -> Table:
     return table
 
 
+def _asked(group: FusedGroup) -> list[tuple[int, str]]:
+    """Number and name of the criteria on which the group has a score; the others are other queries'."""
+    return [(k, name) for k, name in enumerate(group.criteria) if group.missing[k] < len(group.reward)]
+
+
 def _wins(outcome: np.ndarray) -> int:
     return int((outcome == 1.0).sum())
 
 
 def _utilities(group: FusedGroup, shown: Sequence[int]) -> Table:
     table = _table("utilities", ["criterion"], [], ["weight", "share", *map(str, shown)])
-    for k, name in enumerate(group.criteria):
+    for k, name in _asked(group):
         cells = ["–" if math.isnan(group.scores[i, k]) else _signed(group.values[i, k]) for i in shown]
         table.add_row(escape(name), f"{group.weights[k]:g}", f"{group.effective_weights[k]:.0%}", *cells)
     table.add_section()
