@@ -69,7 +69,7 @@ def test_attribute_study(tmp_path):
     assert picture.read_text(encoding="utf-8").startswith("<?xml")
     assert (ROOT / "docs" / "pictures" / "attribute_study.svg").stat().st_size < 100_000
     rows = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
-    plain = [row for row in rows if row["rule"] == "rlvr2" and row["attributes"] == "none"]
+    plain = [row for row in rows if row.get("rule") == "rlvr2" and row["attributes"] == "none"]
     assert {row["tau"] for row in plain} == {1.0}
 
 

@@ -221,5 +221,5 @@ def test_async_grpo_scores_a_group_with_it():
         reward_funcs=[sent], reward_func_names=["rubric"], _env_reward_types=[], _provides_rollout_reward=False
     )
     samples = asyncio.run(worker._score_group(holder, group))
-    assert [sample.metrics["rewards/rubric"] for sample in samples] == [1.0, 0.0, 0.0]
+    assert [sample.metrics["rewards/rubric"] for sample in samples] == [1.0, 0.25, 0.0]
     assert samples[0].advantage > 0.0 > samples[1].advantage
