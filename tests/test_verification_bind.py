@@ -55,8 +55,10 @@ def both(found, rollout, params, compat="fixed", mode="strict"):
     arguments |= {"compat": compat} if found.knows_compat else {}
     variants = loose_variants(rollout.answer) if mode == "loose" and found.knows_loose else [rollout.answer]
     verdicts = [
-        plainly(found, Text(variant) if found.wants is Text else rollout.with_answer(variant), arguments)
-        for variant in variants
+        plainly(
+            found, Text(variant) if found.wants is Text else rollout.with_answer(variant) if i else rollout, arguments
+        )
+        for i, variant in enumerate(variants)  # the first is the response as it is
     ]
     verdict = max(verdicts, key=lambda v: -math.inf if v.value is None else v.value)  # the first of the best
     assert found.bind(checked, compat, mode)(rollout) == (verdict.value, verdict.reason)

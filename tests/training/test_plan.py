@@ -113,7 +113,7 @@ def test_processes_share_a_batch(folder, monkeypatch):
         ({"rubric": ["EmptyAnswer"]}, "prompts.jsonl: row 1: criteria must be some in the layer \"quality\""),
         ({"rubric": JUDGED}, "criterion 'Polite' must be decided by somebody"),
         ({"rubric": [{"name": "WordCuont"}]}, "Did you mean 'WordCount'?"),
-        ({"rubric": ["WordCuont"]}, "got a judged one, and no judge for it. Did you mean 'WordCount'?"),
+        ({"rubric": ["WordCuont"]}, "got 'WordCuont'. Did you mean 'WordCount'?"),
         ({"rule": "rlvr3"}, "'rlvr3'"),
         ({"rule": "gdpo+", "attributes": [{"name": "markdown"}]}, "rule must be 'rlvr2', alone or composed"),
         ({"attributes": [{"name": "markdwon"}]}, "Did you mean 'markdown'?"),
