@@ -37,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of a file with slow ones stay in one process, which makes what they share once; and they come first."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
