@@ -125,18 +125,19 @@ def presence(g: PlainGroup) -> list[list[float | None]]:
     return [[x if x is None or p > 0 else 1 - x for x, p in zip(row, points(g), strict=True)] for row in g.s]
 
 
-def share(credit: list[list[float]], g: PlainGroup) -> list[float]:
+def share(credit: list[list[float]], g: PlainGroup, clip: bool = False) -> list[float]:
     p, out = points(g), []
     for row, scores in zip(credit, g.s, strict=True):
         seen = [k for k in range(len(p)) if scores[k] is not None]
         reachable = sum(max(p[k], 0.0) for k in seen)
         won = sum(p[k] * row[k] for k in seen)
-        out.append((won / reachable if reachable else 0.0) if seen else None)
-    return neutral(out, 0.0)
+        value = won / reachable if reachable else 0.0
+        out.append((min(max(value, 0.0), 1.0) if clip else value) if seen else None)
+    return neutral(out, 0.5 if clip else 0.0)
 
 
 def healthbench(g: PlainGroup) -> list[float]:
-    return [min(max(x, 0.0), 1.0) for x in share(presence(g), g)]
+    return share(presence(g), g, clip=True)
 
 
 def gear(g: PlainGroup) -> list[float]:
