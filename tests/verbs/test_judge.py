@@ -16,6 +16,7 @@ import pytest
 from judges.server import MODEL, Answer, Asked, Server
 from typer.testing import CliRunner, Result
 
+from rubrank import discrete
 from rubrank.cli.app import app
 from rubrank.judges.judge import load_judges
 from rubrank.scores.criterion import CriterionData
@@ -191,7 +192,7 @@ def test_audit(folder: Path) -> None:
         groups = [
             GroupScores(
                 f"q{g}",
-                (CriterionData("Taste"),),
+                (CriterionData("Taste", domain=discrete(*range(-1, 6))),),
                 (truth[g] + rng.integers(-noise, noise + 1, 6))[:, None].astype(float),
                 (("said",),) * 6,
             )

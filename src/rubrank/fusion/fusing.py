@@ -88,8 +88,11 @@ def utilities(
         "outcomes": outcomes,
     }  # fmt: skip
     fused = _fused("utilities", scores, given, options)
-    if fused.control is None or fused.gamma is None:
+    if attributes is None:
         return fused.utilities
+    if fused.control is None or fused.gamma is None:  # attributes were given, but none of them: nothing was adjusted
+        batch = fused.batch
+        return Utilities(fused.utilities, batch.per_group(np.zeros((batch.N, batch.K, 0))))
     return Utilities(fused.batch.per_rollout(fused.control.fitted_MK), fused.gamma)
 
 

@@ -121,7 +121,7 @@ def grade(
         # Everything that can be known comes first: nothing is paid for and then refused.
         output_at(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
         check_share(most_missing)
-        seconds, asked = _seconds(timeout), _judges(judges, cache_only)
+        seconds, asked = _seconds(timeout), _judges(judges, cache_only, dry_run)
         columns = columns_from(column, group_column, "grade")
         if dry_run:
             _show_estimate(rollouts, rubric, asked, columns, as_json)
@@ -187,8 +187,11 @@ def conformance(
 # ------------------------------------------------------------------------------------------------------------- helpers
 
 
-def _judges(file: Path | None, cache_only: bool) -> Judges | None:
-    """The judges of a file; their replies are kept in the project's folder, unless the file says where."""
+def _judges(file: Path | None, cache_only: bool, dry_run: bool) -> Judges | None:
+    """The judges of a file; their replies are kept in the project's folder, unless the file says where.
+
+    A dry run asks nothing, and leaves nothing behind.
+    """
     from rubrank.errors import InvalidInput
     from rubrank.judges.client.replies import project_store
     from rubrank.judges.judge import load_judges
@@ -198,7 +201,7 @@ def _judges(file: Path | None, cache_only: bool) -> Judges | None:
             raise InvalidInput("grade", "--cache-only", "used with --judges", "no judges", "Say --judges FILE.")
         return None
     judges = load_judges(file)
-    cache = judges.cache or str(project_store())
+    cache = judges.cache or (None if dry_run else str(project_store()))
     return judges.model_copy(update={"cache": cache, "cache_only": cache_only or judges.cache_only})
 
 
