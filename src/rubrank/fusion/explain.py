@@ -131,9 +131,7 @@ def _lifted(group: FusedGroup, i: int) -> str:
     """What the stretch over those that passed made of the ranking, where one can see it."""
     assert group.gated is not None
     ranked, lifted = f"{group.ranking[i]:.2f}", f"{group.gated.lifted[i]:.2f}"
-    return (
-        "" if ranked == lifted else f"; {ranked} becomes {lifted}, so that whoever passes is above whoever is stopped"
-    )
+    return "" if ranked == lifted else f"; {ranked} becomes {lifted}, above every rollout that was stopped"
 
 
 def _ordinal(n: int) -> str:
