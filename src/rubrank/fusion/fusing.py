@@ -92,6 +92,7 @@ def utilities(
         return fused.utilities
     if fused.control is None or fused.gamma is None:  # attributes were given, but none of them: nothing was adjusted
         batch = fused.batch
+        assert fused.utilities is not None  # RLVR² always has them
         return Utilities(fused.utilities, batch.per_group(np.zeros((batch.N, batch.K, 0))))
     return Utilities(fused.batch.per_rollout(fused.control.fitted_MK), fused.gamma)
 
