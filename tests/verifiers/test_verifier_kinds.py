@@ -15,7 +15,7 @@ from rubrank.verifiers.verifier import find_verifier
 
 def verdict(name, answer, **params):
     verifier = find_verifier(name)
-    return verifier.verify(Rollout(response=answer), verifier.check_parameters(params))
+    return verifier.verify(Rollout(response=answer, reasoning=""), verifier.check_parameters(params))
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
