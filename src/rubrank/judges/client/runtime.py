@@ -29,6 +29,9 @@ T = TypeVar("T")
 _LAST = 5.0  # seconds for the end of a process
 
 
+_LOOK_UP = 0.1
+
+
 class _Job:
     """One coroutine in the runtime's loop, and a thread that waits for it."""
 
@@ -45,7 +48,9 @@ class _Job:
         """What it gave. An interrupt cancels it, and waits for its end."""
         try:
             self._loop.call_soon_threadsafe(self._start)
-            self._ended.wait()
+            # A signal that another thread was given does not wake this one: it looks up now and then.
+            while not self._ended.wait(_LOOK_UP):
+                pass
         except BaseException:
             self.cancel()
             self._ended.wait()
