@@ -83,8 +83,8 @@ def test_interrupt_cancels_what_is_under_way() -> None:
     asker = Slow(60.0, interrupt)
     with pytest.raises(KeyboardInterrupt):
         run([group(*names(4), id=f"q{i}") for i in range(3)], asker)
-    assert asker.asked >= 4
-    assert asker.waiting == 0  # each would wait a minute: those that began were cancelled
+    assert asker.waiting == 0
+    assert asker.cancelled >= 3
 
 
 def test_within_a_running_loop() -> None:
