@@ -87,6 +87,7 @@ fix: $(READY)
 
 docs-output: $(READY)  ## write what the examples of the docs print below their print statements
 	-$(PY) -m pytest tests/test_documents.py -k examples_of_a_document --update-examples
+	-$(PY) -m pytest tests/test_cli.py -k the_page_is_true --update-examples
 
 clean:
 	rm -rf .venv $(VERL) $(NEWEST) build dist out .pytest_cache .ruff_cache .hypothesis

@@ -5,21 +5,20 @@ heard = quality + bias · (log length, standardised) + markup · (has Markdown) 
 
 from __future__ import annotations
 
-import io
 import json
 import math
 
 import numpy as np
 import pytest
-from rich.console import Console
 from scipy import stats
 
+from rubrank.cli.audit_tables import show_audit
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.audit.audit import audit
 from rubrank.studies.audit.files import audit_files
-from rubrank.studies.audit.tables import not_measured, show
+from rubrank.studies.audit.tables import not_measured
 from rubrank.verifiers.verifier import discrete
 
 pytestmark = pytest.mark.slow
@@ -330,16 +329,19 @@ def test_as_dict_is_plain(result):
     assert without["coverage"][0]["ties"]["low"] is None
 
 
-def test_tables_on_the_terminal(result):
-    console = Console(width=160, record=True, file=io.StringIO())
-    show(result, console, details=True)
-    text = console.export_text()
+@pytest.mark.parametrize("width", [80, 160])
+def test_tables_on_the_terminal(result, width, monkeypatch, capsysbinary):
+    monkeypatch.setenv("COLUMNS", str(width))
+    show_audit(result, details=True)
+    text = capsysbinary.readouterr().out.decode()
+    tables = text.split("not measured")[0].splitlines()[1:]
+    assert max(map(len, tables)) <= width
     assert "clean, long, bold, noisy: 640 rollouts in 80 groups" in text
     assert "0.80 [0.74, 0.85]" in text  # position of "long"
     assert "self-consistency (long, bold): one run only" in text
-    show(result, console)
     assert "Depth" in text
-    assert "Depth" not in console.export_text()
+    show_audit(result)
+    assert "Depth" not in capsysbinary.readouterr().out.decode()
 
 
 def test_from_files(tmp_path):

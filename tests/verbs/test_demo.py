@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import numpy as np
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
 
 from rubrank.cli.demo.demo import ATTRIBUTES, demo, fuse_table
 from rubrank.cli.demo.groups import load_demo_groups
@@ -27,11 +25,11 @@ def graded(tmp_path_factory):
 
 
 @pytest.fixture(params=[80, 120])
-def shown(request, tmp_path):
+def shown(request, tmp_path, monkeypatch, capsysbinary):
     path = tmp_path / "out" / "rewards.jsonl"
-    console = Console(width=request.param, file=io.StringIO(), record=True)
-    demo(path, console)
-    return console.export_text(), request.param, path
+    monkeypatch.setenv("COLUMNS", str(request.param))
+    demo(path)
+    return capsysbinary.readouterr().out.decode(), request.param, path
 
 
 def test_nothing_is_cut_off(shown):

@@ -13,16 +13,20 @@ import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from rubrank._plain import plain
 from rubrank.errors import RubrankError
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 _BARS = "▁▂▃▄▅▆▇█"
 _GAP = 2
 _WIDEST_NAME = 28
+_NARROWEST = 8
 MOST_ROWS = 40
 
 
@@ -63,15 +67,14 @@ def errors_in_words() -> Iterator[None]:
 
 def print_line(text: str) -> None:
     """A line on standard output, whatever characters it holds."""
+    sys.stdout.flush()  # what was printed as text comes first
     sys.stdout.buffer.write((text + "\n").encode("utf-8", "backslashreplace"))
     sys.stdout.flush()
 
 
 def print_json(data: Any) -> None:
     """Indented, with null for what is no number."""
-    text = json.dumps(plain(data), ensure_ascii=False, indent=2, default=str)
-    sys.stdout.buffer.write((text + "\n").encode("utf-8", "backslashreplace"))
-    sys.stdout.flush()
+    print_line(json.dumps(plain(data), ensure_ascii=False, indent=2, default=str))
 
 
 def number(x: float, form: str = ".2f") -> str:
@@ -93,24 +96,59 @@ def histogram(values: Sequence[float], bins: int = 10) -> str:
 
 
 def table(
-    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1, most: int = MOST_ROWS
+    title: str,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    words: int = 1,
+    most: int | None = MOST_ROWS,
+    total: int = 0,
 ) -> None:
-    """One table on stdout; the first `words` columns are words that may wrap, the others numbers."""
+    """One table on standard output; the first `words` columns are words that may wrap, the others numbers.
+
+    Numbers that do not fit beside them go on in a further table below, with the words before them again: no column
+    gets lost, and no number is broken. The last `total` rows are bold. Above `most` rows, the rest is counted.
+    """
     from rich.console import Console
+    from rich.markup import escape
+
+    console = Console()
+    shown = [*rows[:most]] if most is not None and len(rows) > most else [*rows]
+    widths = _widths(headings, shown)
+    labels = _narrowed(widths[:words], console.width - sum(widths[words:]) - _GAP * (len(widths) - 1), words)
+    room = console.width - sum(labels) - _GAP * words
+    for number_of_part, part in enumerate(_that_fit(widths[words:], room + _GAP)):
+        if title:
+            console.print(escape(title) + (", continued" if number_of_part else ""), style="bold")
+        console.print(_made(headings, shown, labels, [words + i for i in part], total))
+        print()
+    if len(shown) < len(rows):
+        print(f"… and {len(rows) - len(shown)} more; --json has them all\n")
+
+
+def _made(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], labels: Sequence[int], numbers: Sequence[int], total: int
+) -> Table:
+    """One part of a table: all columns of words, and some of numbers."""
     from rich.markup import escape
     from rich.table import Table
 
     made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
-    for i, heading in enumerate(headings):
-        made.add_column(escape(heading), justify="left" if i < words else "right", no_wrap=i >= words, overflow="fold")
-    for row in rows[:most]:
-        made.add_row(*map(escape, row))
-    console = Console()
-    console.print(escape(title), style="bold")
-    console.print(made)
-    if len(rows) > most:
-        print(f"… and {len(rows) - most} more; --json has them all")
-    print()
+    for i, width in enumerate(labels):
+        made.add_column(escape(headings[i]), max_width=width, overflow="fold")
+    for i in numbers:
+        made.add_column(escape(headings[i]), justify="right", no_wrap=True)
+    for i, row in enumerate(rows):
+        cells = [escape(row[j]) for j in (*range(len(labels)), *numbers)]
+        made.add_row(*cells, style="bold" if i >= len(rows) - total else None)
+    return made
+
+
+def _narrowed(widths: Sequence[int], room: int, words: int) -> list[int]:
+    """The columns of words: as wide as they like if there is room, else the widest gets narrower, to a point."""
+    found = list(widths)
+    while sum(found) > room and max(found) > (_NARROWEST if words > 1 else _WIDEST_NAME):
+        found[found.index(max(found))] -= 1
+    return found
 
 
 def matrix(
@@ -125,18 +163,17 @@ def matrix(
     room = Console().width - min(max(map(len, rows), default=0), _WIDEST_NAME) - _GAP
     if sum(width + _GAP for width in _widths(columns, cells)) > room:
         columns = [*columns[:named], *(str(i + 1) for i in range(len(columns) - named))]
-    for part in _that_fit(_widths(columns, cells), room):
-        more = "" if part[0] == 0 else ", continued"
-        lines = [[name, *(row[i] for i in part)] for name, row in zip(rows, cells, strict=True)]
-        table(title + more, ["", *(columns[i] for i in part)], lines)
+    table(title, ["", *columns], [[name, *row] for name, row in zip(rows, cells, strict=True)])
 
 
 def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
-    return [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
+    from rich.cells import cell_len
+
+    return [max([cell_len(name), *(cell_len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
 
 
 def _that_fit(widths: Sequence[int], room: int) -> list[list[int]]:
-    """The columns in portions, each at least one."""
+    """The columns in portions, each at least one; one empty portion if there are none."""
     portions: list[list[int]] = [[]]
     left = room
     for i, width in enumerate(widths):

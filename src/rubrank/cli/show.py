@@ -1,61 +1,26 @@
 """What the command line shows: tables for people on the terminal, the same as JSON for machines.
 
-Nothing is computed here. Tables go to standard output, the progress bar to standard error, and only if that is a
-terminal and the work lasts.
+Nothing is computed here.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import sys
-import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from rubrank._plain import plain
+from rubrank.cli.printing import print_line, table
 
 if TYPE_CHECKING:
     from rubrank.fusion.result import FusedGroup
     from rubrank.fusion.stream.files import Summary
 
-_ROLLOUTS = 12  # columns of rollouts that fit on a screen; JSON has all of them
 _CRITERIA = 30
 BY_RUBRIC = "by the rubric in the file"
 """What is said where a score file brought its weights, margins, directions and layers."""
-_PATIENCE = 0.7  # seconds before a progress bar is worth its place
-
-
-class Bar(AbstractContextManager["Bar"]):
-    """A progress bar for `fuse_file`, called with what is being done and how far it is."""
-
-    def __init__(self, quiet: bool = False) -> None:
-        self._bar: Progress | None = None
-        self._task = TaskID(0)
-        self._wanted = sys.stderr.isatty() and not quiet
-        self._since = time.monotonic()
-
-    def __call__(self, doing: str, share: float) -> None:
-        """Show how far it is, once it has taken a while."""
-        if self._bar is None and self._wanted and time.monotonic() - self._since > _PATIENCE:
-            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task(doing, total=1.0)
-            self._bar.start()
-        if self._bar is not None:
-            self._bar.update(self._task, description=doing, completed=share)
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
 
 def summary_lines(summary: Summary, target: str | None) -> list[str]:
@@ -81,18 +46,15 @@ def _by_rubric(summary: Summary) -> list[str]:
 
 def show_summary(summary: Summary) -> None:
     """The rewards of the first groups, then what each criterion did in the whole file."""
-    console = Console()
     for line in _read(summary):
-        console.print(escape(line), highlight=False, soft_wrap=True)
-    console.print(_first_rewards(summary))
-    console.print(_criteria(summary))
-    mean = summary.reward_sum / summary.rollouts
-    console.print(f"{_counts(summary)}; mean reward {mean:.3f}", highlight=False, soft_wrap=True)
+        print_line(line)
+    _first_rewards(summary)
+    _criteria(summary)
+    print_line(f"{_counts(summary)}; mean reward {summary.reward_sum / summary.rollouts:.3f}")
     for line in _by_rubric(summary):
-        console.print(escape(line), highlight=False, soft_wrap=True)
+        print_line(line)
     if summary.left_out:
-        names = escape(", ".join(summary.left_out))
-        console.print(f"not fused, as their names are bookkeeping: {names}", highlight=False, soft_wrap=True)
+        print_line(f"not fused, as their names are bookkeeping: {', '.join(summary.left_out)}")
 
 
 def _counts(summary: Summary) -> str:
@@ -100,57 +62,56 @@ def _counts(summary: Summary) -> str:
     return f"{summary.rollouts:,} rollouts in {groups}, {flat:,} without signal"
 
 
-def _first_rewards(summary: Summary) -> Table:
+def _first_rewards(summary: Summary) -> None:
     shown = len(summary.first)
     title = "rewards" if shown == summary.groups else f"rewards of the first {shown} of {summary.groups:,} groups"
-    table = _table(title, ["group"], ["rewards, rollout by rollout"])
-    for group in summary.first:
-        rewards = " ".join(f"[bold]{r:.2f}[/]" if r == max(group.reward) > 0 else f"{r:.2f}" for r in group.reward)
-        table.add_row(escape(str(group.label)), "[dim]no signal[/]" if group.no_signal else rewards)
-    return table
+    rows = [(str(group.label), _rewards_of(group)) for group in summary.first]
+    table(title, ("group", "rewards, rollout by rollout"), rows, words=2)
 
 
-def _criteria(summary: Summary) -> Table:
-    table = _table("criteria", ["criterion"], [], ["scored", "tells apart"])
-    for k in np.argsort(-summary.deciding, kind="stable")[:_CRITERIA]:
-        scored, deciding = summary.scored[k] / summary.rollouts, summary.deciding[k] / summary.groups
-        table.add_row(escape(summary.criteria[k]), f"{scored:.0%}", f"{deciding:.0%}")
-    if len(summary.criteria) > _CRITERIA:
-        table.add_row(f"[dim]and {len(summary.criteria) - _CRITERIA:,} more[/]", "", "")
-    return table
+def _rewards_of(group: Any) -> str:
+    return "no signal" if group.no_signal else " ".join(f"{r:.2f}" for r in group.reward)
+
+
+def _criteria(summary: Summary) -> None:
+    rows = [
+        (
+            summary.criteria[k],
+            f"{summary.scored[k] / summary.rollouts:.0%}",
+            f"{summary.deciding[k] / summary.groups:.0%}",
+        )
+        for k in np.argsort(-summary.deciding, kind="stable").tolist()
+    ]
+    table("criteria", ("criterion", "scored", "tells apart"), rows, most=_CRITERIA)
 
 
 def show_group(group: FusedGroup, rollout: int | None) -> None:
     """A group's scores, what became of them, and why, in words."""
-    console = Console()
-    shown = _shown(group, rollout)
-    console.print(_scores(group, shown))
-    console.print(_utilities(group, shown))
-    if len(shown) < len(group.reward):
-        console.print(f"{len(shown)} of {len(group.reward)} rollouts; --json has all", style="dim", highlight=False)
+    _scores(group)
+    _utilities(group)
     if group.flags:
-        console.print(f"note: {escape('; '.join(group.flags))}", highlight=False, soft_wrap=True)
+        print_line(f"note: {'; '.join(group.flags)}")
     for i in range(len(group.reward)) if rollout is None else (rollout,):
-        console.print()
-        console.print(group.explain(i), highlight=False, markup=False, soft_wrap=True)
+        print_line("")
+        print_line(group.explain(i))
 
 
-def _shown(group: FusedGroup, rollout: int | None) -> list[int]:
-    shown = list(range(min(len(group.reward), _ROLLOUTS)))
-    return shown if rollout is None or rollout in shown else [*shown[:-1], rollout]
+def _numbers(group: FusedGroup) -> list[str]:
+    return list(map(str, range(len(group.reward))))
 
 
-def _scores(group: FusedGroup, shown: Sequence[int]) -> Table:
-    table = _table(f"group {group.label}: scores", ["criterion"], [], [*map(str, shown), "pairs decided"])
+def _scores(group: FusedGroup) -> None:
+    rows = []
     for k, name in _asked(group):
-        cells = ["–" if math.isnan(s) else f"{s:g}" for s in group.scores[shown, k]]
+        cells = ["–" if math.isnan(s) else f"{s:.4g}" for s in group.scores[:, k]]
         outcome = group.outcomes[:, :, k]
         pairs = int((~np.isnan(outcome)).sum() - (~np.isnan(np.diagonal(outcome))).sum()) // 2
-        table.add_row(escape(name) + ("" if group.higher_is_better[k] else " ↓"), *cells, f"{_wins(outcome)}/{pairs}")
+        rows.append([name + ("" if group.higher_is_better[k] else " ↓"), f"{_wins(outcome)}/{pairs}", *cells])
     for d, name in enumerate(group.attribute_names):
         assert group.attributes is not None
-        table.add_row(f"[dim]{escape(name)}[/]", *(f"[dim]{a:g}[/]" for a in group.attributes[shown, d]), "")
-    return table
+        rows.append([name, "", *(f"{a:.4g}" for a in group.attributes[:, d])])
+    headings = ["criterion", "decided", *_numbers(group)]
+    table(f"group {group.label}: scores by rollout", headings, rows, most=None)
 
 
 def _asked(group: FusedGroup) -> list[tuple[int, str]]:
@@ -162,30 +123,23 @@ def _wins(outcome: np.ndarray) -> int:
     return int((outcome == 1.0).sum())
 
 
-def _utilities(group: FusedGroup, shown: Sequence[int]) -> Table:
-    table = _table("utilities", ["criterion"], [], ["weight", "share", *map(str, shown)])
+def _utilities(group: FusedGroup) -> None:
+    rows = []
     for k, name in _asked(group):
-        cells = ["–" if math.isnan(group.scores[i, k]) else _signed(group.values[i, k]) for i in shown]
-        table.add_row(escape(name), f"{group.weights[k]:g}", f"{group.effective_weights[k]:.0%}", *cells)
-    table.add_section()
-    table.add_row("weighted sum", "", "", *map(_signed, group.fused[shown]))
+        cells = [
+            "–" if math.isnan(s) else _signed(u) for s, u in zip(group.scores[:, k], group.values[:, k], strict=True)
+        ]
+        rows.append([name, f"{group.weights[k]:g}", f"{group.effective_weights[k]:.0%}", *cells])
+    rows.append(["weighted sum", "", "", *map(_signed, group.fused)])
     if group.gated is not None:
-        table.add_row("ranking", "", "", *(f"{r:.2f}" for r in group.ranking[shown]))
-    table.add_row("[bold]reward[/]", "", "", *(f"[bold]{r:.2f}[/]" for r in group.reward[shown]))
-    return table
+        rows.append(["ranking", "", "", *(f"{r:.2f}" for r in group.ranking)])
+    rows.append(["reward", "", "", *(f"{r:.2f}" for r in group.reward)])
+    headings = ["criterion", "weight", "share", *_numbers(group)]
+    table("utilities by rollout", headings, rows, most=None, total=1)
 
 
 def _signed(value: float) -> str:
     return f"{round(value, 2) + 0.0:+.2f}"  # adding zero turns -0.00 into +0.00
-
-
-def _table(title: str, left: Sequence[str], wide: Sequence[str], right: Sequence[str] = ()) -> Table:
-    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False)
-    for name in (*left, *wide):
-        table.add_column(name, overflow="fold")
-    for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
 
 
 def group_as_json(group: FusedGroup, rollout: int | None) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -27,6 +27,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.grading.cache import VerdictCache, check_digest, key, seen_digest
 from rubrank.grading.missing import check_share, missing_of
+from rubrank.grading.progress import Bar
 from rubrank.grading.workers import Job, Workers
 from rubrank.judges.judge import JUDGED
 from rubrank.rollouts.reading import read_groups
@@ -99,7 +100,7 @@ def grade(
     if asked is None and most_missing is not None and most_missing < 1.0:
         _refuse_unjudged(plans)
     with ExitStack() as stack:
-        bar = stack.enter_context(_Bar()) if progress is True else progress or None
+        bar = stack.enter_context(Bar("grading")) if progress is True else progress or None
         store = None if cache is None else stack.enter_context(VerdictCache(cache))
         run = _Run(groups, plans, compat, mode, store, bar)
         run.timeout = timeout
@@ -108,7 +109,7 @@ def grade(
     if asked is not None:
         from rubrank.grading.judged import judged_table
 
-        with _Bar("judging") if progress is True else nullcontext(progress or None) as bar:
+        with Bar("judging") if progress is True else nullcontext(progress or None) as bar:
             table = judged_table(table, groups, [plan.asked for plan in plans], asked, bar)
     if most_missing is not None:
         missing_of(table).check(most_missing)
@@ -443,26 +444,3 @@ def _matrix(scores: list[Any], plan: _Plan) -> np.ndarray:
 
 def _job(tag: int, task: _Task) -> Job:
     return Job(tag, task.rollout, tuple((check.verifier.name, check.given) for check in task.checks))
-
-
-class _Bar:
-    """A progress bar on stderr."""
-
-    def __init__(self, what: str = "grading") -> None:
-        self._what = what
-
-    def __enter__(self) -> Progress:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn(self._what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        console = Console(stderr=True)
-        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._bar.start()
-        return partial(self._show, self._bar.add_task(self._what, total=None))
-
-    def _show(self, task: Any, done: int, total: int) -> None:
-        self._bar.update(task, completed=done, total=total)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()

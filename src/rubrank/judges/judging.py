@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -44,6 +45,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 _LEAST = 64  # calls started ahead for a judge with a small endpoint
 _AHEAD = 2  # times the concurrency of its endpoints: the next call is ready when one is answered
 _MOST_REASONS = 5  # in an error
+_NOW_AND_THEN = 1.0  # seconds
 _SAMPLED = 4  # ids of replies that a file of scores keeps for every group
 
 
@@ -201,7 +203,7 @@ def judge_groups(
     """Ask the judges about all wanted cells of all groups.
 
     criteria: those of every group. wanted: (G, K) for every group; see `wanted_cells`.
-    progress: a function (done, total) of calls.
+    progress: a function (done, total) of calls; if it has a method `tell`, that hears of cost and failures so far.
     asker_of: who answers for a judge (or a member of its panel) instead of its endpoints, such as a model in this
         process; without the cache, retries and limits of the client.
     """
@@ -312,6 +314,8 @@ class _Step:
         self._judgments = [Judgment() for _ in groups]
         self._calls = [[count_calls(question, judge) for _, question in questions] for judge, questions in self._asked]
         self.total, self.done = sum(map(sum, self._calls)), 0
+        self._account: Callable[[], Account] | None = None
+        self._told = 0.0
 
     def result(self, account: Account) -> Judgments:
         """What was said."""
@@ -326,6 +330,7 @@ class _Step:
             return Account()
         async with AsyncExitStack() as stack:
             askers = await open_askers(self._judges, [judge for judge, _ in self._asked], stack, asker_of)
+            self._account = askers.account
             async with asyncio.TaskGroup() as tasks:
                 for (judge, questions), calls in zip(self._asked, self._calls, strict=True):
                     tasks.create_task(self._feed(judge, questions, calls, askers.of, tasks))
@@ -357,6 +362,17 @@ class _Step:
         self.done += 1
         if self._progress is not None:
             self._progress(self.done, self.total)
+            self._tell()
+
+    def _tell(self) -> None:
+        """Cost and failures so far, now and then: summing them up takes longer than an answer from the cache."""
+        tell = getattr(self._progress, "tell", None)
+        if tell is None or self._account is None or time.monotonic() - self._told < _NOW_AND_THEN:
+            return
+        self._told = time.monotonic()
+        account = self._account()
+        failed = sum(account.failures.values())
+        tell(f"cost {account.cost:.4g}" + (f", {failed:,} failed" if failed else ""))
 
 
 def _concurrency(judge: Judge) -> int:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import NOTICE, demo_judges
+from rubrank.cli.printing import print_line, table
 from rubrank.fusion.adjust import attenuate
 from rubrank.fusion.attributes.length import lengths
 from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
@@ -31,27 +30,24 @@ from rubrank.scores.table import ScoreTable
 ATTRIBUTES = ("reasoning words", "headings", "bold")
 
 
-def demo(output: Path, console: Console | None = None) -> Fused:
+def demo(output: Path) -> Fused:
     """Grade and fuse the bundled rollouts, show some; rewards go to `output`, records and a report beside it."""
-    console = console or Console()
     groups = load_demo_groups()
-    table = grade(groups, workers=0, judges=demo_judges(output.parent / "demo_replies.sqlite"))
-    result = fuse_table(table, groups)
-    console.rule("[bold]rubrank[/]: rubrics into rewards, by ranking")
-    console.print(_introduction(groups, table))
-    console.print(_rewards(next(iter(result))), "")
-    console.print(_overview(result), "")
-    console.print(Text("Why that reward?", style="bold"))
+    graded = grade(groups, workers=0, judges=demo_judges(output.parent / "demo_replies.sqlite"))
+    result = fuse_table(graded, groups)
+    print_line(_introduction(groups, graded))
+    _show_rewards(next(iter(result)))
+    _show_overview(result)
+    print_line("Why that reward?")
     for label, rollout in _worth_explaining(result):
-        console.print(Text(result[label].explain(rollout)), soft_wrap=True)
-        for line in _verdicts(table, str(label), rollout):
-            console.print(Text(line), soft_wrap=True)
+        for line in (result[label].explain(rollout), *_verdicts(graded, str(label), rollout)):
+            print_line(line)
     write_rewards(groups, result, output)
     records, report = output.parent / "demo_records.jsonl", output.parent / "demo_report.html"
-    write_records(records, records_of(result, table, groups=groups, others=_others(table)))
+    write_records(records, records_of(result, graded, groups=groups, others=_others(graded)))
     write_report(records, report, title="rubrank demo")
     for what, path in (("Rewards", output), ("Records", records), ("Report to open in a browser", report)):
-        console.print(f"{what}: [bold]{path}[/]", highlight=False, soft_wrap=True)
+        print_line(f"{what}: {path}")
     return result
 
 
@@ -83,14 +79,15 @@ def write_rewards(groups: Sequence[Group], result: Fused, output: Path) -> None:
     output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _introduction(groups: Sequence[Group], table: ScoreTable) -> str:
+def _introduction(groups: Sequence[Group], graded: ScoreTable) -> str:
     rollouts = sum(len(group.rollouts) for group in groups)
-    return (
-        f"{len(groups)} queries in English and Chinese, {rollouts} responses, {len(table.criteria)} criteria in all, "
+    text = (
+        f"{len(groups)} queries in English and Chinese, {rollouts} responses, {len(graded.criteria)} criteria in all, "
         "decided by programs and judges: no scale is ever compared with another. Three quarters of what more reasoning "
         "explains is taken out, and all that headings and bold print explain. Gates stop what is empty, cut off, "
-        f"garbled or looping.\n{NOTICE}\n"
+        "garbled or looping."
     )
+    return "\n".join(["rubrank: rubrics into rewards, by ranking", "", fill(text, 80), fill(NOTICE, 80), ""])
 
 
 def _asked(group: FusedGroup) -> list[int]:
@@ -98,18 +95,14 @@ def _asked(group: FusedGroup) -> list[int]:
     return [k for k, missing in enumerate(group.missing) if missing < len(group.reward)]
 
 
-def _rewards(group: FusedGroup) -> Table:
-    """Rollouts from best to worst, with their scores."""
-    asked = _asked(group)
-    table = Table(title=str(group.label), title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for heading in ("#", *(group.criteria[k] for k in asked), "R̃", "gate", "reward"):
-        table.add_column(heading, justify="right", overflow="fold")
-    for i in np.argsort(-group.reward, kind="stable"):
-        scores = [_score(group, int(i), k) for k in asked]
-        table.add_row(
-            str(i), *scores, f"{group.ranking[i]:.2f}", _gate(group, int(i)), f"[bold]{group.reward[i]:.2f}[/]"
-        )
-    return table
+def _show_rewards(group: FusedGroup) -> None:
+    """Criteria × rollouts, from the best rollout to the worst."""
+    order = [int(i) for i in np.argsort(-group.reward, kind="stable")]
+    rows = [[group.criteria[k], *(_score(group, i, k) for i in order)] for k in _asked(group)]
+    rows.append(["R̃", *(f"{group.ranking[i]:.2f}" for i in order)])
+    rows.append(["gate", *(_gate(group, i) for i in order)])
+    rows.append(["reward", *(f"{group.reward[i]:.2f}" for i in order)])
+    table(f"{group.label}: rollouts from best to worst", ["rollout", *map(str, order)], rows, total=1)
 
 
 def _score(group: FusedGroup, i: int, k: int) -> str:
@@ -122,20 +115,18 @@ def _score(group: FusedGroup, i: int, k: int) -> str:
 def _gate(group: FusedGroup, i: int) -> str:
     if group.gated is None or (group.gated.passed[i] and group.gated.factor[i] == 1.0):
         return "pass"
-    return f"× {group.gated.factor[i]:.2f}" if group.gated.passed[i] else "[red]stop[/]"
+    return f"× {group.gated.factor[i]:.2f}" if group.gated.passed[i] else "stop"
 
 
-def _overview(result: Fused) -> Table:
+def _show_overview(result: Fused) -> None:
     """All groups, a line each."""
-    title = "all groups: rewards by rollout (%), and the criterion that decided most"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for heading in ("group", "rewards", "decided most by"):
-        table.add_column(heading, overflow="fold", no_wrap=heading == "rewards")
+    rows = []
     for group in result:
         k = int(np.argmax(group.effective_weights))
         rewards = " ".join(f"{100 * reward:3.0f}" for reward in group.reward)
-        table.add_row(str(group.label), rewards, f"{group.criteria[k]} ({group.effective_weights[k]:.0%})")
-    return table
+        rows.append([str(group.label), rewards, f"{group.criteria[k]} ({group.effective_weights[k]:.0%})"])
+    title = "all groups: rewards by rollout (%), and the criterion that decided most"
+    table(title, ("group", "rewards", "decided most by"), rows, words=3)
 
 
 def _worth_explaining(result: Fused) -> list[tuple[object, int]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rubrank.cli.common import Column, Force, GroupColumn, columns_from
-from rubrank.cli.printing import errors_in_words, print_json, print_line
+from rubrank.cli.printing import errors_in_words, print_json, print_line, table
 from rubrank.cli.verbs.judge import judging_dict, show_judging
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _Compat: TypeAlias = Literal["fixed", "upstream"]
 _Mode: TypeAlias = Literal["strict", "loose"]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-_MOST_ROWS = 60
 
 
 def register(app: typer.Typer) -> None:
@@ -128,21 +127,21 @@ def grade(
             return
         found = read_rollouts(rollouts, columns)
         typer.echo(str(found), err=True)
-        table = grading.grade(
+        graded = grading.grade(
             found.groups, rubric, compat=compat, mode=mode, workers=workers, cache=keep, progress=True,
             timeout=seconds, judges=asked, most_missing=most_missing,
         )  # fmt: skip
-        table.write(output)
+        graded.write(output)
     if as_json:
-        print_json(_summary_dict(table, output))
+        print_json(_summary_dict(graded, output))
     else:
-        _show_summary(table)
-        if table.judging is not None:
-            show_judging(table.judging)
-    typer.echo(str(missing_of(table)), err=True)
-    if yes_no_only((criterion.layer, criterion.domain) for criterion in table.specifications()):
+        _show_summary(graded)
+        if graded.judging is not None:
+            show_judging(graded.judging)
+    typer.echo(str(missing_of(graded)), err=True)
+    if yes_no_only((criterion.layer, criterion.domain) for criterion in graded.specifications()):
         typer.echo(f"note: {YES_NO}", err=True)
-    typer.echo(f"{len(table)} rollouts, {len(table.groups)} groups: {output}", err=True)
+    typer.echo(f"{len(graded)} rollouts, {len(graded.groups)} groups: {output}", err=True)
 
 
 def _show_estimate(rollouts: str, rubric: str | None, judges: Judges | None, columns: Any, as_json: bool) -> None:
@@ -163,7 +162,7 @@ def _show_estimate(rollouts: str, rubric: str | None, judges: Judges | None, col
     ]  # fmt: skip
     if rows:
         headings = ("judge", "kind", "model", "calls", "tokens in", "tokens out, at most", "cost, at most")
-        _table("", headings, rows, numbers=4)
+        table("", headings, rows, words=3)
     for name in found.undecided:
         typer.echo(f"no judge decides {name!r}: --judges FILE says who does")
 
@@ -216,25 +215,8 @@ def _seconds(text: str | None) -> float | Literal["auto"] | None:
         raise InvalidInput("grade", "--timeout", 'seconds, or "none"', repr(text), "For example 5.") from None
 
 
-def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 0) -> None:
-    """A table on stdout; the last `numbers` columns are numbers."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
-    for i, heading in enumerate(headings):
-        right = i >= len(headings) - numbers
-        table.add_column(heading, justify="right" if right else "left", no_wrap=right, overflow="fold")
-    for row in rows[:_MOST_ROWS] if numbers else rows:
-        table.add_row(*map(escape, row))
-    Console().print(table)
-    if numbers and len(rows) > _MOST_ROWS:
-        print(f"… and {len(rows) - _MOST_ROWS} more")
-
-
 def _show_list(found: Sequence[Listed]) -> None:
-    _table("", ("name", "family", "by", "checks"), [(c.name, c.family, c.how, c.checks) for c in found])
+    table("", ("name", "family", "by", "checks"), [(c.name, c.family, c.how, c.checks) for c in found], 4, None)
     print(f"{len(found)} criteria", file=sys.stderr)
 
 
@@ -261,23 +243,23 @@ def _show_example(example: Any) -> None:
     print(f"    {shown!r} → {value}")
 
 
-def _summary_dict(table: ScoreTable, output: Path) -> dict[str, Any]:
+def _summary_dict(graded: ScoreTable, output: Path) -> dict[str, Any]:
     return {
-        "output": str(output), "rollouts": len(table), "groups": len(table.groups),
-        "criteria": [vars(summary) for summary in table.summary()],
-        **({} if table.judging is None else {"judging": judging_dict(table.judging)}),
+        "output": str(output), "rollouts": len(graded), "groups": len(graded.groups),
+        "criteria": [vars(summary) for summary in graded.summary()],
+        **({} if graded.judging is None else {"judging": judging_dict(graded.judging)}),
     }  # fmt: skip
 
 
-def _show_summary(table: ScoreTable) -> None:
+def _show_summary(graded: ScoreTable) -> None:
     def number(x: float, form: str) -> str:
         return "–" if math.isnan(x) else format(x, form)
 
     rows = [
         (s.name, number(s.mean, ".3g"), number(s.tie_rate, ".0%"), str(s.missing), f"{s.all_tied} of {s.groups}")
-        for s in table.summary()
+        for s in graded.summary()
     ]
-    _table("", ("criterion", "mean", "ties", "missing", "groups all tied"), rows, numbers=4)
+    table("", ("criterion", "mean", "ties", "missing", "groups all tied"), rows)
 
 
 def _show_conformance(result: Conformance) -> None:
@@ -286,7 +268,7 @@ def _show_conformance(result: Conformance) -> None:
 
     rows = [(name, str(a.n), share(a.strict), share(a.loose)) for name, a in result.per_id.items()]
     rows.append(("all", str(result.n), share(result.strict), share(result.loose)))
-    _table("agreement with the published verdicts", ("id", "n", "strict", "loose"), rows, numbers=3)
+    table("agreement with the published verdicts", ("id", "n", "strict", "loose"), rows, most=None, total=1)
     for d in result.disagreements:
         print(f"{d.key} {d.id} {d.mode}: published {d.published}, ours {d.ours}: {d.reason}")
     for name, n in result.unknown.items():

@@ -59,12 +59,13 @@ def fuse(
     """
     from rubrank.cli import show
     from rubrank.fusion.stream import files
+    from rubrank.grading.progress import Bar
 
     with errors_in_words():
         where, options = given_options(context, *_models())
         if json and output is not None:
             raise InvalidInput("rubrank fuse", "output", "-o FILE or --json", "both", "Leave one out.")
-        with show.Bar(quiet) as bar:
+        with Bar("reading", quiet) as bar:
             summary = files.fuse_file(
                 file,
                 sys.stdout.buffer if json else output,
@@ -74,7 +75,7 @@ def fuse(
                 utilities=utilities,
                 prefix=prefix,
                 force=force,
-                progress=bar,
+                progress=lambda doing, share: bar(share, 1.0, doing),
             )
         if output is None and not json:
             show.show_summary(summary)
@@ -93,12 +94,18 @@ def explain(
     """Why the rollouts of a group got their rewards: scores, utilities, weights, and the reasons in words."""
     from rubrank.cli import show
     from rubrank.fusion.stream import files
+    from rubrank.grading.progress import Bar
 
     with errors_in_words():
         where, options = given_options(context, *_models())
-        with show.Bar() as bar:
+        with Bar("reading") as bar:
             found = files.explain_file(
-                file, group, options, columns=where.columns(), any_order=where.any_order, progress=bar
+                file,
+                group,
+                options,
+                columns=where.columns(),
+                any_order=where.any_order,
+                progress=lambda doing, share: bar(share, 1.0, doing),
             )
         if files.has_rubric(file):
             typer.echo(show.BY_RUBRIC, err=True)

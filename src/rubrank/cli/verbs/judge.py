@@ -110,9 +110,9 @@ def audit(
     if as_json:
         print_json(result.as_dict())
         return
-    from rubrank.studies.audit.tables import show
+    from rubrank.cli.audit_tables import show_audit
 
-    show(result, details=details)
+    show_audit(result, details)
     if picture is not None:
         print(f"\ndrawn: {picture}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import BaseModel
@@ -11,9 +11,10 @@ from pydantic import BaseModel
 from rubrank.cli.common import Column, GroupColumn, Long, Source, say, table_columns
 from rubrank.cli.options import given_options, with_options
 from rubrank.cli.printing import errors_in_words, print_json
+from rubrank.grading.progress import Bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rubrank.studies.replay.filters import Filters
     from rubrank.studies.replay.replay import Replay
@@ -70,7 +71,7 @@ def replay(
         (options,) = given_options(context, *_models())
         chosen = split_rules(rules)
         logged = read_logged(scores, rollouts, table_columns(group_column, long, column), say)
-        with _progress(as_json, "rules") as tick:
+        with Bar("rules", as_json) as tick:
             found = run(
                 logged.table,
                 chosen,
@@ -127,7 +128,7 @@ def robustness(
         logged = read_logged(scores, rollouts, table_columns(group_column, long, column), say)
         kept = filtered(logged.table, wanted, logged.texts)
         table = kept.table
-        with _progress(as_json, "maps") as tick:
+        with Bar("maps", as_json) as tick:
             rows = run(table, rules=chosen, criteria=names, transforms=maps, step=step, progress=tick)
         means = summary(rows)
         if as_json:
@@ -166,7 +167,7 @@ def bench_fusion(
         )
         _refuse_bad_step(step, len(table))
         batch = next(steps(table.batch(), step))
-        with _progress(as_json, "rounds") as tick:
+        with Bar("rounds", as_json) as tick:
             rows = overhead(batch, rules=chosen, rounds=rounds, progress=tick)
         if as_json:
             size = {"groups": batch.N, "rollouts": len(batch.scores_MK), "criteria": batch.K}
@@ -225,23 +226,3 @@ def _refuse_bad_step(step: int, rollouts: int) -> None:
     if step < 1 or not rollouts:
         got = f"{step} of {rollouts} rollouts"
         raise InvalidInput("bench fusion", "--step", "at least 1 group of a file that has some", got, "Try 128.")
-
-
-class _progress:  # noqa: N801 - used like a function
-    """A bar on standard error, where somebody looks at one."""
-
-    def __init__(self, quiet: bool, what: str) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        self.bar = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
-        self.task = self.bar.add_task(what, total=None)
-
-    def __enter__(self) -> Callable[[int, int], None]:
-        self.bar.start()
-        return lambda done, total: self.bar.update(self.task, completed=done, total=total)
-
-    def __exit__(self, *error: Any) -> None:
-        self.bar.stop()

@@ -1,4 +1,4 @@
-"""An audit as tables on the terminal.
+"""An audit as tables: titles, headings and rows of text.
 
     agreement              kappa              alpha              tau in groups      tau
     main, ranker           0.62 [0.60, 0.64]  0.57 [0.54, 0.59]  0.54 [0.52, 0.56]  0.54 [0.52, 0.56]
@@ -10,39 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rubrank.studies.audit.result import Audit, Coverage
 from rubrank.studies.statistics.resampling import Estimate
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 Row = Sequence[str]
 
 
-def show(audit: Audit, console: Console | None = None, *, details: bool = False) -> None:
-    """Print everything that was measured, and what was not."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = console or Console()
-    judges = ", ".join(audit.judges)
-    console.print(Text(f"{judges}: {audit.rollouts} rollouts in {audit.groups} groups"), soft_wrap=True)
-    for title, headings, rows in sections(audit, details):
-        if rows:
-            console.print()
-            console.print(_table(title, headings, rows))
-    if audit.unmeasured:
-        console.print("\nnot measured", style="bold")
-        for line in not_measured(audit):
-            console.print(Text(f"  {line}"), soft_wrap=True)
-
-
-def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[Row]]]:
-    """(title, headings, rows) of every table."""
+def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[Row], int]]:
+    """(title, headings, rows, how many columns are words) of every table."""
     return [
-        ("verdicts", ("judge", "criterion", "asked", "missing", "pairs tied"), _coverage(audit, details)),
+        ("verdicts", ("judge", "criterion", "asked", "missing", "pairs tied"), _coverage(audit, details), 2),
         (
             "the same questions again",
             ("judge", "criterion", "runs", "identical", "alpha"),
@@ -50,11 +29,13 @@ def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[R
                 (c.judge, _all(c.criterion), str(c.runs), tell(c.identical), tell(c.alpha))
                 for c in _chosen(audit.consistency, details)
             ],
+            2,
         ),
         (
             "wins of the response shown first",
             ("judge", "criterion", "comparisons", "share"),
             [(p.judge, _all(p.criterion), str(p.first.n), tell(p.first)) for p in _chosen(audit.position, details)],
+            2,
         ),
         (
             "swayed by",
@@ -63,6 +44,7 @@ def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[R
                 (b.judge, _all(b.criterion), b.attribute, tell(b.gamma), tell(b.odds), tell(b.wins), tell(b.excess))
                 for b in _chosen(audit.bias, details)
             ],
+            3,
         ),
         (
             "agreement",
@@ -71,11 +53,13 @@ def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[R
                 (f"{a.a}, {a.b}", _all(a.criterion), tell(a.kappa), tell(a.alpha), tell(a.tau_within), tell(a.tau))
                 for a in _chosen(audit.agreement, details)
             ],
+            2,
         ),
         (
             "human raters among each other",
             ("raters", "identical", "alpha"),
             [(str(h.runs), tell(h.identical), tell(h.alpha)) for h in [audit.human_raters] if h is not None],
+            1,
         ),
     ]
 
@@ -116,15 +100,3 @@ def _chosen(rows: Iterable[Any], details: bool) -> list[Any]:
 
 def _all(criterion: str | None) -> str:
     return "all" if criterion is None else criterion
-
-
-def _table(title: str, headings: Row, rows: Sequence[Row]) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for heading in headings:
-        table.add_column(escape(heading))
-    for row in rows:
-        table.add_row(*map(escape, row))
-    return table

@@ -1,0 +1,84 @@
+"""Tables on the terminal: nothing is lost at any width; the progress bar keeps out of the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+
+from rubrank.cli.printing import matrix, table
+from rubrank.cli.show import show_group
+from rubrank.fusion.rlvr2 import RLVR2
+from rubrank.grading.progress import Bar
+from rubrank.scores.batch import ScoreBatch
+
+NAMES = ["length_constraints:number_paragraphs", "Coverage of the material", "深度和广度", "[bold]Facts[/]", "F"]
+
+
+def group_of(G: int):
+    scores = np.random.default_rng(G).random((G, len(NAMES)))
+    return next(iter(RLVR2()(ScoreBatch.of_arrays(scores, criteria=NAMES))))
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+@pytest.mark.parametrize("G", [2, 8, 16, 64])
+def test_an_explanation_keeps_names_and_numbers_at_every_width(G, width, monkeypatch, capsysbinary):
+    monkeypatch.setenv("COLUMNS", str(width))
+    group = group_of(G)
+    show_group(group, 0)
+    tables = capsysbinary.readouterr().out.decode().split(f"rollout 0 of group {group.label}")[0]
+    assert max(cell_len(line) for line in tables.splitlines()) <= width
+    together = "".join(tables.split())
+    for name in NAMES[1:]:  # the first may be folded
+        assert "".join(name.split()) in together
+    for k in range(len(NAMES)):
+        for score in group.scores[:, k]:
+            assert f"{score:.4g}" in tables
+
+
+def test_words_fold_and_numbers_do_not(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "40")
+    table("t", ["name", "n", "interval"], [["a long name of many words that folds", "1,000", "0.62 [0.60, 0.64]"]])
+    lines = capsys.readouterr().out.splitlines()
+    assert any("0.62 [0.60, 0.64]" in line for line in lines)
+    assert any("1,000" in line for line in lines)
+    assert max(map(len, lines)) <= 40
+
+
+def test_rows_beyond_the_limit_are_counted(capsys):
+    table("t", ["name"], [[str(i)] for i in range(50)], most=40)
+    assert "… and 10 more" in capsys.readouterr().out
+    table("t", ["name"], [[str(i)] for i in range(50)], most=None)
+    assert "more" not in capsys.readouterr().out
+
+
+def test_columns_get_numbers_where_their_names_do_not_fit(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "60")
+    rules = [f"a-rule-with-a-name-{i}" for i in range(12)]
+    matrix("m", rules, rules, [[f"{i * j:.2f}" for j in range(12)] for i in range(12)])
+    text = capsys.readouterr().out
+    assert "m, continued" in text
+    assert all(rule in text for rule in rules)
+    assert "121.00" in text
+
+
+def test_a_bar_that_nobody_sees_prints_nothing(capsys):
+    with Bar("judging") as bar:
+        bar(1, 2)
+        bar.tell("cost 1")
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_a_bar_on_a_terminal_says_how_far_and_what_it_cost(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr("rubrank.grading.progress._PATIENCE", 0.0)
+    with Bar("judging [x]") as bar:
+        bar.tell("cost 0.25, 3 failed")
+        bar(5, 20)
+    said = capsys.readouterr().err
+    assert "judging [x]" in said
+    assert "5/20" in said
+    assert "cost 0.25, 3 failed" in said
