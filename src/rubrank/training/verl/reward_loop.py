@@ -106,7 +106,7 @@ class RubricBarrier(_Reading):
             name=ACTOR, get_if_exists=True, max_concurrency=_ENOUGH, num_cpus=0
         )  # fmt: skip
         section = plain(self.config.get("rubrank") or {})
-        self.actor = actor.remote(section, int(self.config.actor_rollout_ref.rollout.n))
+        self.actor: Any = actor.remote(section, int(self.config.actor_rollout_ref.rollout.n))
 
     async def run_single(self, data: Any) -> dict[str, Any]:
         """Called by verl with one rollout."""
