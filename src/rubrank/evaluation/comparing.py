@@ -66,6 +66,22 @@ def compare_runs(
     return found
 
 
+def interval(run: EvalRun, *, resamples: int = _RESAMPLES, seed: int = 0) -> tuple[float, float]:
+    """The 95% interval of a run's headline metric over items, in points out of 100; NaN where nothing is scored."""
+    benchmark = find_benchmark(run.benchmark, **run.settings)
+    by_unit = _by_unit(run.scores)
+    units = sorted(by_unit)
+    if not units:
+        return float("nan"), float("nan")
+    rng = np.random.default_rng(seed)
+    draws = []
+    for _ in range(resamples):
+        drawn = [(units[i], n) for n, i in enumerate(rng.integers(0, len(units), len(units)).tolist())]
+        draws.append(benchmark.metrics(_drawn(by_unit, drawn))[benchmark.headline] * benchmark.per_cent)
+    low, high = np.quantile(np.array(draws), (0.025, 0.975))
+    return float(low), float(high)
+
+
 @dataclass(frozen=True, eq=False)
 class _Paired:
     """Two runs on the items that both have, and their difference in every resample."""

@@ -39,6 +39,8 @@ class RunOptions:
     temperature: float | None = None
     max_tokens: int | None = None
     seed: int = 0
+    batch: int | None = None
+    """Samples under way at once; of a local model, how many are generated together."""
 
     def benchmarks(self) -> tuple[str, ...]:
         """The benchmarks that are meant."""
@@ -89,6 +91,9 @@ def _run_one(benchmark: Benchmark, options: RunOptions, judge: Judge | None, jud
         log_dir=str(options.output / "logs" / benchmark.name),
         model=model or options.model,
         display="plain",
+        max_connections=options.batch,
+        max_samples=options.batch,
+        log_buffer=1,  # a killed run has lost nothing that was answered
         **given,
     )
     whole = [read_eval_log(log.location) for log in logs]

@@ -139,6 +139,7 @@ def run(
     temperature: Annotated[float | None, typer.Option(help="Of sampling.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Of each answer.")] = None,
     seed: Annotated[int, typer.Option(help="Of sampling.")] = 0,
+    batch: Annotated[int | None, typer.Option(min=1, help="Samples at once: a local model's batch.")] = None,
 ) -> None:
     """Run a model on the benchmarks whose data is there, through Inspect; goes on where it was interrupted."""
     with errors_in_words():
@@ -146,7 +147,7 @@ def run(
 
         options = RunOptions(
             model=model, suite=suite, only=only, limit=limit, data=data, judge=judge, output=output,
-            base_url=base_url, temperature=temperature, max_tokens=max_tokens, seed=seed,
+            base_url=base_url, temperature=temperature, max_tokens=max_tokens, seed=seed, batch=batch,
         )  # fmt: skip
         made, problems = run_suite(options)
     if made is not None:

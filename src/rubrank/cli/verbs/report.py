@@ -26,6 +26,9 @@ def report(
     text_limit: Annotated[int, typer.Option(help="Characters kept of each text; 0: no texts.")] = TEXT_LIMIT,
     budget: Annotated[float, typer.Option(help="Megabytes that groups may take; texts are cut to fit.")] = BUDGET_MB,
     measure: Annotated[bool, typer.Option(help="Count words and Markdown of the responses.")] = True,
+    evaluated: Annotated[
+        list[Path] | None, typer.Option("--eval", help="Scored runs of `rubrank eval` or of checkpoints: the table.")
+    ] = None,
     group_column: GroupColumn = None,
     long: Long = False,
     column: Column = None,
@@ -34,6 +37,8 @@ def report(
     """Write a report of fused groups: one HTML file that works offline."""
     with errors_in_words():
         from rubrank._files import output_at
+        from rubrank.evaluation.files import read_runs
+        from rubrank.evaluation.reporting import report_data
         from rubrank.records.report import write_report
 
         output_at(output, (".html", ".htm"), inputs=(records,), force=force, verb="report")
@@ -45,6 +50,7 @@ def report(
             text_limit=text_limit,
             budget_mb=budget,
             measure=measure,
+            evaluation=report_data(read_runs(evaluated)) if evaluated else None,
         )
         if as_json:
             print_json(vars(summary))

@@ -15,10 +15,10 @@ packed, compressed, and unpacked by the browser when somebody looks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rubrank.errors import only_our_errors
 
@@ -57,13 +57,15 @@ def write_report(
     text_limit: int = TEXT_LIMIT,
     budget_mb: float = BUDGET_MB,
     measure: bool = True,
+    evaluation: Mapping[str, Any] | None = None,
 ) -> ReportSummary:
     """Write the report of records, or of a file of them, to one HTML file.
 
     text_limit: characters kept of each response, thought and message; what is cut is marked.
     budget_mb: size that the groups' data may take in the file; beyond it, texts are cut shorter. Numbers are never cut.
     measure: count words and Markdown of the responses where the records hold them.
+    evaluation: a capability table, as `rubrank.evaluation.reporting.report_data` makes it of scored runs.
     """
     from rubrank.records.report.making import make
 
-    return make(records, Path(output), title, text_limit, budget_mb, measure)
+    return make(records, Path(output), title, text_limit, budget_mb, measure, evaluation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ def make(
     text_limit: int,
     budget_mb: float,
     measure: bool,
+    evaluation: Mapping[str, Any] | None = None,
 ) -> ReportSummary:
     """Read, count, pack, write."""
     _check(text_limit, budget_mb)
@@ -47,7 +48,8 @@ def make(
     if not packer.rows:
         raise InvalidInput("write_report", "records", "at least one group", "none", "Write some with write_records.")
     packed = packer.finish()
-    data = plain({**parts.result(), "packing": _packing(packed, text_limit), "source": source and Path(source).name})
+    about = {"packing": _packing(packed, text_limit), "source": source and Path(source).name, "evaluation": evaluation}
+    data = plain({**parts.result(), **about})
     size = write_page(output, title or _title(source), data, packed)
     overview = data["overview"]
     return ReportSummary(

@@ -27,6 +27,7 @@ SCRIPTS = (
     "summary.js",
     "criteria.js",
     "sections.js",
+    "evaluation.js",
     "search.js",
     "matrix.js",
     "rollout.js",

@@ -51,6 +51,7 @@ async function start() {
   drawGates(byId("gates"), data.gates, showGroups);
   drawRules(byId("rules"), data.rules, showGroups);
   byId("steps").hidden = !drawSteps(byId("steps"), data.curves);
+  byId("evaluation").hidden = !drawEvaluation(byId("evaluation"), data.evaluation);
   drawContents(byId("nav"));
   browser = new Browser(byId("groups"), store, data.criteria.rows.map((row) => row.name).sort());
   const asked = /^#group=(\d+)$/.exec(location.hash);

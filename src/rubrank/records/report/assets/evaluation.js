@@ -1,0 +1,16 @@
+// The capability table, and benchmarks over the steps of training.
+
+/** false where no evaluation was given: the section stays hidden. */
+function drawEvaluation(section, evaluation) {
+  if (!evaluation || !evaluation.rows.length) return false;
+  const { columns, rows, notes, curves } = evaluation;
+  add(section,
+    h("p", { class: "lead" }, "Points out of 100. A capability's average is that of its benchmarks that were run; a dash was not run. Settings, judge and how many were scored stand below."),
+    sortableTable({ caption: "Benchmarks and capabilities", rows, columns: [
+      { title: "Model", key: (row) => row.model, cell: (row) => row.model, class: "wide" },
+      ...columns.map((title, i) => ({ title, key: (row) => row.points[i], cell: (row) => (isNumber(row.points[i]) ? row.points[i].toFixed(2) : "–"), class: "number" })),
+    ] }),
+    curves.length > 0 && h("div", { class: "plots" }, curves.map((curve) => lineChart(curve.name, curve.points, {}))),
+    h("ul", { class: "reasons" }, notes.map((note) => h("li", {}, note))));
+  return true;
+}
