@@ -102,7 +102,7 @@ class RubricBarrier(_Reading):
         super().__init__(*given, **named)
         check_waiting(self.config)
         forgetful_engine(self.settings)  # raises here, rather than in the actor
-        actor = ray.remote(BarrierActor).options(
+        actor: Any = ray.remote(BarrierActor).options(
             name=ACTOR, get_if_exists=True, max_concurrency=_ENOUGH, num_cpus=0
         )  # fmt: skip
         section = plain(self.config.get("rubrank") or {})
