@@ -74,6 +74,7 @@ NAMES = [
     "discrete",
     "explain_file",
     "explain_record",
+    "export_records",
     "find_attribute",
     "find_benchmark",
     "find_rule",

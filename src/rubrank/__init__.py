@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from rubrank.judges.judge import load_judges as load_judges
     from rubrank.judges.parsing import read_absolute as read_absolute
     from rubrank.judges.prompting import absolute_call as absolute_call
+    from rubrank.records.exporting import export_records as export_records
     from rubrank.records.record import GroupRecord as GroupRecord
     from rubrank.records.record import read_records as read_records
     from rubrank.records.record import records_of as records_of
@@ -202,6 +203,7 @@ _HOMES = {
     "explain_file": "fusion.stream.files",
     "Columns": "fusion.stream.files",
     "write_report": "records.report",
+    "export_records": "records.exporting",
     "replay": "studies.replay.replay",
     "read_logged": "studies.replay.logged",
     "robustness": "studies.replay.robustness",

@@ -25,7 +25,7 @@ import typer
 import rubrank
 from rubrank.cli.importing import ExtensibleGroup
 from rubrank.cli.printing import errors_in_words
-from rubrank.cli.verbs import criteria, evaluation, fusing, judge, record, replay, report, sandbox, train
+from rubrank.cli.verbs import criteria, evaluation, export, fusing, judge, record, replay, report, sandbox, train
 
 app = typer.Typer(
     name="rubrank",
@@ -37,7 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verbs in (criteria, judge, fusing, record, replay, report, sandbox, evaluation, train):
+for verbs in (criteria, judge, fusing, record, replay, report, export, sandbox, evaluation, train):
     verbs.register(app)
 
 

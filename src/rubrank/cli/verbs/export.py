@@ -1,0 +1,34 @@
+"""The verb export: records to MLflow or Weave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rubrank.cli.printing import errors_in_words, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to a command line."""
+    app.command()(export)
+
+
+def export(
+    records: Annotated[Path, typer.Argument(help="Records: .jsonl, .jsonl.gz or .parquet.")],
+    to: Annotated[str, typer.Option(help="mlflow or weave.")],
+    place: Annotated[str | None, typer.Option(help="MLflow's tracking URI; by default MLflow's own.")] = None,
+    project: Annotated[str, typer.Option(help="MLflow's experiment, or Weave's team/project.")] = "rubrank",
+    name: Annotated[str | None, typer.Option(help="Of the run; by default the file's.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was sent as JSON.")] = False,
+) -> None:
+    """Send records to MLflow or Weave: rewards, criteria and gates by step."""
+    with errors_in_words():
+        from rubrank.records.exporting import export_records
+
+        done = export_records(records, to, place=place, project=project, name=name)
+    if as_json:
+        print_json(vars(done))
+        return
+    print(f"{done.groups:,} groups, {done.rollouts:,} rollouts, {done.steps:,} steps: {done.where}")

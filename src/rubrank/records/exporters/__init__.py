@@ -1,0 +1,1 @@
+"""Destinations of records, one module each; see `rubrank.records.exporting`."""

@@ -1,0 +1,180 @@
+"""Records to MLflow (the package itself, a folder of runs) and to Weave (a stand-in of its documented interface)."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from rubrank.cli.app import app
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.records.exporting import export_records, step_metrics
+from rubrank.records.record import GateRecord, GroupRecord, write_records
+from rubrank.scores.criterion import CriterionData
+
+CRITERIA = (CriterionData(name="No comma"), CriterionData(name="Länge %", layer="global_quality"))
+
+
+def group(step: int, rewards: tuple[float, ...], scores: tuple[tuple[float | None, float], ...], **more: Any):
+    gate = GateRecord(
+        passed=(True, False), factor=(1.0, 0.0), low_quality=(None, None), stopped_by=((), ("Länge %",)),
+        missing=(0, 0),
+    )  # fmt: skip
+    return GroupRecord(
+        group="q", step=step, criteria=CRITERIA, scores=scores, weights=(1.0,), ranking=rewards, gate=gate,
+        reward=rewards, no_signal=False, prompt=({"role": "user", "content": "Say."},), responses=("a", "b, c"),
+        **more,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def records() -> list[GroupRecord]:
+    return [
+        group(0, (0.25, 0.0), ((1.0, 1.0), (None, 0.0)), reasons=(("", ""), ("no answer", ""))),
+        group(1, (0.75, 0.0), ((1.0, 1.0), (0.0, 0.0))),
+        group(1, (0.5, 0.0), ((0.0, 1.0), (0.0, 0.0)), metadata={"mode": "eval"}),
+    ]
+
+
+def test_means_by_step_by_hand(records: list[GroupRecord]) -> None:
+    found = step_metrics(records)
+    assert found[0]["reward"] == 0.125
+    assert found[0]["criterion/No comma"] == 1.0  # the missing one is no 0
+    assert found[0]["missing/No comma"] == 0.5
+    assert found[1]["criterion/No comma"] == 0.5
+    assert found[1]["eval/criterion/No comma"] == 0.0
+    assert found[1]["stopped"] == 0.5
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    pytest.importorskip("mlflow", reason="pip install 'rubrank[mlflow]'")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.chdir(tmp_path)
+    return (tmp_path / "runs").as_uri()
+
+
+@pytest.mark.filterwarnings("ignore")  # of MLflow's own
+def test_mlflow_has_the_curves_and_the_file(records: list[GroupRecord], tmp_path: Path, store: str) -> None:
+    write_records(tmp_path / "records.jsonl", records)
+    command = ["export", str(tmp_path / "records.jsonl"), "--to", "mlflow", "--place", store, "--project", "p"]
+    done = CliRunner().invoke(app, [*command, "--name", "seed 0", "--json"])
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert (said["groups"], said["rollouts"], said["steps"]) == (3, 6, 2)
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=store)
+    (run,) = client.search_runs([client.get_experiment_by_name("p").experiment_id])
+    assert run.info.run_name == "seed 0"
+    assert run.info.status == "FINISHED"
+    assert run.data.params["rule"] == "rlvr2"
+    history = client.get_metric_history(run.info.run_id, "criterion/No comma")
+    assert [(one.step, one.value) for one in history] == [(0, 1.0), (1, 0.5)]
+    assert run.data.metrics["criterion/L_nge _"] == 0.5
+    assert [one.path for one in client.list_artifacts(run.info.run_id)] == ["records.jsonl"]
+    again = CliRunner().invoke(app, command)
+    assert again.exit_code == 0, again.output
+    assert len(client.search_runs([client.get_experiment_by_name("p").experiment_id])) == 2  # nothing is overwritten
+
+
+def test_names_that_become_the_same_stay_apart(store: str) -> None:
+    from rubrank.records.exporters.mlflow import _names
+
+    found = _names({"criterion/ä", "criterion/ö", "criterion/_"})
+    assert len(set(found.values())) == 3
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_store_that_refuses_is_one_line(records: list[GroupRecord], store: str, monkeypatch) -> None:
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
+    with pytest.raises(InvalidInput, match="--place"):
+        export_records(records, "mlflow", place=store)
+
+
+class Prediction:
+    def __init__(self, inputs: dict[str, Any], output: Any) -> None:
+        self.inputs, self.output, self.scores, self.done = inputs, output, {}, False
+
+    def log_score(self, scorer: str, score: Any) -> None:
+        assert not self.done
+        self.scores[scorer] = score
+
+    def finish(self) -> None:
+        self.done = True
+
+
+class EvaluationLogger:
+    made: list[EvaluationLogger] = []  # noqa: RUF012
+
+    def __init__(self, name: str | None = None, model: Any = None, dataset: Any = None) -> None:
+        self.name, self.predictions, self.summary = name, [], None
+        self.made.append(self)
+
+    def log_prediction(self, inputs: dict[str, Any], output: Any = None) -> Prediction:
+        assert self.summary is None
+        self.predictions.append(Prediction(inputs, output))
+        return self.predictions[-1]
+
+    def log_summary(self, summary: dict[str, Any] | None = None) -> None:
+        assert all(one.done for one in self.predictions)
+        self.summary = summary
+
+
+@pytest.fixture
+def weave(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """As https://docs.wandb.ai/weave/guides/evaluation/evaluation_logger says; there is no account here."""
+    module = ModuleType("weave")
+    module.__spec__ = importlib.machinery.ModuleSpec("weave", None)
+    module.EvaluationLogger = EvaluationLogger  # type: ignore[attr-defined]
+    module.projects = []  # type: ignore[attr-defined]
+    module.init = module.projects.append  # type: ignore[attr-defined]
+    EvaluationLogger.made.clear()
+    monkeypatch.setitem(sys.modules, "weave", module)
+    monkeypatch.delitem(sys.modules, "rubrank.records.exporters.weave", raising=False)
+    yield module
+    sys.modules.pop("rubrank.records.exporters.weave", None)
+
+
+def test_weave_has_every_rollout_and_no_score_for_what_is_missing(records: list[GroupRecord], weave: Any) -> None:
+    done = export_records(records, "weave", project="team/p", name="seed 0")
+    assert (done.groups, done.rollouts, done.steps) == (3, 6, 2)
+    assert weave.projects == ["team/p"]
+    (made,) = EvaluationLogger.made
+    first, second = made.predictions[:2]
+    assert first.scores == {"reward": 0.25, "criterion No comma": 1.0, "criterion Länge %": 1.0}
+    assert second.scores == {"reward": 0.0, "criterion Länge %": 0.0}
+    assert second.inputs["missing"] == {"No comma": "no answer"}
+    assert (second.output, second.inputs["prompt"]) == ("b, c", [{"role": "user", "content": "Say."}])
+    assert made.summary["step 0"]["reward"] == 0.125
+
+
+def test_weave_without_an_account_says_so(records: list[GroupRecord], weave: Any) -> None:
+    def refuse(project: str) -> None:
+        raise RuntimeError("not logged in")
+
+    weave.init = refuse
+    with pytest.raises(InvalidInput, match=r"not logged in.*wandb login"):
+        export_records(records, "weave")
+    with pytest.raises(InvalidInput, match="--place"):
+        export_records(records, "weave", place="somewhere")
+
+
+def test_what_cannot_be_sent_is_said(records: list[GroupRecord], tmp_path: Path, monkeypatch) -> None:
+    with pytest.raises(UnknownName, match="mlflow"):
+        export_records(records, "mlfow")
+    monkeypatch.setattr("rubrank.records.exporting.find_spec", lambda name: None)
+    with pytest.raises(InvalidInput, match=r"rubrank\[weave\]"):
+        export_records(records, "weave")
+    monkeypatch.setattr("rubrank.records.exporting.find_spec", importlib.util.find_spec)
+    (tmp_path / "none.jsonl").write_text("")
+    done = CliRunner().invoke(app, ["export", str(tmp_path / "none.jsonl"), "--to", "mlflow"])
+    assert done.exit_code == 2
+    assert "at least one group" in done.output
