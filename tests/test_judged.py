@@ -19,7 +19,7 @@ ANSWERS = ["West Lake, in the west of the town.", "A lake.", "Lake Tai is near, 
 ROWS = [{"prompt": "Name a lake in Hangzhou.", "group": "q", "response": answer} for answer in ANSWERS]
 QUALITY = {
     "West Lake, in the west of the town.": 1.0,
-    "A lake.": 0.25,
+    "A lake.": 0.2,
     "Lake Tai is near, but it is not in Hangzhou.": 0.5,
 }
 RUBRIC = {
@@ -39,7 +39,7 @@ def shown(asked: Asked) -> list[str]:
 
 def scoring(asked: Asked) -> Answer:
     return Answer(
-        json.dumps({"reasoning": "as asked", "finding": "in my own words", "verdict": QUALITY[shown(asked)[0]]})
+        json.dumps({"reasoning": "as asked", "finding": "in my own words", "verdict": 10 * QUALITY[shown(asked)[0]]})
     )
 
 
@@ -68,7 +68,7 @@ def test_answers_fill_the_table_and_a_gate_spares_calls() -> None:
         table = grade(ROWS, RUBRIC, judges=judges(server), workers=0)
         assert len(server.completions) == 3  # not about the empty answer
     group = table["q"]
-    assert group.scores[:, 1] == pytest.approx([1.0, 0.25, 0.5, np.nan], nan_ok=True)
+    assert group.scores[:, 1] == pytest.approx([1.0, 0.2, 0.5, np.nan], nan_ok=True)
     assert group.reason(0, "GeneralQuality") == "as asked"
     assert group.reason(3, "GeneralQuality") == "not asked: a gate has stopped it"
     assert table.judging is not None

@@ -12,7 +12,7 @@ from rubrank.verifiers.verifier import Verdict
 
 
 def ask(about: Question, asker: Scripted, **given: object) -> Judgment:
-    return asyncio.run(Absolute().judge(about, judge(**given), asker))
+    return asyncio.run(Absolute().judge(about, judge(kind="absolute", **given), asker))
 
 
 def test_one_call_for_each_cell() -> None:

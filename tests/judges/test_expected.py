@@ -69,8 +69,19 @@ def test_a_beginning_of_several_values_is_divided_among_them():
 
 
 def test_continuous_domains():
-    verdict = expected(QUALITY, *HEAD, " ", {"0": 0.9, "1": 0.1}, ".", {"8": 0.5, "7": 0.5}, "}")
-    assert verdict.value == pytest.approx(0.45 * 0.8 + 0.45 * 0.7 + 0.1)
+    """They are asked in whole numbers from 0 to 10; "1" may be the beginning of 10."""
+    verdict = expected(QUALITY, *HEAD, " ", {"8": 0.5, "7": 0.4, "10": 0.1}, "}")
+    assert verdict.value == pytest.approx(0.5 * 0.8 + 0.4 * 0.7 + 0.1)
+    begun = expected(QUALITY, *HEAD, " ", {"8": 0.8, "1": 0.2}, "}")
+    assert begun.value == pytest.approx(0.8 * 0.8 + 0.1 * 0.1 + 0.1 * 1.0)
+
+
+def test_a_scale_of_the_users_own_is_mapped():
+    likert = Criterion(
+        name="Tone", question="?", anchors={1: "bad", 3: "fair", 5: "good"}, domain={"low": 0, "high": 1}
+    )
+    verdict = expected(likert, *HEAD, " ", {"5": 0.5, "3": 0.5}, "}")
+    assert verdict.value == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ DEFECT = Criterion(name="Clear", question="Is it broken?", direction="lower")
 
 
 def panel(count: int, **given: Any) -> Judge:
-    kind = given.get("kind", "absolute")
+    kind = given.setdefault("kind", "absolute")
     return judge(members=tuple(judge(name=f"m{i}", kind=kind) for i in range(count)), **given)
 
 

@@ -180,14 +180,41 @@ def test_reasons_carry_the_judges_words():
 
 @pytest.mark.parametrize(
     ("criterion", "value"),
-    [(FACTS, 0.5), (SCALE, -1), (SCALE, 2.5), (QUALITY, 0.37), (QUALITY, 1), (BAD, 1)],
+    [(FACTS, 0.5), (SCALE, -1), (SCALE, 2.5), (BAD, 1)],
 )
 def test_values_of_other_domains(criterion, value):
     assert read_absolute(said(entry(value)), criterion).value == value
     assert read_absolute(said(f"Right.\nVerdict: {value}"), criterion).value == value
 
 
-@pytest.mark.parametrize(("criterion", "value"), [(FACTS, 0.25), (SCALE, 2), (QUALITY, 1.01), (QUALITY, -0.1)])
+RANGE = Criterion(name="Depth", question="How deep?", domain={"low": -1, "high": 3})
+WORDS = {1: "last", 2: "third", 3: "second", 4: "first"}
+GRADES = Criterion(name="Grade", question="?", domain=[1, 2, 3, 4], findings=WORDS)
+LIKERT = Criterion(name="Tone", question="?", anchors={1: "bad", 2: "fair", 3: "good"}, domain={"low": 0, "high": 1})
+
+
+@pytest.mark.parametrize(
+    ("criterion", "number", "value"),
+    [(QUALITY, 0, 0), (QUALITY, 3, 0.3), (QUALITY, 10, 1), (RANGE, 5, 1), (RANGE, 10, 3), (LIKERT, 2, 0.5)],
+)
+def test_a_range_is_answered_in_steps_or_anchors_and_mapped(criterion, number, value):
+    assert read_absolute(said(entry(number)), criterion).value == value
+    assert read_absolute(said(f"Right.\nVerdict: {number}"), criterion).value == value
+
+
+@pytest.mark.parametrize(
+    ("criterion", "value"),
+    [
+        (FACTS, 0.25),
+        (SCALE, 2),
+        (QUALITY, 11),
+        (QUALITY, -1),
+        (QUALITY, 0.37),
+        (QUALITY, 7.5),
+        (LIKERT, 0),
+        (LIKERT, 4),
+    ],
+)
 def test_values_outside_the_domain(criterion, value):
     assert read_absolute(said(entry(value)), criterion).value is None
     assert read_absolute(said(f"Verdict: {value}"), criterion).value is None
@@ -208,8 +235,9 @@ def test_thirds_are_recognised():
         (INTENT, "cannot be judged", 1),
         (FACTS, "accurate", 0.5),
         (FACTS, "partly accurate", 1),
-        (QUALITY, "poor", 0.9),
-        (QUALITY, "good", 0.1),
+        (Criterion(name="Tone", question="?", anchors={0: "bad", 1: "neutral", 2: "good"}), "neutral", 2),
+        (Criterion(name="Tone", question="?", findings={"high": "kind", "low": "unkind"}), "unkind", 1),
+        (GRADES, "first", 2),
         (BAD, "does not hold", 1),
         (Criterion(name="Verbosity"), "defect", 1),
         (Criterion(name="Verbosity"), "clean", 0),
@@ -228,15 +256,17 @@ def test_a_verdict_that_contradicts_its_reasoning(criterion, finding, value):
 @pytest.mark.parametrize("name", sorted({name for name, known in KNOWN.items() if known.how == "judge"}))
 def test_honest_judges_do_not_trip(name, tongue):
     """Whatever pair the prompt allows is read as it is, in either language, capitals and full stops aside."""
-    criterion, prompt, domain = Criterion(name=name), load_prompt(name, tongue), KNOWN[name].domain
-    for value in domain.values or (0.0, 0.2, 0.5, 0.8, 1.0):
-        for level in levels(domain):
-            if agrees(level, value, domain):
+    criterion, prompt = Criterion(name=name), load_prompt(name, tongue)
+    asked = criterion.scale.asked
+    for number in asked:
+        for level in levels(asked):
+            if agrees(level, number, asked):
                 for finding in (prompt.findings[level], prompt.findings[level].upper() + "."):
-                    assert read_absolute(said(entry(value, finding)), criterion).value == value
+                    value = read_absolute(said(entry(number, finding)), criterion).value
+                    assert value == criterion.scale.score(number)
 
 
 def test_a_finding_in_other_words_is_no_contradiction():
     assert read_absolute(said(entry(1, "mostly fine")), INTENT).value == 1
     assert read_absolute(said(entry(1, None)), INTENT).value == 1
-    assert read_absolute(said(entry(0.75, "middling")), QUALITY).value == 0.75
+    assert read_absolute(said(entry(8, "poor")), QUALITY).value == 0.8, "no finding is asked on a longer scale"

@@ -32,7 +32,7 @@ def test_every_judged_criterion_has_a_prompt_in_both_languages():
 def test_sections_are_complete(name, tongue):
     prompt = load_prompt(name, tongue)
     allowed = {"version", "question", "counts", "ignore", "edges", "anchors", "findings"}
-    assert allowed <= set(prompt.sections) <= allowed | {"needs", "without", "cannot", "params"}
+    assert allowed <= set(prompt.sections) <= allowed | {"needs", "without", "cannot", "params", "items"}
     assert all(prompt.sections.values()), "an empty section"
     assert prompt.version >= 1
     assert set(prompt.findings) == {"high", "between", "low"}
@@ -53,7 +53,7 @@ def test_there_is_an_anchor_for_every_value(name, tongue):
         assert {0.0, 0.25, 1.0} < set(prompt.anchors)
         assert len(prompt.anchors) >= 5
     assert all(len(text) >= 6 for text in prompt.anchors.values())
-    text = system(absolute_call(criterion(name), rollout(), language=tongue))
+    text = system(absolute_call(criterion(name), rollout(), language=tongue, whole=True))
     assert all(anchor in text for anchor in prompt.anchors.values())
 
 
@@ -65,6 +65,10 @@ def test_both_languages_have_the_same_structure(name):
     assert en.needs == zh.needs
     assert en.params.keys() == zh.params.keys()
     assert en.version == zh.version
+    assert (en.items is None) == (zh.items is None)
+    if en.items and zh.items:
+        assert list(en.items.words) == list(zh.items.words)
+        assert (en.items.rule, en.items.values, en.items.counted) == (zh.items.rule, zh.items.values, zh.items.counted)
     for part in ("counts", "ignore", "edges"):
         assert en[part].count("\n") == zh[part].count("\n"), part
 
@@ -92,14 +96,13 @@ def recorded() -> dict[str, list[object]]:
 
 @pytest.mark.parametrize("name", [*JUDGED, "_question"])
 def test_every_value_has_a_finding_and_every_finding_a_value(name):
-    domain = KNOWN[name].domain if name in KNOWN else KNOWN["CoreIntentMatch"].domain
-    values = domain.values or (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
-    for value in values:
-        assert any(agrees(level, value, domain) for level in levels(domain))
-    for level in levels(domain):
-        assert any(agrees(level, value, domain) for value in values)
-    assert not agrees("high", domain.low, domain)
-    assert not agrees("low", domain.high, domain)
+    asked = criterion(name).scale.asked if name in KNOWN else (0.0, 1.0)
+    for number in asked:
+        assert any(agrees(level, number, asked) for level in levels(asked))
+    for level in levels(asked):
+        assert any(agrees(level, number, asked) for number in asked)
+    assert not agrees("high", asked[0], asked)
+    assert not agrees("low", asked[-1], asked)
 
 
 @pytest.mark.parametrize("tongue", TONGUES)

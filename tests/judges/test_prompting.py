@@ -61,7 +61,7 @@ def test_schemas_are_strict_and_accept_a_proper_reply():
     assert list(calls(rollout(), rollout("x"))[0].schema["properties"]) == ["reasoning", "finding", "verdict"]
     binary = absolute_call(criterion(), rollout()).schema["properties"]["verdict"]
     assert binary == {"type": "number", "enum": [0, 1]}
-    may_abstain = absolute_call(criterion("CoreFactAccuracy"), rollout()).schema["properties"]["verdict"]
+    may_abstain = absolute_call(criterion("NonCoreFactAccuracy"), rollout()).schema["properties"]["verdict"]
     assert may_abstain == {"type": ["number", "null"], "enum": [0, 0.5, 1, None]}
 
 
@@ -76,7 +76,7 @@ def test_language_follows_the_query():
 
 def test_the_version_names_every_file():
     call = batched_call([criterion(), Criterion(question="Is it kind?"), Criterion(question="Is it true?")], rollout())
-    assert call.prompt_version == "batched-en common 1, batched 1, CoreIntentMatch 1, question 1"
+    assert call.prompt_version == "batched-en common 2, batched 2, CoreIntentMatch 1, question 2"
     assert call.purpose.endswith("(batched)")
     assert absolute_call(criterion(), rollout()).purpose == "CoreIntentMatch (absolute)"
 
@@ -90,14 +90,15 @@ def test_a_question_of_any_domain():
     third = absolute_call(Criterion(question="Sure?", domain=[0, 1 / 3, 2 / 3, 1]), rollout())
     assert third.schema["properties"]["verdict"]["enum"] == [0, 0.3333, 0.6667, 1, None]
     open_ended = system(absolute_call(Criterion(question="How far?", domain={"low": -1, "high": 1}), rollout()))
-    assert "Any number from -1 to 1" in open_ended
-    assert "\n-0.5: " in open_ended
+    assert "whole number from 0 to 10" in open_ended
+    assert "\n10: It is so, entirely." in open_ended
+    assert "\n7–8: It is so for the greater part." in open_ended
+    assert "-1" not in open_ended, "the domain is ours to map to"
 
 
 def test_another_domain_for_a_known_criterion():
     text = system(absolute_call(criterion(domain="ternary"), rollout()))
-    assert "0.5: between “The core intent is missed" in text
-    assert '"partly" with 0.5' in text
+    assert '0.5 ("partly"): between “The core intent is missed' in text
 
 
 def test_a_criterion_that_only_a_program_decides_is_refused():

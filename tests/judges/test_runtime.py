@@ -47,7 +47,8 @@ class Crowd:
 def judges(url: str, concurrency: int = 64, **more) -> Judges:
     endpoint = Endpoint(base_url=url, model=MODEL, concurrency=concurrency)
     retry = Retry(attempts=1, first_wait=0.01, breaker_failures=2, breaker_pause=0.1)
-    made = Judge(endpoints=(endpoint,), retry=more.pop("retry", retry), timeout=more.pop("timeout", 5.0))
+    kind = more.pop("kind", "batched")
+    made = Judge(endpoints=(endpoint,), kind=kind, retry=more.pop("retry", retry), timeout=more.pop("timeout", 5.0))
     return Judges(judges=(made,), **more)
 
 
@@ -302,7 +303,7 @@ def test_the_client_bears_an_outage_by_itself():
 def test_a_criterion_that_is_missing_throughout_is_told_once(caplog):
     with Server(lambda asked: Answer(GOOD) if "Is it Kind" in asked.body["messages"][0]["content"] else DOWN) as server:
         retry = Retry(attempts=1, first_wait=0.01, breaker_failures=1000)
-        who = judges(server.url, most_missing=0.6, retry=retry)
+        who = judges(server.url, most_missing=0.6, retry=retry, kind="absolute")
         from rubrank.judges import judging
 
         judging._told.clear()

@@ -18,7 +18,8 @@ from rubrank.cli.demo.judge import MODEL, NOTICE, demo_judges
 from rubrank.grading.grade import grade
 from rubrank.judges.client.replies import Replies
 from rubrank.judges.judging import judge_groups, stopped, wanted_cells
-from rubrank.judges.prompting.answer_form import finding_levels
+from rubrank.judges.parsing.items import value_of_items
+from rubrank.judges.prompting.answer_form import finding_numbers
 from rubrank.rubrics.files import load_yaml
 from rubrank.rubrics.rubric import Criterion, Rubric, parse_rubric
 
@@ -128,10 +129,10 @@ def test_verdicts_are_those_of_the_file(asked):
         for (i, name), verdict in judgment.verdicts.items()
     }
     assert {key: verdict.value for key, verdict in found.items()} == {
-        key: verdict["verdict"] for key, verdict in VERDICTS.items()
+        key: value(key[2], verdict) for key, verdict in VERDICTS.items()
     }
     for key, verdict in found.items():
-        assert verdict.reason[:40] == VERDICTS[key]["reasoning"][:40]
+        assert VERDICTS[key]["reasoning"][:40] in verdict.reason
 
 
 def test_all_that_no_gate_stops_are_judged_and_nobody_else(criteria, table):
@@ -145,12 +146,19 @@ def test_all_that_no_gate_stops_are_judged_and_nobody_else(criteria, table):
             assert set(SAID["absolute"][name][graded.id]) == passed, graded.id
 
 
+def value(name: str, said: dict) -> float:
+    """The verdict, or what the items come to."""
+    if "items" in said:
+        return value_of_items(said["items"], Criterion(name=name))[0]
+    return said["verdict"]
+
+
 def test_findings_are_words_of_their_criterion_and_both_ends_occur():
     for (_, _, name), said in VERDICTS.items():
-        level = finding_levels(Criterion(name=name))[said["finding"].replace(" ", "")]
-        assert level == ("high" if said["verdict"] == 1 else "low")
+        if "finding" in said:
+            assert finding_numbers(Criterion(name=name))[said["finding"].replace(" ", "")] == (said["verdict"],)
     for name in SAID["absolute"]:
-        assert {said["verdict"] for (_, _, own), said in VERDICTS.items() if own == name} == {0, 1}
+        assert {value(name, said) for (_, _, own), said in VERDICTS.items() if own == name} == {0, 1}
 
 
 def test_everything_is_said_in_the_language_of_the_query():

@@ -21,13 +21,12 @@ import numpy as np
 from rubrank.errors import JudgingFailed
 from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
 from rubrank.judges.judging import judge_groups
+from rubrank.judges.prompting.tokens import estimated_tokens
 from rubrank.rollouts.reading import read_groups
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.catalogue import PROMPTED
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric
-
-_PER_TOKEN = 4  # characters of a word in Latin letters; a character of most other scripts is a token
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ class _Counter:
     async def ask(self, call: Call) -> Reply:
         """No answer."""
         self._calls += 1
-        self._tokens += sum(tokens_of(str(message.get("content") or "")) for message in call.messages)
+        self._tokens += sum(estimated_tokens(str(message.get("content") or "")) for message in call.messages)
         return Reply(None, "not asked", attempts=0)
 
     def estimate(self) -> JudgeEstimate:
@@ -156,9 +155,3 @@ class _Counter:
         return JudgeEstimate(
             self._judge.name, self._judge.kind, self._models, self._calls, self._tokens, said, cost, priced
         )
-
-
-def tokens_of(text: str) -> int:
-    """Roughly how many tokens a text has, whatever the model."""
-    ascii_only = sum(c.isascii() for c in text)
-    return -(-ascii_only // _PER_TOKEN) + len(text) - ascii_only

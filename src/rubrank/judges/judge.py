@@ -34,11 +34,12 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
-from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from rubrank._plain import Strict, in_our_words
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.judges import kind_names
+from rubrank.judges.template import Template
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict
@@ -49,6 +50,7 @@ JUDGED = "needs a judge"
 Language: TypeAlias = Literal["auto", "en", "zh"]
 Combine: TypeAlias = Literal["majority", "mean", "median"]
 Structured: TypeAlias = Literal["auto", "json_schema", "json_object", "text"]
+Order: TypeAlias = Literal["question_first", "data_first"]
 OnOutage: TypeAlias = Literal["wait", "stop", "continue"]
 
 
@@ -135,14 +137,18 @@ class Judge(_Confidential):
     """One judge: what it is asked, how, and where."""
 
     name: str = "judge"
-    kind: str = "absolute"
-    """"absolute", "batched", "pairwise", "listwise", or one that you registered (`rubrank.judge_kind`)."""
+    kind: str = "batched"
+    """"batched", "absolute", "pairwise", "listwise", or one that you registered (`rubrank.judge_kind`)."""
     endpoints: tuple[Endpoint, ...] = ()
     criteria: tuple[str, ...] | None = None
     """The criteria it decides; None: all that no other judge names."""
     sampling: Sampling = Sampling()
     language: Language = "auto"
     """Of the prompts; "auto": Chinese where the query is."""
+    order: Order = "question_first"
+    """What comes first in a call. "data_first": conversation and response, for long ones that several calls share."""
+    prompt: Template | None = None
+    """Messages of your own, with slots: a text file beside the file of judges (docs/prompts.md)."""
     timeout: float = Field(default=120.0, gt=0.0, allow_inf_nan=False)
     """Seconds for one call."""
     retry: Retry = Retry()
@@ -168,6 +174,12 @@ class Judge(_Confidential):
     seed: int = 0
     """Of orders and designs."""
 
+    @field_validator("prompt", mode="before")
+    @classmethod
+    def _is_read(cls, value: Any, info: ValidationInfo) -> Any:
+        folder = (info.context or {}).get("folder", Path())
+        return None if value is None else Template.read(value, folder, f"judge {info.data.get('name', '')!r}")
+
     @field_validator("kind")
     @classmethod
     def _is_known(cls, value: str) -> str:
@@ -182,7 +194,9 @@ class Judge(_Confidential):
         if self.endpoints and self.members:
             raise self._wrong("members", "left out where endpoints are given", "both", "A panel asks its members.")
         if self.expected and self.kind != "absolute":
-            raise self._wrong("expected", 'used with kind "absolute"', f"kind {self.kind!r}", "Leave it out.")
+            raise self._wrong("expected", 'used with kind "absolute"', f"kind {self.kind!r}", "Say kind: absolute.")
+        if self.prompt is not None:
+            self.prompt.check(self.kind, f"judge {self.name!r}")
         others = sorted({member.kind for member in self.members} - {self.kind})
         if others or any(member.members for member in self.members):
             got = f"kind {others[0]!r}" if others else "a panel in a panel"
@@ -254,10 +268,11 @@ def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges) -> Judg
     if isinstance(source, Judge):
         return Judges(judges=(source,))
     data, where = (source, "judges") if isinstance(source, Mapping) else (read_data(source), str(source))
+    folder = Path() if isinstance(source, Mapping) else Path(source).parent
     if isinstance(data, Mapping) and "judges" not in data:
         data = {"judges": [data]}
     try:
-        return Judges.model_validate(data)
+        return Judges.model_validate(data, context={"folder": folder})
     except ValidationError as error:
         raise in_our_words(error, where, Judges, "docs/judges.md")[0] from None
 
@@ -278,6 +293,8 @@ class Call:
     logprobs: bool = False
     purpose: str = ""
     """What it is about, for the accounts: criterion and kind, such as "GeneralQuality (listwise)". Not in the key."""
+    data: str | None = None
+    """What is under judgment in the messages, and known: a reply is held against it. None: all of the user's."""
 
 
 @dataclass(frozen=True)

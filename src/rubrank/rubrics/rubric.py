@@ -12,7 +12,7 @@
         weight: 2
       - name: Persuasive                  # a judge decides
         question: Would a sceptical reader be moved by the argument?
-        domain: [0, 0.5, 1]
+        anchors: {0: no, 1: in part, 2: yes}    # the scale in your own words
 
 The same in TOML or JSON; `json_schema()` is for editors. Loading checks everything that can be known without a
 response: unknown verifiers, wrong parameters, weights, cycles. `Rubric.contradictions()` finds constraints that exclude
@@ -38,6 +38,7 @@ from rubrank._plain import Strict, in_our_words, shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED
 from rubrank.rubrics.files import presets, read_data
+from rubrank.rubrics.scale import Scale, check_findings, domain_of, read_anchors, read_findings, scale_of
 from rubrank.verifiers.verifier import (
     BINARY,
     TERNARY,
@@ -95,6 +96,10 @@ class Criterion(Strict):
     depends: tuple[Dependency, ...] = ()
     reference: Any = None
     """Material that a judge needs: reference facts, an answer."""
+    anchors: Mapping[float, str] | None = None
+    """What the values mean to a judge: {0: bad, 1: neutral, 2: good}; without a domain, the numbers are scores."""
+    findings: Mapping[str | float, str] | None = None
+    """A judge's reasoning in a word: {high: cites, low: does not cite}, or a word for every value of the scale."""
 
     @model_validator(mode="before")
     @classmethod
@@ -127,6 +132,14 @@ class Criterion(Strict):
             return value  # said to be no list
         return [{"on": item} if isinstance(item, str) else item for item in value]
 
+    @field_validator("anchors", "findings", mode="before")
+    @classmethod
+    def _scale_as_written(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None:
+            return None
+        read = read_anchors if info.field_name == "anchors" else read_findings
+        return read(value, f"criterion {info.data.get('name', '')!r}")
+
     @model_validator(mode="after")
     def _known(self) -> Self:
         if self.question is not None and self.verifier not in (None, JUDGE):
@@ -139,7 +152,17 @@ class Criterion(Strict):
         if self.margin >= domain.high - domain.low:
             allowed = f"less than {domain.high - domain.low:g}, the width of its domain: else all scores are ties"
             raise self._wrong("margin", allowed, f"{self.margin:g}", "")
+        self._check_scale()
         return self
+
+    def _check_scale(self) -> None:
+        given = "anchors" if self.anchors is not None else "findings"
+        if getattr(self, given) is not None and not (self.judged or self.prompt_name in PROMPTED):
+            remedy = "Write a question, or leave them out."
+            raise self._wrong(given, "left out where a program decides", "some", remedy)
+        scale = self.scale  # raises if anchors and domain do not go together
+        if self.findings is not None:
+            check_findings(self.findings, scale, f"criterion {self.name!r}")
 
     def _check_parameters(self) -> None:
         try:
@@ -185,7 +208,7 @@ class Criterion(Strict):
         """The values that scores can take."""
         given = self.domain
         if given is None:
-            return self._default_domain
+            return domain_of(self.anchors) if self.anchors and self.judged else self._default_domain
         if isinstance(given, str):
             if given not in ("binary", "ternary"):
                 raise UnknownName.of(f"criterion {self.name!r}", "domain", given, ("binary", "ternary"))
@@ -195,6 +218,11 @@ class Criterion(Strict):
         if len(set(given)) < 2 or not all(map(math.isfinite, given)):
             raise self._wrong("domain", "two or more different values", repr(list(given)), "List what scores can be.")
         return discrete(*given)
+
+    @cached_property
+    def scale(self) -> Scale:
+        """What a judge may write, and the scores it stands for."""
+        return scale_of(self.value_domain, self.anchors, f"criterion {self.name!r}")
 
     @property
     def _default_domain(self) -> Domain:

@@ -17,7 +17,7 @@ from rubrank.judges.asking import ask_and_read, together
 from rubrank.judges.design import alike
 from rubrank.judges.judge import Asker, Call, Judge, Judgment, Question, cells
 from rubrank.judges.parsing import missing_reason, read_absolute, read_expected
-from rubrank.judges.prompting import absolute_call
+from rubrank.judges.prompting import absolute_call, asked_as
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict
@@ -55,6 +55,6 @@ async def _ask(judge: Judge, asker: Asker, rollout: Rollout, criterion: Criterio
 
 
 def _call(judge: Judge, rollout: Rollout, criterion: Criterion) -> Call:
-    examples = judge.examples.get(criterion.name, ())
-    call = absolute_call(criterion, rollout, language=judge.language, examples=examples)
+    examples, whole = judge.examples.get(criterion.name, ()), judge.expected
+    call = absolute_call(criterion, rollout, examples=examples, whole=whole, **asked_as(judge))
     return replace(call, logprobs=True) if judge.expected else call

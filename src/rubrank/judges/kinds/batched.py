@@ -14,7 +14,7 @@ from rubrank.judges.asking import ask_and_read, together
 from rubrank.judges.design import alike
 from rubrank.judges.judge import Asker, Judge, Judgment, Question
 from rubrank.judges.parsing import read_batched
-from rubrank.judges.prompting import batched_call
+from rubrank.judges.prompting import asked_as, batched_call
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict
@@ -52,7 +52,7 @@ async def _ask(question: Question, judge: Judge, asker: Asker, sheet: _Sheet) ->
     rollout: Rollout = question.group.rollouts[i]
     criteria: tuple[Criterion, ...] = tuple(question.criteria[k] for k in columns)
     examples = {c.name: judge.examples[c.name] for c in criteria if c.name in judge.examples}
-    call = batched_call(criteria, rollout, language=judge.language, examples=examples)
+    call = batched_call(criteria, rollout, examples=examples, **asked_as(judge))
     return await ask_and_read(asker, call, lambda reply: read_batched(reply, criteria, call=call), _missing_reasons)
 
 

@@ -22,7 +22,7 @@ from rubrank.judges.design import draws, shuffled
 from rubrank.judges.judge import Asker, Judge, Judgment, Question
 from rubrank.judges.outcomes import contestants, disagreement, mean_seen, nothing_seen, shared
 from rubrank.judges.parsing import read_listwise
-from rubrank.judges.prompting import listwise_call
+from rubrank.judges.prompting import asked_as, listwise_call
 
 _Ranked: TypeAlias = tuple[list[int], tuple[int, ...] | None, str]
 """Rollouts in the order shown, their ranks or None, and the reason."""
@@ -61,7 +61,7 @@ def orders(question: Question, column: int, judge: Judge) -> list[list[int]]:
 async def _ask(question: Question, column: int, order: list[int], judge: Judge, asker: Asker) -> _Ranked:
     criterion, rollouts = question.criteria[column], [question.group.rollouts[i] for i in order]
     examples = judge.examples.get(criterion.name, ())
-    call = listwise_call(criterion, rollouts, language=judge.language, examples=examples)
+    call = listwise_call(criterion, rollouts, examples=examples, **asked_as(judge))
     ranks, reason = await ask_and_read(asker, call, lambda reply: read_listwise(reply, len(order), call=call), _missing)
     return order, ranks, reason
 

@@ -22,7 +22,7 @@ from rubrank.judges.design import Pair, draws, pairs
 from rubrank.judges.judge import Asker, Judge, Judgment, Question
 from rubrank.judges.outcomes import contestants, disagreement, mean_seen, nothing_seen, shared
 from rubrank.judges.parsing import missing_reason, read_pairwise
-from rubrank.judges.prompting import pairwise_call
+from rubrank.judges.prompting import asked_as, pairwise_call
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict
 
@@ -65,7 +65,7 @@ async def _compare(question: Question, column: int, judge: Judge, asker: Asker) 
 async def _ask(question: Question, criterion: Criterion, judge: Judge, asker: Asker, order: Pair) -> Verdict:
     first, second = (question.group.rollouts[i] for i in order)
     examples = judge.examples.get(criterion.name, ())
-    call = pairwise_call(criterion, first, second, language=judge.language, examples=examples)
+    call = pairwise_call(criterion, first, second, examples=examples, **asked_as(judge))
     return await ask_and_read(asker, call, lambda reply: read_pairwise(reply, call=call), missing_reason)
 
 

@@ -39,6 +39,8 @@ from rubrank.verifiers.verifier import LONGEST_REASON, Verdict, missing
 _INHERITED = (
     "sampling",
     "language",
+    "order",
+    "prompt",
     "timeout",
     "retry",
     "expected",

@@ -122,8 +122,10 @@ def visible(text: str) -> str:
 
 def shown(call: Call | None) -> str:
     """The data of a call, as it is compared."""
-    messages = call.messages if call is not None else ()
-    return squeezed("\n".join(message["content"] for message in messages if message["role"] == "user"))
+    if call is None:
+        return ""
+    users = "\n".join(message["content"] for message in call.messages if message["role"] == "user")
+    return squeezed(users if call.data is None else call.data)
 
 
 def squeezed(text: str) -> str:

@@ -7,7 +7,8 @@
     Verdict: 1 — no, wait, zero                                missing: no number
     {"verdict": 1, "Verdict": 0}                               missing: two different verdicts
     {"reasoning": "…", "finding": "fails", "verdict": 1}       missing: the verdict contradicts its reasoning
-    {"reasoning": "…", "verdict": 7}                           missing: 7 is not one of 0, 1
+    {"reasoning": "…", "verdict": 7}                           missing: 7 is not one of 0, 1 (0.7 for a range)
+    {"reasoning": "…", "items": [{"item": …, "verdict": …}]}   computed from the items
     1                                                          missing: perhaps the answer to the query, not a verdict
 
 A failed call, a refusal, no verdict, two different ones, or one that the judge merely quotes: missing, with a reason
@@ -28,16 +29,8 @@ from rubrank.errors import only_our_errors
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing.expected import expectation
 from rubrank.judges.parsing.extracting import Found, declined, find
-from rubrank.judges.prompting.answer_form import (
-    Level,
-    agrees,
-    bare,
-    batch_keys,
-    finding_levels,
-    nearest,
-    pairwise_levels,
-    spelled,
-)
+from rubrank.judges.parsing.items import items_form, value_of_items
+from rubrank.judges.prompting.answer_form import bare, batch_keys, finding_numbers, pairwise_numbers, spelled
 from rubrank.judges.prompting.fencing import encodable
 from rubrank.rubrics.rubric import Criterion, shortened
 from rubrank.verifiers.verifier import Domain, Verdict, missing
@@ -52,6 +45,7 @@ _FIELDS = {
     **dict.fromkeys(("reasoning", "reason", "explanation", "rationale", "justification", "analysis"), "reasoning"),
     **dict.fromkeys(("推理", "理由", "分析", "解释"), "reasoning"),
     **dict.fromkeys(("finding", "判断"), "finding"),
+    "items": "items",
     "criterion": "criterion",
 }
 _CANNOT = "the judge cannot tell"
@@ -65,16 +59,20 @@ class _Said:
     finding: Any = None
     reasoning: str = ""
     problem: str = ""
+    items: Any = ...
+    """A list, null for "cannot tell"; ... where none is given."""
 
 
 @only_our_errors
 def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = None) -> Verdict:
     """A value of the criterion's domain, or missing."""
-    found = find(reply, _has_verdict, call)
+    asked = _items_asked(call)
+    found = find(reply, _has_items if asked else _has_verdict, call)
     if found.problem:
         return _missing(found.problem)
-    levels = finding_levels(criterion)
-    return _agreed([_checked(_statement(each, found, _number_of, levels), criterion) for each in found.stated], found)
+    levels = finding_numbers(criterion)
+    said = [_statement(each, found, _number_of, levels) for each in found.stated]
+    return _agreed([_checked(one, criterion, asked) for one in said], found)
 
 
 def read_expected(reply: Reply, criterion: Criterion, *, call: Call | None = None) -> Verdict:
@@ -84,8 +82,9 @@ def read_expected(reply: Reply, criterion: Criterion, *, call: Call | None = Non
         return verdict
     if not reply.logprobs:
         return missing("there are no log-probabilities")
-    mean, why = expectation(reply.logprobs, criterion.value_domain, verdict.value)
-    return _missing(why) if mean is None else Verdict(mean, _short(f"{why}: {verdict.reason}"))
+    scale = criterion.scale
+    mean, why = expectation(reply.logprobs, scale, verdict.value)
+    return _missing(why) if mean is None else Verdict(scale.between(mean), _short(f"{why}: {verdict.reason}"))
 
 
 def read_batched(reply: Reply, criteria: Sequence[Criterion], *, call: Call | None = None) -> dict[str, Verdict]:
@@ -93,7 +92,7 @@ def read_batched(reply: Reply, criteria: Sequence[Criterion], *, call: Call | No
     fields = _Fields.of(criteria)
 
     def accept(said: Mapping[str, Any]) -> bool:
-        return fields.knows(_unwrapped(said)) or (len(criteria) == 1 and _has_verdict(said))
+        return fields.knows(_unwrapped(said)) or (len(criteria) == 1 and (_has_verdict(said) or _has_items(said)))
 
     found = find(reply, accept, call)
     if not found.problem and not all(isinstance(said, dict) for said in found.stated):
@@ -101,7 +100,8 @@ def read_batched(reply: Reply, criteria: Sequence[Criterion], *, call: Call | No
     if found.problem:
         return {c.name: _missing(found.problem) for c in criteria}
     objects = [_unwrapped(said) for said in found.stated if isinstance(said, dict)]
-    return {c.name: _of_batch(c, i, fields, objects, found) for i, c in enumerate(criteria)}
+    asked = [_items_asked(call, key) for key in batch_keys(criteria)]
+    return {c.name: _of_batch(c, i, fields, objects, found, asked[i]) for i, c in enumerate(criteria)}
 
 
 def read_pairwise(reply: Reply, *, call: Call | None = None) -> Verdict:
@@ -109,7 +109,7 @@ def read_pairwise(reply: Reply, *, call: Call | None = None) -> Verdict:
     found = find(reply, _has_verdict, call)
     if found.problem:
         return _missing(found.problem)
-    levels = pairwise_levels()
+    levels = pairwise_numbers()
     return _agreed([_compared(_statement(each, found, _choice_of, levels)) for each in found.stated], found)
 
 
@@ -134,32 +134,61 @@ def missing_reason(verdict: Verdict) -> list[str]:
 # ------------------------------------------------------------------------------------------------------- one statement
 
 
-def _checked(said: _Said, criterion: Criterion) -> Verdict:
+def _checked(said: _Said, criterion: Criterion, asked: _Listed | None = None) -> Verdict:
     if said.problem:
         return _missing(said.problem)
-    level = finding_levels(criterion).get(bare(said.finding)) if said.finding else None
+    if asked is not None or said.items is not ...:
+        return _listed(said, criterion, asked)
     if said.verdict is None:
         return _missing(f"{_CANNOT}: {said.reasoning}")
-    domain, number = criterion.value_domain, _number(said.verdict, criterion.value_domain)
-    value = None if number is None else nearest(domain, number)
-    if value is None:
-        allowed = ", ".join(map(spelled, domain.values)) or f"{spelled(domain.low)} to {spelled(domain.high)}"
+    scale, number = criterion.scale, _number(said.verdict, criterion.value_domain)
+    value = None if number is None else scale.score(number)
+    if number is None or value is None:
+        allowed = "0 to 10 in whole numbers" if scale.steps else ", ".join(map(spelled, scale.asked))
         return _missing(f"verdict {shortened(str(said.verdict), 60)} is not one of {allowed}: {said.reasoning}")
-    return _contradiction(said, level, agrees(level, value, domain) if level else True) or Verdict(value, _why(said))
+    return _contradiction(said, number, finding_numbers(criterion)) or Verdict(value, _why(said))
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """That items were asked for, and how many if that is known."""
+
+    count: int | None
+
+
+def _items_asked(call: Call | None, key: str | None = None) -> _Listed | None:
+    """Were items asked for (in a batch: under this key)? The schema of the call says so."""
+    schema: Any = call.schema if call is not None else None
+    for name in filter(None, (key, "items")):
+        schema = (schema or {}).get("properties", {}).get(name)
+    if schema is None:
+        return None
+    array = next((one for one in schema.get("anyOf", [schema]) if one.get("type") == "array"), {})
+    return _Listed(array.get("minItems"))
+
+
+def _listed(said: _Said, criterion: Criterion, asked: _Listed | None) -> Verdict:
+    """The value of a list of items."""
+    if said.items is ... or said.verdict is not None or items_form(criterion) is None:
+        return _missing(f"not the form that was asked for: {'no list of items' if said.items is ... else 'items'}")
+    if said.items is None:
+        return _missing(f"{_CANNOT}: {said.reasoning}")
+    value, how = value_of_items(said.items, criterion, None if asked is None else asked.count)
+    if value is None:
+        return _missing(f"{how}: {said.reasoning}")
+    return Verdict(value, _short(f"{how}: {said.reasoning}".rstrip(": ")))
 
 
 def _compared(said: _Said) -> Verdict:
     if said.problem:
         return _missing(said.problem)
-    level = pairwise_levels().get(bare(said.finding)) if said.finding else None
     if said.verdict is None:
         return _missing(f"{_CANNOT}: {said.reasoning}")
     match = _CHOICE.fullmatch(said.verdict.strip()) if isinstance(said.verdict, str) else None
     if match is None:
         return _missing(f"verdict {shortened(str(said.verdict), 60)} is not one of A, B, tie: {said.reasoning}")
     value = _CHOICES[match[1].lower()]
-    expected = {"high": 1.0, "between": 0.5, "low": 0.0}.get(level or "")
-    return _contradiction(said, level, level is None or expected == value) or Verdict(value, _why(said))
+    return _contradiction(said, value, pairwise_numbers()) or Verdict(value, _why(said))
 
 
 def _ranked(said: _Said, n: int) -> tuple[tuple[int, ...] | None, str]:
@@ -184,8 +213,10 @@ def _ranked(said: _Said, n: int) -> tuple[tuple[int, ...] | None, str]:
     return dense, _why(said)
 
 
-def _contradiction(said: _Said, level: Level | None, fits: bool) -> Verdict | None:
-    if level != "cannot" and fits:
+def _contradiction(said: _Said, number: float, words: Mapping[str, tuple[float, ...]]) -> Verdict | None:
+    """Missing, where the finding is one that goes with other numbers; one in the judge's own words is no matter."""
+    fitting = words.get(bare(said.finding)) if said.finding else None
+    if fitting is None or number in fitting or any(abs(number - one) <= 5e-5 for one in fitting):
         return None
     found = f"found “{shortened(str(said.finding), 40)}”, said {said.verdict}"
     return _missing(f"verdict contradicts its reasoning: {found}: {said.reasoning}")
@@ -205,6 +236,10 @@ def _agreed(verdicts: Sequence[Verdict], found: Found) -> Verdict:
 
 def _has_verdict(said: Mapping[str, Any]) -> bool:
     return any(_FIELDS.get(_key(key)) == "verdict" for key in said)
+
+
+def _has_items(said: Mapping[str, Any]) -> bool:
+    return any(_FIELDS.get(_key(key)) == "items" for key in said)
 
 
 def _key(key: str) -> str:
@@ -228,7 +263,7 @@ def _entry(said: Mapping[str, Any]) -> _Said:
         return _Said(None, problem=f"not the form that was asked for: reasoning that is no text: {said}")
     if declined(reasoning or ""):
         return _Said(None, problem=f"refused: {reasoning}")
-    return _Said(fields.get("verdict"), fields.get("finding"), reasoning or "")
+    return _Said(fields.get("verdict"), fields.get("finding"), reasoning or "", items=fields.get("items", ...))
 
 
 def _unwrapped(said: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -242,7 +277,7 @@ def _unwrapped(said: Mapping[str, Any]) -> Mapping[str, Any]:
         for item in named:
             entries[item["criterion"]] = _Several((*_several(entries.get(item["criterion"])), item))
         return entries
-    return inner if isinstance(inner, Mapping) and not _has_verdict(inner) else said
+    return inner if isinstance(inner, Mapping) and not (_has_verdict(inner) or _has_items(inner)) else said
 
 
 class _Several(tuple[Any, ...]):
@@ -290,7 +325,12 @@ def _loose(name: str) -> str:
 
 
 def _of_batch(
-    criterion: Criterion, i: int, fields: _Fields, objects: Sequence[Mapping[str, Any]], found: Found
+    criterion: Criterion,
+    i: int,
+    fields: _Fields,
+    objects: Sequence[Mapping[str, Any]],
+    found: Found,
+    asked: _Listed | None,
 ) -> Verdict:
     entries = [
         one for said in objects for field, value in said.items() if fields.at(field) == i for one in _several(value)
@@ -298,18 +338,18 @@ def _of_batch(
     if any(fields.is_near(field, i) for said in objects for field in said):
         return _missing(f"two different verdicts: {found.text}")
     if not entries and set(fields.exact.values()) == {i}:
-        entries = [said for said in objects if _has_verdict(said)]
+        entries = [said for said in objects if _has_verdict(said) or _has_items(said)]
     if not entries:
         return _missing(f"no verdict about it in the reply: {found.text}")
     said = [_entry(entry) if isinstance(entry, Mapping) else _Said(entry) for entry in entries]
-    return _agreed([_checked(each, criterion) for each in said], found)
+    return _agreed([_checked(each, criterion, asked) for each in said], found)
 
 
 def _statement(
     said: Mapping[str, Any] | str,
     found: Found,
     value_of: Callable[[str], tuple[str, str] | None],
-    levels: Mapping[str, Level],
+    levels: Mapping[str, tuple[float, ...]],
 ) -> _Said:
     if not isinstance(said, str):
         return _entry(said)

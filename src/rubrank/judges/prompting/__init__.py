@@ -1,5 +1,13 @@
 """Criterion + rollouts → `Call`: what a judge is shown. `calls.py` makes them, `../prompts/` has the texts."""
 
+from typing import Any
+
+from rubrank.judges.judge import Judge
 from rubrank.judges.prompting.calls import absolute_call, batched_call, has_prompt, listwise_call, pairwise_call
 
-__all__ = ["absolute_call", "batched_call", "has_prompt", "listwise_call", "pairwise_call"]
+__all__ = ["absolute_call", "asked_as", "batched_call", "has_prompt", "listwise_call", "pairwise_call"]
+
+
+def asked_as(judge: Judge) -> dict[str, Any]:
+    """What a judge says about the making of its calls: language, order, template."""
+    return {"language": judge.language, "order": judge.order, "template": judge.prompt}

@@ -1,11 +1,12 @@
-"""The form of a judge's reply: which values, which findings, and which of them go together.
+"""The form of a judge's reply: which numbers, which findings, which items.
 
-    {"reasoning": "Names the lake, but the wrong city.", "finding": "partly accurate", "verdict": 0.5}
+    {"reasoning": "Names the lake, but the wrong city.", "finding": "holds in part", "verdict": 0.5}
+    {"reasoning": "Strong opening, no ending.", "verdict": 6}                          a range, asked from 0 to 10
+    {"reasoning": "…", "items": [{"item": "West Lake", "verdict": "right"}, …]}        decomposed: the value is computed
 
-The finding is the reasoning in a word, said before the number. A judge whose number is not what it found (an old
-weakness: the levels are mistaken for grades, or the sense of a penalty is turned round) contradicts itself, and its
-verdict is missing. `agrees` says which numbers go with which finding, and leaves an honest judge room: "good" may be
-0.75 or 1 on a scale of quarters, and anything from the middle up on a continuous one.
+The finding is the reasoning in a word, said before the number; on scales of two or three values it stands beside each
+value, and a judge whose number is not what it found contradicts itself: its verdict is missing. Longer scales have no
+finding, unless the user gives the words. A user's anchors are the scale; short ones are the findings too.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from rubrank.judges.prompting.files import TONGUES, Prompt, Tongue, load_prompt, prompt_of
+from rubrank.judges.prompting.files import TONGUES, Items, Prompt, Tongue, fill, load_prompt, prompt_of
 from rubrank.rubrics.rubric import Criterion
-from rubrank.verifiers.verifier import Domain
+from rubrank.rubrics.scale import Scale
 
-Level: TypeAlias = Literal["high", "between", "low", "cannot"]
-_NEAR = 5e-5  # values are written with four decimals
+Level: TypeAlias = Literal["high", "between", "low"]
+_LEVELS: tuple[Level, ...] = ("high", "between", "low")
+_MOST_CHECKED = 3  # values of a scale whose verdicts are held against a finding
+_SHORT = 40  # characters of an anchor that can be said as a finding
 
 
 def spelled(value: float) -> str:
@@ -28,46 +32,130 @@ def spelled(value: float) -> str:
     return str(int(value)) if value == int(value) else str(round(value, 4))
 
 
-def nearest(domain: Domain, number: float) -> float | None:
-    """The value of the domain that is meant by this number; None if it holds no such value."""
-    if domain.kind == "continuous":
-        return number if domain.low <= number <= domain.high else None
-    return next((value for value in domain.values if abs(value - number) <= _NEAR), None)
-
-
-def agrees(level: Level, value: float, domain: Domain) -> bool:
-    """Does a verdict go with what was found?"""
-    middle = (domain.low + domain.high) / 2
-    if level == "between":
-        return domain.low < value < domain.high
-    inclusive = domain.kind == "continuous" and value == middle
-    return inclusive or (value > middle if level == "high" else value < middle)
-
-
-def levels(domain: Domain) -> tuple[Level, ...]:
-    """Those that the domain has values for, best first."""
-    return ("high", "low") if len(domain.values) == 2 else ("high", "between", "low")
-
-
 def bare(word: object) -> str:
     """A finding without case, spaces and punctuation."""
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", str(word)).casefold())
 
 
-def finding_levels(criterion: Criterion) -> dict[str, Level]:
-    """Every word for a finding, in either language → its level."""
-    return _words([prompt_of(criterion, tongue) for tongue in TONGUES])
+def agrees(level: Level, number: float, asked: Sequence[float]) -> bool:
+    """Does a number of the scale go with what was found?"""
+    low, high = asked[0], asked[-1]
+    if level == "between":
+        return low < number < high
+    middle = (low + high) / 2
+    return number > middle if level == "high" else number < middle
 
 
-def pairwise_levels() -> dict[str, Level]:
-    """The same for a comparison of two: high = A is better."""
-    return _words([load_prompt("_pairwise", tongue) for tongue in TONGUES])
+def levels(asked: Sequence[float]) -> tuple[Level, ...]:
+    """Those that the scale has numbers for, best first."""
+    return tuple(level for level in _LEVELS if any(agrees(level, number, asked) for number in asked))
 
 
-def _words(prompts: Sequence[Prompt]) -> dict[str, Level]:
-    names: tuple[Level, ...] = ("high", "between", "low")
-    found: dict[str, Level] = {bare(prompt.findings[level]): level for prompt in prompts for level in names}
-    return found | {bare(cannot_word(tongue)): "cannot" for tongue in TONGUES}
+# -------------------------------------------------------------------------------------------------- of one criterion
+
+
+@dataclass(frozen=True)
+class Form:
+    """How one criterion is answered in one language."""
+
+    scale: Scale
+    lines: tuple[tuple[str, str], ...]
+    """(number or numbers, what they mean), best first."""
+    words: Mapping[float, str]
+    """Number → the finding that goes with it; empty: none is asked."""
+    cannot: str = ""
+    """When it may give no verdict; "": never."""
+    items: Items | None = None
+    """What is listed instead of a verdict."""
+    count: int | None = None
+    """How many items there must be, where the reference says."""
+
+
+def form_of(criterion: Criterion, prompt: Prompt, *, whole: bool = False, count: int | None = None) -> Form:
+    """The form; whole: one verdict, even where the library would ask for items."""
+    items = None if whole else items_of(criterion, prompt)
+    lines = _own_lines(criterion, prompt) if criterion.anchors else _library_lines(criterion, prompt)
+    words = {number: words[0] for number, words in _words(criterion, [prompt]).items()}
+    counted = count if items is not None and items.counted else None
+    return Form(criterion.scale, lines, words, prompt.get("cannot"), items, counted)
+
+
+def items_of(criterion: Criterion, prompt: Prompt) -> Items | None:
+    """What is listed, where the library's own scale is asked: a scale of the user's is asked as it is."""
+    if prompt.items is None or criterion.anchors or criterion.findings:
+        return None
+    usual = prompt.items.values
+    values = criterion.value_domain.values
+    return prompt.items if (usual == 0 and not values) or (usual and len(values) == usual) else None
+
+
+def _own_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str], ...]:
+    """The user's anchors; a value without one lies between its neighbours."""
+    assert criterion.anchors is not None
+    return tuple((spelled(n), _anchor(n, criterion.anchors, prompt)) for n in reversed(criterion.scale.asked))
+
+
+def _library_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str], ...]:
+    asked = criterion.scale.asked
+    low, span = asked[0], asked[-1] - asked[0]
+    marks = {round(low + share * span, 10): text for share, text in prompt.anchors.items()}
+    if criterion.scale.steps:
+        return tuple((_step(mark), text) for mark, text in sorted(marks.items(), reverse=True))
+    return tuple((spelled(number), _anchor(number, marks, prompt)) for number in reversed(asked))
+
+
+def _step(mark: float) -> str:
+    """7.5 is 7 or 8: only whole numbers are asked."""
+    return spelled(mark) if mark == int(mark) else f"{int(mark)}–{int(mark) + 1}"
+
+
+def _anchor(number: float, marks: Mapping[float, str], prompt: Prompt) -> str:
+    """What the number means; between two marks where it has none of its own."""
+    exact = next((text for mark, text in marks.items() if abs(mark - number) < 1e-9), None)
+    if exact is not None:
+        return exact
+    low, high = max(mark for mark in marks if mark < number), min(mark for mark in marks if mark > number)
+    text = load_prompt("_common", prompt.language).labels["interpolated"]
+    return fill(text, low=marks[low].rstrip(".。"), high=marks[high].rstrip(".。"))
+
+
+def _words(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[float, list[str]]:
+    """Number → the words for it, one of each prompt; empty where no finding is asked."""
+    asked, own = criterion.scale.asked, criterion.findings
+    if own and not all(isinstance(key, str) for key in own):
+        given = {float(key): word for key, word in own.items()}
+        return {n: [next(word for key, word in given.items() if abs(key - n) < 1e-6)] for n in asked}
+    if own:
+        return {n: [own[level]] for n in asked for level in levels(asked)[::-1] if agrees(level, n, asked)}
+    if criterion.scale.steps or len(asked) > _MOST_CHECKED:
+        return {}
+    if criterion.anchors:
+        texts = [criterion.anchors.get(number, "") for number in asked]
+        short = all(0 < len(text) <= _SHORT for text in texts) and len(set(map(bare, texts))) == len(texts)
+        return {number: [text] for number, text in zip(asked, texts, strict=True)} if short else {}
+    return {n: [p.findings[level] for p in prompts] for n in asked for level in _LEVELS if agrees(level, n, asked)}
+
+
+def finding_numbers(criterion: Criterion) -> dict[str, tuple[float, ...]]:
+    """Every word for a finding, in either language → the numbers that go with it; none for "cannot be judged"."""
+    found: dict[str, tuple[float, ...]] = {}
+    for number, words in _words(criterion, [prompt_of(criterion, tongue) for tongue in TONGUES]).items():
+        for word in set(map(bare, words)):
+            found[word] = (*found.get(word, ()), number)
+    return {**dict.fromkeys(cannot_words(), ()), **found}
+
+
+def pairwise_numbers() -> dict[str, tuple[float, ...]]:
+    """The same for a comparison of two: 1 = A is better."""
+    values = {"high": (1.0,), "between": (0.5,), "low": (0.0,)}
+    prompts = [load_prompt("_pairwise", tongue) for tongue in TONGUES]
+    found = {bare(prompt.findings[level]): value for prompt in prompts for level, value in values.items()}
+    return {**dict.fromkeys(cannot_words(), ()), **found}
+
+
+def cannot_words() -> list[str]:
+    """What a judge says that cannot judge, in all languages."""
+    return [bare(cannot_word(tongue)) for tongue in TONGUES]
 
 
 def cannot_word(language: Tongue) -> str:
@@ -86,65 +174,75 @@ def listed(items: Sequence[str], language: Tongue) -> str:
     return items[0] if len(items) == 1 else f"{comma.join(items[:-1])}{space}{word}{space}{items[-1]}"
 
 
-def values_in_words(domain: Domain, language: Tongue) -> str:
+def numbers_in_words(scale: Scale, language: Tongue) -> str:
     """What the verdict may be."""
-    if domain.kind == "continuous":
-        low, high = spelled(domain.low), spelled(domain.high)
-        return f"{low} 到 {high} 之间的一个数" if language == "zh" else f"a number from {low} to {high}"
-    return listed([spelled(value) for value in domain.values], language)
+    if scale.steps:
+        low, high = spelled(scale.asked[0]), spelled(scale.asked[-1])
+        return f"{low} 到 {high} 的整数" if language == "zh" else f"a whole number from {low} to {high}"
+    return listed([spelled(number) for number in scale.asked], language)
 
 
-def pairs_in_words(prompt: Prompt, domain: Domain) -> str:
-    """Which finding goes with which verdicts, as `agrees` has it."""
-    zh = prompt.language == "zh"
-    with_ = " 配 " if zh else " with "
-    pairs = [f'"{prompt.findings[level]}"{with_}{_range(level, domain, prompt.language)}' for level in levels(domain)]
-    return ("，" if zh else ", ").join(pairs)
-
-
-def _range(level: Level, domain: Domain, language: Tongue) -> str:
-    if domain.kind != "continuous":
-        return listed([spelled(value) for value in domain.values if agrees(level, value, domain)], language)
-    low, middle, high = map(spelled, (domain.low, (domain.low + domain.high) / 2, domain.high))
-    if language == "zh":
-        return {"high": f"{middle} 及以上", "low": f"{middle} 及以下"}.get(level, f"{low} 与 {high} 之间")
-    return {"high": f"{middle} or more", "low": f"{middle} or less"}.get(level, f"anything between {low} and {high}")
+def scale_in_words(form: Form, labels: Mapping[str, str]) -> list[str]:
+    """A line for each value: 1 ("clean"): Natural for its purpose."""
+    by_label = {spelled(number): word for number, word in form.words.items()}
+    lines = [labels["range"]] if form.scale.steps else []
+    for label, text in form.lines:
+        word = by_label.get(label)
+        if word is None:
+            lines.append(f"{label}: {text}")
+        else:
+            lines.append(f'{label}: "{word}"' if word == text else f'{label} ("{word}"): {text}')
+    return lines
 
 
 # ------------------------------------------------------------------------------------------------------------- schemas
 
 
-def entry_schema(prompt: Prompt, domain: Domain) -> dict[str, Any]:
-    """The schema of one verdict."""
-    words = [prompt.findings[level] for level in levels(domain)]
-    undecided = "cannot" in prompt.sections
-    verdict: dict[str, Any] = {"type": ["number", "null"] if undecided else "number"}
-    if domain.kind != "continuous":
-        values = [int(value) if value == int(value) else round(value, 4) for value in domain.values]
-        verdict["enum"] = [*values, *([None] if undecided else [])]
-    return _entry(words + ([cannot_word(prompt.language)] if undecided else []), verdict)
+def entry_schema(form: Form, language: Tongue) -> dict[str, Any]:
+    """The schema of one verdict, or of a list of items."""
+    reasoning = {"type": "string"}
+    if form.items is not None:
+        return strict({"reasoning": reasoning, "items": _items_schema(form, language)})
+    numbers = [int(n) if n == int(n) else round(n, 4) for n in form.scale.asked]
+    verdict: dict[str, Any] = {"type": ["number", "null"] if form.cannot else "number"}
+    verdict["enum"] = [*numbers, *([None] if form.cannot else [])]
+    if not form.words:
+        return strict({"reasoning": reasoning, "verdict": verdict})
+    words = [*dict.fromkeys(form.words[number] for number in sorted(form.words, reverse=True))]
+    return strict({"reasoning": reasoning, "finding": _one_of(words, form.cannot, language), "verdict": verdict})
+
+
+def _items_schema(form: Form, language: Tongue) -> dict[str, Any]:
+    assert form.items is not None
+    words = [word for word, _ in form.items.words.values()]
+    entry = strict({"item": {"type": "string"}, "verdict": {"type": "string", "enum": words}})
+    array: dict[str, Any] = {"type": "array", "items": entry}
+    if form.count is not None:
+        array |= {"minItems": form.count, "maxItems": form.count}
+    return {"anyOf": [array, {"type": "null"}]} if form.cannot else array
+
+
+def _one_of(words: Sequence[str], cannot: str, language: Tongue) -> dict[str, Any]:
+    return {"type": "string", "enum": [*words, *([cannot_word(language)] if cannot else [])]}
 
 
 def pairwise_schema(prompt: Prompt, language: Tongue) -> dict[str, Any]:
     """The schema of a comparison of two."""
     words = list(load_prompt("_pairwise", language).findings.values())
-    if "cannot" not in prompt.sections:
-        return _entry(words, {"type": "string", "enum": ["A", "B", "tie"]})
-    return _entry([*words, cannot_word(language)], {"type": ["string", "null"], "enum": ["A", "B", "tie", None]})
+    cannot = prompt.get("cannot")
+    verdict: dict[str, Any] = {"type": "string", "enum": ["A", "B", "tie"]}
+    if cannot:
+        verdict = {"type": ["string", "null"], "enum": ["A", "B", "tie", None]}
+    return strict({"reasoning": {"type": "string"}, "finding": _one_of(words, cannot, language), "verdict": verdict})
 
 
 def listwise_schema(prompt: Prompt, n: int) -> dict[str, Any]:
     """The schema of a ranking of n responses."""
     numbers = {"type": "integer", "enum": list(range(1, n + 1))}
     ranks: dict[str, Any] = strict({str(i): numbers for i in range(1, n + 1)})
-    if "cannot" in prompt.sections:
+    if prompt.get("cannot"):
         ranks = {"anyOf": [ranks, {"type": "null"}]}
     return strict({"reasoning": {"type": "string"}, "finding": {"type": "array", "items": numbers}, "verdict": ranks})
-
-
-def _entry(words: Sequence[str], verdict: Mapping[str, Any]) -> dict[str, Any]:
-    finding = {"type": "string", "enum": list(words)}
-    return strict({"reasoning": {"type": "string"}, "finding": finding, "verdict": verdict})
 
 
 def strict(properties: Mapping[str, Any]) -> dict[str, Any]:

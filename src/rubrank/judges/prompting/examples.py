@@ -5,7 +5,8 @@
     listwise    {prompt, response: [1, 2, 3], reasoning, verdict: [2, 1, 2]}      ranks, 1 = best
 
 `prompt` may be left out. Example responses are data like any other, and fenced; the reply is shown in the very form
-that is asked of the judge, its finding taken from the verdict.
+that is asked of the judge, its finding taken from the verdict. A criterion with examples is asked for one verdict, as
+they have it, even where the library would have items listed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from reprlib import repr as brief
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.judges.prompting.answer_form import agrees, levels, nearest
+from rubrank.judges.prompting.answer_form import Form
 from rubrank.judges.prompting.fencing import encodable, fence
 from rubrank.judges.prompting.files import Prompt, fill, load_prompt
 from rubrank.judges.prompting.material import as_text
@@ -26,21 +27,30 @@ _KNOWN = ("prompt", "response", "reasoning", "verdict")
 _PAIR = {"A": "high", "tie": "between", "B": "low"}
 
 
-def examples_of_entry(criterion: Criterion, prompt: Prompt, examples: Sequence[Mapping[str, Any]]) -> str:
-    """Judgments of one response each."""
+def examples_of_entry(criterion: Criterion, prompt: Prompt, form: Form, examples: Sequence[Mapping[str, Any]]) -> str:
+    """Judgments of one response each; the verdict is a score, or a number of the user's anchors."""
     shown = []
     for example in _checked(criterion, examples):
-        verdict, domain = example["verdict"], criterion.value_domain
-        value = nearest(domain, float(verdict)) if isinstance(verdict, int | float) else None
-        if value is None:
-            raise _wrong(
-                criterion, "verdict", f"a value of its domain {domain.values or (domain.low, domain.high)}", verdict
-            )
-        level = next(level for level in levels(domain)[::-1] if agrees(level, value, domain))
-        written = int(value) if value == int(value) else round(value, 4)
-        reply = _reply(example, prompt.findings[level], written)
+        number = _number(criterion, example["verdict"])
+        written = int(number) if number == int(number) else round(number, 4)
+        reply = _reply(example, form.words.get(number), written)
         shown.append([*_query(example), fence("response", as_text(example["response"])), reply])
     return _joined(prompt, shown)
+
+
+def _number(criterion: Criterion, verdict: Any) -> float:
+    """What is written for it."""
+    given = float(verdict) if isinstance(verdict, int | float) and not isinstance(verdict, bool) else None
+    scale = criterion.scale
+    if criterion.anchors:
+        number = None if given is None else next((n for n in scale.asked if abs(n - given) <= 5e-5), None)
+        allowed = f"one of the anchors {', '.join(f'{n:g}' for n in scale.asked)}"
+    else:
+        number = None if given is None else scale.number(given)
+        allowed = f"a value of its domain ({criterion.value_domain.said})"
+    if number is None:
+        raise _wrong(criterion, "verdict", allowed, verdict)
+    return number
 
 
 def examples_of_pair(criterion: Criterion, prompt: Prompt, examples: Sequence[Mapping[str, Any]]) -> str:
@@ -99,7 +109,8 @@ def _query(example: Mapping[str, Any]) -> list[str]:
 
 
 def _reply(example: Mapping[str, Any], finding: Any, verdict: Any) -> str:
-    reply = {"reasoning": encodable(str(example["reasoning"])), "finding": finding, "verdict": verdict}
+    found = {} if finding is None else {"finding": finding}
+    reply = {"reasoning": encodable(str(example["reasoning"])), **found, "verdict": verdict}
     return json.dumps(reply, ensure_ascii=False)
 
 

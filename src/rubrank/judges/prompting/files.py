@@ -22,6 +22,11 @@ And where a criterion wants them:
     [cannot]                        when it may say that it cannot judge (the verdict is then missing)
     [params]                        how a parameter is put into words; {} is its value, `name=true` for truth values
     keys: It must hold these keys or columns: {}.
+    [items]                         what a judge lists instead of giving a verdict; code computes the value
+    rule: facts                     how, a name in `parsing/items.py`
+    values: 3                       of the domain that it computes a value for; 0 = a range
+    each: every core fact
+    right: right | stated, and right        a verdict's name in code, the word for it, what it means
 
 A line `[name]` alone opens a section; blank lines around one do not count. Files that begin with `_` are frames: what
 all criteria share (`_common`), a user's own question (`_question`), and the four forms of asking.
@@ -44,6 +49,20 @@ TONGUES: tuple[Tongue, ...] = ("en", "zh")
 FOLDER = Path(__file__).parents[1] / "prompts"
 _HEADER = re.compile(r"^\[([a-z]+)\]\s*$", re.MULTILINE)
 _SLOT = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Items:
+    """What a judge lists, and what it says about each."""
+
+    rule: str
+    values: int
+    """How many values the domain has for which the rule computes one; 0: a range."""
+    each: str
+    words: Mapping[str, tuple[str, str]]
+    """Name in code → (the word for it, what it means)."""
+    counted: bool = False
+    """Must there be as many items as the reference has?"""
 
 
 @dataclass(frozen=True)
@@ -91,6 +110,17 @@ class Prompt:
         """What is needed → the names under which parameters or metadata may hold it."""
         lines = (line.partition(":") for line in self.get("needs").splitlines() if line.strip())
         return {need.strip(): tuple(key.strip() for key in keys.split(",") if key.strip()) for need, _, keys in lines}
+
+    @cached_property
+    def items(self) -> Items | None:
+        """What is listed instead of a verdict, if anything."""
+        given = dict(self._pairs("items"))
+        if not given:
+            return None
+        rule, values, each = given.pop("rule"), int(given.pop("values")), given.pop("each")
+        counted = given.pop("count", "") == "reference"
+        words = {name: (text.partition("|")[0].strip(), text.partition("|")[2].strip()) for name, text in given.items()}
+        return Items(rule, values, each, words, counted)
 
     def _pairs(self, section: str) -> list[tuple[str, str]]:
         lines = (line.partition(":") for line in self.get(section).splitlines() if line.strip())

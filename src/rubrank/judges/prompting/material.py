@@ -77,11 +77,23 @@ def references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]
 
 
 def _found(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> list[str]:
+    values = _values(criterion, prompt, rollouts)
+    return list(dict.fromkeys(as_text(value) for value in values if _is_there(value)))
+
+
+def _values(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> list[Any]:
     values = [criterion.reference]
     for key in prompt.needs.get("reference", ()):
         sources = [criterion.params, *(rollout.metadata for rollout in rollouts)]
         values.append(next((source[key] for source in sources if _is_there(source.get(key))), None))
-    return list(dict.fromkeys(as_text(value) for value in values if _is_there(value)))
+    return values
+
+
+def reference_count(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> int | None:
+    """How many pieces the reference has, where it is a list; None: it does not say."""
+    found = [value for value in _values(criterion, prompt, rollouts) if _is_there(value)]
+    sizes = {len(value) if isinstance(value, list | tuple) else None for value in found}
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def _is_there(value: Any) -> bool:

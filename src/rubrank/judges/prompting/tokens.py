@@ -1,0 +1,74 @@
+"""How many tokens a text has: by a tokenizer in a file, or by an estimate that needs none.
+
+    count, name = token_counter(None)                       name: "estimate"
+    count("Name a lake in Hangzhou.")                       6
+    count, name = token_counter(Path("tokenizer.json"))     name: "tokenizer.json"
+
+The estimate takes a token for every four ASCII characters and one for every other character. For the library's prompts
+that is 2 to 5 % more than OpenAI's o200k_base and Qwen's tokenizer count in English, and 15 to 30 % more in Chinese
+(docs/prompts.md). Files: `tokenizer.json` of Hugging Face (package `tokenizers`),
+or ranks as tiktoken has them, `.tiktoken` (package `tiktoken`), read with the splitting pattern of o200k_base.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from rubrank.errors import InvalidInput
+
+Counter: TypeAlias = Callable[[str], int]
+
+_PER_TOKEN = 4  # characters of a word in Latin letters; a character of most other scripts is a token
+_PATTERN = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def estimated_tokens(text: str) -> int:
+    """Roughly how many tokens a text has, whatever the model."""
+    ascii_only = sum(c.isascii() for c in text)
+    return -(-ascii_only // _PER_TOKEN) + len(text) - ascii_only
+
+
+def token_counter(tokenizer: Path | None) -> tuple[Counter, str]:
+    """How to count, and what it is called."""
+    if tokenizer is None:
+        return estimated_tokens, "estimate"
+    if not tokenizer.is_file():
+        raise _wrong(tokenizer, "a file that exists", "")
+    return (_of_ranks if tokenizer.suffix == ".tiktoken" else _of_json)(tokenizer), tokenizer.name
+
+
+def _of_json(path: Path) -> Counter:
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise _wrong(path, "left out where the package tokenizers is not installed", "pip install tokenizers") from None
+    try:
+        made = Tokenizer.from_file(str(path))
+    except Exception as error:  # the package raises Exception itself
+        raise _wrong(path, f"a tokenizer.json ({error})", "") from None
+    return lambda text: len(made.encode(text, add_special_tokens=False).ids)
+
+
+def _of_ranks(path: Path) -> Counter:
+    try:
+        from tiktoken import Encoding
+    except ImportError:
+        raise _wrong(path, "left out where the package tiktoken is not installed", "pip install tiktoken") from None
+    try:
+        pairs = (line.split() for line in path.read_bytes().splitlines() if line.strip())
+        ranks = {base64.b64decode(token): int(rank) for token, rank in pairs}
+        made = Encoding(path.name, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
+    except Exception as error:  # whatever stands in the file
+        raise _wrong(path, f"lines of a token in base64 and its rank ({error})", "") from None
+    return lambda text: len(made.encode_ordinary(text))
+
+
+def _wrong(path: Path, allowed: str, remedy: str) -> InvalidInput:
+    return InvalidInput("judge show", "--tokenizer", allowed, str(path), remedy)

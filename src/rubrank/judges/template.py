@@ -1,0 +1,133 @@
+"""A prompt of one's own: the messages of a judge, with slots that each call fills.
+
+    prompt: my_judge.txt                         in a judge's file, next to it; or the text itself, over several lines
+
+    [system]
+    You grade answers of our help desk.
+    {rules}
+    {criteria}
+    {reply}
+    [user]
+    {conversation}
+    {reference}
+    {response}
+
+Without the two headers the whole file is the user's message. `{{name}}` is written for `{name}` as text; braces around
+anything but a name need no care. Slots that are not known, or lack though nothing could be judged without them, are
+errors when the judge is read. The file is read once, then; what it holds is part of every call, and of its key in the
+cache.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from rubrank._files import read_text
+from rubrank._plain import Strict
+from rubrank.errors import InvalidInput, UnknownName
+
+SLOTS: dict[str, str] = {
+    "rules": "how to judge and how data is marked, as the library says it",
+    "task": "what is asked, in a sentence, as the library says it",
+    "criteria": "the criterion or criteria: question, what counts, what the values mean",
+    "question": "the question alone (one criterion a call)",
+    "anchors": "what the values mean, a line each (one criterion a call)",
+    "name": "the criterion's name (one criterion a call)",
+    "examples": "few-shot examples, if the judge has some",
+    "reply": "the form of the reply",
+    "conversation": "the messages before the response",
+    "reference": "reference material, if there is any",
+    "response": "the response (kinds absolute and batched)",
+    "responses": "all responses, marked A and B or numbered (kinds pairwise and listwise)",
+    "response_a": "the first response (kind pairwise)",
+    "response_b": "the second (kind pairwise)",
+}
+"""Every slot, and what fills it."""
+
+_ONE = {"question", "anchors", "name"}
+_ALL = {"rules", "task", "criteria", "examples", "reply", "conversation", "reference"}
+_OF_KIND: dict[str, set[str]] = {
+    "absolute": _ALL | _ONE | {"response"},
+    "batched": _ALL | {"response"},
+    "pairwise": _ALL | _ONE | {"responses", "response_a", "response_b"},
+    "listwise": _ALL | _ONE | {"responses"},
+}
+_NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
+    "absolute": (("response",), ("criteria", "question")),
+    "batched": (("response",), ("criteria",), ("reply",)),
+    "pairwise": (("responses", "response_a"), ("responses", "response_b"), ("criteria", "question")),
+    "listwise": (("responses",), ("criteria", "question")),
+}
+"""For each kind the slots without which nothing can be judged; one of each tuple will do."""
+
+_SLOT = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
+_HEADER = re.compile(r"^\[(system|user)\][ \t]*$", re.MULTILINE)
+_LONGEST = 200_000
+
+
+class Template(Strict):
+    """The text of a prompt, and where it came from."""
+
+    text: str
+    path: str = ""
+
+    @classmethod
+    def read(cls, given: Any, folder: Path, owner: str) -> Template:
+        """From a path relative to `folder`, from a text of several lines, or from what was dumped."""
+        if isinstance(given, Template):
+            return given
+        if isinstance(given, Mapping) and isinstance(given.get("text"), str):
+            return cls(text=given["text"], path=str(given.get("path", "")))
+        if not isinstance(given, str) or not given.strip():
+            raise InvalidInput(owner, "prompt", "the name of a text file", repr(given)[:80], "")
+        if "\n" in given.strip():
+            return cls(text=given)
+        path = folder / given
+        if not path.is_file():
+            remedy = "It is looked for beside the file of judges." if folder != Path() else ""
+            raise InvalidInput(owner, "prompt", "a text file that exists", str(path), remedy)
+        return cls(text=read_text(path), path=str(path))
+
+    def check(self, kind: str, owner: str) -> None:
+        """Refuse slots that this kind of judge does not fill, and the lack of those that it must."""
+        where = f"prompt ({self.path})" if self.path else "prompt"
+        if len(self.text) > _LONGEST:
+            raise InvalidInput(owner, where, f"of at most {_LONGEST:,} characters", f"{len(self.text):,}", "")
+        known = _OF_KIND.get(kind, set(SLOTS))
+        for slot in self.slots:
+            if slot not in known:
+                raise UnknownName.of(owner, f"{where}: slot", slot, known)
+        for choice in _NEEDED.get(kind, ()):
+            if not set(choice) & set(self.slots):
+                names = " or ".join(f"{{{name}}}" for name in choice)
+                raise InvalidInput(owner, where, f"a text with {names}", "none", f"A judge of kind {kind} needs it.")
+        self._check_headers(owner, where)
+
+    def _check_headers(self, owner: str, where: str) -> None:
+        found = _HEADER.findall(self.text)
+        if found and (found.count("user") != 1 or found.count("system") > 1):
+            raise InvalidInput(owner, where, "one [user] part and at most one [system] part", ", ".join(found), "")
+        if found and self.text[: next(_HEADER.finditer(self.text)).start()].strip():
+            raise InvalidInput(owner, where, "a text that begins with [system] or [user]", "text before it", "")
+
+    @cached_property
+    def slots(self) -> tuple[str, ...]:
+        """Those that occur, in order."""
+        return tuple(dict.fromkeys(match[2] for match in _SLOT.finditer(self.text) if match[2]))
+
+    @cached_property
+    def version(self) -> str:
+        """A digest of the text, for the version of a call."""
+        return f"template {blake2b(self.text.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
+
+    def messages(self, values: Mapping[str, str]) -> list[dict[str, str]]:
+        """The messages with all slots filled in one pass: what a value holds is never taken for a slot."""
+        pieces = _HEADER.split(self.text)
+        parts = dict(zip(pieces[1::2], pieces[2::2], strict=True)) or {"user": self.text}
+        filled = {role: _SLOT.sub(lambda m: f"{{{m[1]}}}" if m[1] else values[m[2]], parts[role]) for role in parts}
+        return [{"role": role, "content": filled[role].strip()} for role in ("system", "user") if role in filled]
