@@ -190,7 +190,7 @@ def test_groups_bring_rubrics_and_are_reported():
         barrier = Barrier(RewardEngine(), 2, report=seen.append)
         own = [{"name": "Short", "verifier": "WordCount", "params": {"high": 1}}]
         assert await send(barrier, "a", ["one two", "one"], rubric=own) == [0.0, 1.0]
-        assert [step.metrics["rubrank/Short/mean"] for step in seen] == [0.5]
+        assert [step.metrics["rubrank/score/own"] for step in seen] == [0.5]
 
     run(main())
 

@@ -157,7 +157,7 @@ def test_rows_bring_rubrics_in_public_shapes():
         RubricReward(RUBRIC, rubric_column="asked"), ["p", "p", "q", "q"], ["moon", "x", "", "moon is far"], asked=own
     )
     assert found == [1.0, 0.25, 0.0, 0.625]
-    assert trainer.metrics["rubrank/Moon/mean"] == 0.5
+    assert trainer.metrics["rubrank/score/own"] == 0.5
 
 
 def test_a_rubric_as_json_and_instructions_of_ifeval():

@@ -96,7 +96,7 @@ def test_rows_bring_rubrics_and_answers(rubric_class, tmp_path):
     states = [state(assistant(text), info=info, answer="x") for text in ("a lake", "a river")]
     asyncio.run(rubric.score_group(states))
     assert [one["metrics"]["quality"] for one in states] == [0.25, 1.0]
-    assert seen[0].metrics["rubrank/River/mean"] == 0.5
+    assert seen[0].metrics["rubrank/score/own"] == 0.5
     assert (tmp_path / "records.jsonl").is_file()
 
 

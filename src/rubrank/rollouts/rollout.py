@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from rubrank._plain import in_our_words
 from rubrank.texts.kept import kept
-from rubrank.texts.reasoning import split_reasoning
+from rubrank.texts.reasoning import reopened, split_reasoning
 from rubrank.texts.text import Text
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
@@ -106,6 +106,19 @@ class Rollout(_Frozen):
         """The same rollout with another answer; nothing is checked again, so it costs next to nothing."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self).model_construct(**{**values, "response": answer, "reasoning": self.thoughts})
+
+    def begun_in_thoughts(self, tag: str | None = None) -> Rollout:
+        """The same rollout, where the prompt had opened the thoughts: a response without any tag is all thoughts then.
+
+        tag: in which the prompt ends; None: the one that the response closes, or `<think>`. Where the reasoning has a
+        field of its own nothing is changed.
+        """
+        text = self.response if self.reasoning is not None else reopened(self.response, tag)
+        if text == self.response:
+            return self
+        return type(self).model_construct(
+            **{name: getattr(self, name) for name in type(self).model_fields} | {"response": text}
+        )
 
     @property
     def question(self) -> str:

@@ -53,6 +53,40 @@ def split_reasoning(text: str, tags: Tags = TAGS) -> tuple[str, str]:
     return _cut(text, marks, closing)
 
 
+@only_our_errors
+def opening_tag(prompt: str, tags: Tags = TAGS) -> str | None:
+    """The tag in which a prompt ends, as chat templates of reasoning models do: the response begins in its thoughts.
+
+    >>> opening_tag("<|im_start|>assistant\\n<think>\\n")
+    '<think>'
+    """
+    end = prompt[-_LAST:].rstrip()
+    return next((first for first, _ in tags if end.endswith(first)), None)
+
+
+@only_our_errors
+def reopened(text: str, tag: str | None = None) -> str:
+    """The text of a response that began in its thoughts, with the tag that the prompt had opened.
+
+    >>> split_reasoning(reopened("2 and 2 make"))
+    ('2 and 2 make', '')
+
+    A response that was cut off in its thoughts holds no tag, and would be taken for an answer. One that opens the block
+    once more, or says nothing, stays as it is. tag: the prompt's; None: the one that the text closes, or `<think>`.
+    """
+    start = text.lstrip()
+    if not start or any(start.startswith(first) for first, _ in TAGS):
+        return text
+    return (tag or _closed(text) or TAGS[0][0]) + text
+
+
+def _closed(text: str) -> str | None:
+    """The opening tag of the block that a text closes first."""
+    places = [(text.find(last), first) for first, last in TAGS if last in text]
+    return min(places)[1] if places else None
+
+
+_LAST = 100  # characters at the end of a prompt in which a tag may stand
 _Mark: TypeAlias = tuple[int, int, str]
 
 

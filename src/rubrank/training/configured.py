@@ -34,6 +34,7 @@ from rubrank.fusion.gate import Gate
 from rubrank.fusion.rlvr2 import Scale
 from rubrank.scores.table import Penalties
 from rubrank.training.engine import Control, RewardEngine
+from rubrank.training.making import Thinking
 
 VARIABLE = "RUBRANK_CONFIG"
 _PAGE = "docs/frameworks.md"
@@ -76,6 +77,7 @@ class RewardConfig(Strict):
     adjust_criteria: tuple[str, ...] | Literal["all"] | None = None
     scale: Scale = "ranking"
     penalties: Penalties = "rank"
+    thinking: Thinking = "auto"
     rubric_column: str = "rubric"
     imports: tuple[str, ...] = ()
 
@@ -101,6 +103,7 @@ class RewardConfig(Strict):
             adjust_criteria=self.adjust_criteria,
             scale=self.scale,
             penalties=self.penalties,
+            thinking=self.thinking,
         )
 
 

@@ -1,6 +1,7 @@
 """Lengths in tokens, where the trainer has the ids that were sampled.
 
     counted(rollout, ids, tokenizer).token_counts          {"reasoning": 812, "answer": 40}
+    with_total(rollout, 852, 812).token_counts             the same, from numbers that an endpoint gave
 
 The total is the trainer's own count. The reasoning is counted by the trainer's tokenizer; the answer is the rest, with
 the tags around the reasoning and the end token. Without a tokenizer only a response without reasoning can be counted.
@@ -23,6 +24,14 @@ def counted(rollout: Rollout, ids: Any, tokenizer: Any) -> Rollout:
         return rollout
     reasoning = min(reasoning, total)
     return rollout.model_copy(update={"token_counts": {"reasoning": reasoning, "answer": total - reasoning}})
+
+
+def with_total(rollout: Rollout, total: int | None, reasoning: int | None = None) -> Rollout:
+    """The rollout with counts from the number of its tokens, and of those in its reasoning, where known."""
+    if total is None or (reasoning is None and rollout.thoughts):
+        return rollout
+    part = min(reasoning or 0, total)
+    return rollout.model_copy(update={"token_counts": {"reasoning": part, "answer": total - part}})
 
 
 def _tokens(text: str, tokenizer: Any) -> int | None:

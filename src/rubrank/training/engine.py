@@ -32,11 +32,11 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from rubrank.errors import InvalidInput, refuses_wrong_kinds
+from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
 from rubrank.fusion.adjust import Pool
 from rubrank.fusion.attribute import Attribute
 from rubrank.fusion.options import has_part, part_of
@@ -50,6 +50,7 @@ from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import GroupScores, Penalties, ScoreTable
 from rubrank.training.controls import Control, Controlled, changed, controls_of, measured, pool_of, pooled, remembers
+from rubrank.training.making import Thinking
 from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
@@ -105,6 +106,9 @@ class RewardEngine:
     adjust_criteria: the criteria whose verdicts are adjusted, or "all"; None: those that judges decide.
     scale: "utility" gives advantages of RLVR² instead of rewards, for a trainer that does not scale them itself.
     penalties: criteria of low quality under a rule without "+": "rank", or "ignore".
+    thinking: how responses begin: "prefilled", in thoughts that the prompt had opened, as where a chat template ends in
+        `<think>` (one that was cut off there has no answer); "tags", as they are; "auto", in thoughts where an adapter
+        sees that the prompt ends in such a tag.
     """
 
     def __init__(
@@ -123,7 +127,11 @@ class RewardEngine:
         adjust_criteria: Sequence[str] | Literal["all"] | None = None,
         scale: Scale = "ranking",
         penalties: Penalties = "rank",
+        thinking: Thinking = "auto",
     ) -> None:
+        if thinking not in get_args(Thinking):
+            raise UnknownName.of(_OWNER, "thinking", thinking, get_args(Thinking))
+        self.thinking = thinking
         self.rule = find_rule(rule, gate=gate) if isinstance(rule, str) else rule
         self.controls = controls_of(attributes)
         if has_part(self.rule) and seed:
@@ -144,7 +152,7 @@ class RewardEngine:
         if workers is not None and workers < 0:
             raise InvalidInput(_OWNER, "workers", "0 or more", str(workers), "0 grades in this process.")
         self._workers, self._cache = workers, cache
-        self._named: list[str] = []  # criteria with metrics of their own, in the order in which they were met
+        self._lines: list[str] = []  # sources, categories … with metrics of their own, in the order of meeting them
         self._calls: dict[tuple[bool, int], int] = {}
         self._ended: float | None = None
         self._warned_alone = False
@@ -177,14 +185,18 @@ class RewardEngine:
             return Graded()
         begun = time.perf_counter()
         judges = None if self.judges is None else dividing(self.judges, processes)
-        table = grade(groups, self.rubric, judges=judges, workers=self._workers, cache=self._cache)
+        table = grade(self._read(groups), self.rubric, judges=judges, workers=self._workers, cache=self._cache)
         return Graded(table.groups, table.judging, time.perf_counter() - begun)
 
     def decide(self, groups: Sequence[Group]) -> ScoreTable:
         """What programs decide about these groups; judges are asked by `ask`."""
         from rubrank.grading.grade import grade
 
-        return grade(groups, self.rubric, workers=self._workers, cache=self._cache)
+        return grade(self._read(groups), self.rubric, workers=self._workers, cache=self._cache)
+
+    def _read(self, groups: Sequence[Group]) -> Sequence[Group]:
+        """With "prefilled", responses as what they are; adapters have done it, whoever makes rollouts has not."""
+        return groups if self.thinking != "prefilled" else [_in_thoughts(group) for group in groups]
 
     async def ask(self, table: ScoreTable, groups: Sequence[Group], *, compare: bool | None = None) -> Graded:
         """The scores with what judges say; each call ends by itself, and nothing is raised for what is missing.
@@ -195,6 +207,7 @@ class RewardEngine:
 
         if self.judges is None:
             return Graded(table.groups)
+        groups = self._read(groups)
         criteria = [self.whole_rubric(group.rubric, f"group {group.id!r}").criteria for group in groups]
         found = await judged_table_async(table, groups, criteria, self.judges, compare=compare)
         return Graded(found.groups, found.judging)
@@ -221,9 +234,11 @@ class RewardEngine:
     ) -> StepRewards:
         """Rewards of all groups of a step from their scores. `write=False` leaves the records to another process."""
         from rubrank.training.metrics import metrics_of, texts_of
+        from rubrank.training.progress import score_lines
 
         if not groups:
             return StepRewards(())
+        groups = self._read(groups)
         begun, rollouts = time.perf_counter(), [rollout for group in groups for rollout in group.rollouts]
         table = ScoreTable(graded.groups, graded.judging)
         controlled = measured(self.controls, rollouts, step)
@@ -236,7 +251,9 @@ class RewardEngine:
             if write and self.records is not None:
                 self._write(result, table, groups, step, train)
             unknown = _unknown(result, table)
-            metrics = metrics_of(result, table, rollouts, self._named)
+            metrics = metrics_of(result, table, rollouts, self._shared)
+            gate = getattr(self.rule, "gate", None)
+            metrics |= score_lines(result.batch, gate, unknown, table, groups, self._shared, self._lines)
             metrics["rubrank/unknown"] = float(unknown.mean())
             metrics |= self._times(graded.seconds + time.perf_counter() - begun, train)
             if graded.judging is not None:
@@ -284,10 +301,13 @@ class RewardEngine:
 
     def _write(self, result: Fused, table: ScoreTable, groups: Sequence[Group], step: int, train: bool) -> None:
         from rubrank.records.record import records_of, write_records
+        from rubrank.training.progress import with_origin
 
         assert self.records is not None
         metadata = {"mode": "train" if train else "eval"}
-        write_records(self.records, records_of(result, table, groups=groups, step=step, metadata=metadata), append=True)
+        records = zip(records_of(result, table, groups=groups, step=step, metadata=metadata), groups, strict=True)
+        told = (one.model_copy(update={"metadata": with_origin(one.metadata, group)}) for one, group in records)
+        write_records(self.records, told, append=True)
 
     def rewind(self, step: int) -> int:
         """Take away the records that a run resumed at `step` makes again; returns how many."""
@@ -309,6 +329,11 @@ class RewardEngine:
             raise InvalidInput(owner, setting, allowed, "on", "Turn it off, or leave scale out.")
 
     @property
+    def _shared(self) -> frozenset[str]:
+        """Names of the criteria that every query is asked."""
+        return frozenset() if self.rubric is None else frozenset(c.name for c in self.rubric.criteria)
+
+    @property
     def remembers(self) -> bool:
         """Does the rule learn from step to step?"""
         return remembers(self.rule)
@@ -316,14 +341,14 @@ class RewardEngine:
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must carry, as JSON can hold it."""
         memory = self.rule.state() if self.remembers and isinstance(self.rule, Stateful) else None
-        return {"version": _VERSION, "rule": self.rule.name, "memory": memory, "criteria": list(self._named)}
+        return {"version": _VERSION, "rule": self.rule.name, "memory": memory, "lines": list(self._lines)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from there; raises for the memory of another rule."""
         if state.get("version") != _VERSION:
             got = repr(state.get("version"))
             raise InvalidInput(_OWNER, "state", f"of version {_VERSION}", got, "Resume with the rubrank that saved it.")
-        self._named = list(state["criteria"])
+        self._lines = list(state["lines"])
         if state["memory"] is None:
             return
         if not (self.remembers and isinstance(self.rule, Stateful)):
@@ -392,6 +417,12 @@ def dividing(judges: Judges, processes: int) -> Judges:
     if processes == 1:
         return judges
     return judges.model_copy(update={"processes": judges.processes * processes})
+
+
+def _in_thoughts(group: Group) -> Group:
+    rollouts = tuple(rollout.begun_in_thoughts() for rollout in group.rollouts)
+    same = all(new is old for new, old in zip(rollouts, group.rollouts, strict=True))
+    return group if same else Group.model_construct(id=group.id, rollouts=rollouts, rubric=group.rubric)
 
 
 def _growing(path: Path) -> Path:

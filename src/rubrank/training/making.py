@@ -6,16 +6,25 @@
 A completion in messages may call tools on the way: its last assistant message is the answer, `reasoning_content` its
 reasoning, and every call goes with what came back. Columns of the dataset are metadata, whatever they are called: a
 column `reasoning` is what the dataset says, not what the policy thought.
+
+Chat templates of reasoning models may end in `<think>`: the completion begins in its thoughts, and one that is cut off
+there has no tag to tell by. `thinking` says how completions begin: "prefilled", in thoughts; "tags", as they are;
+"auto", in thoughts where the prompt, as far as the trainer shows it, ends in an opening tag.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from rubrank.errors import only_our_errors
 from rubrank.rollouts.messages import are_messages, prompt_message, said_message
 from rubrank.rollouts.rollout import Rollout, to_rollout
+from rubrank.texts.reasoning import opening_tag
+
+_ASKED = [{"role": "user", "content": "?"}]
+Thinking: TypeAlias = Literal["auto", "tags", "prefilled"]
+"""How completions begin; see above."""
 
 
 @only_our_errors
@@ -26,15 +35,50 @@ def rollout_of(
     tools: Sequence[Mapping[str, Any]] | None = None,
     metadata: Mapping[str, Any] | None = None,
     finish_reason: str | None = None,
+    token_counts: Mapping[str, int] | None = None,
+    thinking: Thinking = "auto",
+    opened: str | None = None,
     where: str = "rollout",
 ) -> Rollout:
-    """One rollout; `where` names it in errors. finish_reason: why sampling ended, where known ("stop", "length")."""
+    """One rollout; `where` names it in errors.
+
+    finish_reason: why sampling ended, where known ("stop", "length"). token_counts: of "reasoning" and "answer".
+    opened: the tag in which the templated prompt ends, where the trainer knows it and `prompt` does not show it.
+    """
     data: dict[str, Any] = {"prompt": _prompt(prompt), "response": _response(completion), "metadata": metadata or {}}
     if tools:
         data["tools"] = tools
     if finish_reason:
         data["finish_reason"] = finish_reason
-    return to_rollout(data, where)
+    if token_counts:
+        data["token_counts"] = dict(token_counts)
+    rollout = to_rollout(data, where)
+    tag = opened or opened_by(prompt)
+    return rollout.begun_in_thoughts(tag) if thinking == "prefilled" or (thinking == "auto" and tag) else rollout
+
+
+def opened_by(prompt: Any) -> str | None:
+    """The tag in which the prompt ends: a text as it was sampled from, or the beginning of the assistant's turn."""
+    if isinstance(prompt, str):
+        return opening_tag(prompt)
+    last = prompt[-1] if are_messages(prompt) and prompt else {}
+    content = last.get("content") if last.get("role") == "assistant" else None
+    return opening_tag(content) if isinstance(content, str) else None
+
+
+def template_opens(tokenizer: Any, **options: Any) -> str | None:
+    """The tag in which a tokenizer's chat template ends before the assistant's turn; None: in none.
+
+    options: of the template, such as `enable_thinking`.
+    """
+    found = getattr(tokenizer, "tokenizer", tokenizer)  # a processor has one
+    if not getattr(found, "chat_template", None):
+        return None
+    try:
+        text = found.apply_chat_template(_ASKED, tokenize=False, add_generation_prompt=True, **options)
+    except Exception:  # a template may refuse this conversation, in whatever way: then it is not known
+        return None
+    return opening_tag(text) if isinstance(text, str) else None
 
 
 def _prompt(prompt: Any) -> Any:

@@ -1,5 +1,7 @@
 """What is logged about a step: one flat dict of numbers, and a few texts about every rollout.
 
+    rubrank/score, and below it         how good the policy is, over steps and by source, stage, category, tier:
+                                        `progress.py`
     rubrank/<criterion>/mean            of its scores, on its own scale
     rubrank/<criterion>/ties            share of the pairs within groups that it does not tell apart
     rubrank/<criterion>/missing         share of the rollouts asked about that have no score
@@ -19,13 +21,13 @@
                                         while siblings were still being generated
     rubrank/seconds, rubrank/share_of_step           for rewards; and of the time since the last rewards
 
-Where queries bring criteria of their own there is no end of names: the first `MOST_NAMED` that are met have lines of
-their own, and the others share those of "others".
+Only criteria of the rubric that all queries share have lines of their own: where queries bring rubrics there is no end
+of names, each met once or twice. Those share `rubrank/own/ties` and `rubrank/own/missing`, means over criteria.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -40,16 +42,17 @@ from rubrank.training.controls import token_lengths
 if TYPE_CHECKING:
     from rubrank.judges.judging import Judgments
 
-MOST_NAMED = 64
-OTHERS = "others"
+OWN = "own"
 _P = "rubrank"
 
 
-def metrics_of(result: Fused, table: ScoreTable, rollouts: Sequence[Rollout], named: list[str]) -> dict[str, float]:
-    """All numbers of a step that exist; `named` are the criteria with lines of their own, and grows."""
+def metrics_of(
+    result: Fused, table: ScoreTable, rollouts: Sequence[Rollout], shared: Collection[str]
+) -> dict[str, float]:
+    """All numbers of a step that exist; `shared` are the criteria with lines of their own."""
     found = {
-        **_criteria(table.summary(), _weights(result), named),
-        **_gates(result),
+        **_criteria(table.summary(), _weights(result), shared),
+        **_gates(result, shared),
         **_attributes(result),
         **_texts(rollouts),
         f"{_P}/groups/no_signal": float(result.no_signal.mean()),
@@ -63,19 +66,25 @@ def metrics_of(result: Fused, table: ScoreTable, rollouts: Sequence[Rollout], na
 
 
 def _criteria(
-    summaries: Iterable[CriterionSummary], weights: Mapping[str, float], named: list[str]
+    summaries: Iterable[CriterionSummary], weights: Mapping[str, float], shared: Collection[str]
 ) -> dict[str, float]:
-    lines: dict[str, dict[str, list[float]]] = {}
+    found: dict[str, float] = {}
+    own: dict[str, list[float]] = {"ties": [], "missing": []}
     for one in summaries:
-        if one.name not in named and len(named) < MOST_NAMED:
-            named.append(one.name)
-        line = lines.setdefault(one.name if one.name in named else OTHERS, {})
         missing = one.missing / one.rollouts if one.rollouts else np.nan
-        values = {"mean": one.mean, "ties": one.tie_rate, "missing": missing, "weight": weights.get(one.name, np.nan)}
-        for what, value in values.items():
-            if np.isfinite(value):
-                line.setdefault(what, []).append(value)
-    return {f"{_P}/{name}/{what}": float(np.mean(v)) for name, line in lines.items() for what, v in line.items()}
+        if one.name in shared:
+            values = {
+                "mean": one.mean,
+                "ties": one.tie_rate,
+                "missing": missing,
+                "weight": weights.get(one.name, np.nan),
+            }
+            found |= {f"{_P}/{one.name}/{what}": value for what, value in values.items()}
+        else:
+            own["ties"].append(one.tie_rate)
+            own["missing"].append(missing)
+    known = {what: [value for value in values if np.isfinite(value)] for what, values in own.items()}
+    return found | {f"{_P}/{OWN}/{what}": float(np.mean(values)) for what, values in known.items() if values}
 
 
 def _weights(result: Fused) -> dict[str, float]:
@@ -99,13 +108,14 @@ def _agreement(result: Fused) -> dict[str, float]:
     return {f"{_P}/{name}": float(x[~np.isnan(x)].mean()) for name, x in each.items() if not np.isnan(x).all()}
 
 
-def _gates(result: Fused) -> dict[str, float]:
+def _gates(result: Fused, shared: Collection[str]) -> dict[str, float]:
     gate, gated = result.gate, result.gated
     if gate is None or gated is None:
         return {}
     found = {f"{_P}/gate/stopped": (~gated.passed).mean(), f"{_P}/gate/factor": gated.factor.mean()}
     stopped = gated.stopped_by.mean(0) if len(gate.global_quality) else ()
-    return found | {f"{_P}/gate/{name}": rate for name, rate in zip(gate.global_quality, stopped, strict=True)}
+    named = zip(gate.global_quality, stopped, strict=True)
+    return found | {f"{_P}/gate/{name}": rate for name, rate in named if name in shared}
 
 
 # ---------------------------------------------------------------------------------------------------------- attributes

@@ -30,14 +30,15 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.texts.reasoning import opening_tag
 from rubrank.training.configured import configured, without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.finishing import end_tokens, finish_reason
-from rubrank.training.making import rollout_of
-from rubrank.training.queries import Query, messages, query_of, without_unknown
+from rubrank.training.queries import Completion, Query, query_of, without_unknown
 from rubrank.training.shapes.early import Early
 
 _OWNER = "OpenRLHF"
+_BEFORE = 16  # tokens before a turn in which a tag would stand
 
 
 class _Siblings:
@@ -77,7 +78,9 @@ class RubricAgent:
                 prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=images
             )
             reason = _finish_reason(output, sampling_params, max_length, hf_tokenizer)
-            siblings.rollouts[member] = rollout = _rollout(siblings.query, _said(output, hf_tokenizer), reason)
+            ids = _last_action(output)
+            said = Completion(_said(output, hf_tokenizer), reason, ids=ids, opened=_opened(output, hf_tokenizer))
+            siblings.rollouts[member] = rollout = said.rollout(self.engine, siblings.query, _OWNER, hf_tokenizer)
             siblings.early.begin(member, rollout)
             if len(siblings.rollouts) == siblings.size:
                 siblings.result.set_result(await self._score(siblings))
@@ -118,10 +121,20 @@ def _fail(result: asyncio.Future[StepRewards], error: BaseException) -> None:
         result.cancel()
 
 
-def _rollout(query: Query, said: list[dict[str, str]], reason: str | None) -> Rollout:
-    return rollout_of(
-        query.prompt, messages(said), tools=query.tools, metadata=query.metadata, finish_reason=reason, where=_OWNER
-    )
+def _last_action(output: dict[str, Any]) -> Any:
+    """The tokens of the answer's turn; None without any."""
+    if not output["action_ranges"]:
+        return None
+    first, end = output["action_ranges"][-1]
+    return output["observation_tokens"][first:end]
+
+
+def _opened(output: dict[str, Any], tokenizer: Any) -> str | None:
+    """The tag before the last action: the template's, whatever turn it is."""
+    if not output["action_ranges"]:
+        return None
+    first = output["action_ranges"][-1][0]
+    return opening_tag(tokenizer.decode(output["observation_tokens"][max(0, first - _BEFORE) : first]))
 
 
 def _finish_reason(output: dict[str, Any], sampling_params: Any, max_length: int, tokenizer: Any) -> str | None:

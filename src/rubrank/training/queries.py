@@ -14,9 +14,12 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import Any
 
+from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import decoded
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.training.counting import counted, with_total
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.shapes.one_group import group_of
+from rubrank.training.making import opened_by, rollout_of
 
 _INSTRUCTIONS = ("instruction_id_list", "kwargs")
 
@@ -29,6 +32,8 @@ class Query:
     rubric: Any = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     tools: Sequence[Mapping[str, Any]] | None = None
+    opened: str | None = None
+    """The tag in which the trainer's own prompt ends, whatever prompt the row has."""
 
 
 def query_of(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
@@ -46,10 +51,43 @@ def query_of(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
     tools = row.get("tools")
     known = (rubric_column, "prompt", "tools")
     metadata = {name: value for name, value in row.items() if name not in known and value is not None}
-    return Query(messages(prompt if row.get("prompt") is None else row["prompt"]), rubric, metadata, tools or None)
+    shown = messages(prompt if row.get("prompt") is None else row["prompt"])
+    return Query(shown, rubric, metadata, tools or None, opened_by(prompt))
 
 
-async def score_query(
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """One completion, with what the trainer knows about how it was sampled; None: not known."""
+
+    said: Any
+    """A text, or messages with tool calls and what came back."""
+    finish_reason: str | None = None
+    ids: Any = None
+    """The tokens that were sampled."""
+    tokens: int | None = None
+    """Their number, where the trainer has no ids."""
+    reasoning_tokens: int | None = None
+    opened: str | None = None
+    """The tag in which the templated prompt ends."""
+
+    def rollout(self, engine: RewardEngine, query: Query, where: str, tokenizer: Any = None) -> Rollout:
+        """The rollout, its tokens counted where that can be done."""
+        found = rollout_of(
+            query.prompt,
+            messages(self.said),
+            tools=query.tools,
+            metadata=query.metadata,
+            finish_reason=self.finish_reason,
+            thinking=engine.thinking,
+            opened=self.opened or query.opened,
+            where=where,
+        )
+        if self.ids is not None:
+            return counted(found, self.ids, tokenizer)
+        return with_total(found, self.tokens, self.reasoning_tokens)
+
+
+def group_of_query(
     engine: RewardEngine,
     query: Query,
     completions: Sequence[Any],
@@ -59,13 +97,29 @@ async def score_query(
     id: str | None = None,
     train: bool = True,
     finish_reasons: Sequence[str | None] | None = None,
-) -> StepRewards:
-    """Rewards of the completions of one query; a rubric that nobody can decide is refused before a judge is asked."""
+    tokenizer: Any = None,
+) -> Group:
+    """The completions of one query (`Completion`, text or messages) as a group.
+
+    A rubric that nobody can decide is refused here, before a judge is asked.
+    """
     engine.check_rubric(query.rubric, where)
-    group = group_of(
-        engine, query.prompt, [messages(one) for one in completions], step=step, rubric=query.rubric, id=id,
-        tools=query.tools, metadata=query.metadata, train=train, finish_reasons=finish_reasons,
-    )  # fmt: skip
+    if not len(completions):
+        raise InvalidInput(where, "completions", "at least one", "none", "Pass the whole group.")
+    ends = finish_reasons or [None] * len(completions)
+    each = [
+        one if isinstance(one, Completion) else Completion(one, end) for one, end in zip(completions, ends, strict=True)
+    ]
+    name = engine.label(step, train=train) if id is None else id
+    rollouts = tuple(one.rollout(engine, query, f"{where}: group {name!r}", tokenizer) for one in each)
+    return Group(id=name, rollouts=rollouts, rubric=query.rubric)
+
+
+async def score_query(
+    engine: RewardEngine, query: Query, completions: Sequence[Any], *, step: int, train: bool = True, **given: Any
+) -> StepRewards:
+    """Rewards of the completions of one query; the parameters are those of `group_of_query`."""
+    group = group_of_query(engine, query, completions, step=step, train=train, **given)
     return await engine.score_async([group], step, train=train)
 
 

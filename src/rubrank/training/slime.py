@@ -22,7 +22,7 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.training.configured import configured, without_steps
 from rubrank.training.engine import RewardEngine
-from rubrank.training.queries import query_of, score_query, without_unknown
+from rubrank.training.queries import Completion, query_of, score_query, without_unknown
 
 _OWNER = "slime"
 
@@ -35,14 +35,18 @@ async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
     step = _step(engine, args, first)
     query = query_of(first.prompt, first.label, first.metadata, rubric_column=rubric_column)
     number = None if first.group_index is None else f"{step}/{first.group_index}"
-    result = await score_query(
-        engine, query, [sample.response for sample in samples], step=step, id=number, where=_OWNER,
-        finish_reasons=[_finish_reason(sample) for sample in samples],
-    )  # fmt: skip
+    said = [Completion(sample.response, _finish_reason(sample), _ids(sample)) for sample in samples]
+    result = await score_query(engine, query, said, step=step, id=number, where=_OWNER)
     rewards = result.flat()
     for sample, value in zip(samples, rewards, strict=True):
         sample.remove_sample = sample.remove_sample or isnan(value)
     return without_unknown(rewards)
+
+
+def _ids(sample: Any) -> Any:
+    """The tokens of the response, which stand behind those of the prompt."""
+    tokens, number = getattr(sample, "tokens", None), getattr(sample, "response_length", None)
+    return tokens[-number:] if tokens and number else None
 
 
 def _finish_reason(sample: Any) -> str | None:

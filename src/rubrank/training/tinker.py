@@ -23,10 +23,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from rubrank.errors import InvalidInput
+from rubrank.texts.reasoning import opening_tag
 from rubrank.training.engine import RewardEngine
-from rubrank.training.queries import messages, query_of, score_query, without_unknown
+from rubrank.training.finishing import named_reason
+from rubrank.training.queries import Completion, messages, query_of, score_query, without_unknown
 
 _OWNER = "RubricGroupBuilder"
+_BEFORE = 16  # tokens before an action in which a tag would stand
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +76,14 @@ class RubricGroupBuilder:
     ) -> list[tuple[float, dict[str, float]]]:
         """A reward for each trajectory, and the metrics of the group."""
         query = query_of(self.prompt, self.row, rubric_column=self.rubric_column)
-        said = [self._said(one, env) for one, env in zip(trajectory_group, env_group, strict=True)]
+        said = [
+            Completion(self._said(one, env), self._finish_reason(one), self._ids(one), opened=self._opened(one))
+            for one, env in zip(trajectory_group, env_group, strict=True)
+        ]
+        tokenizer = getattr(self.renderer, "tokenizer", None)
         result = await score_query(
-            self.engine, query, said, step=self.step, train=self.train, where=_OWNER,
-            finish_reasons=[self._finish_reason(one) for one in trajectory_group],
-        )  # fmt: skip
+            self.engine, query, said, step=self.step, train=self.train, where=_OWNER, tokenizer=tokenizer
+        )
         return [(reward, dict(result.metrics)) for reward in without_unknown(result.flat())]
 
     def _said(self, trajectory: Any, env: Any) -> Any:
@@ -86,13 +92,26 @@ class RubricGroupBuilder:
         actions = [step.ac.tokens for step in trajectory.transitions if step.ac.tokens]
         return [messages(self.renderer.parse_response(tokens)[0]) for tokens in actions]
 
+    def _ids(self, trajectory: Any) -> Any:
+        """The tokens of the last action."""
+        return next((step.ac.tokens for step in reversed(trajectory.transitions) if step.ac.tokens), None)
+
+    def _opened(self, trajectory: Any) -> str | None:
+        """The tag in which what the last action was sampled from ends."""
+        acted = [step for step in trajectory.transitions if step.ac.tokens]
+        seen: Any = getattr(acted[-1], "ob", None) if acted else None
+        tokenizer = getattr(self.renderer, "tokenizer", None)
+        if tokenizer is None or not hasattr(seen, "to_ints"):
+            return None
+        return opening_tag(tokenizer.decode(seen.to_ints()[-_BEFORE:]))
+
     def _finish_reason(self, trajectory: Any) -> str | None:
         """Of the last action: what the sampler said, else whether the renderer found its end."""
         actions = [step.ac for step in trajectory.transitions if step.ac.tokens]
         if not actions:
             return None
         if reason := getattr(actions[-1], "stop_reason", None):
-            return str(reason)
+            return named_reason(reason)
         if self.renderer is None:
             return None
         ended = self.renderer.parse_response(actions[-1].tokens)[1]

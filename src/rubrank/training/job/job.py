@@ -41,6 +41,7 @@ from rubrank.fusion.adjust import Pool
 from rubrank.fusion.gate import Missing, Shape
 from rubrank.training.configured import Controlling
 from rubrank.training.controls import Control
+from rubrank.training.making import Thinking
 
 PAGE = "docs/train.md"
 LOGGERS = ("tensorboard", "wandb", "trackio")
@@ -251,6 +252,9 @@ class Config(Strict):
     """What the influence of attributes is estimated over; by default the run."""
     adjust_criteria: tuple[str, ...] | Literal["all"] | None = None
     """The criteria whose verdicts are adjusted for attributes; by default those that judges decide."""
+    thinking: Thinking = "auto"
+    """How completions begin: "prefilled", in thoughts, as where the chat template ends in `<think>`; "tags", as they
+    are; "auto": the model's chat template is asked."""
     preset: Literal["paper"] | None = None
     """Settings under `training` that are not given are the preset's."""
     training: Training = Training()

@@ -28,7 +28,7 @@ from rubrank.training.job.folder import RECORDS, Branch, start_of
 from rubrank.training.job.job import Job, Stage
 from rubrank.training.job.mixing import Part, lay_out
 from rubrank.training.job.policy import check_installed, check_model
-from rubrank.training.job.sources import Read, identity, is_chat, read_source
+from rubrank.training.job.sources import SOURCE, Read, identity, is_chat, read_source
 
 
 @dataclass(frozen=True)
@@ -175,6 +175,7 @@ def _reward(job: Job, controls: Sequence[Control]) -> Any:
         seed=config.seed,
         pool=config.pool,
         adjust_criteria=config.adjust_criteria,
+        thinking=config.thinking,
     )
 
 
@@ -209,11 +210,11 @@ class _Data:
 
     @property
     def rows(self) -> tuple[Mapping[str, Any], ...]:
-        return tuple(row for one in self.trained.values() for row in one.rows)
+        return tuple({**row, SOURCE: one.source.path} for one in self.trained.values() for row in one.rows)
 
     @property
     def held_out_rows(self) -> tuple[Mapping[str, Any], ...]:
-        return tuple(row for one in self.held_out for row in one.rows)
+        return tuple({**row, SOURCE: one.source.path} for one in self.held_out for row in one.rows)
 
     @property
     def counts(self) -> list[int]:

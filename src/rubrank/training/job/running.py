@@ -1,7 +1,7 @@
 """The run: TRL's GRPOTrainer with what a plan says. There is no training loop here.
 
     done = run(make_plan(load_job("config.yaml")))
-    done.first["eval_rubrank/NoComma/mean"], done.last["eval_rubrank/NoComma/mean"]
+    done.first["eval_rubrank/score"], done.last["eval_rubrank/score"]
 
 The order of the prompts is laid out for the whole run (`mixing.py`), and the trainer takes it as it is: one trainer,
 one optimizer, one row of checkpoints over all stages.
@@ -20,7 +20,7 @@ from rubrank.training.job.arguments import arguments
 from rubrank.training.job.folder import MODEL, RECORDS, write_config
 from rubrank.training.job.plan import Plan
 from rubrank.training.job.policy import model_path
-from rubrank.training.job.sources import to_dataset
+from rubrank.training.job.sources import STAGE, to_dataset
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,21 @@ def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
         model=model_path(plan.job),
         reward_funcs=plan.reward,
         args=arguments(plan),
-        train_dataset=to_dataset(plan.rows, plan.chat).select(plan.order),
+        train_dataset=_in_stages(plan, to_dataset(plan.rows, plan.chat).select(plan.order)),
         eval_dataset=to_dataset(plan.held_out, plan.chat) if plan.held_out else None,
         callbacks=[plan.reward.callback, _lines(), *callbacks],
         peft_config=_adapters(plan),
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _in_stages(plan: Plan, dataset: Any) -> Any:
+    """With the stage of every prompt, where there are several."""
+    if len(plan.stages) < 2:
+        return dataset
+    names = [stage.name for stage in plan.stages for source in stage.sources for _ in range(source.prompts)]
+    return dataset.add_column(STAGE, names)
 
 
 def _adapters(plan: Plan) -> Any:
@@ -109,9 +117,9 @@ def _lines() -> Any:
 
 
 def line_of(logs: Mapping[str, Any], step: int, steps: int) -> str:
-    """Such as "step 12 of 40: reward 0.53, length 31, NoComma 0.62"; evaluations say so."""
+    """Such as "step 12 of 40: reward 0.53, score 0.6, tokens 31, NoComma 0.62"; evaluations say so."""
     mode = "eval_" if any(name.startswith("eval_") for name in logs) else ""
-    shown = {"reward": f"{mode}reward", "tokens": f"{mode}completions/mean_length"}
+    shown = {"reward": f"{mode}reward", "score": f"{mode}rubrank/score", "tokens": f"{mode}completions/mean_length"}
     start, end = f"{mode}rubrank/", "/mean"
     criteria = [name for name in logs if name.startswith(start) and name.endswith(end)]
     shown |= {name[len(start) : -len(end)]: name for name in criteria[:6]}

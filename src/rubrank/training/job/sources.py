@@ -40,6 +40,8 @@ _TAKEN = (
     "audio",
 )
 """Columns that TRL, or we, would take for something else."""
+SOURCE, STAGE = "rubrank_source", "rubrank_stage"
+"""Columns that tell metrics and records where a prompt comes from."""
 
 
 @dataclass(frozen=True, eq=False)

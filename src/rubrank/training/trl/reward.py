@@ -32,7 +32,7 @@ from rubrank.scores.table import Penalties
 from rubrank.training.counting import counted
 from rubrank.training.engine import Control, RewardEngine
 from rubrank.training.finishing import end_tokens, finish_reason
-from rubrank.training.making import rollout_of
+from rubrank.training.making import Thinking, rollout_of, template_opens
 from rubrank.training.shapes.flat_batch import GroupOf, Processes, Sample, by_position, score_flat
 
 if TYPE_CHECKING:
@@ -63,16 +63,20 @@ class _Sampled(NamedTuple):
     reasons: Sequence[str | None]
     """Why each ended: an end token, or as many tokens as the trainer lets sample."""
     tokenizer: Any = None
+    opened: str | None = None
+    """The tag in which the chat template ends: completions begin in their thoughts."""
 
     @classmethod
     def of(cls, run: _Run | None, completion_ids: Any, number: int) -> _Sampled:
+        options = getattr(run and run.args, "chat_template_kwargs", None) or {}
+        opened = None if run is None else template_opens(run.tokenizer, **options)
         if completion_ids is None or len(completion_ids) != number:
-            return cls([None] * number, [None] * number)
+            return cls([None] * number, [None] * number, opened=opened)
         if run is None:
             return cls(completion_ids, [None] * number)
         tokenizer = getattr(run.tokenizer, "tokenizer", run.tokenizer)  # a processor has one
         ends, most = end_tokens(tokenizer, run.model), getattr(run.args, "max_completion_length", None)
-        return cls(completion_ids, [finish_reason(ids, ends, most) for ids in completion_ids], tokenizer)
+        return cls(completion_ids, [finish_reason(ids, ends, most) for ids in completion_ids], tokenizer, opened)
 
 
 class RubricReward:
@@ -103,12 +107,13 @@ class RubricReward:
         adjust_criteria: Sequence[str] | Literal["all"] | None = None,
         scale: Scale = "ranking",
         penalties: Penalties = "rank",
+        thinking: Thinking = "auto",
         name: str = "rubric",
     ) -> None:
         if num_generations is not None and num_generations < 1:
             raise InvalidInput(_OWNER, "num_generations", "≥ 1", repr(num_generations), "Leave it out.")
         more: dict[str, Any] = {"workers": workers, "cache": cache, "records": records, "seed": seed}
-        more |= {"gate": gate, "judges": judges, "scale": scale, "penalties": penalties}
+        more |= {"gate": gate, "judges": judges, "scale": scale, "penalties": penalties, "thinking": thinking}
         more |= {"pool": pool, "adjust_criteria": adjust_criteria}
         self.engine = RewardEngine(rubric, rule, attributes=attributes, **more)
         self.rubric_column, self.num_generations, self.__name__ = rubric_column, num_generations, name
@@ -197,6 +202,8 @@ class RubricReward:
                         tools=tools[i],
                         where=f"{_OWNER}: row {i}",
                         finish_reason=sampled.reasons[i],
+                        thinking=self.engine.thinking,
+                        opened=None if isinstance(prompts[i], str) else sampled.opened,  # texts get no template
                         metadata={name: values[i] for name, values in kept.items() if values[i] is not None},
                     ),
                     sampled.ids[i],

@@ -75,7 +75,7 @@ class _Reading(RewardManagerBase):
         text = await asyncio.to_thread(self.tokenizer.decode, ids[:length], skip_special_tokens=True)
         name = f"rollout {row.get('session_id', '?')} of {row.get('uid', '?')}"
         reason = finish_reason(ids[:length], end_tokens(self.tokenizer), most_tokens(self.config))
-        rollout = counted(self.settings.rollout(row, text, name, reason), ids[:length], self.tokenizer)
+        rollout = counted(self.settings.rollout(row, text, name, finish_reason=reason), ids[:length], self.tokenizer)
         return row, rollout, self.settings.own_rubric(row)
 
 

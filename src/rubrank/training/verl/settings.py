@@ -100,20 +100,18 @@ class Settings:
             (self.own_rubric(plain(row)), f"{where}, row {number}") for number, row in enumerate(rows, start=1)
         )
 
-    def rollout(
-        self, row: Mapping[str, Any], text: str, where: str = "rollout", finish_reason: str | None = None
-    ) -> Rollout:
-        """The rollout of a row whose response is this text."""
+    def rollout(self, row: Mapping[str, Any], said: Any, where: str = "rollout", **sampled: Any) -> Rollout:
+        """The rollout of a row whose response is this text, or these messages; `sampled` as in `rollout_of`."""
         metadata = {name: row[name] for name in self.columns if row.get(name) is not None}
-        return rollout_of_row(row, text, metadata, where, finish_reason)
+        return rollout_of_row(row, said, metadata, where, thinking=self.reward.thinking, **sampled)
 
 
 def rollout_of_row(
     row: Mapping[str, Any],
-    text: str,
+    said: Any,
     metadata: Mapping[str, Any] | None = None,
     where: str = "rollout",
-    finish_reason: str | None = None,
+    **sampled: Any,
 ) -> Rollout:
     """One rollout; what `extra_info` and `reward_model` hold is metadata, except rubrics."""
     found: dict[str, Any] = {}
@@ -121,9 +119,7 @@ def rollout_of_row(
         found |= holder if isinstance(holder, Mapping) else {}
     found |= {name: row[name] for name in ("data_source", "ability") if row.get(name) is not None}
     kept = {name: value for name, value in found.items() if name != "rubric" and value is not None}
-    return rollout_of(
-        row["raw_prompt"], text, metadata=kept | dict(metadata or {}), finish_reason=finish_reason, where=where
-    )
+    return rollout_of(row["raw_prompt"], said, metadata=kept | dict(metadata or {}), where=where, **sampled)
 
 
 def most_tokens(config: Any) -> int | None:

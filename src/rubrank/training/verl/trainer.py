@@ -140,7 +140,7 @@ class RubricAdvantage(_Trainer):
             text = self.tokenizer.decode(responses[last], skip_special_tokens=True)
             info = (row.get("extra_fields") or {}).get("reward_extra_info") or {}
             reason = finish_reason(responses[last], end_tokens(self.tokenizer), most_tokens(self.config))
-            said = self.settings.rollout(row, text, f"session {name}", reason)
+            said = self.settings.rollout(row, text, f"session {name}", finish_reason=reason)
             rollout = counted(said, responses[last], self.tokenizer)
             rubric = self.settings.own_rubric(row)
             sessions.append(_Session(str(row["uid"]), rollout, rubric, info.get(SCORES), tuple(places)))

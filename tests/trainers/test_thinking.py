@@ -1,0 +1,148 @@
+"""Completions that begin in thoughts which the prompt had opened."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rubrank import RewardEngine
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.texts.reasoning import TAGS, opening_tag, reopened, split_reasoning
+from rubrank.training.configured import RewardConfig
+from rubrank.training.making import rollout_of, template_opens
+from rubrank.training.queries import Completion, query_of, score_query
+from rubrank.training.shapes.one_group import score_group
+from rubrank.training.trl.reward import RubricReward
+
+CUT = "The user wants a lake. West Lake is one, but perhaps I should"
+WHOLE = "The user wants a lake.</think>West Lake."
+LAKE = [{"name": "Lake", "verifier": "Keyword", "params": {"keywords": ["lake"]}}]
+
+
+@pytest.mark.parametrize(
+    ("text", "thoughts", "answer"),
+    [
+        (CUT, CUT, ""),
+        (WHOLE, "The user wants a lake.", "West Lake."),
+        ("<think>twice</think>West Lake.", "twice", "West Lake."),
+        ("\n<think>\ntwice\n</think>\nWest Lake.", "twice", "West Lake."),
+        ("I may write <think> and </think>, so</think>West Lake.", None, "West Lake."),
+        ("安静地想[/THINK]西湖。", "安静地想", "西湖。"),
+        ("", "", ""),
+        ("   ", "", "   "),
+    ],
+)
+def test_what_a_text_says(text, thoughts, answer):
+    found = split_reasoning(reopened(text))
+    assert found[1].strip() == answer.strip()
+    assert thoughts is None or found[0] == thoughts
+
+
+@given(st.text(max_size=40), st.sampled_from([None, *(first for first, _ in TAGS)]))
+def test_reopened_twice_is_once(text, tag):
+    once = reopened(text, tag)
+    assert reopened(once, tag) == once
+    assert once.endswith(text)
+
+
+@pytest.mark.parametrize(("first", "last"), TAGS)
+def test_every_family_of_tags(first, last):
+    assert opening_tag(f"<|assistant|>\n{first}\n") == first
+    assert opening_tag(f"<|assistant|>\n{first}\n\n{last}\n\n") is None  # thinking turned off
+    assert split_reasoning(reopened("so", first)) == ("so", "")
+    assert split_reasoning(reopened(f"so{last}West Lake.")) == ("so", "West Lake.")
+
+
+def test_a_prompt_in_text_tells_by_itself():
+    assert rollout_of("<|user|>Hi<|assistant|><think>\n", CUT).answer == ""
+    assert rollout_of("<|user|>Hi<|assistant|>", CUT).answer == CUT
+    assert rollout_of("<|user|>Hi<|assistant|><think>\n", CUT, thinking="tags").answer == CUT
+    begun = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "<think>\n"}]
+    assert rollout_of(begun, CUT).answer == ""
+    asked = [{"role": "user", "content": "What does <think>"}]
+    assert rollout_of(asked, CUT).answer == CUT  # the user's words are no template
+
+
+def test_reasoning_in_a_field_of_its_own_stays():
+    said = [{"role": "assistant", "content": "West Lake.", "reasoning_content": "so"}]
+    found = rollout_of("Hi", said, thinking="prefilled")
+    assert (found.thoughts, found.answer) == ("so", "West Lake.")
+
+
+def test_a_call_of_a_tool_and_nothing_else_is_no_thought():
+    call = {"type": "function", "id": "1", "function": {"name": "look", "arguments": "{}"}}
+    found = rollout_of("Hi", [{"role": "assistant", "content": "", "tool_calls": [call]}], thinking="prefilled")
+    assert (found.response, len(found.tool_calls)) == ("", 1)
+
+
+def test_the_engine_reads_rollouts_of_ones_own():
+    said = tuple(Rollout(prompt="Name a lake.", response=text) for text in (CUT, WHOLE))
+    groups = [Group(id="a", rollouts=said)]
+    assert RewardEngine(LAKE).score(groups, 0).flat() == [0.5, 0.5]
+    assert RewardEngine(LAKE, thinking="prefilled").score(groups, 0).flat() == [0.0, 1.0]
+    assert asyncio.run(RewardEngine(LAKE, thinking="prefilled").score_async(groups, 0)).flat() == [0.0, 1.0]
+
+
+def test_one_group_and_queries():
+    engine = RewardEngine(LAKE, thinking="prefilled")
+    assert score_group(engine, "Name a lake.", [CUT, WHOLE], step=0).flat() == [0.0, 1.0]
+    engine = RewardEngine(LAKE)
+    query = query_of("<|user|>Name a lake.<|assistant|><think>", {"prompt": "Name a lake."})
+    found = asyncio.run(score_query(engine, query, [Completion(CUT), Completion(WHOLE)], step=0, where="here"))
+    assert found.flat() == [0.0, 1.0]
+
+
+class Tokenizer:
+    """As much of one as templates need."""
+
+    chat_template = "given"
+
+    def __init__(self, end: str) -> None:
+        self.end = end
+
+    def apply_chat_template(self, messages, tokenize, add_generation_prompt, enable_thinking=True):
+        assert not tokenize
+        return f"<|user|>{messages[0]['content']}<|assistant|>{self.end if enable_thinking else '<think></think>'}"
+
+
+def test_a_template_is_asked():
+    assert template_opens(Tokenizer("<think>\n")) == "<think>"
+    assert template_opens(Tokenizer("<think>\n"), enable_thinking=False) is None
+    assert template_opens(Tokenizer("")) is None
+    assert template_opens(Tokenizer(""), unknown=1) is None  # it refuses: not known
+    assert template_opens(None) is None
+
+
+def test_trl_asks_the_template_of_its_tokenizer():
+    prompts = [[{"role": "user", "content": "Name a lake."}]] * 2
+    said = [[{"role": "assistant", "content": text}] for text in (CUT, WHOLE)]
+    assert _trl(Tokenizer("<think>\n"), prompts, said) == [0.0, 1.0]
+    assert _trl(Tokenizer(""), prompts, said) == [0.5, 0.5]
+    assert _trl(Tokenizer(""), prompts, said, thinking="prefilled") == [0.0, 1.0]
+    assert _trl(Tokenizer("<think>\n"), prompts, said, thinking="tags") == [0.5, 0.5]
+    assert _trl(Tokenizer("<think>\n"), ["Name a lake."] * 2, [CUT, WHOLE]) == [0.5, 0.5]  # texts get no template
+
+
+def _trl(tokenizer, prompts, said, **options):
+    from types import SimpleNamespace
+
+    class Trainer:
+        args = SimpleNamespace(num_generations=2, num_generations_eval=None, max_completion_length=9)
+        model, processing_class = SimpleNamespace(training=True), tokenizer
+
+        def log(self, name, value):
+            pass
+
+    return RubricReward(LAKE, **options)(prompts, said, log_metric=Trainer().log)
+
+
+def test_only_three_words():
+    with pytest.raises(UnknownName, match="prefilled"):
+        RewardEngine(LAKE, thinking="prefiled")  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="thinking"):
+        RewardConfig.model_validate({"thinking": "on"})
+    assert issubclass(UnknownName, InvalidInput)
