@@ -92,6 +92,8 @@ if TYPE_CHECKING:
     from rubrank.scores.outcomes import outcomes as outcomes
     from rubrank.scores.table import ScoreTable as ScoreTable
     from rubrank.scores.table import read_scores as read_scores
+    from rubrank.service.client import RewardClient as RewardClient
+    from rubrank.service.client import remote_reward as remote_reward
     from rubrank.studies.audit.audit import audit as audit
     from rubrank.studies.conformance import measure as conformance  # noqa: F401
     from rubrank.studies.replay.logged import read_logged as read_logged
@@ -222,6 +224,8 @@ _HOMES = {
     "Barrier": "training.shapes.barrier",
     "rollout_of": "training.making",
     "parse_config": "training.job.job",
+    "RewardClient": "service.client",
+    "remote_reward": "service.client",
     "load_demo_groups": "cli.demo.groups",
     "FuseOptions": "fusion.options",
     "synthetic_step": "studies.replay.overhead",

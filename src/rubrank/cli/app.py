@@ -9,6 +9,7 @@
     rubrank sandbox check                            verbs/sandbox.py      what holds on this machine
     rubrank eval list, score, table, compare, run    verbs/evaluation.py   benchmarks
     rubrank train                                    verbs/train.py        a whole training run from one file
+    rubrank serve                                    verbs/serve.py        rewards over HTTP
     rubrank demo                                     verbs/demo.py         all of it on bundled rollouts
 
 Errors are one line on standard error and exit code 2; Ctrl-C is 130. Nothing but typer is imported here, so that --help
@@ -26,6 +27,7 @@ import rubrank
 from rubrank.cli.importing import ExtensibleGroup
 from rubrank.cli.printing import errors_in_words
 from rubrank.cli.verbs import criteria, evaluation, export, fusing, judge, record, replay, report, sandbox, train
+from rubrank.cli.verbs import serve as serving
 
 app = typer.Typer(
     name="rubrank",
@@ -39,6 +41,7 @@ app = typer.Typer(
 
 for verbs in (criteria, judge, fusing, record, replay, report, export, sandbox, evaluation, train):
     verbs.register(app)
+serving.register(app)
 
 
 @app.command()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,15 +50,11 @@ class Early:
     async def finish(self, members: Sequence[Hashable]) -> Graded:
         """The scores of these rollouts as a group; raises what grading one of them raised."""
         complete = time.perf_counter()
-        asked = list(dict.fromkeys(self._tasks[member] for member in members))
-        await asyncio.gather(*asked)
+        await asyncio.gather(*dict.fromkeys(self._tasks[member] for member in members))
         group = Group(id=self._id, rollouts=tuple(self._rollouts[member] for member in members), rubric=self._rubric)
-        parts = [self._tasks[member].result() for member in members]
-        table = ScoreTable((_stacked(self._id, [part.groups[0] for part in parts]),))
-        compared = await self._engine.ask(table, [group], compare=True)
-        judging = _together(group, asked, [self._tasks[member] for member in members], compared)
-        hidden = complete - (self._begun or complete) if judging is not None else 0.0
-        return Graded(compared.groups, judging, time.perf_counter() - complete, hidden)
+        graded = await joined(self._engine, group, [self._tasks[member].result() for member in members])
+        hidden = complete - (self._begun or complete) if graded.judging is not None else 0.0
+        return replace(graded, seconds=time.perf_counter() - complete, hidden=hidden)
 
     def cancel(self) -> None:
         """Nobody wants it any more."""
@@ -65,14 +62,22 @@ class Early:
             task.cancel()
 
 
+async def joined(engine: RewardEngine, group: Group, parts: Sequence[Graded]) -> Graded:
+    """The scores of a group from those of its rollouts, each graded by itself; judges that compare are asked now.
+
+    A rollout that occurs twice may be given as the same part twice: it is paid once.
+    """
+    table = ScoreTable((_stacked(group.id, [part.groups[0] for part in parts]),))
+    compared = await engine.ask(table, [group], compare=True)
+    return Graded(compared.groups, _together(group, parts, compared))
+
+
 def _stacked(id: str, parts: Sequence[GroupScores]) -> GroupScores:
     scores = np.concatenate([part.scores for part in parts])
     return GroupScores(id, parts[0].criteria, scores, tuple(part.reasons[0] for part in parts))
 
 
-def _together(
-    group: Group, asked: Sequence[asyncio.Task[Graded]], members: Sequence[asyncio.Task[Graded]], compared: Graded
-) -> Judgments | None:
+def _together(group: Group, parts: Sequence[Graded], compared: Graded) -> Judgments | None:
     """What all judges said about the group; a rollout that occurs twice counts twice, but is paid once."""
     from rubrank.judges.client.accounting import Account
     from rubrank.judges.judge import Judgment
@@ -92,8 +97,8 @@ def _together(
         found.first_wins,
         list(found.replies),
     )
-    for i, task in enumerate(members):
-        judging = task.result().judging
+    for i, part in enumerate(parts):
+        judging = part.judging
         assert judging is not None
         (alone,) = judging.groups
         whole.verdicts |= {(i, name): verdict for (_, name), verdict in alone.verdicts.items()}
@@ -103,5 +108,6 @@ def _together(
         for name, reasons in alone.missing.items():
             whole.missing.setdefault(name, []).extend(reasons)
         whole.disagreement |= alone.disagreement
-    spent = [judging.account for task in asked if (judging := task.result().judging) is not None]
+    once = {id(part): part for part in parts}.values()
+    spent = [part.judging.account for part in once if part.judging is not None]
     return Judgments((whole,), Account.merged([*spent, compared.judging.account]), (group.id,))

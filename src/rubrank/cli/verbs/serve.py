@@ -1,0 +1,47 @@
+"""The verb serve: rewards over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rubrank.cli.printing import errors_in_words, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to a command line."""
+    app.command()(serve)
+
+
+def serve(
+    config: Annotated[Path, typer.Argument(help="The service, as YAML, TOML or JSON (docs/service.md).")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")] = False,
+    host: Annotated[str | None, typer.Option(help="Instead of the file's.", show_default=False)] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Instead of the file's; 0: any that is free.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Serve rewards over HTTP to trainers: whole groups, or the samples of OpenRLHF, slime, miles and NeMo Gym."""
+    with errors_in_words():
+        from rubrank.service.config import changed, load_service
+        from rubrank.service.describing import describe, plan, require_packages
+
+        require_packages()
+        found, folder = load_service(config)
+        found = changed(found, host=host, port=port)
+        decided = plan(found, folder)
+        if as_json:
+            print_json(decided)
+        else:
+            print(describe(decided))
+        if not dry_run:
+            _run(found, folder)
+
+
+def _run(config: Any, folder: Path) -> None:
+    from rubrank.service.running import serve as run
+
+    run(config, folder, stated=lambda url: typer.echo(f"rubrank: serving on {url}", err=True))

@@ -1,0 +1,98 @@
+"""What all dialects share: which group a sample belongs to, and which sample of it it is.
+
+A group is known by `group_id` where the trainer sends one, beside the sample or in its label; else by prompt and label.
+A sample is known by `sample_id`, else by its text. `group_size`, `step` and `train` may be sent too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from rubrank.errors import InvalidInput
+from rubrank.rollouts.messages import decoded
+from rubrank.rollouts.rollout import Rollout
+from rubrank.service.cohorts import Sample
+from rubrank.service.wire import flag, whole
+from rubrank.training.making import rollout_of
+from rubrank.training.queries import Query, messages, query_of
+
+_GROUP = ("group_id", "uid")
+_SAMPLE = "sample_id"
+_SAID = (*_GROUP, _SAMPLE, "group_size", "step", "train")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the service reads samples."""
+
+    group_size: int | None
+    rubric_column: str
+    end_tokens: tuple[str, ...]
+    has_steps: bool
+    """Do some attributes begin at a step? Then every call must say its own."""
+
+    def sample(
+        self,
+        prompt: Any,
+        said: Any,
+        label: Any,
+        extra: Mapping[str, Any],
+        *,
+        where: str,
+        finish_reason: str | None = None,
+    ) -> Sample:
+        """One sample. extra: what the body says beside it; where: names it in errors."""
+        row = decoded(label)
+        given = {key: value for key, value in row.items() if key in _SAID} if isinstance(row, Mapping) else {}
+        given |= {key: extra[key] for key in _SAID if extra.get(key) is not None}
+        query = query_of(prompt, label, rubric_column=self.rubric_column)
+        rollout = _rollout(query, said, finish_reason, where)
+        group = next((given[name] for name in _GROUP if given.get(name) is not None), None)
+        key = digest("id", group) if group is not None else digest("prompt", prompt, label)
+        named = given.get(_SAMPLE) is not None
+        step = self._step(given, where)
+        return Sample(
+            key=key,
+            member=digest("id", given[_SAMPLE]) if named else digest("text", said, finish_reason),
+            named=named,
+            rollout=rollout,
+            size=self._size(given, where),
+            name=f"{step}/{key.hex()[:12] if group is None else group}",
+            rubric=query.rubric,
+            step=step,
+            train=flag(given.get("train", True), "train"),
+        )
+
+    def _size(self, given: Mapping[str, Any], where: str) -> int:
+        size = given.get("group_size", self.group_size)
+        if size is None:
+            remedy = "Say group_size in the file of the service: how many samples the trainer draws for a prompt."
+            raise InvalidInput(where, "group_size", "known", "none", remedy)
+        return whole(size, "group_size", 1)
+
+    def _step(self, given: Mapping[str, Any], where: str) -> int:
+        if "step" not in given and self.has_steps:
+            allowed = "given where attributes begin at a step"
+            raise InvalidInput(where, "step", allowed, "none", "Leave `start` out of the attributes.")
+        return whole(given.get("step", 0), "step")
+
+
+def _rollout(query: Query, said: Any, finish_reason: str | None, where: str) -> Rollout:
+    return rollout_of(
+        query.prompt,
+        messages(said),
+        tools=query.tools,
+        metadata=query.metadata,
+        finish_reason=finish_reason,
+        where=where,
+    )
+
+
+def digest(*parts: Any) -> bytes:
+    """The same for the same JSON."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return blake2b(text.encode("ascii"), digest_size=16).digest()

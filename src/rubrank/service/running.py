@@ -1,0 +1,122 @@
+"""The server of one process: address, TLS, signals, an orderly end.
+
+    serve(config, folder)        until SIGTERM or SIGINT; then what is under way is finished, and everything written
+
+At the end nobody new is let in, samples that wait for siblings are sent away (they are on disk, and their callers try
+again), groups that are being scored and calls of judges under way get `shutdown` seconds.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from rubrank.errors import InvalidInput
+from rubrank.judges.client.runtime import close_runtime
+from rubrank.service.app import Opened, make_app
+from rubrank.service.config import ServiceConfig
+from rubrank.service.service import Service
+
+_OWNER = "serve"
+_BACKLOG = 2048
+_KEEP_ALIVE = 75  # seconds: longer than trainers pause between steps would be better, but proxies cut sooner
+
+
+class _Server(uvicorn.Server):
+    """Ends with code 0 when it is asked to end, and tells the service before it waits for callers."""
+
+    def __init__(self, config: uvicorn.Config, stated: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._stated = stated
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Without raising the signal once more at the end: what has ended in order has not failed."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say where."""
+        await super().startup(sockets)
+        if not self.should_exit:
+            self._stated()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Send away who waits for siblings, then wait for the others."""
+        service = getattr(self.config.app.state, "service", None)  # type: ignore[union-attr]
+        if service is not None:
+            service.leave()
+        await super().shutdown(sockets)
+
+
+def opened(config: ServiceConfig, folder: Path) -> Opened:
+    """The service of a configuration, as the app opens it."""
+    secret = config.secret(folder)
+
+    @asynccontextmanager
+    async def found() -> AsyncIterator[tuple[Service, str | None]]:
+        service = await Service.opened(config, folder)
+        try:
+            yield service, secret
+        finally:
+            await service.close()
+
+    return found
+
+
+def serve(config: ServiceConfig, folder: Path, *, stated: Callable[[str], None] = lambda url: None) -> None:
+    """Serve until somebody ends it. stated: called with the address when it listens."""
+    tls = config.files_of_tls(folder)
+    app = make_app(opened(config, folder))
+    listening = _listening(config)
+    settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
+    if tls is not None:
+        settings |= {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
+    most = max(1, math.ceil(config.shutdown))
+    made = uvicorn.Config(
+        app, lifespan="on", timeout_keep_alive=_KEEP_ALIVE, timeout_graceful_shutdown=most, **settings
+    )
+    server = _Server(made, lambda: stated(_url(listening, tls is not None)))
+    try:
+        server.run(sockets=[listening])
+    finally:
+        listening.close()
+        close_runtime()
+    if not server.started:
+        sys.exit(1)
+
+
+def _url(listening: socket.socket, tls: bool) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _listening(config: ServiceConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((config.host, config.port))
+        found.listen(_BACKLOG)
+    except OSError as error:
+        found.close()
+        remedy = "Choose another port, or 0 for any that is free." if config.port else ""
+        got = f"{config.host}:{config.port} ({error.strerror or error})"
+        raise InvalidInput(_OWNER, "host and port", "free to listen on", got, remedy) from None
+    return found

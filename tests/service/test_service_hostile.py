@@ -1,0 +1,254 @@
+"""What must not come in, and how it is told so: one JSON error, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from service.serving import config_at, serving
+
+from rubrank import InvalidInput
+from rubrank.service.config import load_service
+
+PARTS = {"where", "what", "allowed", "got", "remedy", "message"}
+KEYS = [
+    *("groups", "prompt", "responses", "response", "query", "prompts", "labels", "label", "rubric", "metadata"),
+    *("responses_create_params", "output", "input", "id", "group_id", "group_size", "role", "content", "tools"),
+]
+PATHS = ["/v1/groups", "/v1/score", "/openrlhf", "/slime", "/miles", "/verify"]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile")
+    with serving(folder, max_body=200_000, max_group=50, body_timeout=1.0, deadline=0.2) as found:
+        yield found
+
+
+def refused(answer, *statuses):
+    status, body, _ = answer
+    assert status in statuses, body
+    assert set(body["error"]) == PARTS
+    return body["error"]
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/seed_session"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"{",
+        b"nonsense",
+        b"[NaN]",
+        b'{"a": NaN}',
+        b'{"a": Infinity}',
+        b"\xff\xfe",
+        b'{"a": "\xed\xa0\x80"}',
+        b"[" * 100_000,
+        b'{"a":' * 20_000,
+        b"1 2",
+        b"\x00",
+    ],
+)
+def test_bodies_that_are_no_json(served, path, raw):
+    assert refused(served.call(path, raw=raw), 400)["what"] == "body"
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("body", [[], 1, "x", None, True, {}, {"groups": 1}, {"groups": []}, {"groups": [1]}])
+def test_bodies_of_the_wrong_shape(served, path, body):
+    refused(served.call(path, raw=json.dumps(body).encode()), 422)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"prompt": 1}, "groups.0.prompt"),
+        ({"prompt": None}, "groups.0.prompt"),
+        ({"prompt": []}, "groups.0.prompt"),
+        ({"responses": "text"}, "groups.0.responses"),
+        ({"responses": []}, "groups.0.responses"),
+        ({"responses": ["x"] * 51}, "groups.0.responses"),
+        ({"finish_reasons": ["stop"]}, "groups.0.finish_reasons"),
+        ({"metadata": [1]}, "groups.0.metadata"),
+        ({"id": 7}, "groups.0.id"),
+        ({"respones": ["x"]}, "groups.0.respones"),
+    ],
+)
+def test_groups_of_the_wrong_shape(served, change, what):
+    group = {"prompt": "p", "responses": ["a", "b"], **change}
+    assert refused(served.call("/v1/groups", {"groups": [group]}), 422)["what"] == what
+
+
+@pytest.mark.parametrize(
+    "more", [{"step": -1}, {"step": 1.5}, {"step": True}, {"step": "1"}, {"train": 1}, {"request_id": 3}, {"stepp": 1}]
+)
+def test_requests_of_the_wrong_shape(served, more):
+    refused(served.call("/v1/groups", {"groups": [{"prompt": "p", "responses": ["a"]}], **more}), 422)
+
+
+@pytest.mark.parametrize(
+    "rubric", ["no such preset", [{"name": "NoSuchCriterion"}], 7, [{"name": "WordCount", "x": 1}]]
+)
+def test_rubrics_that_nobody_can_decide(served, rubric):
+    group = {"prompt": "p", "responses": ["a"], "rubric": rubric}
+    refused(served.call("/v1/groups", {"groups": [group]}), 422)
+
+
+def test_one_bad_request_spoils_no_other(served):
+    from concurrent.futures import ThreadPoolExecutor
+
+    good = {"groups": [{"prompt": "p", "responses": ["One two three. Four five.", "x"]}]}
+    bad = {"groups": [{"prompt": "p", "responses": ["a"], "rubric": [{"name": "NoSuchCriterion"}]}]}
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda n: served.call("/v1/groups", bad if n % 3 == 0 else good), range(24)))
+    assert [status for status, _, _ in found] == [422 if n % 3 == 0 else 200 for n in range(24)]
+
+
+def test_too_large_bodies(served):
+    large = json.dumps({"groups": [{"prompt": "p", "responses": ["x" * 300_000]}]}).encode()
+    assert refused(served.call("/v1/groups", raw=large), 413)["allowed"].startswith("at most 200,000")
+
+
+def test_too_large_without_a_length(served):
+    answer = _raw(served, b"POST /v1/groups HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", chunks=400)
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
+def test_bodies_that_never_come(served):
+    answer = _raw(served, b"POST /slime HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+    assert answer.startswith(b"HTTP/1.1 408")
+
+
+def _raw(served, head, chunks=0):
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as made:
+        made.sendall(head)
+        try:
+            for _ in range(chunks):
+                made.sendall(b"400\r\n" + b"x" * 1024 + b"\r\n")
+        except OSError:
+            pass
+        return made.recv(65536)
+
+
+def test_compressed_bodies_are_refused(served):
+    refused(served.call("/slime", raw=b"x", headers={"Content-Encoding": "gzip"}), 415)
+
+
+def test_unknown_paths_and_methods(served):
+    assert "/v1/groups" in refused(served.call("/v1/group", {}), 404)["allowed"]
+    refused(served.call("/v1/groups"), 405)
+    refused(served.call("/healthz", {}), 405)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(PATHS),
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(KEYS),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    ),
+)
+def test_nothing_breaks_it(served, path, body):
+    status, answer, _ = served.call(path, raw=json.dumps(body).encode())
+    assert status in (200, 400, 422)
+    if status != 200:
+        assert set(answer["error"]) == PARTS
+
+
+# -------------------------------------------------------------------------------------------------------------- access
+
+
+def test_a_token_is_asked_for_in_four_ways(tmp_path):
+    import base64
+
+    basic = base64.b64encode(b"any:s3cret").decode()
+    score = {"prompt": "p", "response": "One two three."}
+    with serving(tmp_path, token="s3cret") as served:
+        assert refused(served.call("/v1/score", score), 401)["what"] == "token"
+        for wrong in ("Bearer s3cre", "Bearer s3crett", "Bearer ", "Basic !!", "Basic eDp5", "s3cret", "Bearer \xe9"):
+            refused(served.call("/v1/score", score, headers={"Authorization": wrong}), 401)
+        refused(served.call("/v1/score?token=x", score), 401)
+        refused(served.call("/metrics"), 401)
+        for right in ("Bearer s3cret", f"Basic {basic}"):
+            assert served.call("/v1/score", score, headers={"Authorization": right})[0] == 200
+        assert served.call("/v1/score?token=s3cret", score)[0] == 200
+        assert served.call("/healthz")[0] == served.call("/readyz")[0] == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org"])
+def test_other_hosts_need_a_token(tmp_path, host):
+    config, folder = load_service(config_at(tmp_path, host=host))
+    with pytest.raises(InvalidInput, match="loopback"):
+        config.secret(folder)
+    config, folder = load_service(config_at(tmp_path, host=host, token="x"))
+    assert config.secret(folder) == "x"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.7", "::1", "localhost"])
+def test_this_machine_needs_none(tmp_path, host):
+    config, folder = load_service(config_at(tmp_path, host=host))
+    assert config.secret(folder) is None
+
+
+def test_tokens_come_from_the_environment_or_a_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", " abc\n")
+    config, folder = load_service(config_at(tmp_path, token_env="MY_TOKEN"))
+    assert config.secret(folder) == "abc"
+    (tmp_path / "token").write_text("def\n")
+    config, folder = load_service(config_at(tmp_path, token_file="token"))
+    assert config.secret(folder) == "def"
+    monkeypatch.setenv("MY_TOKEN", "")
+    config, folder = load_service(config_at(tmp_path, token_env="MY_TOKEN"))
+    with pytest.raises(InvalidInput, match="MY_TOKEN"):
+        config.secret(folder)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"token": "a", "token_env": "B"},
+        {"certificate": "c.pem"},
+        {"private_key": "k.pem"},
+        {"port": 70000},
+        {"deadline": 0},
+        {"deadline": float("inf")},
+        {"group_size": 0},
+        {"max_body": 1},
+        {"prot": 1},
+        {"rule": 7},
+    ],
+)
+def test_configurations_that_cannot_be(tmp_path, options):
+    with pytest.raises(InvalidInput):
+        load_service(config_at(tmp_path, **options))
+
+
+def test_a_token_is_never_shown(tmp_path):
+    config, _ = load_service(config_at(tmp_path, token="s3cret"))
+    assert "s3cret" not in repr(config)
+
+
+def test_too_much_at_once_is_turned_away(tmp_path):
+    with serving(tmp_path, max_waiting=4) as served:
+        status, answer, headers = served.call("/v1/groups", {"groups": [{"prompt": "p", "responses": ["a"] * 5}]})
+        assert status == 429
+        assert set(answer["error"]) == PARTS
+        assert int(headers["retry-after"]) > 0
+        assert served.call("/v1/groups", {"groups": [{"prompt": "p", "responses": ["a"] * 4}]})[0] == 200
