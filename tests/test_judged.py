@@ -92,7 +92,7 @@ def test_comparisons_reach_fusion_without_becoming_scores(tmp_path: Path) -> Non
     won = group.outcomes["GeneralQuality"]
     assert won[0, 1] == won[0, 2] == won[2, 1] == 1.0
     assert np.isnan(won[3]).all()
-    assert group.reason(2, "GeneralQuality").startswith("better than 1, worse than 1 of 2; shown as response ")
+    assert group.reason(2, "GeneralQuality").startswith("better than 1, worse than 1 of 2; of the whole list: ")
     reward = table.fuse().reward
     assert reward[0] > reward[2] > reward[1] >= reward[3] == 0.0
     table.write(tmp_path / "scores.parquet")

@@ -105,8 +105,7 @@ def test_every_part_is_drawn(page: Page, demo_records: list[GroupRecord]) -> Non
     rollouts = sum(record.size for record in demo_records)
     assert all(w in tiles for w in (f"Groups{len(demo_records)}", f"Rollouts{rollouts}", "Rulerlvr2", "Missing scores"))
     assert len(page.find("#criteria tbody tr:not(.extra)")) == 40
-    assert page.find("#conflicts td.minus")
-    assert page.find("#conflicts td.plus")
+    assert "Pairs seen in at least" in page.text("#conflicts")
     assert len(page.find("#attributes .whisker")) > 5
     assert "Truncated" in page.text("#gates .gates")
     assert "unadjusted" in page.text("#rules table")
@@ -127,14 +126,14 @@ def test_filters(page: Page, demo_records: list[GroupRecord]) -> None:
     status = lambda: page.text(".status")  # noqa: E731
     total = f"{len(demo_records)} groups"
     assert status() == f"{len(demo_records)} of {total}"
-    page.choose("State", "disputed")
+    page.choose("State", "rulesDisagree")
     wins = [
         {i for i, x in enumerate(rewards) if x == max(rewards)}
         for r in demo_records
         for rewards in (r.reward, r.others["unadjusted"])
     ]
-    disputed = sum(not (a & b) for a, b in zip(wins[::2], wins[1::2], strict=True))
-    assert status() == f"{disputed} of {total}"
+    disagree = sum(not (a & b) for a, b in zip(wins[::2], wins[1::2], strict=True))
+    assert status() == f"{disagree} of {total}"
     page.choose("State", "")
     name = demo_records[3].criteria[0].name
     page.choose("Criterion", name)
@@ -176,7 +175,7 @@ def test_a_group_opens_by_click_and_by_key(page: Page, demo_records: list[GroupR
     assert page.run("return location.hash") == "#group=3"
     responses = demo_records[3].responses or ()
     best = max(range(8), key=lambda i: demo_records[3].reward[i])
-    assert page.text(".rollout .text > pre") == responses[best]
+    assert page.text(".rollout .answer") == responses[best]
     assert len(page.find(".matrix")) == sum(
         len({row[k] for row in demo_records[3].scores}) > 1 for k in range(len(demo_records[3].weights))
     )
@@ -264,7 +263,7 @@ def test_what_responses_say_is_not_done(driver: Any, tmp_path: Path, record_of: 
     shown = []
     for button in page.find(".rollouts tbody button"):
         button.click()
-        shown.append(page.text(".rollout .text > pre"))
+        shown.append(page.text(".rollout .answer"))
     assert shown == [EVIL[1], EVIL[2], EVIL[0]]
     assert page.text(".group-name") == EVIL[1]
     assert page.run("return [document.title, document.images.length]") == ["Kept", 0]
@@ -283,6 +282,84 @@ def test_steps_rules_without_utilities_and_odd_groups(
         page.until(lambda g=g: page.run("return document.querySelector('.group')?.dataset.group") == str(g))
         assert page.find(".why .headline")
     assert page.complaints() == []
+
+
+def test_nothing_is_written_into_the_address_by_itself(page: Page) -> None:
+    assert page.run("return [location.hash, scrollY]") == ["", 0]
+
+
+def test_a_changed_address_is_followed(page: Page, demo_records: list[GroupRecord]) -> None:
+    page.run("location.hash = '#group=5&rollout=2'")
+    page.until(lambda: page.text(".group-name") == demo_records[5].group)
+    assert page.text(".rollout-head h4") == "Rollout 2"
+    assert page.run("return scrollY") > 1000
+    page.find(".rollouts tbody button")[-1].click()
+    assert re.fullmatch(r"#group=5&rollout=\d", page.run("return location.hash"))
+    page.run("location.hash = '#group=9999'")
+    page.run("location.hash = '#criteria'")
+    assert page.text(".group-name") == demo_records[5].group
+
+
+def test_a_phone_opens_at_the_top(bench: ModuleType, demo_page: Path) -> None:
+    with bench.browser(390, 844) as driver:
+        page = Page(driver, demo_page)
+        assert page.run("return [location.hash, scrollY]") == ["", 0]
+        page.find(".row")[1].click()
+        page.until(lambda: page.run("return scrollY") > 1000)
+
+
+def test_two_responses_side_by_side(page: Page, demo_records: list[GroupRecord]) -> None:
+    script = "const s = document.querySelector('.rollout-head select'); s.selectedIndex = 1;"
+    page.run(script + "s.dispatchEvent(new Event('change'))")
+    shown = page.run("return [...document.querySelectorAll('.side-text pre')].map((p) => p.textContent)")
+    record = demo_records[0]
+    best, second = sorted(range(record.size), key=lambda i: (-record.reward[i], i))[:2]
+    assert shown == [(record.responses or ())[best], (record.responses or ())[second]]
+    assert page.find("mark.only-left")
+    assert page.find("mark.only-right")
+
+
+def test_tool_calls_and_turns_are_shown(driver: Any, tmp_path: Path, record_of: Callable[..., GroupRecord]) -> None:
+    call = {"name": "search", "arguments": {"q": "tides"}, "result": "3 hits", "error": True}
+    turns = (({"role": "assistant", "content": "I look.", "tool_calls": [call], "reasoning": "hm"},), ())
+    prompt = ({"role": "user", "content": "Why?"}, {"role": "assistant", "content": "", "tool_calls": [call]})
+    record = record_of({"A": [1.0, 0.0]}, [1.0, 0.0], turns=turns, prompt=prompt, responses=("Moon.", "Sun."))
+    write_report([record], tmp_path / "r.html")
+    page = Page(driver, tmp_path / "r.html")
+    for place in (".before", ".prompt"):
+        said = page.text(place)
+        assert all(words in said for words in ("search", '{"q": "tides"}', "3 hits", "failed"))
+    assert "I look." in page.text(".before")
+    assert page.text(".rollout .answer") == "Moon."
+    assert page.complaints() == []
+
+
+def test_comparisons_say_wins_and_losses(driver: Any, tmp_path: Path, odd_records: list[GroupRecord]) -> None:
+    write_report(odd_records[:1], tmp_path / "r.html")
+    page = Page(driver, tmp_path / "r.html")
+    assert "≷" not in page.text("main")
+    cells = page.run(
+        "return [...document.querySelectorAll('.rollouts tbody td:nth-child(5)')].map((c) => c.firstChild.data)"
+    )
+    assert all(re.fullmatch(r"\d+–\d+", cell) for cell in cells)
+
+
+def test_conflicts_ask_for_a_minimum(page: Page) -> None:
+    shown = lambda: len(page.find("#conflicts td.plus, #conflicts td.minus"))  # noqa: E731
+    script = "const s = document.querySelector('#conflicts select'); s.value = arguments[0];"
+    script += "s.dispatchEvent(new Event('change'))"
+    seen = []
+    for least in ("1", "2", "5"):
+        page.run(script, least)
+        seen.append(shown())
+    assert seen[0] > seen[1] >= seen[2]
+    assert seen[2] or "seen in 5 groups" in page.text("#conflicts")
+
+
+def test_histograms_have_axes_and_plots_can_be_saved(page: Page) -> None:
+    texts = page.run("return [...document.querySelectorAll('#summary .histogram text')].map((t) => t.textContent)")
+    assert {"rollouts", "reward", "0"} <= set(texts)
+    assert [button.get_attribute("textContent") for button in page.find("#summary .save button")] == ["SVG", "PNG"]
 
 
 def test_ten_thousand_groups(driver: Any, bench: ModuleType, tmp_path: Path) -> None:

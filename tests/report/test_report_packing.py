@@ -7,8 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from rubrank.records import facts
+from rubrank.records.facts import MISSING, NO_SIGNAL, RULES_DISAGREE
 from rubrank.records.record import GroupRecord
-from rubrank.records.report.compact import COLUMNS, DISPUTED, MISSING, NO_SIGNAL, SOFTENED, STOPPED, UNSURE
+from rubrank.records.report.compact import COLUMNS
 from rubrank.records.report.grouped import Grouped
 from rubrank.records.report.packing import CHUNK, Packed, Packer, _limit_for, pack, unpack
 from rubrank.records.report.page import asset
@@ -45,11 +47,21 @@ def test_a_group_comes_back(demo_records: list[GroupRecord]) -> None:
 
 
 def test_the_page_knows_the_columns_and_bits() -> None:
-    names = ", ".join(f'"{name}"' for name in COLUMNS)
-    assert f"const COLUMNS = [{names}];" in asset("store.js")
-    bits = {"noSignal": NO_SIGNAL, "stopped": STOPPED, "softened": SOFTENED, "missing": MISSING, "disputed": DISPUTED}
-    written = ", ".join(f"{name}: {bit}" for name, bit in {**bits, "gateMissing": UNSURE}.items())
-    assert f"const BITS = {{ {written} }};" in asset("store.js")
+    columns = ", ".join(f'"{name}"' for name in COLUMNS)
+    assert f"const COLUMNS = [{columns}];" in asset("store.js")
+    names = [
+        "NO_SIGNAL",
+        "STOPPED",
+        "SOFTENED",
+        "MISSING",
+        "RULES_DISAGREE",
+        "GATE_MISSING",
+        "LONGEST_WINS",
+        "JUDGES_FAILED",
+    ]
+    words = ((name.lower().split("_"), getattr(facts, name)) for name in names)
+    written = ", ".join(f"{first}{''.join(map(str.title, rest))}: {bit}" for (first, *rest), bit in words)
+    assert f"const BITS = {{ {written} }};" in asset("list.js")
 
 
 def test_values_that_cannot_be_made_again_are_kept(record_of: Make) -> None:
@@ -62,7 +74,7 @@ def test_what_the_list_filters_by(record_of: Make) -> None:
     asked = ({"role": "user", "content": "a\n b"},)
     other = record_of({"A": [0.0, 1.0]}, [0.0, 1.0], others={"gdpo": (1.0, 0.0)}, prompt=asked)
     packed = packed_of([flat, other])
-    assert column(packed, "bits") == [NO_SIGNAL | MISSING, DISPUTED]
+    assert column(packed, "bits") == [NO_SIGNAL | MISSING, RULES_DISAGREE]
     assert packed.index["flags"] == ["no signal", "missing: A"]
     assert column(packed, "flags") == [[0, 1], []]
     assert column(packed, "spread") == [0.0, 1.0]

@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 
 from rubrank.cli.verbs.report import register
 from rubrank.errors import InvalidInput
+from rubrank.records import pages
 from rubrank.records.record import GroupRecord, write_records
 from rubrank.records.report import write_report
-from rubrank.records.report.page import SCRIPTS, STYLES, _fill, asset
+from rubrank.records.report.page import SCRIPTS, _fill, asset
 
 Make = Callable[..., GroupRecord]
 EVIL = ("<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>", "\u2028<!-- {{data}} -->", "'\"><b>")
@@ -100,13 +101,32 @@ def test_only_our_own_script_may_run_and_nothing_is_fetched(tmp_path: Path, evil
 
 
 def test_no_asset_writes_html_from_text() -> None:
-    for name in SCRIPTS:
+    for name in (*pages.SCRIPTS, *SCRIPTS):
         assert not re.search(r"(inner|outer|Adjacent)HTML|document\.write|\beval\b|new Function", asset(name))
 
 
 def test_every_asset_is_used() -> None:
-    folder = Path(__file__).parents[2] / "src" / "rubrank" / "records" / "report" / "assets"
-    assert {path.name for path in folder.iterdir()} == {*SCRIPTS, *STYLES, "page.html"}
+    records = Path(pages.__file__).parents[1]
+    assert {path.name for path in (records / "report" / "assets").iterdir()} == {*SCRIPTS, "page.html"}
+    assert {path.name for path in (records / "pages" / "assets").iterdir()} == {*pages.SCRIPTS, *pages.STYLES}
+
+
+def test_modules_can_share_one_scope() -> None:
+    """Every import names what a module before it exports, and no two modules have a top-level name in common."""
+    exported: dict[str, set[str]] = {}
+    owner: dict[str, str] = {}
+    for name in (*pages.SCRIPTS, *SCRIPTS):
+        text = asset(name)
+        for names, module in re.findall(r'^import \{ ([^}]*) \} from "\./([\w.]+)";$', text, re.MULTILINE):
+            assert set(names.split(", ")) <= exported[module], f"{name} imports from {module}"
+        declared = r"^(export )?(?:async )?(?:function\*?|const|let|class) (\w+)"
+        for public, found in re.findall(declared, text, re.MULTILINE):
+            assert owner.setdefault(found, name) == name, f"{found} in {owner[found]} and {name}"
+            if public:
+                exported.setdefault(name, set()).add(found)
+        assert len(text.splitlines()) < 400
+    bundle = pages.bundled(map(asset, (*pages.SCRIPTS, *SCRIPTS)))
+    assert not re.search(r"^(import|export)\b", bundle, re.MULTILINE)
 
 
 def test_a_value_is_not_filled_again() -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from rubrank.records.pages import asset, bundled
 from rubrank.records.record import GroupRecord
 from rubrank.records.report.grouped import Grouped
 from rubrank.records.report.packing import Packer, unpack
-from rubrank.records.report.page import asset
 from rubrank.records.unfolding import explain
 
+WORDS = bundled([asset("numbers.js"), asset("words.js")])
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node; test_browser.py looks at a page")
 
 SHOW = """
@@ -38,11 +39,13 @@ def in_javascript(records: list[GroupRecord], folder: Path) -> list[list[str]]:
         packer.add(Grouped.of(record))
     packed = packer.finish()
     given = {
-        "groups": [group for chunk in packed.chunks for group in unpack(chunk)], "ids": [r.group for r in records],
-        "silent": [r.no_signal for r in records], "tables": packed.index,
-    }  # fmt: skip
+        "groups": [group for chunk in packed.chunks for group in unpack(chunk)],
+        "ids": [r.group for r in records],
+        "silent": [r.no_signal for r in records],
+        "tables": packed.index,
+    }
     script = folder / "words.cjs"
-    script.write_text(asset("words.js") + SHOW, encoding="utf-8")
+    script.write_text(WORDS + SHOW, encoding="utf-8")
     return json.loads(run_node(script, json.dumps(given)))
 
 
@@ -83,5 +86,5 @@ def test_numbers_are_printed_as_in_python(tmp_path: Path) -> None:
     ]  # fmt: skip
     script = tmp_path / "numbers.cjs"
     show = f"{json.dumps(numbers)}.map((x) => [fixed(x), fixedSigned(x), general(x)])"
-    script.write_text(f"{asset('words.js')}\nprocess.stdout.write(JSON.stringify({show}));", encoding="utf-8")
+    script.write_text(f"{WORDS}\nprocess.stdout.write(JSON.stringify({show}));", encoding="utf-8")
     assert json.loads(run_node(script)) == [[f"{x:.2f}", f"{x:+.2f}", f"{x:g}"] for x in numbers]

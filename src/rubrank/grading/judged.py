@@ -22,8 +22,8 @@ from rubrank.judges.judging import Judgments, judge_groups, judge_groups_async, 
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.verifiers.verifier import LONGEST_REASON
 
+_LONGEST_COMPARED = 8000  # characters: a judge speaks about all responses of a list at once
 _MIXED = "cannot be judged: a verifier decided it for others of the group, and this judge only compares"
 _GATED = "not asked: a gate has stopped it"
 
@@ -113,7 +113,7 @@ def _compared(row: np.ndarray, judgment: Judgment, i: int, name: str) -> str:
         return f"compared with nobody: {lost[0]}" if lost else "compared with nobody"
     better, worse = int((others > 0.5).sum()), int((others < 0.5).sum())
     said = f"; {judgment.words[i, name]}" if (i, name) in judgment.words else ""
-    return shortened(f"better than {better}, worse than {worse} of {len(others)}{said}", LONGEST_REASON)
+    return shortened(f"better than {better}, worse than {worse} of {len(others)}{said}", _LONGEST_COMPARED)
 
 
 def _explain_unasked(

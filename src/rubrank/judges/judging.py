@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -97,17 +97,21 @@ class Provenance:
     """criterion → (wins of the response shown first, ties counted half; comparisons)"""
     replies: Mapping[str, tuple[str, ...]]
     """group → a sample of the ids of its replies: two runs that share some were answered by the same replies."""
+    spent: Mapping[str, Any] = field(default_factory=dict)
+    """Calls, cache hits, tokens, cost, failures by kind; what was asked, and what is missing."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         positions = {name: list(pair) for name, pair in self.positions.items()}
-        return {"positions": positions, "replies": {id: " ".join(some) for id, some in self.replies.items()}}
+        replies = {id: " ".join(some) for id, some in self.replies.items()}
+        return {"positions": positions, "replies": replies, "spent": dict(self.spent)}
 
     @classmethod
     def of_dict(cls, data: Mapping[str, Any]) -> Provenance:
         """From JSON."""
         positions = {str(name): (float(won), int(n)) for name, (won, n) in data["positions"].items()}
-        return cls(positions, {str(id): tuple(some.split()) for id, some in data["replies"].items()})
+        replies = {str(id): tuple(some.split()) for id, some in data["replies"].items()}
+        return cls(positions, replies, dict(data.get("spent", {})))
 
 
 def _sample(replies: Sequence[str]) -> tuple[str, ...]:
@@ -153,7 +157,14 @@ class Judgments:
         """For a file of scores."""
         counts = {name: (share * n, n) for name, (share, n) in self.first_win_rate.items()}
         sampled = zip(self.ids, (_sample(one.replies) for one in self.groups), strict=False)
-        return Provenance(counts, {id: some for id, some in sampled if some})
+        return Provenance(counts, {id: some for id, some in sampled if some}, self.spent)
+
+    @property
+    def spent(self) -> dict[str, Any]:
+        """What judging took, in a few numbers that add up over batches."""
+        sums = ("calls", "hits", "input_tokens", "output_tokens", "cost")
+        found = {name: getattr(self.account, name) for name in sums} | {"failures": dict(self.account.failures)}
+        return {**found, "asked": self.asked, "missing": self.lost}
 
     @cached_property
     def missing_throughout(self) -> dict[str, str]:
@@ -381,8 +392,8 @@ def _concurrency(judge: Judge) -> int:
 
 def _add(into: Judgment, more: Judgment) -> None:
     """Two judges of one group: their criteria differ."""
-    for field in ("verdicts", "outcomes", "words", "missing", "disagreement", "first_wins"):
-        getattr(into, field).update(getattr(more, field))
+    for name in ("verdicts", "outcomes", "words", "missing", "disagreement", "first_wins"):
+        getattr(into, name).update(getattr(more, name))
     into.replies += more.replies
     into.asked += more.asked
     into.lost += more.lost

@@ -9,7 +9,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput
 from rubrank.fusion.result import Fused
-from rubrank.rollouts.rollout import Group
+from rubrank.rollouts.rollout import Group, Message, Rollout
 from rubrank.scores.table import GroupScores, ScoreTable
 
 if TYPE_CHECKING:
@@ -42,17 +42,37 @@ def graded_data(table: ScoreTable, g: int, names: Sequence[str]) -> dict[str, An
     return found
 
 
+def spent_data(table: ScoreTable | None) -> dict[str, Any]:
+    """What judging the whole table took; the first record of a batch carries it, so that a run's records add up."""
+    known = None if table is None else table.provenance
+    return {"judging": dict(known.spent)} if known is not None and known.spent else {}
+
+
 def texts(group: Group | None) -> dict[str, Any]:
     """Prompt and responses."""
     if group is None:
         return {}
     prompt = group.rollouts[0].prompt if group.rollouts else ()
+    turns = tuple(_turns(rollout) for rollout in group.rollouts)
     return {
-        "prompt": tuple({"role": m.role, "content": m.content} for m in prompt),
+        "prompt": tuple(_said(message) for message in prompt),
+        **({"turns": turns} if any(turns) else {}),
         "responses": tuple(rollout.answer for rollout in group.rollouts),
         "reasoning": tuple(rollout.thoughts for rollout in group.rollouts),
         "tokens": _tokens(group),
     }
+
+
+def _said(message: Message) -> dict[str, Any]:
+    """A message with what it has: {"role": "user", "content": "…"}."""
+    return {"role": message.role, "content": message.content, **message.model_dump(mode="json", exclude_defaults=True)}
+
+
+def _turns(rollout: Rollout) -> tuple[dict[str, Any], ...]:
+    """What a rollout did before its answer; of tool calls alone, one turn that makes them all."""
+    if rollout.messages:
+        return tuple(_said(message) for message in rollout.messages)
+    return (_said(Message(role="assistant", tool_calls=rollout.tool_calls)),) if rollout.tool_calls else ()
 
 
 def _tokens(group: Group) -> tuple[tuple[int, int], ...] | None:

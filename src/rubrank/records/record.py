@@ -24,7 +24,7 @@ from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule
 from rubrank.fusion.rules import find_rule
-from rubrank.records.making import check_same, graded_data, score_table, texts
+from rubrank.records.making import check_same, graded_data, score_table, spent_data, texts
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
@@ -107,8 +107,10 @@ class GroupRecord(_Plain):
     error: tuple[Number, ...] | None = None
     """(G,): standard error of `fused`, criteria taken as replicates."""
     flags: tuple[str, ...] = ()
-    prompt: tuple[Mapping[str, str], ...] | None = None
-    """Messages: role and content."""
+    prompt: tuple[Mapping[str, Any], ...] | None = None
+    """Messages: role and content; and tool_calls, reasoning, tool_call_id, error where they have some."""
+    turns: tuple[tuple[Mapping[str, Any], ...], ...] | None = None
+    """Messages that came before the answer of each rollout: its own turns, tool calls, what tools gave back."""
     responses: tuple[str, ...] | None = None
     reasoning: tuple[str, ...] | None = None
     tokens: tuple[tuple[int, int], ...] | None = None
@@ -151,7 +153,7 @@ def records_of(
         rows = slice(int(result.batch.starts[g]), int(result.batch.starts[g + 1]))
         data = result.record(g)
         found = {} if table is None else graded_data(table, g, [c.name for c in data["criteria"]])
-        judged = found.pop("metadata", {})
+        judged = found.pop("metadata", {}) | (spent_data(table) if g == 0 else {})
         yield GroupRecord(
             step=step,
             others={name: tuple(np.asarray(r, dtype=float)[rows].tolist()) for name, r in (others or {}).items()},

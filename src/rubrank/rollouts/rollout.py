@@ -8,8 +8,9 @@ calls made on the way. Everything a verifier can ask about is here; nothing here
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -62,6 +63,8 @@ class Rollout(_Frozen):
     """Why sampling ended: "stop", "length", "tool_calls" …, where known."""
     token_counts: Mapping[str, int] | None = None
     """Tokens of the "reasoning" and the "answer", where known."""
+    messages: tuple[Message, ...] = Field(default=(), exclude=True, repr=False)
+    """Where the response came as messages: those before the last answer, with their tool calls; to be looked at."""
     metadata: Mapping[str, Any] = Field(default_factory=dict)
     """Whatever else the data holds: reference answers, final state, ids."""
 
@@ -150,7 +153,42 @@ def _from_messages(messages: Sequence[Any], data: Mapping[str, Any]) -> dict[str
         "response": last.get("content") or "",
         "reasoning": last.get("reasoning_content") or last.get("reasoning") if reasoning is None else reasoning,
         "tool_calls": _answered(calls, [m for m in messages if m.get("role") == "tool"]),
+        "messages": tuple(_earlier(m) for m in messages[: _last_answer(messages)]),
     }
+
+
+def _last_answer(messages: Sequence[Any]) -> int:
+    """Where the answer stands: the last message of the assistant."""
+    said = [at for at, message in enumerate(messages) if message.get("role", "assistant") == "assistant"]
+    return said[-1] if said else len(messages)
+
+
+def _earlier(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message with the keys that ours have; it is looked at and not judged, so that nothing odd in it is an error."""
+    content, role = message.get("content"), message.get("role", "assistant")
+    calls = message.get("tool_calls")
+    reasoning, answers = message.get("reasoning_content") or message.get("reasoning"), message.get("tool_call_id")
+    return {
+        "role": role if role in get_args(Role) else "tool",
+        "content": content if isinstance(content, str) else _as_json(content) if content else "",
+        "tool_calls": tuple(_shown_call(call) for call in calls) if isinstance(calls, list | tuple) else (),
+        "reasoning": reasoning if isinstance(reasoning, str) else None,
+        "tool_call_id": None if answers is None else str(answers),
+        "error": bool(message.get("error") or message.get("is_error") or message.get("status") == "error"),
+    }
+
+
+def _shown_call(call: Any) -> dict[str, Any]:
+    plain = _plain_call(call)
+    if not isinstance(plain, Mapping):
+        return {"name": "", "arguments": _as_json(plain)}
+    given = plain.get("arguments", {})
+    fits = isinstance(given, str) or (isinstance(given, Mapping) and all(isinstance(key, str) for key in given))
+    return {"name": str(plain.get("name") or ""), "arguments": given if fits else _as_json(given)}
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _answered(calls: Sequence[Any], results: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:

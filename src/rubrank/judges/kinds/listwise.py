@@ -13,6 +13,7 @@ Rollouts that a judge cannot tell apart are shown once, and share their rank.
 from __future__ import annotations
 
 import math
+import re
 from typing import TypeAlias
 
 import numpy as np
@@ -23,6 +24,10 @@ from rubrank.judges.judge import Asker, Judge, Judgment, Question
 from rubrank.judges.outcomes import contestants, disagreement, mean_seen, nothing_seen, shared
 from rubrank.judges.parsing import read_listwise
 from rubrank.judges.prompting import asked_as, listwise_call
+
+_NUMBER = re.compile(r"\d{1,4}")
+_AND = r" ?(?:,|，|、|;|and|&|or|和|与|或)(?: and)? ?#?"
+_PLACES = re.compile(rf"(?i)(?<![a-z])(?:responses?|回复|回答) ?#?(\d{{1,4}}(?!\d)(?:{_AND}\d{{1,4}}(?!\d))*)")
 
 _Ranked: TypeAlias = tuple[list[int], tuple[int, ...] | None, str]
 """Rollouts in the order shown, their ranks or None, and the reason."""
@@ -76,7 +81,7 @@ def _read(judgment: Judgment, question: Question, column: int, lists: list[_Rank
     seen = np.stack([nothing_seen(size)] + [_outcomes(order, ranks, size) for order, ranks, _ in lists if ranks])
     judgment.outcomes[name] = shared(mean_seen(seen), question, column)
     for order, _, reason in [one for one in lists if one[1]][:1]:
-        judgment.words |= {(i, name): f"shown as response {place}: {reason}" for place, i in enumerate(order, 1)}
+        judgment.words |= dict.fromkeys(((i, name) for i in order), f"of the whole list: {_by_rollout(reason, order)}")
     lost = [reason for _, ranks, reason in lists if ranks is None]
     judgment.asked += len(lists)
     judgment.lost += len(lost)
@@ -87,6 +92,19 @@ def _read(judgment: Judgment, question: Question, column: int, lists: list[_Rank
     wins = [_earlier_wins(ranks) for _, ranks, _ in lists if ranks]
     if wins:
         judgment.first_wins[name] = (sum(won for won, _ in wins), sum(n for _, n in wins))
+
+
+def _by_rollout(reason: str, order: list[int]) -> str:
+    """The judge's words with the rollouts' numbers instead of the places in the list: "Response 2" → "rollout 5"."""
+
+    def renamed(found: re.Match[str]) -> str:
+        numbers = _NUMBER.sub(lambda n: str(order[int(n[0]) - 1]) if 0 < int(n[0]) <= len(order) else n[0], found[1])
+        places = [int(n) for n in _NUMBER.findall(found[1])]
+        if not all(0 < place <= len(order) for place in places):
+            return found[0]  # no place of this list: some other number
+        return f"{'rollouts' if len(places) > 1 else 'rollout'} {numbers}"
+
+    return _PLACES.sub(renamed, reason)
 
 
 def _outcomes(order: list[int], ranks: tuple[int, ...], size: int) -> np.ndarray:

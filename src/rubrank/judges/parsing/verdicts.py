@@ -36,6 +36,7 @@ from rubrank.rubrics.rubric import Criterion, shortened
 from rubrank.verifiers.verifier import Domain, Verdict, missing
 
 _LONGEST_REASON = 400
+_EACH = 250  # characters for every response of a list that is spoken about at once
 _NUMBER = re.compile(r"[-+]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})")
 _AFTER = re.compile(r"[\s*_`.。!！]*(?:[(（](?P<finding>[^()（）\n]{1,80})[)）])?[\s*_`.。!！]*")
 _CHOICE = re.compile(r"(?:response|answer|回复|回答)?[ \t]*(a|b|tie|equal|平局|平手)(?![a-z])", re.IGNORECASE)
@@ -210,7 +211,7 @@ def _ranked(said: _Said, n: int) -> tuple[tuple[int, ...] | None, str]:
     best = said.finding if isinstance(said.finding, list) else []
     if any(number not in range(1, n + 1) or dense[int(number) - 1] != 1 for number in best):
         return None, _short(f"verdict contradicts its reasoning: best are {best}, ranks {whole}: {said.reasoning}")
-    return dense, _why(said)
+    return dense, _short(said.reasoning, max(_LONGEST_REASON, n * _EACH)) or "the judge gave no reason"
 
 
 def _contradiction(said: _Said, number: float, words: Mapping[str, tuple[float, ...]]) -> Verdict | None:
@@ -398,5 +399,5 @@ def _missing(reason: str) -> Verdict:
     return missing(_short(reason))
 
 
-def _short(text: str) -> str:
-    return shortened(" ".join(encodable(text[: 4 * _LONGEST_REASON]).split()), _LONGEST_REASON)
+def _short(text: str, limit: int = _LONGEST_REASON) -> str:
+    return shortened(" ".join(encodable(text[: 4 * limit]).split()), limit)

@@ -10,6 +10,7 @@
     j   scale of the criteria, if not 1      p   gate: passed, factor, low quality, stopped by, missing, hard, lifted
     d   others: number of the rule → rewards
     m   prompt, with b its roles             t   responses              h   thoughts
+    i   turns before each answer             ip  what else the prompt's messages have      iw  their texts; see turns.py
 
 Numbers have seven decimals: enough for the words of the page to read as in Python.
 """
@@ -17,22 +18,22 @@ Numbers have seven decimals: enough for the words of the page to read as in Pyth
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from rubrank.records import facts
 from rubrank.records.record import GroupRecord
 from rubrank.records.report.grouped import Grouped
+from rubrank.records.report.turns import Turns, cut
 from rubrank.records.unfolding import hard_gates
 from rubrank.scores.criterion import CriterionData
 
 _DIGITS = 8
 _DECIMALS = 7
 _CLOSE = 1e-8
-_LONGEST_REASON = 400
-_TITLE = 110
-
-NO_SIGNAL, STOPPED, SOFTENED, MISSING, DISPUTED, UNSURE = 1, 2, 4, 8, 16, 32
+_LONGEST_REASON = 4000  # of a judge that speaks about all responses of a list at once
 
 
 class Interned:
@@ -57,16 +58,17 @@ class Interned:
     def tables(self) -> dict[str, Any]:
         """The tables, in the order of the numbers."""
         return {
-            "criteria": [
-                {"name": c.name, "weight": c.weight, "margin": c.margin, "higher": c.direction == "higher",
-                 "layer": c.layer, "by": c.verifier or "judge", "low": c.domain.low, "high": c.domain.high}
-                for c in self.criteria
-            ],
+            "criteria": [_criterion(c) for c in self.criteria],
             "sets": list(self.sets),
             "rules": list(self.rules),
             "names": list(self.names),
             "flags": list(self.flags),
-        }  # fmt: skip
+        }
+
+
+def _criterion(c: CriterionData) -> dict[str, Any]:
+    named = {"name": c.name, "weight": c.weight, "margin": c.margin, "higher": c.direction == "higher"}
+    return {**named, "layer": c.layer, "by": c.verifier or "judge", "low": c.domain.low, "high": c.domain.high}
 
 
 COLUMNS = ("id", "step", "size", "spread", "mean", "bits", "stopped", "set", "rule", "flags", "title", "best")
@@ -74,33 +76,42 @@ COLUMNS = ("id", "step", "size", "spread", "mean", "bits", "stopped", "set", "ru
 
 def index_row(group: Grouped, interned: Interned) -> tuple[Any, ...]:
     """What the list of groups needs, in the order of COLUMNS."""
-    record, gate = group.record, group.record.gate
-    stopped = 0 if gate is None else record.size - sum(gate.passed)
-    softened = gate is not None and any(p and f < 1.0 for p, f in zip(gate.passed, gate.factor, strict=True))
-    bits = NO_SIGNAL * record.no_signal + STOPPED * (stopped > 0) + SOFTENED * softened
-    bits += MISSING * bool(group.missing[:, : group.K].any()) + DISPUTED * _disputed(group)
-    bits += UNSURE * bool(group.missing[:, group.K :].any())
-    flags = [interned.flags.setdefault(_kind(flag), len(interned.flags)) for flag in record.flags]
-    spread = float(np.ptp(group.reward)) if record.size else 0.0
-    mean = float(group.reward.mean()) if record.size else None
-    best = int(np.argmax(group.reward)) if record.size else None
-    return (
-        record.group, record.step, record.size, short(spread, 4), short(mean, 4), int(bits), stopped,
-        interned.set_of(record), interned.rule(record.rule), flags, _title(record), best,
-    )  # fmt: skip
+    record, some = group.record, bool(group.record.size)
+    row = {
+        "id": record.group,
+        "step": record.step,
+        "size": record.size,
+        "spread": short(float(np.ptp(group.reward)) if some else 0.0, 4),
+        "mean": short(float(group.reward.mean()) if some else None, 4),
+        "bits": facts.bits_of(record),
+        "stopped": facts.stopped(record),
+        "set": interned.set_of(record),
+        "rule": interned.rule(record.rule),
+        "flags": [interned.flags.setdefault(_kind(flag), len(interned.flags)) for flag in record.flags],
+        "title": facts.title_of(record.prompt),
+        "best": int(np.argmax(group.reward)) if some else None,
+    }
+    return tuple(row[name] for name in COLUMNS)
 
 
 def group_data(group: Grouped, interned: Interned, limit: int) -> dict[str, Any]:
     """Everything else, as the keys above; what is not there has no key."""
     record = group.record
     data: dict[str, Any] = {
-        "c": interned.set_of(record), "w": record.weights, "s": record.scores, "u": rounded(record.utilities),
-        "k": None if record.ranking == record.reward else rounded(record.ranking), "r": rounded(record.reward),
+        "c": interned.set_of(record),
+        "w": record.weights,
+        "s": [_known(row) for row in record.scores],
+        "u": rounded(record.utilities),
+        "k": None if record.ranking == record.reward else rounded(record.ranking),
+        "r": rounded(record.reward),
         "x": rounded(record.effective_weights),
         "o": {name: rounded(won) for name, won in record.outcomes.items()} or None,
         "d": {str(interned.rule(rule)): rounded(reward) for rule, reward in record.others.items()} or None,
-        **_attributes(record, interned), **_gate(record), **_texts(record, limit),
-    }  # fmt: skip
+        **_attributes(record, interned),
+        **_gate(record),
+        **_texts(record, limit),
+        **Turns(limit).of(record),
+    }
     return {key: value for key, value in data.items() if value is not None}
 
 
@@ -115,18 +126,13 @@ def rounded(numbers: Any) -> Any:
     return [_known(row) for row in lists] if found.ndim == 2 else _known(lists)
 
 
-def _known(row: list[float]) -> list[float | None]:
-    return [None if x != x else x for x in row]
+def _known(row: Iterable[float | None]) -> list[float | None]:
+    return [None if x is None or x != x else x for x in row]
 
 
 def short(x: float | None, digits: int) -> float | None:
     """A number of any size with few digits; None where there is none."""
     return None if x is None or not math.isfinite(x) else float(f"{x:.{digits}g}")
-
-
-def cut(text: str, limit: int) -> str | list[Any]:
-    """The text, or its beginning with its length."""
-    return text if len(text) <= limit else [text[:limit], len(text)]
 
 
 def _attributes(record: GroupRecord, interned: Interned) -> dict[str, Any]:
@@ -153,10 +159,9 @@ def _gate(record: GroupRecord) -> dict[str, Any]:
         return {}
     number = {name: at for at, name in enumerate(hard_gates(record))}
     stopped = [[number[name] for name in names] for names in gate.stopped_by]
-    data = [
-        [int(p) for p in gate.passed], rounded(gate.factor), rounded(gate.low_quality), stopped, gate.missing,
-        list(number), rounded(record.ranking if gate.lifted is None else gate.lifted),
-    ]  # fmt: skip
+    lifted = rounded(record.ranking if gate.lifted is None else gate.lifted)
+    passed, factor, low = [int(p) for p in gate.passed], rounded(gate.factor), rounded(gate.low_quality)
+    data = [passed, factor, low, stopped, gate.missing, list(number), lifted]
     return {"p": data}
 
 
@@ -174,24 +179,7 @@ def _texts(record: GroupRecord, limit: int) -> dict[str, Any]:
     return data
 
 
-def _disputed(group: Grouped) -> bool:
-    """Does another rule choose another winner?"""
-    best = group.reward == group.reward.max() if len(group.reward) else group.reward > 0.0
-    for rewards in group.record.others.values():
-        other = np.array(rewards)
-        if len(other) == len(best) and len(best) and not (best & (other == other.max())).any():
-            return True
-    return False
-
-
 def _kind(flag: str) -> str:
     """ "missing: Tone (3)" → "missing: Tone"."""
     head, bracket, tail = flag.rpartition(" (")
     return head if bracket and tail[:-1].isdigit() and tail.endswith(")") else flag
-
-
-def _title(record: GroupRecord) -> str:
-    """The beginning of what was asked."""
-    asked = [m for m in record.prompt or () if m.get("role") == "user"] or list(record.prompt or ())
-    words = " ".join(str(asked[-1].get("content", ""))[: 4 * _TITLE].split()) if asked else ""
-    return words if len(words) <= _TITLE else words[: _TITLE - 1] + "…"

@@ -24,14 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.records.report.compact import Interned, cut, group_data, index_row
+from rubrank.records.report.compact import Interned, group_data, index_row
 from rubrank.records.report.grouped import Grouped
+from rubrank.records.report.turns import cut
 
 CHUNK = 64
 _LEVEL = 5
 _BASE64 = 4 / 3
 _SAMPLE = 8  # chunks that tell how well texts compress
-_TEXTS = ("t", "h", "m")
+_TEXTS = ("t", "h", "m", "iw")
 
 
 @dataclass(frozen=True)

@@ -11,46 +11,39 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from rubrank._files import replacing
+from rubrank.records import pages
 from rubrank.records.report.packing import Packed, pack
 
 SCRIPTS = (
-    "dom.js",
-    "words.js",
     "store.js",
-    "charts.js",
-    "heat.js",
+    "search.js",
     "summary.js",
     "criteria.js",
     "sections.js",
     "evaluation.js",
-    "search.js",
-    "matrix.js",
-    "rollout.js",
-    "group.js",
     "browser.js",
     "main.js",
 )
-STYLES = ("base.css", "parts.css", "groups.css")
+"""The report's own; those that it shares with the viewer come before."""
 
 
 def asset(name: str) -> str:
-    """The text of a file in assets/."""
-    return (files("rubrank.records.report") / "assets" / name).read_text(encoding="utf-8")
+    """The text of a file in assets/, the report's own or a shared one."""
+    return pages.asset(name) if name in (*pages.SCRIPTS, *pages.STYLES) else pages.asset(name, "rubrank.records.report")
 
 
 def script() -> str:
-    """The page's JavaScript: all files in one scope."""
-    return '"use strict";\n(() => {\n' + "\n".join(asset(name) for name in SCRIPTS) + "\n})();\n"
+    """The page's JavaScript: all modules in one scope."""
+    return '"use strict";\n(() => {\n' + pages.bundled(map(asset, (*pages.SCRIPTS, *SCRIPTS))) + "\n})();\n"
 
 
 def write_page(output: Path, title: str, data: dict[str, Any], packed: Packed) -> int:
     """Write the file; returns its size in bytes."""
-    style, code = "\n".join(map(asset, STYLES)), script()
+    style, code = "\n".join(map(asset, pages.STYLES)), script()
     before, after = asset("page.html").split("<!-- chunks -->")
     filled = _fill(
         before,

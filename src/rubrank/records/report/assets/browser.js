@@ -1,24 +1,28 @@
-// The list of groups, of which only the rows in view exist, and the group that is open.
+// The groups: what is searched, filtered and sorted, the list, and the group that is open.
 
-const ROW = 68;
+import { add, chip, choice, h, replaceChildren } from "./dom.js";
+import { GroupView } from "./group.js";
+import { GroupList, stateChips } from "./list.js";
+import { count, percent, plural } from "./numbers.js";
+import { SORTS, STATES, filtered, searchTexts, sortGroups } from "./search.js";
 
-class Browser {
-  /** criteria: names to filter by. */
-  constructor(section, store, criteria) {
+export class Browser {
+  /** criteria: names to filter by; fail(error): say that something broke. */
+  constructor(section, store, criteria, fail) {
     this.store = store;
     this.criteria = criteria;
+    this.fail = fail;
     this.filter = { query: "", criterion: "", state: "", step: "", rule: "", sort: "file" };
     this.found = [];
-    this.manySteps = new Set(store.columns.step).size > 1;
     this.open = -1;
+    this.view = null;
     this.turn = 0;
+    const manySteps = new Set(store.columns.step).size > 1;
     this.status = h("output", { class: "status", "aria-live": "polite" });
-    this.space = h("div", { class: "space" });
-    this.list = h("div", { class: "list", role: "listbox", tabindex: "0", "aria-label": "Groups", onscroll: () => this.drawRows(), onkeydown: (event) => this.key(event) }, this.space);
+    this.list = new GroupList({ facts: (place) => this.factsAt(place), choose: (place, focus) => this.choose(this.found[place], { focus, asked: true }), manySteps: () => manySteps });
     this.detail = h("article", { class: "group", "aria-label": "Group" });
     this.controls = h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() });
-    add(section, this.controls, h("div", { class: "browser" }, h("div", { class: "side" }, this.status, this.list), h("div", { class: "main" }, this.steer(), this.detail)));
-    new ResizeObserver(() => this.drawRows()).observe(this.list);
+    add(section, this.controls, h("div", { class: "browser" }, h("div", { class: "side" }, this.status, this.list.element), h("div", { class: "main" }, this.steer(), this.detail)));
     this.drawControls();
     this.apply();
   }
@@ -42,8 +46,8 @@ class Browser {
   }
 
   steer() {
-    const move = (by) => () => this.move(by, true);
-    const back = h("button", { type: "button", class: "quiet back", onclick: () => { this.list.scrollIntoView({ block: "center" }); this.list.focus({ preventScroll: true }); } }, "To the list");
+    const { list } = this, move = (by) => () => list.move(by, true);
+    const back = h("button", { type: "button", class: "quiet back", onclick: () => { list.element.scrollIntoView({ block: "center" }); list.element.focus({ preventScroll: true }); } }, "To the list");
     return h("div", { class: "steer" }, back, h("button", { type: "button", class: "quiet", onclick: move(-1) }, "← Previous"), h("button", { type: "button", class: "quiet", onclick: move(1) }, "Next →"));
   }
 
@@ -57,66 +61,64 @@ class Browser {
 
   apply() {
     const turn = this.turn += 1, { query, sort } = this.filter, candidates = filtered(this.store, this.filter);
-    if (!query.trim()) return this.list_(sortGroups(this.store, candidates, sort), "");
-    const report = (hit, done, total) => this.list_(sortGroups(this.store, [...hit], sort), done < total ? `, searching ${percent(done / total)}` : "");
-    return searchTexts(this.store, candidates, query.trim(), () => turn === this.turn, report).catch(fail);
+    if (!query.trim()) return this.listed(sortGroups(this.store, candidates, sort), "");
+    const report = (hit, done, total) => this.listed(sortGroups(this.store, [...hit], sort), done < total ? `, searching ${percent(done / total)}` : "");
+    return searchTexts(this.store, candidates, query.trim(), () => turn === this.turn, report).catch(this.fail);
   }
 
-  list_(found, note) {
+  listed(found, note) {
     const first = found[0] !== this.found[0];
     this.found = found;
     this.status.textContent = `${count(found.length)} of ${plural(this.store.length, "group")}${note}`;
-    this.space.style.height = `${found.length * ROW}px`;
-    if (first) this.list.scrollTop = 0;
-    this.drawRows();
+    this.list.open = found.indexOf(this.open);
+    this.list.show(found.length, first);
   }
 
-  drawRows() {
-    const from = Math.max(0, Math.floor(this.list.scrollTop / ROW) - 4), to = Math.min(this.found.length, from + Math.ceil(this.list.clientHeight / ROW) + 9);
-    replaceChildren(this.space, this.found.slice(from, to).map((g, at) => this.row(g, from + at)),
-      this.found.length === 0 && h("p", { class: "muted nothing" }, "No group fits."));
+  factsAt(place) {
+    const g = this.found[place], c = this.store.columns;
+    return { g, id: c.id[g], title: c.title[g], step: c.step[g], size: c.size[g], spread: c.spread[g], bits: c.bits[g], stopped: c.stopped[g] };
   }
 
-  row(g, place) {
-    const c = this.store.columns, open = g === this.open;
-    if (open) this.list.setAttribute("aria-activedescendant", `row-${g}`);
-    const state = this.store.has(g, BITS.noSignal) ? chip("no signal", "warn") : h("span", { class: "spread", title: `rewards differ by up to ${fixed(c.spread[g])}` }, meter(c.spread[g], `spread ${fixed(c.spread[g])}`));
-    return h("div", { class: open ? "row open" : "row", id: `row-${g}`, role: "option", "aria-selected": String(open), "aria-setsize": this.found.length, "aria-posinset": place + 1, "--top": `${place * ROW}px`, onclick: () => this.choose(g) },
-      h("strong", {}, c.id[g]), h("span", { class: "title" }, c.title[g] || "no prompt recorded"),
-      h("span", { class: "facts-line" }, this.manySteps && c.step[g] !== null && `step ${c.step[g]} · `, `${c.size[g]} rollouts`, state,
-        c.stopped[g] > 0 && chip(`${c.stopped[g]} stopped`, "bad"), this.store.has(g, BITS.disputed) && chip("disputed", "info")));
-  }
-
-  key(event) {
-    const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity }[event.key];
-    if (by === undefined) return;
-    event.preventDefault();
-    this.move(by);
-  }
-
-  move(by, focus) {
-    if (!this.found.length) return;
-    const at = this.found.indexOf(this.open), next = Math.max(0, Math.min(this.found.length - 1, at < 0 ? 0 : at + by));
-    const top = next * ROW, { scrollTop, clientHeight } = this.list;
-    if (top < scrollTop || top + ROW > scrollTop + clientHeight) this.list.scrollTop = top - clientHeight / 2;
-    this.choose(this.found[next], focus);
-  }
-
-  /** Open a group; the latest choice wins, however long its chunk takes. */
-  async choose(g, focus) {
+  /** Open a group; the latest choice wins, however long its chunk takes. asked: somebody chose it, so the address says so. */
+  async choose(g, { rollout, focus, asked } = {}) {
     this.open = g;
-    this.drawRows();
+    this.list.open = this.found.indexOf(g);
+    this.list.draw();
     try {
       const group = await this.store.group(g);
       if (this.open !== g) return;
-      replaceChildren(this.detail, groupView(group, this.store, g));
+      const { tables, columns } = this.store, rule = tables.rules[columns.rule[g]];
+      const say = (i) => history.replaceState(null, "", `#group=${g}${i === undefined ? "" : `&rollout=${i}`}`);
+      this.view = new GroupView(group, { rule, rollout, query: this.filter.query, chips: this.chips(g, group, rule), onRollout: say, linkTo: (i) => `#group=${g}&rollout=${i}` });
+      replaceChildren(this.detail, this.view.nodes());
       this.detail.dataset.group = g;
-      history.replaceState(null, "", `#group=${g}`);
+      if (!asked) return;
+      say(rollout);
       const narrow = matchMedia("(max-width: 900px)").matches;
-      if (narrow && document.activeElement !== this.list) this.detail.parentElement.scrollIntoView({ block: "start" });
+      if (narrow && document.activeElement !== this.list.element) this.detail.parentElement.scrollIntoView({ block: "start" });
       if (focus) this.detail.querySelector(".group-name").focus({ preventScroll: true });
     } catch (error) {
-      fail(error);
+      this.fail(error);
     }
+  }
+
+  chips(g, group, rule) {
+    const c = this.store.columns, { flags } = this.store.tables;
+    return h("p", { class: "chips" }, c.step[g] !== null && chip(`step ${c.step[g]}`), chip(plural(group.G, "rollout")), chip(rule),
+      group.noSignal && chip("no signal", "warn"), stateChips({ bits: c.bits[g], stopped: c.stopped[g] }, true),
+      c.flags[g].map((f) => flags[f]).filter((flag) => flag !== "no signal").map((flag) => chip(flag, "plain")));
+  }
+
+  /** What the address asks for, if it is a group: "#group=17&rollout=3". */
+  follow(hash) {
+    const asked = new URLSearchParams(hash.slice(1)), g = Number(asked.get("group"));
+    if (!asked.has("group") || !Number.isInteger(g) || g < 0 || g >= this.store.length) return false;
+    const rollout = asked.has("rollout") ? Number(asked.get("rollout")) : undefined;
+    const shown = this.choose(g, { rollout }).then(() => {
+      const place = this.found.indexOf(g);
+      if (place >= 0) this.list.bringIntoView(place);
+      this.detail.parentElement.scrollIntoView({ block: "start" });
+    });
+    return shown;
   }
 }

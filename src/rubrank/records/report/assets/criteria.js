@@ -1,6 +1,11 @@
 // Each criterion: what it says, how often it tells anybody apart, and what it weighs in the end.
 
-function drawCriteria(section, data, showGroups) {
+import { bars, meter } from "./charts.js";
+import { add, h } from "./dom.js";
+import { sortableTable } from "./heat.js";
+import { count, isNumber, number, percent, plural, signed } from "./numbers.js";
+
+export function drawCriteria(section, data, showGroups) {
   const rows = data.criteria.rows;
   const most = Math.max(0.01, ...rows.map((row) => Math.max(row.nominal || 0, Math.abs(row.effective || 0))));
   const leftOut = data.criteria.left_out;
@@ -52,6 +57,6 @@ function detailOf(row, showGroups) {
       h("button", { type: "button", onclick: () => showGroups({ criterion: row.name }) }, "Show its groups")));
 }
 
-function reasonList(reasons) {
+export function reasonList(reasons) {
   return h("ul", { class: "reasons" }, reasons.map(([text, n]) => h("li", {}, h("b", {}, count(n)), " ", text)));
 }

@@ -1,7 +1,12 @@
 // The capability table, and benchmarks over the steps of training.
 
+import { lineChart } from "./charts.js";
+import { add, h } from "./dom.js";
+import { sortableTable } from "./heat.js";
+import { isNumber } from "./numbers.js";
+
 /** false where no evaluation was given: the section stays hidden. */
-function drawEvaluation(section, evaluation) {
+export function drawEvaluation(section, evaluation) {
   if (!evaluation || !evaluation.rows.length) return false;
   const { columns, rows, notes, curves } = evaluation;
   add(section,
@@ -10,7 +15,7 @@ function drawEvaluation(section, evaluation) {
       { title: "Model", key: (row) => row.model, cell: (row) => row.model, class: "wide" },
       ...columns.map((title, i) => ({ title, key: (row) => row.points[i], cell: (row) => (isNumber(row.points[i]) ? row.points[i].toFixed(2) : "–"), class: "number" })),
     ] }),
-    curves.length > 0 && h("div", { class: "plots" }, curves.map((curve) => lineChart(curve.name, curve.points, {}))),
+    curves.length > 0 && h("div", { class: "plots" }, curves.map((curve) => lineChart(curve.name, [curve]))),
     h("ul", { class: "reasons" }, notes.map((note) => h("li", {}, note))));
   return true;
 }

@@ -1,23 +1,12 @@
-// Theme, contents, and the parts one after the other.
+// Contents, and the parts one after the other.
 
-const THEMES = ["auto", "light", "dark"];
-
-function setUpTheme(button) {
-  const kept = () => { try { return localStorage.getItem("rubrank-theme"); } catch { return null; } };
-  const keep = (theme) => { try { localStorage.setItem("rubrank-theme", theme); } catch { /* pages from disk may not keep anything */ } };
-  const apply = (theme) => {
-    document.documentElement.dataset.theme = theme;
-    button.textContent = `Theme: ${theme}`;
-    button.setAttribute("aria-label", `Theme: ${theme}. Change it`);
-  };
-  let theme = THEMES.includes(kept()) ? kept() : "auto";
-  apply(theme);
-  button.addEventListener("click", () => {
-    theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
-    keep(theme);
-    apply(theme);
-  });
-}
+import { Browser } from "./browser.js";
+import { drawCriteria } from "./criteria.js";
+import { byId, h, replaceChildren, setUpTheme } from "./dom.js";
+import { drawEvaluation } from "./evaluation.js";
+import { drawAttributes, drawConflicts, drawGates, drawRules, drawSteps } from "./sections.js";
+import { Store, unpack } from "./store.js";
+import { drawSummary } from "./summary.js";
 
 function drawContents(nav) {
   const sections = [...document.querySelectorAll("main > section")].filter((section) => !section.hidden);
@@ -46,17 +35,16 @@ async function start() {
   const showGroups = (filter) => browser.show(filter);
   drawSummary(byId("summary"), data);
   drawCriteria(byId("criteria"), data, showGroups);
-  drawConflicts(byId("conflicts"), data.conflicts);
+  drawConflicts(byId("conflicts"), { ...data.conflicts, all: data.overview.groups });
   drawAttributes(byId("attributes"), data.attributes);
   drawGates(byId("gates"), data.gates, showGroups);
   drawRules(byId("rules"), data.rules, showGroups);
   byId("steps").hidden = !drawSteps(byId("steps"), data.curves);
   byId("evaluation").hidden = !drawEvaluation(byId("evaluation"), data.evaluation);
   drawContents(byId("nav"));
-  browser = new Browser(byId("groups"), store, data.criteria.rows.map((row) => row.name).sort());
-  const asked = /^#group=(\d+)$/.exec(location.hash);
-  await browser.choose(asked && Number(asked[1]) < store.length ? Number(asked[1]) : 0);
-  if (asked) byId("groups").scrollIntoView();
+  browser = new Browser(byId("groups"), store, data.criteria.rows.map((row) => row.name).sort(), fail);
+  addEventListener("hashchange", () => browser.follow(location.hash));
+  await (browser.follow(location.hash) || browser.choose(0)); // what nobody chose is not written into the address
   document.documentElement.dataset.ready = Math.round(performance.now());
 }
 

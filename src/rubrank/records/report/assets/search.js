@@ -1,16 +1,21 @@
 // Which groups are shown, and in which order.
 
-const STATES = [
+import { byId } from "./dom.js";
+import { BITS } from "./list.js";
+import { parsed, unpack } from "./store.js";
+
+export const STATES = [
   ["", "any state"], ["signal", "with signal"], ["noSignal", "no signal"], ["gated", "touched by a gate"], ["stopped", "someone stopped"],
-  ["missing", "scores missing"], ["gateMissing", "gate undecided"], ["constant", "a criterion ties all"], ["disputed", "rules disagree on the winner"],
+  ["missing", "scores missing"], ["gateMissing", "gate undecided"], ["constant", "a criterion ties all"], ["rulesDisagree", "rules disagree"],
+  ["judgesFailed", "judges failed"], ["longestWins", "the longest wins"],
 ];
-const SORTS = [
+export const SORTS = [
   ["file", "as in the file"], ["spread", "largest spread"], ["narrow", "smallest spread"], ["size", "most rollouts"], ["mean", "highest mean reward"],
   ["low", "lowest mean reward"], ["stopped", "most stopped"], ["step", "latest step"], ["id", "name"],
 ];
 
 /** Numbers of the groups that fit everything but the text. */
-function filtered(store, { criterion, state, step, rule }) {
+export function filtered(store, { criterion, state, step, rule }) {
   const { bits, step: steps, rule: rules, set, flags } = store.columns;
   const setsWith = criterion && store.tables.sets.map(([, ...at]) => at.some((c) => store.tables.criteria[c].name === criterion));
   const flagged = (kind) => store.tables.flags.map((flag) => (criterion ? flag === `${kind}: ${criterion}` : flag.startsWith(`${kind}: `)));
@@ -24,7 +29,9 @@ function filtered(store, { criterion, state, step, rule }) {
     missing: (g) => (criterion ? flags[g].some((f) => missing[f]) : bits[g] & BITS.missing),
     gateMissing: (g) => bits[g] & BITS.gateMissing,
     constant: (g) => flags[g].some((f) => constant[f]),
-    disputed: (g) => bits[g] & BITS.disputed,
+    rulesDisagree: (g) => bits[g] & BITS.rulesDisagree,
+    judgesFailed: (g) => bits[g] & BITS.judgesFailed,
+    longestWins: (g) => bits[g] & BITS.longestWins,
   };
   const fits = tests[state], found = [];
   for (let g = 0; g < store.length; g += 1) {
@@ -36,7 +43,7 @@ function filtered(store, { criterion, state, step, rule }) {
   return found;
 }
 
-function sortGroups(store, found, sort) {
+export function sortGroups(store, found, sort) {
   const c = store.columns;
   const by = (column, sign) => (a, b) => sign * ((c[column][a] ?? -Infinity) - (c[column][b] ?? -Infinity)) || a - b;
   const orders = {
@@ -48,12 +55,12 @@ function sortGroups(store, found, sort) {
 
 /** Texts of a packed group that are searched, besides its name and title. */
 function* textsOf(raw) {
-  for (const key of ["m", "t", "h"]) for (const text of raw[key] || []) yield typeof text === "string" ? text : text[0];
+  for (const key of ["m", "t", "h", "iw"]) for (const text of raw[key] || []) yield typeof text === "string" ? text : text[0];
   for (const row of raw.e || []) yield* row;
 }
 
 /** Search names and titles at once, then all texts chunk by chunk; `report(matches, done, total)` is called as it goes on. */
-async function searchTexts(store, candidates, query, isCurrent, report) {
+export async function searchTexts(store, candidates, query, isCurrent, report) {
   const wanted = query.toLowerCase(), hit = new Set(), chunks = new Map();
   for (const g of candidates) {
     if (store.columns.id[g].toLowerCase().includes(wanted) || store.columns.title[g].toLowerCase().includes(wanted)) hit.add(g);

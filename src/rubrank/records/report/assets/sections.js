@@ -1,27 +1,42 @@
 // Conflicts, attributes, gates, rules, steps: the parts between the criteria and the groups.
 
-function drawConflicts(section, { names, tau, groups, left_out: leftOut }) {
+import { lineChart, meter, whiskers } from "./charts.js";
+import { reasonList } from "./criteria.js";
+import { add, choice, h, replaceChildren } from "./dom.js";
+import { heatTable, sortableTable } from "./heat.js";
+import { count, isNumber, number, percent, plural, signed } from "./numbers.js";
+import { tile } from "./summary.js";
+
+export function drawConflicts(section, { names, tau, groups, left_out: leftOut, all }) {
   if (names.length < 2) return void add(section, h("p", { class: "muted" }, "One criterion conflicts with nobody."));
-  const pairs = [];
-  names.forEach((a, i) => names.forEach((b, j) => { if (i < j && isNumber(tau[i][j])) pairs.push([tau[i][j], a, b, groups[i][j]]); }));
-  pairs.sort((a, b) => a[0] - b[0]);
-  const many = names.length > 6;
-  const sentence = ([t, a, b, n]) => h("li", {}, h("b", {}, signed(t)), ` ${a} and ${b}, in ${plural(n, "group")}`);
-  const against = pairs.filter(([t]) => t < -0.05).slice(0, 5), same = pairs.filter(([t]) => t > 0.8).reverse().slice(0, 5);
+  const body = h("div", {}), enough = [1, 2, 5, 10, 20, 50, 100, 200].filter((n) => n === 1 || n <= all);
+  const draw = (least) => replaceChildren(body, conflictsOf(names, tau, groups, Number(least)));
+  const start = String(enough.filter((n) => n <= Math.max(5, all / 100)).pop());
   add(section,
     h("p", { class: "lead" }, "Kendall's τ-b within groups, averaged over the groups in which both criteria tell somebody apart: −1 when one always prefers what the other rejects, +1 when they order alike, 0 when they have nothing to do with each other."),
-    h("div", { class: "pair" },
-      h("div", { class: "card" }, h("h3", {}, "Pull against each other"), against.length ? h("ul", { class: "reasons" }, against.map(sentence)) : h("p", { class: "muted" }, "No pair does.")),
-      h("div", { class: "card" }, h("h3", {}, "Say nearly the same"), same.length ? h("ul", { class: "reasons" }, same.map(sentence)) : h("p", { class: "muted" }, "No pair does."))),
-    heatTable({
-      caption: "Kendall's τ between criteria", rows: names.map((name, i) => (many ? `${i + 1} ${name}` : name)), columns: names.map((name, i) => (many ? String(i + 1) : name)), columnTitles: names,
-      cell: (i, j) => (i === j ? null : tau[i][j]),
-      title: (i, j) => (i === j ? names[i] : `${names[i]} and ${names[j]}: ${signed(tau[i][j])} in ${plural(groups[i][j], "group")}`),
-    }),
+    choice("Pairs seen in at least", enough.map((n) => [String(n), plural(n, "group")]), start, draw), body,
     leftOut > 0 && h("p", { class: "muted" }, `The ${names.length} criteria that most groups ask for; ${count(leftOut)} others are not shown.`));
+  draw(start);
 }
 
-function drawAttributes(section, { gamma, correlation }) {
+/** What fewer than `least` groups say is left out: one group proves no conflict. */
+function conflictsOf(names, tau, groups, least) {
+  const pairs = [], many = names.length > 6;
+  names.forEach((a, i) => names.forEach((b, j) => { if (i < j && isNumber(tau[i][j]) && groups[i][j] >= least) pairs.push([tau[i][j], a, b, groups[i][j]]); }));
+  pairs.sort((a, b) => a[0] - b[0]);
+  const sentence = ([t, a, b, n]) => h("li", {}, h("b", {}, signed(t)), ` ${a} and ${b}, in ${plural(n, "group")}`);
+  const card = (title, some) => h("div", { class: "card" }, h("h3", {}, title), some.length ? h("ul", { class: "reasons" }, some.map(sentence)) : h("p", { class: "muted" }, pairs.length ? "No pair does." : `No pair is seen in ${plural(least, "group")} or more.`));
+  return [
+    h("div", { class: "pair" }, card("Pull against each other", pairs.filter(([t]) => t < -0.05).slice(0, 5)), card("Say nearly the same", pairs.filter(([t]) => t > 0.8).reverse().slice(0, 5))),
+    heatTable({
+      caption: "Kendall's τ between criteria", rows: names.map((name, i) => (many ? `${i + 1} ${name}` : name)), columns: names.map((name, i) => (many ? String(i + 1) : name)), columnTitles: names,
+      cell: (i, j) => (i === j || groups[i][j] < least ? null : tau[i][j]),
+      title: (i, j) => (i === j ? names[i] : `${names[i]} and ${names[j]}: ${signed(tau[i][j])} in ${plural(groups[i][j], "group")}`),
+    }),
+  ];
+}
+
+export function drawAttributes(section, { gamma, correlation }) {
   if (!correlation.attributes.length && !gamma.attributes.length) {
     return void add(section, h("p", { class: "muted" }, "No attributes were recorded, and there are no texts to measure."));
   }
@@ -56,7 +71,7 @@ function gammas({ attributes, criteria, points, taken }) {
       const most = Math.max(0.2, ...rows.map((row) => Math.abs(row.value) + (row.half || 0)));
       return replaceChildren(body, whiskers(rows, 1.1 * most, rows.some((row) => row.half === null) && "Without an interval: fewer than two groups, or fitted group by group in fewer than five."));
     }
-    return replaceChildren(body, h("div", { class: "plots" }, curves.map((curve) => lineChart(curve.attribute, curve.points, { zero: true, note: out(curve.d) }))));
+    return replaceChildren(body, h("div", { class: "plots" }, curves.map((curve) => lineChart(curve.attribute, [curve], { zero: true, note: out(curve.d) }))));
   }
   draw(0);
   return h("div", { class: "card" }, h("h3", {}, "What winning goes with: γ"),
@@ -64,7 +79,7 @@ function gammas({ attributes, criteria, points, taken }) {
     choice("On", criteria.map((_, k) => [String(k), name(k)]), "0", (k) => draw(Number(k))), body);
 }
 
-function drawGates(section, gates, showGroups) {
+export function drawGates(section, gates, showGroups) {
   if (!gates.rollouts) return void add(section, h("p", { class: "muted" }, "No gate was recorded."));
   const rate = (n) => percent(n / gates.rollouts, 1);
   const rows = gates.criteria.slice().sort((a, b) => b.hit / b.asked - a.hit / a.asked);
@@ -83,7 +98,7 @@ function drawGates(section, gates, showGroups) {
       row.reasons.length > 0 && h("details", {}, h("summary", {}, "Reasons"), reasonList(row.reasons))))));
 }
 
-function drawRules(section, rules, showGroups) {
+export function drawRules(section, rules, showGroups) {
   if (rules.names.length < 2) return void add(section, h("p", { class: "muted" }, "One rule only. `rubrank replay` computes others on the same rollouts."));
   if (!rules.groups) return void add(section, h("p", { class: "muted" }, "No group has rewards under all rules."));
   const table = (caption, measure, format) => h("div", { class: "card" }, h("h3", {}, caption), heatTable({
@@ -99,17 +114,17 @@ function drawRules(section, rules, showGroups) {
   add(section,
     h("p", { class: "lead" }, `${plural(rules.groups, "group")} with rewards under ${rules.names.length} rules. Agreement is about the order within a group; rewards of different rules are on different scales.`),
     sortableTable({ caption: "Rules", columns, rows }),
-    h("div", { class: "actions" }, h("button", { type: "button", onclick: () => showGroups({ state: "disputed" }) }, "Show groups with another winner")),
+    h("div", { class: "actions" }, h("button", { type: "button", onclick: () => showGroups({ state: "rulesDisagree" }) }, "Show groups in which rules disagree")),
     h("div", { class: "pair" }, table("Kendall's τ between rules", "kendall", signed), table("Same winner", "winner", (x) => percent(x)), table("Same side of the group's mean", "signs", (x) => percent(x))));
 }
 
-function drawSteps(section, { steps, curves, width }) {
+export function drawSteps(section, { steps, curves, width }) {
   const kinds = [["run", "The run"], ["criterion", "Mean score of each criterion"], ["attribute", "Length and form"]];
-  add(section, h("p", { class: "lead" }, "Means over the groups of a step, with 95% intervals. A reward relative to its group has nearly the same mean at every step: progress shows in the criteria.",
+  add(section, h("p", { class: "lead" }, "Means over the groups of a step, with 95% intervals. A reward relative to its group has nearly the same mean at every step, however good the policy gets: progress shows in the criteria.",
     width > 1 && ` Each point is ${width} steps.`));
   for (const [kind, title] of kinds) {
     const some = curves.filter((curve) => curve.kind === kind && curve.points.length > 1);
-    if (some.length) add(section, h("h3", {}, title), h("div", { class: "plots" }, some.map((curve) => lineChart(curve.name, curve.points, { percent: kind === "run" && curve.name !== "mean reward" }))));
+    if (some.length) add(section, h("h3", {}, title), h("div", { class: "plots" }, some.map((curve) => lineChart(curve.name, [curve], { percent: kind === "run" && curve.name !== "mean reward", note: curve.name === "mean reward" ? "is not progress" : null }))));
   }
   return steps.length > 1;
 }

@@ -1,7 +1,11 @@
 // The data of the page: gzip in base64, unpacked when needed; of the groups' chunks the last ones are kept.
 
+import { byId } from "./dom.js";
+import { BITS } from "./list.js";
+import { unfold } from "./words.js";
+
 const KEPT_CHUNKS = 24;
-const BITS = { noSignal: 1, stopped: 2, softened: 4, missing: 8, disputed: 16, gateMissing: 32 };
+
 const COLUMNS = ["id", "step", "size", "spread", "mean", "bits", "stopped", "set", "rule", "flags", "title", "best"];
 
 function bytesOf(base64) {
@@ -11,17 +15,17 @@ function bytesOf(base64) {
   return bytes;
 }
 
-async function unpack(element) {
+export async function unpack(element) {
   const stream = new Blob([bytesOf(element.textContent)]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).json();
 }
 
-const parsed = new Promise((resolve) => {
+export const parsed = new Promise((resolve) => {
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", resolve);
   else resolve();
 });
 
-class Store {
+export class Store {
   constructor(index) {
     this.tables = index;
     this.perChunk = index.chunk;

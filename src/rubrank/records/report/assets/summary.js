@@ -1,10 +1,14 @@
-// The run in a few numbers.
+// The run in a few numbers. The mean reward is none of them: relative to its group, it stays where it is.
 
-function tile(label, value, note) {
+import { bars } from "./charts.js";
+import { add, h } from "./dom.js";
+import { count, number, percent, plural } from "./numbers.js";
+
+export function tile(label, value, note) {
   return h("div", { class: "tile" }, h("dt", {}, label), h("dd", {}, value, note && h("small", {}, note)));
 }
 
-function drawSummary(section, data) {
+export function drawSummary(section, data) {
   const o = data.overview, sizes = Object.keys(o.sizes);
   const size = sizes.length === 1 ? `${sizes[0]} each` : `${sizes[0]} to ${sizes[sizes.length - 1]} each`;
   const rules = Object.keys(o.rules);
@@ -15,14 +19,37 @@ function drawSummary(section, data) {
     tile(rules.length > 1 ? "Rules" : "Rule", rules.length > 1 ? count(rules.length) : rules[0], rules.length > 1 ? rules.join(", ") : others(data)),
     tile("Without signal", percent(o.no_signal / o.groups, 1), `${plural(o.no_signal, "group")}: all rewards equal`),
     tile("Stopped by a gate", o.with_gate ? percent(o.stopped / o.rollouts, 1) : "–", o.with_gate ? `${count(o.stopped)} of ${plural(o.rollouts, "rollout")}` : "no gate recorded"),
-    tile("Mean reward", isNumber(o.mean_reward) ? o.mean_reward.toFixed(3) : "–", "relative to the group"),
     tile("Missing scores", percent(o.missing / Math.max(1, o.scores), 1), `${count(o.missing)} of ${count(o.scores)}`),
+    judgesTile(o.judging),
   ];
   section.querySelector("p")?.remove();
   add(section, h("dl", { class: "tiles" }, tiles),
     h("div", { class: "pair" },
-      h("div", { class: "card" }, h("h3", {}, "Rewards"), bars(o.rewards, "Distribution of rewards", true)),
-      h("div", { class: "card" }, h("h3", {}, "What the records say"), metadataOf(o), packingOf(data))));
+      h("div", { class: "card" }, h("h3", {}, "Rewards within groups"), bars(o.rewards, "Distribution of reward", true),
+        h("p", { class: "muted" }, "A reward is relative to its group: over a run its mean says nothing about progress. Look at the criteria over the steps.")),
+      h("div", { class: "card" }, h("h3", {}, "What the records say"), judgingOf(o.judging), metadataOf(o), packingOf(data))));
+}
+
+function judgesTile(judging) {
+  if (!judging) return tile("Judges", "–", "none asked, or not recorded");
+  const { asked, missing, calls } = judging;
+  if (!asked) return tile("Judges", count(calls || 0), "calls");
+  return tile("Judges failed", percent(missing / asked, 1), `${count(missing)} of ${plural(asked, "answer")} missing`);
+}
+
+/** Calls, cost and failures of the judges, added up over the run. */
+function judgingOf(judging) {
+  if (!judging) return null;
+  const { asked, missing, calls, hits, cost, input_tokens: read, output_tokens: wrote, failures } = judging;
+  const failed = Object.entries(failures || {});
+  const rows = [
+    asked && ["Answers asked for", `${count(asked)}, ${missing ? `${count(missing)} missing` : "none missing"}`],
+    calls !== undefined && ["Calls", `${count(calls)}${hits ? `, and ${count(hits)} answered from the cache` : ""}`],
+    read !== undefined && read + wrote > 0 && ["Tokens", `${count(read)} read, ${count(wrote)} written`],
+    cost !== undefined && ["Cost", number(cost)],
+    failed.length > 0 && ["Failures", failed.map(([why, n]) => `${why} (${count(n)})`).join(", ")],
+  ].filter(Boolean);
+  return [h("h4", {}, "Judges"), h("dl", { class: "facts" }, rows.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value))))];
 }
 
 function others(data) {
@@ -31,11 +58,11 @@ function others(data) {
 }
 
 function metadataOf(o) {
-  if (!o.metadata.length) return h("p", { class: "muted" }, "No metadata. A judge's calls, cost and failures would stand here.");
+  if (!o.metadata.length) return o.judging ? null : h("p", { class: "muted" }, "No metadata. A judge's calls, cost and failures would stand here.");
   const said = (row) => {
-    if (row.values === undefined) return `${number(row.mean)} on average, ${number(row.low)} to ${number(row.high)}`;
+    if (row.values === undefined) return `${number(row.total)} in all; ${number(row.mean)} a group, from ${number(row.low)} to ${number(row.high)}`;
     if (row.values.length === 1 && !row.more) return row.values[0][0];
-    return row.values.map(([value, n]) => `${value} (${count(n)})`).join(", ") + (row.more ? " …" : "");
+    return row.values.map(([value, n]) => `${value} (${plural(n, "group")})`).join(", ") + (row.more ? " …" : "");
   };
   return h("dl", { class: "facts" }, o.metadata.map((row) => h("div", {}, h("dt", {}, row.key),
     h("dd", {}, said(row), row.in < row.groups && h("small", {}, ` in ${plural(row.in, "group")}`)))));

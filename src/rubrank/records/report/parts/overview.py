@@ -1,6 +1,6 @@
 """The whole run in a few numbers, and what its metadata say.
 
-{"groups": 128, "rollouts": 1024, "steps": 4, "no_signal": 9, "stopped": 31, "mean_reward": 0.48, …}
+{"groups": 128, "rollouts": 1024, "steps": 4, "no_signal": 9, "stopped": 31, "judging": {"calls": 812, …}, …}
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from rubrank.records.report.distribution import distribution
 from rubrank.records.report.grouped import Grouped
+from rubrank.records.report.parts.judging import JUDGING, Judging
 
 _MOST_KEYS = 60
 _MOST_VALUES = 6  # of one key, before its values are summed up instead of listed
@@ -30,6 +31,7 @@ class Overview:
         self.sizes: Counter[int] = Counter()
         self.rewards = array("d")
         self.metadata: dict[str, _Said] = {}
+        self.judging = Judging()
 
     def add(self, group: Grouped) -> None:
         """Count a group in."""
@@ -65,13 +67,14 @@ class Overview:
             "last_step": max(self.steps, default=None),
             "rules": dict(self.rules.most_common()),
             "sizes": dict(sorted(self.sizes.items())),
-            "mean_reward": float(rewards.mean()) if len(rewards) else None,
             "rewards": distribution(rewards, (0.0, 1.0)),
+            "judging": self.judging.result(),
             "metadata": [said.row(key, self.counts["groups"]) for key, said in self.metadata.items()],
         }
 
     def _hear(self, metadata: Mapping[str, Any]) -> None:
-        for key, value in _flat(metadata):
+        self.judging.add(metadata)
+        for key, value in _flat({key: value for key, value in metadata.items() if key not in JUDGING}):
             if key not in self.metadata and len(self.metadata) >= _MOST_KEYS:
                 continue
             self.metadata.setdefault(key, _Said()).add(value)
@@ -93,11 +96,12 @@ class _Said:
             self.values[str(value)[:200]] += 1
 
     def row(self, key: str, groups: int) -> dict[str, Any]:
-        """One value, a few with their counts, or the spread of many numbers."""
+        """One value, a few with the groups that say so, or the sum and spread of numbers."""
         row: dict[str, Any] = {"key": key, "in": self.count, "groups": groups}
-        if len(self.values) > _MOST_VALUES and len(self.numbers) == self.count:
+        if len(self.values) > 1 and len(self.numbers) == self.count:
             numbers = np.frombuffer(self.numbers)
-            return {**row, "mean": float(numbers.mean()), "low": float(numbers.min()), "high": float(numbers.max())}
+            ends = {"low": float(numbers.min()), "high": float(numbers.max())}
+            return {**row, "total": float(numbers.sum()), "mean": float(numbers.mean()), **ends}
         return {**row, "values": self.values.most_common(_MOST_VALUES), "more": len(self.values) > _MOST_VALUES}
 
 

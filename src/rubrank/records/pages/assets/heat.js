@@ -1,7 +1,10 @@
 // Tables whose cells are coloured from −1 (orange) over 0 to 1 (blue), and sortable tables.
 
+import { h, replaceChildren, scrolled } from "./dom.js";
+import { count, isNumber, signed } from "./numbers.js";
+
 /** rows × columns of numbers from −1 to 1; `title(i, j)` says more about a cell. */
-function heatTable({ caption, rows, columns, cell, title, corner = "", format = signed, columnTitles = columns }) {
+export function heatTable({ caption, rows, columns, cell, title, corner = "", format = signed, columnTitles = columns }) {
   const head = h("tr", {}, h("th", { scope: "col", class: "corner" }, corner),
     columns.map((name, j) => h("th", { scope: "col", title: columnTitles[j] }, h("span", {}, name))));
   const body = rows.map((name, i) => h("tr", {}, h("th", { scope: "row", title: name }, name),
@@ -13,11 +16,11 @@ function heatTable({ caption, rows, columns, cell, title, corner = "", format = 
     })));
   const table = h("table", { class: columns.length > 6 ? "heat many" : "heat" },
     h("caption", { class: "quiet-caption" }, caption), h("thead", {}, head), h("tbody", {}, body));
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, table);
+  return scrolled(caption, table);
 }
 
 /** columns: {title, key(row) to sort by, cell(row) → child, class, hint}; sorts on a click on the head. */
-function sortableTable({ caption, columns, rows, detail, most = 40, sorted = null }) {
+export function sortableTable({ caption, columns, rows, detail, most = 40, sorted = null }) {
   const state = { column: sorted, down: true, all: rows.length <= most };
   const body = h("tbody", {}), more = h("button", { type: "button", onclick: () => { state.all = true; draw(); } });
   const heads = columns.map((column) => {
@@ -60,5 +63,5 @@ function sortableTable({ caption, columns, rows, detail, most = 40, sorted = nul
   }
   draw();
   const table = h("table", { class: "sortable" }, h("caption", { class: "quiet-caption" }, caption), h("thead", {}, h("tr", {}, heads)), body);
-  return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, table), more);
+  return h("div", {}, scrolled(caption, table), more);
 }

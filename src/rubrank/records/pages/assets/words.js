@@ -1,9 +1,11 @@
-// One rollout's reward in words: the grammar of rubrank/explain.py, line by line. A test holds the two to the same text.
+// One rollout's reward in words: the grammar of rubrank/fusion/explain.py, line by line. A test holds the two to the same text.
+
+import { fixed, fixedSigned, general, isNumber, ordinal, sum } from "./numbers.js";
 
 const SMALL = 0.005; // printed with two decimals, anything below would read as 0.00
 
 /** A packed group with names instead of short keys; see report/compact.py. null = missing. */
-function unfold(raw, id, noSignal, tables) {
+export function unfold(raw, id, noSignal, tables) {
   const [K, ...at] = tables.sets[raw.c];
   const criteria = at.map((c) => tables.criteria[c]);
   const [passed, factor, lowQuality, stoppedBy, missing, hard, lifted] = raw.p || [];
@@ -16,14 +18,22 @@ function unfold(raw, id, noSignal, tables) {
     gamma: raw.g, error: raw.y, taken: raw.q, from: raw.l,
     scale: raw.j, gate: raw.p ? { passed, factor, lowQuality, stoppedBy, missing, hard, lifted } : null,
     others: Object.entries(raw.d || {}).map(([rule, rewards]) => [tables.rules[rule], rewards]),
-    prompt: (raw.m || []).map((text, i) => ({ role: raw.b[i], text })), responses: raw.t, thoughts: raw.h,
+    prompt: (raw.m || []).map((text, i) => turnOf([raw.b[i], text, ...(raw.ip?.[i] || [])], raw.iw)),
+    turns: raw.i?.map((turns) => turns.map((turn) => turnOf(turn, raw.iw))), responses: raw.t, thoughts: raw.h,
   };
   group.values = raw.v || raw.u;
   return group;
 }
 
+/** [role, text or its number, number of the reasoning, calls, failed]: texts stand in one list, so that all are cut alike. */
+function turnOf([role, text, reasoning, calls, error], texts) {
+  const at = (place) => (typeof place === "number" ? texts[place] : place ?? null);
+  return { role, text: at(text) ?? "", reasoning: at(reasoning), error: Boolean(error),
+    calls: (calls || []).map(([name, given, result, failed]) => ({ name, given: at(given) ?? "", result: at(result), error: Boolean(failed) })) };
+}
+
 /** G × G: 1 = row beats column, 0.5 = tie, 0 = loses, null = not compared. */
-function outcomesOf(group, k) {
+export function outcomesOf(group, k) {
   const { name, margin, higher } = group.criteria[k];
   if (group.observed.has(name)) return group.observed.get(name);
   const scores = group.scores.map((row) => row[k]);
@@ -36,16 +46,22 @@ function outcomesOf(group, k) {
   }));
 }
 
-function isKnown(group, i, k) {
+export function isKnown(group, i, k) {
   const observed = group.observed.get(group.criteria[k].name);
   return observed ? observed[i].some((x, j) => j !== i && x !== null) : group.scores[i][k] !== null;
+}
+
+/** [wins, ties, losses] of one rollout on one criterion. */
+export function standing(group, i, k) {
+  const row = outcomesOf(group, k)[i].filter((x, j) => j !== i && x !== null);
+  return [row.filter((x) => x > 0.5).length, row.filter((x) => x === 0.5).length, row.filter((x) => x < 0.5).length];
 }
 
 function isConstant(group, k) {
   return group.utilities !== undefined && group.utilities.every((row) => row[k] === 0);
 }
 
-function explainRollout(group, i) {
+export function explainRollout(group, i) {
   const lines = [...criteriaLines(group, i), ...attributeLines(group, i), ...gateLines(group, i)];
   return [headline(group, i), ...lines.map((line) => `  ${line}`)].join("\n");
 }
@@ -81,7 +97,7 @@ function criteriaLines(group, i) {
   return lines;
 }
 
-function against(row, i) {
+export function against(row, i) {
   const others = row.map((_, j) => j).filter((j) => j !== i && row[j] !== null);
   if (!others.length) return "nobody to compare with";
   const found = [
@@ -119,7 +135,7 @@ function takenOut(group, d) {
 }
 
 /** Such as "γ on Clarity +0.42 (se 0.05, 128 groups)". */
-function coefficient(group, k, d) {
+export function coefficient(group, k, d) {
   const text = `γ on ${group.criteria[k].name} ${fixedSigned(group.gamma[k][d])}`, error = group.error && group.error[k][d];
   return isNumber(error) ? `${text} (se ${error.toFixed(2)}, ${group.from[k].toFixed(0)} groups)` : text;
 }
@@ -140,42 +156,3 @@ function gateLines(group, i) {
   const why = "above every rollout that was stopped";
   return [`gate: passed${unknown}${ranked === lifted ? "" : `; ${ranked} becomes ${lifted}, ${why}`}`];
 }
-
-const sum = (values) => values.reduce((total, x) => total + x, 0);
-
-function ordinal(n) {
-  const last = n % 100 >= 10 && n % 100 <= 20 ? 0 : n % 10;
-  return `${n}${{ 1: "st", 2: "nd", 3: "rd" }[last] || "th"}`;
-}
-
-/** Two decimals as Python prints them: exact halves, which are odd eighths, go to the even digit. */
-function fixed(x) {
-  if (!Number.isInteger(8 * x) || Number.isInteger(4 * x)) return x.toFixed(2);
-  const below = Math.floor(100 * x);
-  return ((below % 2 === 0 ? below : below + 1) / 100).toFixed(2);
-}
-
-const fixedSigned = (x) => (x < 0 ? fixed(x) : `+${fixed(x)}`);
-
-/** Six digits as Python's %g prints them. */
-function general(x) {
-  if (x === null) return "nan";
-  if (x === 0) return "0";
-  const [digits, exponent] = sixDigits(Math.abs(x)), sign = x < 0 ? "-" : "";
-  if (exponent < -4 || exponent >= 6) {
-    const power = `${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
-    return `${sign}${trimmed(`${digits[0]}.${digits.slice(1)}`)}e${power}`;
-  }
-  if (exponent < 0) return `${sign}${trimmed(`0.${"0".repeat(-exponent - 1)}${digits}`)}`;
-  return `${sign}${trimmed(`${digits.slice(0, exponent + 1)}.${digits.slice(exponent + 1)}`)}`;
-}
-
-/** The first six digits and the exponent; exact halves go to the even digit. */
-function sixDigits(x) {
-  const [whole, power] = x.toExponential(99).split("e"), all = whole.replace(".", "");
-  if (/^50*$/.test(all.slice(6)) && Number(all[5]) % 2 === 0) return [all.slice(0, 6), Number(power)];
-  const [nearest, exponent] = x.toExponential(5).split("e");
-  return [nearest.replace(".", ""), Number(exponent)];
-}
-
-const trimmed = (text) => text.replace(/0+$/, "").replace(/\.$/, "");

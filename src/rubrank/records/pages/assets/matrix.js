@@ -1,5 +1,9 @@
 // Who beats whom on a criterion: rows against columns. Wins are filled, ties are dots, losses are outlined: not by colour alone.
 
+import { choice, h, replaceChildren, s } from "./dom.js";
+import { isNumber, percent } from "./numbers.js";
+import { against, isKnown, outcomesOf } from "./words.js";
+
 function outcomeMatrix(group, k) {
   const outcomes = outcomesOf(group, k), G = group.G, cell = 14, margin = G <= 40 ? 16 : 2, side = margin + G * cell;
   const shapes = { win: "", tie: "", loss: "" };
@@ -20,7 +24,7 @@ function outcomeMatrix(group, k) {
     Object.entries(shapes).map(([kind, d]) => d && s("path", { class: kind, d })));
 }
 
-function matrices(group) {
+export function matrices(group) {
   const all = group.weights.map((_, k) => k);
   const tells = all.filter((k) => outcomesOf(group, k).some((row) => row.some((x) => x !== null && x !== 0.5)));
   const silent = all.filter((k) => !tells.includes(k)).map((k) => group.criteria[k].name);

@@ -1,0 +1,56 @@
+"""A response given as messages keeps its turns, to be looked at; nothing odd in them is an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rubrank.records.making import texts
+from rubrank.rollouts.rollout import Group, Rollout
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "tides"}'}}
+SAID = [
+    {"role": "assistant", "content": "I look it up.", "tool_calls": [CALL], "reasoning_content": "hm"},
+    {"role": "tool", "tool_call_id": "c1", "content": "3 hits"},
+    {"role": "assistant", "content": "The moon."},
+]
+
+
+def test_turns_before_the_answer_are_kept_and_recorded() -> None:
+    rollout = Rollout.model_validate({"prompt": "Why?", "response": SAID})
+    assert (rollout.response, [m.role for m in rollout.messages]) == ("The moon.", ["assistant", "tool"])
+    assert rollout.messages[0].tool_calls[0].name == "search"
+    assert rollout.tool_calls[0].result == "3 hits"
+    (turns,) = texts(Group(id="q", rollouts=(rollout,)))["turns"]
+    assert [turn["content"] for turn in turns] == ["I look it up.", "3 hits"]
+    assert turns[0]["reasoning"] == "hm"
+
+
+def test_calls_without_messages_are_one_turn_and_plain_rollouts_have_none() -> None:
+    called = Rollout(response="x", tool_calls=({"name": "run", "arguments": {"a": 1}, "result": 2},))  # type: ignore[arg-type]
+    found = texts(Group(id="q", rollouts=(called, Rollout(response="y"))))["turns"]
+    assert found[0][0]["tool_calls"][0] == {"name": "run", "arguments": {"a": 1}, "result": 2}
+    assert found[1] == ()
+    assert "turns" not in texts(Group(id="q", rollouts=(Rollout(response="y"),)))
+
+
+def test_the_same_verdicts_are_cached_with_and_without_messages() -> None:
+    plain = Rollout(response="The moon.")
+    assert "messages" not in plain.model_dump()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"role": "function", "content": {"a": [1]}},
+        {"role": "assistant", "content": None},
+        {"role": "tool", "content": ["a", 1], "tool_call_id": 7, "is_error": True},
+        {"content": "no role"},
+        {"role": "assistant", "reasoning": 3},
+    ],
+)
+def test_odd_messages_are_shown_somehow(odd: dict[str, Any]) -> None:
+    rollout = Rollout.model_validate({"response": [odd, {"role": "assistant", "content": "end"}]})
+    assert len(rollout.messages) == 1
+    assert rollout.response == "end"
