@@ -172,8 +172,42 @@ def test_criteria_by_family_and_word():
     assert {"EmptyAnswer", "Truncated"} <= {one["name"] for one in found}
     assert {one["family"] for one in found} == {"gate"}
     found = json.loads(run("criteria", "--search", "INTENT", "--json").stdout)
-    assert [one["name"] for one in found] == ["CoreIntentMatch"]
+    assert found[0]["name"] == "CoreIntentMatch"
     assert run("criteria", "--family", "nothing").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("polite", "DialogueStyle"),
+        ("politeness", "ImproperWording"),
+        ("safety", "Refusal"),
+        ("hallucinations", "MaterialFaithfulness"),
+        ("unit test", "CodePasses"),
+        ("unit tests", "TestsPass"),
+        ("regex", "Regex"),
+        ("PII", "NoPersonalData"),
+        ("concise", "Verbosity"),
+        ("tool use", "FunctionCalls"),
+        ("translate", "LanguageRequirement"),
+    ],
+)
+def test_criteria_are_found_by_the_words_people_use(words, name):
+    found = json.loads(run("criteria", "--search", words, "--json").stdout)
+    assert name in [one["name"] for one in found[:12]]
+
+
+def test_nothing_that_fits_is_said():
+    done = run("criteria", "--search", "xyzzy")
+    assert done.exit_code == 1
+    assert "no criterion fits 'xyzzy'" in done.stderr
+
+
+def test_keywords_belong_to_criteria():
+    from rubrank.cli.listing import _all_names, _keywords
+
+    assert set(_keywords()) <= _all_names()
+    assert {name for name in _all_names() if ":" not in name} <= set(_keywords()), "say how people look for it"
 
 
 def test_criteria_shows_one_with_examples():

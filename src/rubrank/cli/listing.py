@@ -1,12 +1,13 @@
 """The criteria library as a reader meets it: all names, what they check, and worked examples.
 
-find_criteria(search="word")          every criterion whose name, family or description says "word"
+find_criteria(search="unit test")     every criterion that people look for under these words, best first
 describe("WordCount")                 its docstring, parameters and examples
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -53,20 +54,53 @@ class Listed:
 
 
 def find_criteria(family: str | None = None, search: str | None = None) -> list[Listed]:
-    """All criteria, of one family, or with a word in their name or description; sorted by family and name."""
-    names = _all_names()
-    found = [_listed(name) for name in names]
+    """All criteria, or those of a family, by family and name; with `search`, those that fit the words, best first.
+
+    "unit tests", "hallucination", "polite": a word is looked for in names, keywords and descriptions, and an ending
+    (tests, hallucinated, politeness) does not matter. Where no criterion fits all words, none is found.
+    """
+    found = sorted(map(_listed, _all_names()), key=lambda listed: (listed.family, listed.name))
     families = {listed.family for listed in found}
     if family is not None and family not in families:
         raise UnknownName.of("find_criteria", "family", family, families)
-    words = (search or "").casefold().split()
-    chosen = [
-        listed
-        for listed in found
-        if family in (None, listed.family)
-        and all(word in f"{listed.name} {listed.family} {listed.doc or listed.checks}".casefold() for word in words)
-    ]
-    return sorted(chosen, key=lambda listed: (listed.family, listed.name))
+    if family is not None:
+        found = [listed for listed in found if listed.family == family]
+    words = _stems(search or "")
+    if not words:
+        return found
+    fits = [(_fit(words, listed), listed) for listed in found]
+    return [listed for fit, listed in sorted(fits, key=lambda pair: -pair[0]) if fit]
+
+
+def _fit(words: Sequence[str], listed: Listed) -> float:
+    """How well a criterion fits all words: 3 for a word of its name, 2 for a keyword, 1 for its description; 0 if one
+    of the words is in none of them."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", listed.name)
+    places = (
+        (3.0, f"{listed.name} {spaced} {listed.family}"),
+        (2.0, " ".join(_keywords().get(listed.name, ()))),
+        (1.0, f"{listed.checks} {listed.doc}"),
+    )
+    stems = [(worth, _stems(text)) for worth, text in places]
+    best = [max((worth for worth, there in stems if _has(word, there)), default=0.0) for word in words]
+    return sum(best) if all(best) else 0.0
+
+
+def _has(word: str, there: Sequence[str]) -> bool:
+    return any(one.startswith(word) for one in there)
+
+
+def _stems(text: str) -> list[str]:
+    """Words without their commonest English endings, in small letters."""
+    return [_ENDING.sub("", word) or word for word in re.findall(r"\w+", text.casefold())]
+
+
+_ENDING = re.compile(r"(?<=\w{3})(?:ations?|ated?|ating|ness|ful(?:ness)?|ing|ed|es|s|ly|e)$")
+
+
+@cache
+def _keywords() -> dict[str, list[str]]:
+    return dict(load_yaml((files("rubrank") / "rubrics" / "keywords.yaml").read_text(encoding="utf-8")))
 
 
 def describe(name: str) -> Listed:

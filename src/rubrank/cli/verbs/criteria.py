@@ -58,7 +58,9 @@ def check(
 def criteria(
     name: Annotated[str | None, typer.Argument(help="Show one: what passes, its parameters, examples.")] = None,
     family: Annotated[str | None, typer.Option(help="Only this family.")] = None,
-    search: Annotated[str | None, typer.Option(help="Only those with these words in name or description.")] = None,
+    search: Annotated[
+        str | None, typer.Option(help="Only those that fit these words, such as politeness or 'unit test'.")
+    ] = None,
     as_json: _AsJson = False,
 ) -> None:
     """List the criteria library, or show one criterion with its examples."""
@@ -70,8 +72,10 @@ def criteria(
         print_json(found[0].to_dict() if name is not None else [listed.to_dict() for listed in found])
     elif name is not None:
         _show_one(found[0])
-    else:
+    elif found:
         _show_list(found)
+    else:
+        _say_none_fits(search or "")
 
 
 def grade(
@@ -218,6 +222,13 @@ def _seconds(text: str | None) -> float | Literal["auto"] | None:
 def _show_list(found: Sequence[Listed]) -> None:
     table("", ("name", "family", "by", "checks"), [(c.name, c.family, c.how, c.checks) for c in found], 4, None)
     print(f"{len(found)} criteria", file=sys.stderr)
+
+
+def _say_none_fits(search: str) -> None:
+    typer.echo(f"no criterion fits {search!r}.", err=True)
+    typer.echo("Use other or fewer words; ask a judge with a question of your own (docs/rubrics.md);", err=True)
+    typer.echo("or write a verifier (docs/extending.md).", err=True)
+    raise typer.Exit(1)
 
 
 def _show_one(one: Listed) -> None:
