@@ -58,9 +58,7 @@ def check(
 def criteria(
     name: Annotated[str | None, typer.Argument(help="Show one: what passes, its parameters, examples.")] = None,
     family: Annotated[str | None, typer.Option(help="Only this family.")] = None,
-    search: Annotated[
-        str | None, typer.Option(help="Only those that fit these words, such as politeness or 'unit test'.")
-    ] = None,
+    search: Annotated[str | None, typer.Option(help="Only those that fit these words, such as 'unit test'.")] = None,
     as_json: _AsJson = False,
 ) -> None:
     """List the criteria library, or show one criterion with its examples."""
