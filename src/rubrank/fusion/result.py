@@ -27,9 +27,12 @@ from rubrank.fusion.advantages import agreement, errors
 from rubrank.fusion.explain import explain_rollout
 from rubrank.fusion.gate import Gate, GateResult
 from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.frames import html_table, shown_cell, to_pandas
 from rubrank.scores.observed import was_compared
 from rubrank.scores.outcomes import outcomes
 from rubrank.scores.spread import no_signal
+
+_SHOWN = 20  # rows in a notebook
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,10 @@ class FusedGroup:
     """(G,): standard error of the weighted sum, criteria taken as replicates."""
     compared: Mapping[int, np.ndarray] = field(default_factory=dict)
     """Column → (G, G) outcomes, of criteria on which responses were compared instead of scored."""
+
+    def __repr__(self) -> str:
+        best = "no signal" if self.no_signal else f"rollout {int(np.argmax(self.reward))} is best"
+        return f"FusedGroup({self.label!r}, {len(self.reward)} rollouts, {len(self.criteria)} criteria, {best})"
 
     @cached_property
     def outcomes(self) -> np.ndarray:
@@ -174,6 +181,43 @@ class Fused:
     fit: Fit | None = None
     gate: Gate | None = None
     gated: GateResult | None = None
+
+    # -------------------------------------------------------------------------------------------------------- shown
+
+    def __repr__(self) -> str:
+        quiet = int(np.count_nonzero(self.no_signal))
+        return (
+            f"Fused({self.rule}: {len(self.value_M):,} rollouts in {self.batch.N:,} groups, "
+            f"{self.batch.K:,} criteria, {quiet:,} groups without signal)"
+        )
+
+    def _repr_html_(self) -> str:
+        frame = self.to_polars()
+        rows = [[shown_cell(cell) for cell in row] for row in frame.head(_SHOWN).rows()]
+        return html_table(repr(self), frame.columns, rows, len(frame) - len(rows))
+
+    def to_polars(self) -> Any:
+        """A polars frame: group, rollout, reward, ranking (where there is a gate), and `utility.NAME` of RLVR²."""
+        import polars as pl
+
+        batch = self.batch
+        numbers = np.arange(len(self.value_M)) - batch.starts[:-1][batch.group_of_row]
+        labels = [batch.labels[g] for g in batch.per_rollout(batch.group_of_row).ravel()]
+        columns: dict[str, Any] = {
+            "group": pl.Series(labels, strict=False),
+            "rollout": batch.per_rollout(numbers).ravel(),
+        }
+        columns["reward"] = np.asarray(self.reward).ravel()
+        if self.gated is not None:
+            columns["ranking"] = np.asarray(self.ranking).ravel()
+        if self.utilities is not None:
+            flat = np.asarray(self.utilities).reshape(len(self.value_M), -1)
+            columns |= {f"utility.{name}": flat[:, k] for k, name in enumerate(self.criteria)}
+        return pl.DataFrame(columns)
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas frame."""
+        return to_pandas(self.to_polars())
 
     # ------------------------------------------------------------------------------------------ in the caller's form
 

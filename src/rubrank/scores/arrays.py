@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.scores.criterion import CriterionData
+from rubrank.scores.frames import column_names, plain_array
 from rubrank.scores.observed import observed_cells
 from rubrank.verifiers.domain import UNIT, Layer
 
@@ -46,6 +47,8 @@ def batch_of_arrays(
 ) -> ScoreBatch:
     """`ScoreBatch.of_arrays`, which says what each of these is; numbers: weights, margins, directions."""
     weights, margins, directions = numbers
+    if criteria is None and type(scores) is not np.ndarray:
+        criteria = column_names(scores)
     scores_MK, starts, shape, order, labels = _rows(owner, scores, groups)
     data = _criteria_data(owner, criteria, scores_MK.shape[1], directions)
     batch = kind(
@@ -361,7 +364,7 @@ def _as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
     if isinstance(value, np.ma.MaskedArray):
         value = np.ma.filled(value.astype(np.float64), np.nan)
     try:
-        raw = np.asarray(value)
+        raw = np.asarray(plain_array(value))
         _check_kind(owner, parameter, raw)
         array = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
     except (TypeError, ValueError) as error:

@@ -96,6 +96,9 @@ class ScoreBatch:
         more = (gates, gate_criteria), (attributes, attribute_names)
         return batch_of_arrays(cls, owner, scores, groups, criteria, numbers, layers, *more, outcomes, own)
 
+    def __repr__(self) -> str:
+        return f"ScoreBatch({len(self.scores_MK):,} rollouts in {self.N:,} groups, {self.K:,} criteria)"
+
     @property
     def N(self) -> int:
         """Number of groups."""

@@ -26,10 +26,12 @@ from rubrank.judges.judging import Judgments, Provenance
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.batching import score_batch_of
 from rubrank.scores.criterion import CriterionData
+from rubrank.scores.frames import html_table, shown_cell, to_pandas
 from rubrank.verifiers.domain import Layer
 
 Penalties: TypeAlias = Literal["rank", "ignore"]
 
+_SHOWN = 20  # rows in a notebook
 _MOST_CELLS = 100_000_000  # of the one matrix that fusion takes: 800 MB
 
 
@@ -46,6 +48,9 @@ class GroupScores:
     outcomes: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Criterion → (G, G) of those on which responses were compared instead of scored: 1 = row beats column, 0.5 = tie,
     NaN = not compared."""
+
+    def __repr__(self) -> str:
+        return f"GroupScores({self.id!r}, {len(self.scores)} rollouts, criteria: {', '.join(self.names)})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -254,6 +259,32 @@ class ScoreTable:
                 "Rename one of the criteria.",
             )  # fmt: skip
         return layers.pop()
+
+    # -------------------------------------------------------------------------------------------------------- shown
+
+    def __repr__(self) -> str:
+        missing = int(np.isnan(self.scores).sum())
+        return (
+            f"ScoreTable({len(self):,} rollouts in {len(self.groups):,} groups, {len(self.criteria):,} criteria, "
+            f"{missing:,} scores missing)"
+        )
+
+    def _repr_html_(self) -> str:
+        headings = ("group", "rollout", *self.criteria)
+        rows = [[shown_cell(cell) for cell in row] for row in self.to_polars().head(_SHOWN).rows()]
+        return html_table(repr(self), headings, rows, len(self) - len(rows))
+
+    def to_polars(self) -> Any:
+        """A polars frame: group, rollout, and one column for each criterion; null where a score is missing."""
+        import polars as pl
+
+        columns = {name: self.scores[:, k] for k, name in enumerate(self.criteria)}
+        frame = pl.DataFrame({"group": self.group_ids, "rollout": self.rollout_numbers, **columns})
+        return frame.with_columns(pl.col(*self.criteria).fill_nan(None)) if self.criteria else frame
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas frame."""
+        return to_pandas(self.to_polars())
 
     # -------------------------------------------------------------------------------------------------------- files
 

@@ -1,0 +1,101 @@
+"""Frames and tensors as arrays, and results as frames.
+
+plain_array(frame_or_tensor)      a NumPy array; pd.NA and null are NaN, bfloat16 and gradients are no obstacle
+column_names(frame)               ("Facts", "Style") or None: a frame's columns are its criteria
+
+Nothing is imported for it: pandas, polars and torch are known by what their objects can do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rubrank.errors import InvalidInput
+
+_MISSING = "NAType"  # pandas' NA
+
+
+def plain_array(value: Any) -> Any:
+    """What NumPy can read: frames, tensors on any device and of any dtype, and lists of these; else the same."""
+    if _is_pandas(value):
+        return _without_na(value.to_numpy())
+    if _is_polars(value):
+        return value.to_numpy()
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        return (value.double() if value.is_floating_point() else value).numpy()
+    if isinstance(value, list | tuple):
+        return _from_list(value)
+    return _without_na(value) if isinstance(value, np.ndarray) else value
+
+
+def column_names(value: Any) -> tuple[str, ...] | None:
+    """The names of a frame's columns, if it is a frame and they are texts."""
+    if not (_is_pandas(value) or _is_polars(value)) or getattr(value, "ndim", 2) != 2:
+        return None
+    names = tuple(value.columns)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _is_pandas(value: Any) -> bool:
+    return hasattr(value, "to_numpy") and hasattr(value, "iloc")
+
+
+def _is_polars(value: Any) -> bool:
+    return hasattr(value, "to_numpy") and hasattr(value, "to_arrow")
+
+
+def _from_list(value: Any) -> Any:
+    """A list of tensors or frames, or with pd.NA somewhere, becomes one that NumPy reads; others stay as they are."""
+    if any(hasattr(one, "detach") or _is_pandas(one) or _is_polars(one) for one in value):
+        return [plain_array(one) for one in value]
+    if _has_na(value):
+        return [_from_list(one) if isinstance(one, list | tuple) else _number(one) for one in value]
+    return value
+
+
+def _has_na(value: Any) -> bool:
+    return any(_has_na(one) if isinstance(one, list | tuple) else type(one).__name__ == _MISSING for one in value)
+
+
+def _number(one: Any) -> Any:
+    return np.nan if type(one).__name__ == _MISSING else one
+
+
+def _without_na(array: np.ndarray) -> np.ndarray:
+    if array.dtype != object or not any(type(one).__name__ == _MISSING for one in array.flat):
+        return array
+    filled = np.empty(array.size, dtype=object)
+    filled[:] = [_number(one) for one in array.flat]
+    return filled.reshape(array.shape)
+
+
+def to_pandas(frame: Any) -> Any:
+    """A polars frame as a pandas one, without pyarrow."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InvalidInput("to_pandas", "pandas", "installed", "no such package", "pip install pandas") from None
+    return pd.DataFrame({name: frame[name].to_list() for name in frame.columns})
+
+
+def shown_cell(cell: Any) -> str:
+    """A cell for people: four digits of a number, a dash where there is none."""
+    if cell is None or cell != cell:
+        return "–"
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+
+
+def html_table(title: str, headings: Any, rows: Any, more: int = 0) -> str:
+    """A small table for notebooks; every text is escaped."""
+    from html import escape
+
+    def line(cells: Any, tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
+
+    body = "".join(line(row, "td") for row in rows)
+    rest = f"<p>… and {more:,} more</p>" if more > 0 else ""
+    head = f"<table><thead>{line(headings, 'th')}</thead><tbody>{body}</tbody></table>"
+    return f"<div><p><b>{escape(title)}</b></p>{head}{rest}</div>"

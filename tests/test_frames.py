@@ -1,0 +1,106 @@
+"""Frames and tensors as scores; results as frames, in a notebook and printed."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rubrank
+
+SCORES = [[1.0, 0.5, 7.0], [1.0, 1.0, 8.0], [0.0, 1.0, 9.0], [1.0, 0.0, 4.0]]
+NAMES = ["Keyword", "Facts", "<b>Clarity</b>"]
+HOLES = [[1.0, None, 7.0], [1.0, 1.0, None], [0.0, 1.0, 9.0], [1.0, 0.0, 4.0]]
+AS_NAN = np.array([[np.nan if x is None else x for x in row] for row in HOLES])
+
+
+def fused(scores, **more):
+    return rubrank.RLVR2()(rubrank.ScoreBatch.of_arrays(scores, **more))
+
+
+def test_the_columns_of_a_polars_frame_are_its_criteria():
+    frame = pl.DataFrame(SCORES, schema=NAMES, orient="row")
+    result = fused(frame, weights={"Facts": 2})
+    assert result.criteria == tuple(NAMES)
+    assert (result.reward == fused(SCORES, weights=[1, 2, 1]).reward).all()
+    assert (rubrank.fuse(frame) == rubrank.fuse(SCORES)).all()
+    holes = pl.DataFrame(HOLES, schema=NAMES, orient="row")
+    assert (rubrank.fuse(holes) == rubrank.fuse(AS_NAN)).all()
+
+
+def test_names_that_are_given_win():
+    frame = pl.DataFrame(SCORES, schema=NAMES, orient="row")
+    assert fused(frame, criteria=["a", "b", "c"]).criteria == ("a", "b", "c")
+
+
+def test_pandas_frames_and_its_missing_value():
+    pd = pytest.importorskip("pandas")
+    assert fused(pd.DataFrame(SCORES, columns=NAMES)).criteria == tuple(NAMES)
+    assert fused(pd.DataFrame(SCORES)).batch.named is False  # 0, 1, 2 are no names
+    holes = [[pd.NA if x is None else x for x in row] for row in HOLES]
+    for given in (holes, pd.DataFrame(holes), pd.DataFrame(holes).astype("Float64"), np.array(holes, dtype=object)):
+        assert (rubrank.fuse(given) == rubrank.fuse(AS_NAN)).all()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64", "int64"])
+def test_tensors_of_every_kind(dtype):
+    torch = pytest.importorskip("torch")
+    whole = [[1, 5, 7], [1, 10, 8], [0, 10, 9], [1, 0, 4]]
+    tensor = torch.tensor(whole, dtype=getattr(torch, dtype))
+    expected = rubrank.fuse(whole)
+    assert (rubrank.fuse(tensor) == expected).all()
+    assert (rubrank.fuse(list(tensor)) == expected).all()
+    assert (rubrank.fuse(tensor[None])[0] == expected).all()
+    if tensor.is_floating_point():
+        assert (rubrank.fuse(tensor.requires_grad_()) == expected).all()
+        lengths = tensor[:, 1:2].detach().requires_grad_()
+        assert (
+            rubrank.fuse(tensor, attributes=lengths) == rubrank.fuse(whole, attributes=[[5], [10], [10], [0]])
+        ).all()
+
+
+def test_results_are_short_when_printed():
+    result = fused(SCORES, criteria=NAMES)
+    assert repr(result) == "Fused(rlvr2: 4 rollouts in 1 groups, 3 criteria, 0 groups without signal)"
+    assert repr(result.batch) == "ScoreBatch(4 rollouts in 1 groups, 3 criteria)"
+    assert repr(result[0]) == "FusedGroup(0, 4 rollouts, 3 criteria, rollout 1 is best)"
+    table = graded()
+    assert repr(table) == "ScoreTable(3 rollouts in 1 groups, 2 criteria, 0 scores missing)"
+    assert repr(table["tides"]) == "GroupScores('tides', 3 rollouts, criteria: WordCount, Keyword)"
+
+
+def graded():
+    group = {"id": "tides", "prompt": "Explain.", "responses": ["The moon pulls the sea.", "Moon.", "THE SUN!"]}
+    rubric = [{"name": "WordCount", "params": {"low": 4}}, {"name": "Keyword", "params": {"keywords": ["moon"]}}]
+    return rubrank.grade([group], rubric, workers=0)
+
+
+def test_tables_become_frames():
+    table = graded()
+    frame = table.to_polars()
+    assert frame.columns == ["group", "rollout", "WordCount", "Keyword"]
+    assert frame["Keyword"].to_list() == [1.0, 1.0, 0.0]
+    scores = table.fuse().to_polars()
+    assert scores["reward"].to_list() == table.fuse().reward.tolist()
+    assert set(scores.columns) >= {"group", "rollout", "reward", "utility.WordCount"}
+    pytest.importorskip("pandas")
+    assert list(table.to_pandas()["Keyword"]) == [1.0, 1.0, 0.0]
+    assert list(table.fuse().to_pandas()["rollout"]) == [0, 1, 2]
+
+
+def test_rows_of_a_frame_are_in_the_callers_order():
+    result = fused(SCORES, groups=["b", "a", "b", "a"])
+    frame = result.to_polars()
+    assert frame["group"].to_list() == ["b", "a", "b", "a"]
+    assert frame["rollout"].to_list() == [0, 0, 1, 1]
+    assert frame["reward"].to_list() == result.reward.tolist()
+
+
+def test_a_notebook_shows_a_table_and_runs_nothing():
+    page = fused(SCORES, criteria=NAMES)._repr_html_()
+    assert "<table>" in page
+    assert "<b>Clarity</b>" not in page
+    assert "&lt;b&gt;Clarity" in page
+    many = fused(np.random.default_rng(0).random((30, 2)))._repr_html_()
+    assert "and 10 more" in many
+    assert "tides" in graded()._repr_html_()
