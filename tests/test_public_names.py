@@ -119,6 +119,7 @@ NAMES = [
     "score_flat",
     "score_group",
     "score_rows",
+    "show_calls",
     "spearman",
     "split_reasoning",
     "synthetic_step",

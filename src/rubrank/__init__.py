@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from rubrank.fusion.stream.files import explain_file as explain_file
     from rubrank.fusion.stream.files import fuse_file as fuse_file
     from rubrank.grading.grade import grade as grade
+    from rubrank.grading.showing import show_calls as show_calls
     from rubrank.judges import judge_kind as judge_kind
     from rubrank.judges.judge import Call as Call
     from rubrank.judges.judge import Judge as Judge
@@ -151,6 +152,7 @@ _HOMES = {
     "Judges": "judges.judge",
     "load_judges": "judges.judge",
     "grade": "grading.grade",
+    "show_calls": "grading.showing",
     "ScoreTable": "scores.table",
     "read_scores": "scores.table",
     "ScoreBatch": "scores.batch",

@@ -1,7 +1,7 @@
 """The command line: every verb calls one function of the library and shows what came back.
 
     rubrank check, criteria, grade, conformance      verbs/criteria.py     rubrics and scores
-    rubrank judge check, stats, audit                verbs/judge.py        judges
+    rubrank judge check, show, stats, audit          verbs/judge.py        judges
     rubrank fuse, explain                            verbs/fusing.py       scores into rewards
     rubrank replay, robustness, bench                verbs/replay.py       other rules
     rubrank record                                   verbs/record.py       everything about each group, kept

@@ -36,7 +36,7 @@ def judged_table(
     progress: Callable[[int, int], None] | None = None,
 ) -> ScoreTable:
     """The table with the judges' answers; `criteria` are those of every group."""
-    wanted = [_wanted(scored, own, judges) for scored, own in zip(table.groups, criteria, strict=True)]
+    wanted = [wanted_of(scored, own, judges) for scored, own in zip(table.groups, criteria, strict=True)]
     return _with(table, criteria, wanted, judges, judge_groups(groups, criteria, wanted, judges, progress=progress))
 
 
@@ -52,7 +52,7 @@ async def judged_table_async(
 
     compare: only by judges that compare, or only by those that do not, who need nobody else of the group; None: by all.
     """
-    wanted = [_wanted(scored, own, judges, compare) for scored, own in zip(table.groups, criteria, strict=True)]
+    wanted = [wanted_of(scored, own, judges, compare) for scored, own in zip(table.groups, criteria, strict=True)]
     return _with(table, criteria, wanted, judges, await judge_groups_async(groups, criteria, wanted, judges))
 
 
@@ -70,9 +70,10 @@ def _with(
     return ScoreTable(tuple(filled), judging=judgments)
 
 
-def _wanted(
+def wanted_of(
     scored: GroupScores, criteria: Sequence[Criterion], judges: Judges, compare: bool | None = None
 ) -> np.ndarray:
+    """(G, K): what is asked after programs have run; `compare` as in `judged_table_async`."""
     wanted = wanted_cells(criteria, scored.scores, scored.reasons, judges)
     for k in _mixed(scored, criteria, judges):
         wanted[:, k] = False

@@ -1,4 +1,4 @@
-"""The verbs about judges: `rubrank judge check`, `stats`, `audit`. Each calls one function of the library."""
+"""The verbs about judges: `rubrank judge check`, `show`, `stats`, `audit`. Each calls one function of the library."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rubrank.cli.common import Column, Force, GroupColumn, Long, table_columns
+from rubrank.cli.common import Column, Force, GroupColumn, Long, columns_from, table_columns
 from rubrank.cli.printing import errors_in_words, print_json, table
 
 if TYPE_CHECKING:
+    from rubrank.grading.showing import Shown
     from rubrank.judges.client.accounting import Account, Line
     from rubrank.judges.judging import Judgments
 
@@ -21,8 +22,11 @@ _Rollouts = Annotated[Path | None, typer.Option(help="The rollouts that were gra
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
-    judge = typer.Typer(help="Judges: are they there, what did they take, how good are they.", no_args_is_help=True)
+    judge = typer.Typer(
+        help="Judges: are they there, what are they asked, what did they take, how good are they.", no_args_is_help=True
+    )
     judge.command()(check)
+    judge.command()(show)
     judge.command()(stats)
     judge.command()(audit)
     app.add_typer(judge, name="judge")
@@ -40,6 +44,54 @@ def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JS
         leaves = judge.members or (judge,)
         models = ", ".join(sorted({endpoint.model for leaf in leaves for endpoint in leaf.endpoints}))
         print(f"{judge.name}: {judge.kind}, {models}: there")
+
+
+def show(
+    rubric: Annotated[str, typer.Argument(help="A rubric: YAML, TOML or JSON, or a preset.")],
+    rollouts: Annotated[
+        str | None, typer.Argument(help="Rollouts; without them a query and a response in brackets stand in.")
+    ] = None,
+    judges: Annotated[Path | None, typer.Option(help="Judges; by default one of kind batched.")] = None,
+    group: Annotated[str | None, typer.Option(help="The group to show; by default the first.")] = None,
+    rollout: Annotated[int, typer.Option(help="Its rollout, counted from 0, where one response is judged.")] = 0,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="tokenizer.json, or a .tiktoken file; by default tokens are estimated.")
+    ] = None,
+    most: Annotated[int, typer.Option(min=0, help="Calls to print; 0: all.")] = 3,
+    column: Column = None,
+    group_column: GroupColumn = None,
+    as_json: _AsJson = False,
+) -> None:
+    """Print exactly what judges would be asked, message by message, and its tokens; nobody is called."""
+    with errors_in_words():
+        from rubrank.grading.showing import show_calls
+
+        columns = columns_from(column, group_column, "judge show")
+        shown = show_calls(rubric, rollouts, judges, group=group, rollout=rollout, columns=columns, tokenizer=tokenizer)
+        if as_json:
+            print_json(shown.as_dict())
+        else:
+            show_shown(shown, most)
+
+
+def show_shown(shown: Shown, most: int) -> None:
+    """The calls as plain text: what is between two rules is sent as it stands."""
+    estimate = shown.tokenizer == "estimate"
+    by = "estimated: 4 ASCII characters a token, 1 other" if estimate else f"counted by {shown.tokenizer}"
+    if not shown.calls:
+        print("nothing is asked: programs decide it all, or a gate has stopped the response")
+        return
+    for number, call in enumerate(shown.calls[: most or None], 1):
+        times = f", sent {call.times} times" if call.times > 1 else ""
+        print(f"== call {number} of {len(shown.calls)}: judge {call.judge}, {call.purpose}{times}")
+        for message, tokens in zip(call.messages, call.tokens, strict=True):
+            print(f"-- {message['role']} ({tokens:,} tokens)\n{message['content']}")
+        print(f"-- {sum(call.tokens):,} tokens in all ({by}); prompts: {call.version}")
+    left = len(shown.calls) - len(shown.calls[: most or None])
+    if left:
+        print(f"== and {left} more; --most 0 prints them all")
+    if len(shown.calls) > 1:
+        print(f"== {len(shown.calls)} different calls, {shown.tokens:,} tokens")
 
 
 def stats(
