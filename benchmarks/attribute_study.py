@@ -141,10 +141,17 @@ def adjustments_table(data: Measured, found: Sequence[Followed]) -> str:
     """Adjustment × (attributes, agreement with no adjustment)."""
     heading = (f"{data.name}: taken out", "form", "adjust", *NAMES, "τ", "turned", "untied")
     rows = [
-        (row.attributes, row.form, row.adjust, *map(_signed, row.follows), f"{row.tau:.3f}", f"{row.turned:.3f}",
-         "–" if row.untied != row.untied else f"{row.untied:.3f}")
+        (
+            row.attributes,
+            row.form,
+            row.adjust,
+            *map(_signed, row.follows),
+            f"{row.tau:.3f}",
+            f"{row.turned:.3f}",
+            "–" if row.untied != row.untied else f"{row.untied:.3f}",
+        )
         for row in found
-    ]  # fmt: skip
+    ]
     return text_table([heading, *rows])
 
 

@@ -19,8 +19,13 @@ Rule: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "hanna" / "hanna_tidy.csv.gz"
 CRITERIA = {
-    "RE": "relevance", "CH": "coherence", "EM": "empathy", "SU": "surprise", "EG": "engagement", "CX": "complexity",
-}  # fmt: skip
+    "RE": "relevance",
+    "CH": "coherence",
+    "EM": "empathy",
+    "SU": "surprise",
+    "EG": "engagement",
+    "CX": "complexity",
+}
 JUDGES = ("Beluga-13B", "OrcaPlatypus", "Mistral-7B", "Llama-13B", "ChatGPT")
 ALL = "all five"
 RIVALS = ("mean", "mean of z-scores", "mean of min–max", "Borda")

@@ -60,9 +60,13 @@ def test_compiled_code(tmp_path, junk):
 
     def run():
         done = subprocess.run(
-            [sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=tmp_path,
+            [sys.executable, str(script)],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
             env={**__import__("os").environ, "NUMBA_CACHE_DIR": str(tmp_path / "numba")},
-        )  # fmt: skip
+        )
         return done.stdout.strip(), done.stderr
 
     assert run()[0] == "42"

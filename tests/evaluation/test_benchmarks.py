@@ -58,9 +58,11 @@ def test_sysbench_a_reply_about_other_constraints_is_missing_and_its_dialogue_co
 
 def test_advancedif():
     row = {
-        "id": "a", "conversation_history": json.dumps([{"role": "user", "content": "q"}]), "output": "o",
+        "id": "a",
+        "conversation_history": json.dumps([{"role": "user", "content": "q"}]),
+        "output": "o",
         "prompt_metadata": json.dumps({"rubrics": json.dumps(["Is it short?", "Is it kind?"])}),
-    }  # fmt: skip
+    }
     said = {"rubrics_check": {"question_1": "YES: it is", "question_2": "No, rude"}, "SATISFIED_ALL_REQUIREMENTS": "NO"}
     run = score_rows([row], find_benchmark("advancedif"), judge=judge(json.dumps(said)))
     assert run.metrics["all satisfied"] == 0.0
@@ -89,12 +91,20 @@ def test_simpleqa_f1_is_the_harmonic_mean_of_correct_and_correct_given_attempted
 @pytest.mark.parametrize(
     ("text", "fixed", "upstream"),
     [
-        ("A", "A", "A"), ("B.", "B", "B"), ("CORRECT", "A", "C"), ("INCORRECT", "B", "C"), ("NOT_ATTEMPTED", "C", "A"),
-        ("The grade is **A**", "A", "A"), ("A or B", None, "A"), ("I cannot say", None, "C"),
+        ("A", "A", "A"),
+        ("B.", "B", "B"),
+        ("CORRECT", "A", "C"),
+        ("INCORRECT", "B", "C"),
+        ("NOT_ATTEMPTED", "C", "A"),
+        ("The grade is **A**", "A", "A"),
+        ("A or B", None, "A"),
+        ("I cannot say", None, "C"),
         ("A (INCORRECT)", None, "A"),
-        ("答案是：B", "B", "B"), ("正确", "A", "C"), ("", None, "C"),
+        ("答案是：B", "B", "B"),
+        ("正确", "A", "C"),
+        ("", None, "C"),
     ],
-)  # fmt: skip
+)
 def test_grades_of_simpleqa(text, fixed, upstream):
     assert read_grade(text, "fixed") == fixed
     assert read_grade(text, "upstream") == upstream
@@ -130,9 +140,11 @@ def choice(id, answer, output, **more):
 
 def test_longbench():
     rows = [
-        choice("1", "B", "The correct answer is (B)."), choice("2", "A", "**The correct answer is C**"),
-        choice("3", "D", "I do not know"), choice("4", "A", ""),
-    ]  # fmt: skip
+        choice("1", "B", "The correct answer is (B)."),
+        choice("2", "A", "**The correct answer is C**"),
+        choice("3", "D", "I do not know"),
+        choice("4", "A", ""),
+    ]
     assert score_rows(rows, find_benchmark("longbench-v2")).metrics["accuracy"] == 0.25
     assert score_rows(rows, find_benchmark("longbench-v2", compensated="yes")).metrics["accuracy"] == 0.375
     upstream = score_rows(rows, find_benchmark("longbench-v2", compat="upstream"))
@@ -185,11 +197,13 @@ def test_longproc_of_travel():
 @pytest.mark.parametrize(
     ("text", "right"),
     [
-        ("2 + 3 = 5\n5 * 4 = 20\n20 - 1 = 19", True), ("2 + 3 = 5\n5 * 4 = 20", False),
-        ("2 + 2 = 4\n4 * 4 = 16\n16 + 3 = 19", False), ("2 + 3 = 5\n5 * 4 = 21\n21 - 1 = 20", False),
+        ("2 + 3 = 5\n5 * 4 = 20\n20 - 1 = 19", True),
+        ("2 + 3 = 5\n5 * 4 = 20", False),
+        ("2 + 2 = 4\n4 * 4 = 16\n16 + 3 = 19", False),
+        ("2 + 3 = 5\n5 * 4 = 21\n21 - 1 = 20", False),
         ("__import__('os') = 1\n1\n2", False),
     ],
-)  # fmt: skip
+)
 def test_countdown_solutions(text, right):
     assert solves([1, 2, 3, 4], 19, text) is right
 
@@ -245,9 +259,12 @@ def test_eqbench_rubric_counts_only_what_is_better_when_more():
 
 def test_ifeval_cuts_thinking_and_counts_prompts_and_instructions():
     row = {
-        "key": 1, "prompt": "p", "instruction_id_list": ["punctuation:no_comma", "change_case:english_lowercase"],
-        "kwargs": [{}, {}], "response": "<think>a, b</think>no commas HERE",
-    }  # fmt: skip
+        "key": 1,
+        "prompt": "p",
+        "instruction_id_list": ["punctuation:no_comma", "change_case:english_lowercase"],
+        "kwargs": [{}, {}],
+        "response": "<think>a, b</think>no commas HERE",
+    }
     run = score_rows([row], find_benchmark("ifeval"))
     assert run.metrics["prompt strict"] == 0.0
     assert run.metrics["instruction strict"] == 0.5

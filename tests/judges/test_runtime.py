@@ -292,8 +292,9 @@ def test_the_client_bears_an_outage_by_itself():
         async def main():
             async with Client(
                 judge_of(server, retry={"breaker_failures": 1, "breaker_pause": 0.05, "attempts": 9}),
-                outage=Outage("continue"), deadline=Deadline(10.0),
-            ) as client:  # fmt: skip
+                outage=Outage("continue"),
+                deadline=Deadline(10.0),
+            ) as client:
                 return await asyncio.gather(*(client.ask(call_of(str(i))) for i in range(20)))
 
         replies = run(main(), seconds=20.0)

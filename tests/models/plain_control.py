@@ -18,8 +18,13 @@ def contrast(a, b):
 
 def batch_contrasts(attributes):
     """Groups of (n, D) → for each group {(i, j): z}, scaled over all pairs of all groups."""
-    raw = [{(i, j): np.array([contrast(*pair) for pair in zip(a[i], a[j], strict=True)]) for i, j in
-            combinations(range(len(a)), 2)} for a in attributes]  # fmt: skip
+    raw = [
+        {
+            (i, j): np.array([contrast(*pair) for pair in zip(a[i], a[j], strict=True)])
+            for i, j in combinations(range(len(a)), 2)
+        }
+        for a in attributes
+    ]
     every = np.array([z for group in raw for z in group.values()])
     rms = np.sqrt((every**2).mean(0))
     scale = np.divide(1.0, rms, out=np.zeros_like(rms), where=rms > 0)

@@ -64,10 +64,15 @@ def _odd(attributes: bool = False, **options: Any) -> list[GroupRecord]:
     random = np.random.default_rng(5)
     groups = []
     for name, G in (("crowd", 20), ("five", 5), ("alone", 1), ("tied", 3)):
-        scores = np.column_stack([
-            random.random(G) * (1e-3 if name == "tied" else 1.0), np.full(G, NAN), np.ones(G), np.full(G, NAN),
-            random.integers(0, 3, G) * (0.0 if name == "tied" else 1234567.0),
-        ])  # fmt: skip
+        scores = np.column_stack(
+            [
+                random.random(G) * (1e-3 if name == "tied" else 1.0),
+                np.full(G, NAN),
+                np.ones(G),
+                np.full(G, NAN),
+                random.integers(0, 3, G) * (0.0 if name == "tied" else 1234567.0),
+            ]
+        )
         if name == "five":
             scores[1, 0] = scores[2, 4] = NAN
         won = np.full((G, G), NAN)

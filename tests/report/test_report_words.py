@@ -81,9 +81,35 @@ def test_criteria_may_have_the_names_of_javascripts_own_things(tmp_path: Path, d
 
 def test_numbers_are_printed_as_in_python(tmp_path: Path) -> None:
     numbers = [
-        0.0, 1.0, 0.125, 0.375, 0.625, 0.875, -0.125, 0.005, 0.015, 0.994999, 0.995, 2.675, 1e-5, 1e-4, 0.00012345678,
-        999999.0, 999999.5, 1e6, 1234567.0, 123456.5, 123457.5, 12345.25, 1234.125, -3.5, 1 / 3, 2e-7, 1e20, 100.0,
-    ]  # fmt: skip
+        0.0,
+        1.0,
+        0.125,
+        0.375,
+        0.625,
+        0.875,
+        -0.125,
+        0.005,
+        0.015,
+        0.994999,
+        0.995,
+        2.675,
+        1e-5,
+        1e-4,
+        0.00012345678,
+        999999.0,
+        999999.5,
+        1e6,
+        1234567.0,
+        123456.5,
+        123457.5,
+        12345.25,
+        1234.125,
+        -3.5,
+        1 / 3,
+        2e-7,
+        1e20,
+        100.0,
+    ]
     script = tmp_path / "numbers.cjs"
     show = f"{json.dumps(numbers)}.map((x) => [fixed(x), fixedSigned(x), general(x)])"
     script.write_text(f"{WORDS}\nprocess.stdout.write(JSON.stringify({show}));", encoding="utf-8")

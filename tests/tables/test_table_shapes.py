@@ -201,10 +201,14 @@ def test_a_log_of_inspect(tmp_path):
             for epoch, grade in ((1, "C"), (2, "I")):
                 said = {"role": "assistant", "content": "x"}
                 sample = {
-                    "id": id, "epoch": epoch, "input": "?", "target": "x", "messages": [said],
+                    "id": id,
+                    "epoch": epoch,
+                    "input": "?",
+                    "target": "x",
+                    "messages": [said],
                     "output": {"choices": [{"message": said, "stop_reason": "stop"}], "completion": "x"},
                     "scores": {"match": {"value": grade}, "rubric": {"value": {"tone": epoch, "facts": True}}},
-                }  # fmt: skip
+                }
                 archive.writestr(f"samples/{id}_epoch_{epoch}.json", json.dumps(sample))
     summary = fuse_file(path)
     assert summary.criteria == ("match", "rubric.tone", "rubric.facts")

@@ -23,10 +23,13 @@ from rubrank.training.job.plan import make_plan  # noqa: E402
 
 JUDGED = [{"name": "Polite", "question": "Is it polite?"}]
 TWO = [
-    {"name": "chat", "steps": 6,
-     "sources": [{"path": "prompts.jsonl", "share": 0.75}, {"path": "own.jsonl", "share": 0.25}]},
+    {
+        "name": "chat",
+        "steps": 6,
+        "sources": [{"path": "prompts.jsonl", "share": 0.75}, {"path": "own.jsonl", "share": 0.25}],
+    },
     {"name": "agentic", "steps": 4, "sources": [{"path": "own.jsonl"}]},
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +40,10 @@ def made(tmp_path_factory) -> Path:
 @pytest.fixture
 def folder(made, tmp_path) -> Path:
     folder = tiny.copy_without_weights(made, tmp_path / "job")
-    own = [{"prompt": f"Count to {n}.", "rubric": [{"name": "Own", "verifier": "WordCount", "params": {"low": n}}]}
-           for n in range(2, 7)]  # fmt: skip
+    own = [
+        {"prompt": f"Count to {n}.", "rubric": [{"name": "Own", "verifier": "WordCount", "params": {"low": n}}]}
+        for n in range(2, 7)
+    ]
     (folder / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own))
     return folder
 
@@ -55,8 +60,9 @@ def test_stages_with_shares(folder):
     chat, agentic = plan.stages
     assert (chat.first, chat.last, agentic.first, agentic.last) == (0, 5, 6, 9)
     assert [(s.path, s.rows, s.share, s.prompts) for s in chat.sources] == [
-        ("prompts.jsonl", 12, 0.75, 36), ("own.jsonl", 5, 0.25, 12),
-    ]  # fmt: skip
+        ("prompts.jsonl", 12, 0.75, 36),
+        ("own.jsonl", 5, 0.25, 12),
+    ]
     assert [(s.path, s.prompts) for s in agentic.sources] == [("own.jsonl", 32)]
     assert [(c.name, c.adjust, c.start) for c in plan.controls] == [("answer_length", "remove", 7)]
     assert len(plan.order) == 80
@@ -110,7 +116,7 @@ def test_processes_share_a_batch(folder, monkeypatch):
         ({"rubric": None}, "prompts.jsonl: row 1: rubric must be given; got none"),
         ({"rubric": []}, "rubric: criteria must be a list of at least 1; got []"),
         ({"rubric": "none.yaml"}, "a file that can be read"),
-        ({"rubric": ["EmptyAnswer"]}, "prompts.jsonl: row 1: criteria must be some in the layer \"quality\""),
+        ({"rubric": ["EmptyAnswer"]}, 'prompts.jsonl: row 1: criteria must be some in the layer "quality"'),
         ({"rubric": JUDGED}, "criterion 'Polite' must be decided by somebody"),
         ({"rubric": [{"name": "WordCuont"}]}, "Did you mean 'WordCount'?"),
         ({"rubric": ["WordCuont"]}, "got 'WordCuont'. Did you mean 'WordCount'?"),
@@ -120,8 +126,10 @@ def test_processes_share_a_batch(folder, monkeypatch):
         ({"attributes": [{"name": "markdown", "start": 45}]}, "before the end of the run, at step 45; got 45"),
         ({"held_out": {"sources": [{"path": "prompts.jsonl"}]}}, "row 1 of prompts.jsonl, which is in prompts.jsonl"),
         ({"training__per_device_train_batch_size": 7}, "per_device_train_batch_size must be a divisor of 64; got 7"),
-        ({"training__updates_per_batch": 2, "training__per_device_train_batch_size": 8},
-         "steps of stage 'all' must be a multiple of training.updates_per_batch (2)"),
+        (
+            {"training__updates_per_batch": 2, "training__per_device_train_batch_size": 8},
+            "steps of stage 'all' must be a multiple of training.updates_per_batch (2)",
+        ),
         ({"training__optim": "adamw_toch"}, "training.optim must be one of"),
         ({"training__lr_scheduler_type": "kosine"}, "training.lr_scheduler_type must be one of"),
         ({"trl__learning_rate": 1}, "trl.learning_rate must be left out; got 1. It has a key of its own."),
@@ -129,7 +137,7 @@ def test_processes_share_a_batch(folder, monkeypatch):
         ({"trl__use_vlm": True}, "Did you mean 'use_vllm'?"),
         ({"output": "config.yaml"}, "output must be a folder; got the file"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_said_before_the_model_loads(folder, changes, said):
     with pytest.raises(InvalidInput) as raised:
         make_plan(tiny.job(folder, **changes))

@@ -121,18 +121,26 @@ def test_stages_follow_each_other(folder):
     asked = [{"name": "Own", "verifier": "WordCount", "params": {"low": 3}}]
     own = [{"messages": [{"role": "user", "content": f"Count to {n}."}], "rubric": asked} for n in range(5)]
     (folder / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own))
-    stages = [{"name": "chat", "steps": 2, "sources": [{"path": "prompts.jsonl"}]},
-              {"name": "agentic", "steps": 2, "sources": [{"path": "own.jsonl"}]}]  # fmt: skip
+    stages = [
+        {"name": "chat", "steps": 2, "sources": [{"path": "prompts.jsonl"}]},
+        {"name": "agentic", "steps": 2, "sources": [{"path": "own.jsonl"}]},
+    ]
     words = json.loads((folder / "policy" / "tokenizer_config.json").read_text())
     words["chat_template"] = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
     (folder / "policy" / "tokenizer_config.json").write_text(json.dumps(words))
     plan = make_plan(
         tiny.job(
-            folder, stages=stages, held_out=None, report_to=["tensorboard"], training__updates_per_batch=2,
-            training__prompts_per_batch=4, training__per_device_train_batch_size=8,
-            attributes=[{"name": "answer_length", "start": "50%"}], model={"path": "policy", "lora": {"r": 2}},
+            folder,
+            stages=stages,
+            held_out=None,
+            report_to=["tensorboard"],
+            training__updates_per_batch=2,
+            training__prompts_per_batch=4,
+            training__per_device_train_batch_size=8,
+            attributes=[{"name": "answer_length", "start": "50%"}],
+            model={"path": "policy", "lora": {"r": 2}},
         )
-    )  # fmt: skip
+    )
     done = run(plan)
     records = records_of(done, "train")
     # two updates are made of one batch of rollouts, so records are of steps 0 and 2
@@ -171,10 +179,13 @@ def without_clock(log: Any) -> list[dict[str, float]]:
 @pytest.mark.parametrize("rule", ["rlvr2+", "amrp+"])  # the second remembers
 def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(folder, rule):
     small = {
-        "stages": [{"steps": 6, "sources": [{"path": "prompts.jsonl"}]}], "rule": rule, "training__save_steps": 2,
+        "stages": [{"steps": 6, "sources": [{"path": "prompts.jsonl"}]}],
+        "rule": rule,
+        "training__save_steps": 2,
         "held_out": {"every": 2, "rollouts": 4, "sources": [{"path": "held_out.jsonl"}]},
-        "training__prompts_per_batch": 4, "training__per_device_train_batch_size": 16,
-    }  # fmt: skip
+        "training__prompts_per_batch": 4,
+        "training__per_device_train_batch_size": 16,
+    }
     whole = run(make_plan(tiny.job(folder, output="whole", **small)))
     job = tiny.job(folder, output="parts", **small)
     with pytest.raises(_Stop):
@@ -204,9 +215,13 @@ def test_a_run_that_stopped_before_its_first_checkpoint_is_begun_anew(folder):
 def test_a_branch_goes_on_with_optimizer_data_and_random_state(folder):
     """Control that is off (λ = 0) must end where the run that was left ended; control that is on need not."""
     small = {
-        "stages": [{"steps": 6, "sources": [{"path": "prompts.jsonl"}]}], "training__save_steps": 2, "held_out": None,
-        "training__save_total_limit": 9, "training__prompts_per_batch": 4, "training__per_device_train_batch_size": 16,
-    }  # fmt: skip
+        "stages": [{"steps": 6, "sources": [{"path": "prompts.jsonl"}]}],
+        "training__save_steps": 2,
+        "held_out": None,
+        "training__save_total_limit": 9,
+        "training__prompts_per_batch": 4,
+        "training__per_device_train_batch_size": 16,
+    }
     whole = run(make_plan(tiny.job(folder, output="whole", **small)))
     left = folder / "whole" / "checkpoint-2"
     ends = {}

@@ -103,13 +103,16 @@ def test_numbers_for_names_count_rules_only(scores):
 
 
 def test_lengths_are_measured_from_rollouts(rollouts):
-    found = as_json("replay", rollouts / "graded.jsonl", "--rules", "weighted-mean", "--rollouts",
-                    rollouts / "rollouts.jsonl")["rules"][0]  # fmt: skip
+    found = as_json(
+        "replay", rollouts / "graded.jsonl", "--rules", "weighted-mean", "--rollouts", rollouts / "rollouts.jsonl"
+    )["rules"][0]
     assert found["follows"]["answer_length"] == pytest.approx(1.0, abs=0.06)
     assert found["follows"]["heading"] > 0.5
     assert set(found["follows"]) == {"answer_length", "heading"}  # what nobody uses is left out
-    assert "The reward follows" in run("replay", rollouts / "graded.jsonl", "--rollouts",
-                                       rollouts / "rollouts.jsonl").stdout  # fmt: skip
+    assert (
+        "The reward follows"
+        in run("replay", rollouts / "graded.jsonl", "--rollouts", rollouts / "rollouts.jsonl").stdout
+    )
 
 
 def test_records_bring_their_texts_or_attributes(rollouts):
@@ -130,8 +133,16 @@ def test_records_bring_their_texts_or_attributes(rollouts):
 
 def test_transforms(scores):
     plain = as_json("replay", scores, "--rules", "rlvr2,weighted-mean")
-    mapped = as_json("replay", scores, "--rules", "rlvr2,weighted-mean", "--transform", "Metric 1*10", "--transform",
-                     "Check 1=0:0,1:7")  # fmt: skip
+    mapped = as_json(
+        "replay",
+        scores,
+        "--rules",
+        "rlvr2,weighted-mean",
+        "--transform",
+        "Metric 1*10",
+        "--transform",
+        "Check 1=0:0,1:7",
+    )
     assert mapped["rules"][0]["quantiles"] == plain["rules"][0]["quantiles"]
     assert mapped["rules"][1]["quantiles"] != plain["rules"][1]["quantiles"]
 
@@ -167,7 +178,9 @@ def test_files_that_do_not_belong(rollouts, scores):
 def test_rules_are_cut_at_commas_outside_of_constants():
     assert split_rules("rlvr2+, gdpo") == ["rlvr2+", "gdpo"]
     assert split_rules("rule-fusion:hard=('Check 1','Check 2'),gdpo") == [
-        "rule-fusion:hard=('Check 1','Check 2')", "gdpo"]  # fmt: skip
+        "rule-fusion:hard=('Check 1','Check 2')",
+        "gdpo",
+    ]
     assert split_rules("all") == list(rule_names())
 
 

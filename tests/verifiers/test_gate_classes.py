@@ -23,18 +23,60 @@ def value(name, response, prompt="", **fields):
 
 
 EMPTY = [
-    "<!-- hi -->", "![](x)", "\\boxed{}", "$\\boxed{ }$", "<p></p>", "<div><br/></div>", "&nbsp;&nbsp;", "\u2800\u2800",
-    "[Your answer here]", "[Insert text here]", "<your answer>", "（在此处填写答案）", "Your answer goes here.", "TODO",
-    "Sure! Here is an explanation:", "Here's the list you asked for:", "Certainly! Below is a summary:",
+    "<!-- hi -->",
+    "![](x)",
+    "\\boxed{}",
+    "$\\boxed{ }$",
+    "<p></p>",
+    "<div><br/></div>",
+    "&nbsp;&nbsp;",
+    "\u2800\u2800",
+    "[Your answer here]",
+    "[Insert text here]",
+    "<your answer>",
+    "（在此处填写答案）",
+    "Your answer goes here.",
+    "TODO",
+    "Sure! Here is an explanation:",
+    "Here's the list you asked for:",
+    "Certainly! Below is a summary:",
     "好的，以下是解释：",
-    "当然可以！下面是代码：", "# Introduction", "## Overview\n\n## Summary", "### 解答", "Answer:",
-    "**Final answer:**", "答案：",
-    "<answer></answer>", "```\n```", "---", "…", "\u200b", "<span hidden>text</span>",
-]  # fmt: skip
+    "当然可以！下面是代码：",
+    "# Introduction",
+    "## Overview\n\n## Summary",
+    "### 解答",
+    "Answer:",
+    "**Final answer:**",
+    "答案：",
+    "<answer></answer>",
+    "```\n```",
+    "---",
+    "…",
+    "\u200b",
+    "<span hidden>text</span>",
+]
 NOT_EMPTY = [
-    "[]", "{}", "''", '""', "?", "0", "No.", "是", "```json\n[]\n```", "Answer: 4", "\\boxed{4}", "<answer>x</answer>",
-    "Here is the answer: 42.", "Sure, the capital is Paris.", "👍", "+", "<3", "∅", "# Title\n\nText.", "[1, 2]",
-]  # fmt: skip
+    "[]",
+    "{}",
+    "''",
+    '""',
+    "?",
+    "0",
+    "No.",
+    "是",
+    "```json\n[]\n```",
+    "Answer: 4",
+    "\\boxed{4}",
+    "<answer>x</answer>",
+    "Here is the answer: 42.",
+    "Sure, the capital is Paris.",
+    "👍",
+    "+",
+    "<3",
+    "∅",
+    "# Title\n\nText.",
+    "[1, 2]",
+]
 
 
 @pytest.mark.parametrize("text", EMPTY)
@@ -48,21 +90,33 @@ def test_not_empty(text):
 
 
 CUT = [
-    "| a | b | c |\n|---|---|---|\n| 1 | 2 | 3 |\n| 4 |", "1. Wash it.\n2. Dry it.\n3.", "- one\n- two\n- ",
+    "| a | b | c |\n|---|---|---|\n| 1 | 2 | 3 |\n| 4 |",
+    "1. Wash it.\n2. Dry it.\n3.",
+    "- one\n- two\n- ",
     "1. A.\n2. **B",
-    LONG["en"] + "We saw the river and the", LONG["en"] + "We took a boat because", LONG["zh"] + "我们坐船过河，因为",
-    LONG["zh"] * 3 + "主要原因包括", '{"a": [1, 2', "```python\nx = 1",
+    LONG["en"] + "We saw the river and the",
+    LONG["en"] + "We took a boat because",
+    LONG["zh"] + "我们坐船过河，因为",
+    LONG["zh"] * 3 + "主要原因包括",
+    '{"a": [1, 2',
+    "```python\nx = 1",
     LONG["en"] + "There were many (as we saw in the",
     "1. We go up the hill first.\n2. We come down from it again.\n3. We re",
-]  # fmt: skip
+]
 WHOLE = [
-    LONG["en"] * 3 + "#Hills #Summer #Fun", LONG["zh"] * 3 + "\n关键词：山；河；船；夏天",
+    LONG["en"] * 3 + "#Hills #Summer #Fun",
+    LONG["zh"] * 3 + "\n关键词：山；河；船；夏天",
     LONG["en"] * 3 + "\n\nKeywords: a; b; c; d",
-    LONG["en"] * 3 + "\n\nx = 2y + 3", LONG["en"] * 3 + "\n\nYours,\nAnna Smith", "- one\n- two\n- three",
+    LONG["en"] * 3 + "\n\nx = 2y + 3",
+    LONG["en"] * 3 + "\n\nYours,\nAnna Smith",
+    "- one\n- two\n- three",
     "- 公众参与\n- 社会和谐",
-    "| a | b |\n|---|---|\n| 1 | 2 |", "Paris", "春眠不觉晓\n处处闻啼鸟", "* `f`: the file to read from",
+    "| a | b |\n|---|---|\n| 1 | 2 |",
+    "Paris",
+    "春眠不觉晓\n处处闻啼鸟",
+    "* `f`: the file to read from",
     "https://example.org/a",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", CUT)
@@ -89,21 +143,27 @@ def counted(line: str, numbers=range(1, 31)) -> str:
 
 
 LOOPS = [
-    counted("Step {}: Check the cable and restart it."), " ".join(f"Fact {i}: the sun is hot." for i in range(40)),
-    counted("第{}步：检查电缆并重新启动。",
-    "一二三四五六七八九十") + "\n第十一步：检查电缆并重新启动。\n第十二步：检查电缆并重新启动。",
+    counted("Step {}: Check the cable and restart it."),
+    " ".join(f"Fact {i}: the sun is hot." for i in range(40)),
+    counted("第{}步：检查电缆并重新启动。", "一二三四五六七八九十")
+    + "\n第十一步：检查电缆并重新启动。\n第十二步：检查电缆并重新启动。",
     "| a | b |\n|---|---|\n" + "| Alice Smith | Paris |\n" * 20,
     "| n | name |\n|---|---|\n" + counted("| {} | Alice Smith |"),
-    "```\n" + "value = update(value)\n" * 40 + "```", "```\n" + counted('print("item {}")', range(40)) + "\n```",
-    "a" + "\n" * 500 + "b", "Hi.\n" + " \n" * 200, "I am sorry. " * 30, "哈" * 200,
-]  # fmt: skip
+    "```\n" + "value = update(value)\n" * 40 + "```",
+    "```\n" + counted('print("item {}")', range(40)) + "\n```",
+    "a" + "\n" * 500 + "b",
+    "Hi.\n" + " \n" * 200,
+    "I am sorry. " * 30,
+    "哈" * 200,
+]
 NO_LOOPS = [
     "\n".join(f"7 x {i} = {7 * i}" for i in range(20)),
     "\n".join(f"Week {i}: run {3 * i + 1} miles." for i in range(20)),
-    "| 1 | 2 |\n" * 30, "```\n" + "0, 0, 0,\n" * 50 + "```",
+    "| 1 | 2 |\n" * 30,
+    "```\n" + "0, 0, 0,\n" * 50 + "```",
     "\n".join(f"{i}. {w}" for i, w in enumerate("abcdefghijklmnop")),
     "One.\n\n\n\nTwo.",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", LOOPS)
@@ -119,10 +179,11 @@ def test_no_loops(text):
 SAID = {
     "zh": "你好，世界。今天天气很好，我们去公园散步吧。",
     "fr": "Le café est très agréable, où êtes-vous allé après-midi ?",
-    "ru": "Привет, как дела сегодня? Погода хорошая.", "en": "It’s what they’re saying — “don’t” isn’t it?",
+    "ru": "Привет, как дела сегодня? Погода хорошая.",
+    "en": "It’s what they’re saying — “don’t” isn’t it?",
     "de": "Die Tür ist schön grün, und die Bäume blühen früh im Jahr.",
     "ja": "今日は天気がいいので、川沿いを散歩します。",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("encoding", ["gbk", "cp1252", "latin-1"])
@@ -137,12 +198,18 @@ def test_utf8_read_as_something_else(code, encoding):
 @pytest.mark.parametrize(
     "text",
     [
-        "\\u6c34\\u662f\\u751f\\u547d", "&#27700;&#26159;&#29983;", "<unk><pad></s>", "It is 4.</s>",
+        "\\u6c34\\u662f\\u751f\\u547d",
+        "&#27700;&#26159;&#29983;",
+        "<unk><pad></s>",
+        "It is 4.</s>",
         "It is <unk> here.",
-        "[PAD][PAD] It is so.", "ĠThe Ġcat Ġsat", "▁The▁cat▁sat", "This �� is � broken",
+        "[PAD][PAD] It is so.",
+        "ĠThe Ġcat Ġsat",
+        "▁The▁cat▁sat",
+        "This �� is � broken",
         "%E6%B0%B4 %E6%98%AF %E7%94%9F",
     ],
-)  # fmt: skip
+)
 def test_garbled(text):
     assert value("GarbledText", text, "Tell me.") == 0
 
@@ -156,22 +223,33 @@ def test_random_letters(seed):
 
 
 LEAKS = [
-    "analysisWe must answer.assistantfinalParis.", "**Thinking Process:**\n1. Look.\n\nParis.",
+    "analysisWe must answer.assistantfinalParis.",
+    "**Thinking Process:**\n1. Look.\n\nParis.",
     "Thinking process: look. Paris.",
-    "User asks: the capital. Plan: say it. Paris.", "首先，我需要弄清楚题目。巴黎。", "嗯，这道题问首都。巴黎。",
+    "User asks: the capital. Plan: say it. Paris.",
+    "首先，我需要弄清楚题目。巴黎。",
+    "嗯，这道题问首都。巴黎。",
     "思考过程：先想。巴黎。",
-    "Thought: search.\nAction: search[x]\nParis.", "Okay, so I need to find the capital. Paris.",
+    "Thought: search.\nAction: search[x]\nParis.",
+    "Okay, so I need to find the capital. Paris.",
     "Hmm, let me think. Paris.",
-    "First, I need to figure out what is asked. Paris.", "<think>Paris?", "Paris.</think>Paris.",
+    "First, I need to figure out what is asked. Paris.",
+    "<think>Paris?",
+    "Paris.</think>Paris.",
     "好的，我需要先理解题意。巴黎。",
-    "The user wants the capital. Paris.", "用户想知道首都。巴黎。",
-]  # fmt: skip
+    "The user wants the capital. Paris.",
+    "用户想知道首都。巴黎。",
+]
 NO_LEAKS = [
-    "Let me explain: it is Paris.", "首先，我们需要知道法国的首都。是巴黎。", "First, preheat the oven.",
+    "Let me explain: it is Paris.",
+    "首先，我们需要知道法国的首都。是巴黎。",
+    "First, preheat the oven.",
     "Okay, here is the plan: go.",
-    "好的，我来帮你。是巴黎。", "To begin, note that Paris is large.", "Sure! It is Paris.",
+    "好的，我来帮你。是巴黎。",
+    "To begin, note that Paris is large.",
+    "Sure! It is Paris.",
     "The analysis shows that it is Paris.",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", LEAKS)
@@ -191,14 +269,18 @@ ENGLISH = "Plants turn the light of the sun into chemical energy, which they sto
 FRENCH = "Les plantes transforment la lumière du soleil en énergie chimique, qu'elles stockent dans leurs feuilles."
 CHINESE = "植物把太阳的光变成化学能，并把它作为糖储存在叶子里，这个过程叫做光合作用。"
 ASKS_FRENCH = [
-    "Explain photosynthesis in French.", "Use only French in your response. What is photosynthesis?",
+    "Explain photosynthesis in French.",
+    "Use only French in your response. What is photosynthesis?",
     "请用法语解释光合作用。",
     "Your answer must be entirely in the French language. What is photosynthesis?",
     "フランス語で光合成を説明してください。",
-    "Describe photosynthesis, in French please", "In French, explain photosynthesis.", "写一篇法语文章介绍光合作用。",
-    "광합성을 프랑스어로 설명해 주세요.", "Explica la fotosíntesis en francés.",
+    "Describe photosynthesis, in French please",
+    "In French, explain photosynthesis.",
+    "写一篇法语文章介绍光合作用。",
+    "광합성을 프랑스어로 설명해 주세요.",
+    "Explica la fotosíntesis en francés.",
     "Erkläre die Photosynthese auf Französisch.",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("prompt", ASKS_FRENCH)
@@ -214,11 +296,12 @@ def test_a_language_that_is_asked_for(prompt):
 @pytest.mark.parametrize(
     "prompt",
     [
-        "如果答案是肯定的，请翻译为法语；否则请用中文解释光合作用。", "先用中文解释光合作用，然后翻译成法语。",
+        "如果答案是肯定的，请翻译为法语；否则请用中文解释光合作用。",
+        "先用中文解释光合作用，然后翻译成法语。",
         "什么是光合作用？法语怎么说？",
         "若正确，则用法语回答，若不正确，请说明理由。",
     ],
-)  # fmt: skip
+)
 def test_a_language_that_is_only_possible(prompt):
     for text in (FRENCH, CHINESE):
         assert value("WrongLanguage", text, prompt) != 0
@@ -228,11 +311,14 @@ def test_a_language_that_is_only_possible(prompt):
 @pytest.mark.parametrize(
     "prompt",
     [
-        "A plan for a week in Lisbon", "Make a table of prime numbers",
+        "A plan for a week in Lisbon",
+        "Make a table of prime numbers",
         "Write me a 2000 word essay on a water project.",
-        "int f(int n) {\n  return f(n - 1) + f(n - 2);\n}\nwhat does it do", "Tell me a joke", "Résumé tips?",
+        "int f(int n) {\n  return f(n - 1) + f(n - 2);\n}\nwhat does it do",
+        "Tell me a joke",
+        "Résumé tips?",
     ],
-)  # fmt: skip
+)
 def test_short_english_prompts(prompt):
     assert value("WrongLanguage", ENGLISH, prompt) in (1, None)
     assert value("WrongLanguage", CHINESE, prompt) == 0
@@ -251,9 +337,10 @@ def test_japanese_in_characters_alone(prompt):
     [
         "The results show that the 模型 performs well on all tasks.",
         "We then move to the следующий step of the plan today.",
-        "You can use the วิธีการ method here to get it done.", "It is a 문제 that we can solve with ease today.",
+        "You can use the วิธีการ method here to get it done.",
+        "It is a 문제 that we can solve with ease today.",
     ],
-)  # fmt: skip
+)
 def test_a_stray_word(text):
     assert value("WrongLanguage", f"{ENGLISH} {text}", "How well does it do on the tasks?") == 0
 
@@ -261,19 +348,29 @@ def test_a_stray_word(text):
 @pytest.mark.parametrize(
     "text",
     [
-        'The word "模型" means model, and it is common.', "Tea (茶) is a drink that people like.",
+        'The word "模型" means model, and it is common.',
+        "Tea (茶) is a drink that people like.",
         "He is called Лев Толстой.",
         "The city of *東京* is large and lively.",
     ],
-)  # fmt: skip
+)
 def test_a_word_that_is_set_apart(text):
     assert value("WrongLanguage", f"{ENGLISH} {text}", "How well does it do on the tasks?") == 1
 
 
 # -------------------------------------------------------------------------------------------------------- good answers
 
-LIMITS = {"EmptyAnswer": 0.001, "Truncated": 0.003, "RepeatSegment": 0.001, "GarbledText": 0.001, "ThinkLeak": 0.001,
-          "WrongLanguage": 0.001, "Verbosity": 0.005, "RoboticTemplate": 0.005, "LanguageDetection": 0.005}  # fmt: skip
+LIMITS = {
+    "EmptyAnswer": 0.001,
+    "Truncated": 0.003,
+    "RepeatSegment": 0.001,
+    "GarbledText": 0.001,
+    "ThinkLeak": 0.001,
+    "WrongLanguage": 0.001,
+    "Verbosity": 0.005,
+    "RoboticTemplate": 0.005,
+    "LanguageDetection": 0.005,
+}
 
 
 @pytest.mark.slow

@@ -104,9 +104,7 @@ def _without_repeats(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def _cells(row: RobustnessRow) -> tuple[str, ...]:
-    return (
-        row.criterion, row.map, row.rule, str(row.groups), number(100.0 * row.signs), number(row.spearman, ".4f")
-    )  # fmt: skip
+    return (row.criterion, row.map, row.rule, str(row.groups), number(100.0 * row.signs), number(row.spearman, ".4f"))
 
 
 def show_overhead(rows: Sequence[Overhead], batch: ScoreBatch) -> None:

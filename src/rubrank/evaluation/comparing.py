@@ -116,9 +116,14 @@ def _paired(first: EvalRun, second: EvalRun, resamples: int, seed: int) -> _Pair
     whole = [(unit, 0) for unit in units]
     capability = str(first.settings.get("capability") or benchmark.capability)
     return _Paired(
-        benchmark.title, benchmark.headline, capability, value(_drawn(a, whole)), value(_drawn(b, whole)),
-        np.array(draws), len(units),
-    )  # fmt: skip
+        benchmark.title,
+        benchmark.headline,
+        capability,
+        value(_drawn(a, whole)),
+        value(_drawn(b, whole)),
+        np.array(draws),
+        len(units),
+    )
 
 
 def _averaged(name: str, pairs: Sequence[_Paired]) -> _Paired:

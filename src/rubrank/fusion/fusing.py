@@ -60,9 +60,15 @@ def fuse(
         seed; scale="utility" gives advantages instead of rewards.
     """
     given = {
-        "weights": weights, "margins": margins, "groups": groups, "attributes": attributes, "directions": directions,
-        "criteria": criteria, "attribute_names": attribute_names, "outcomes": outcomes,
-    }  # fmt: skip
+        "weights": weights,
+        "margins": margins,
+        "groups": groups,
+        "attributes": attributes,
+        "directions": directions,
+        "criteria": criteria,
+        "attribute_names": attribute_names,
+        "outcomes": outcomes,
+    }
     return _fused("fuse", scores, given, options).reward
 
 
@@ -84,9 +90,13 @@ def utilities(
     order in which groups first appear. Parameters as for `fuse`.
     """
     given = {
-        "margins": margins, "groups": groups, "attributes": attributes, "directions": directions, "criteria": criteria,
+        "margins": margins,
+        "groups": groups,
+        "attributes": attributes,
+        "directions": directions,
+        "criteria": criteria,
         "outcomes": outcomes,
-    }  # fmt: skip
+    }
     fused = _fused("utilities", scores, given, options)
     if attributes is None:
         return fused.utilities

@@ -270,9 +270,12 @@ def _questions(
     for g, (group, own, wanted_GK) in enumerate(zip(groups, criteria, wanted, strict=True)):
         if wanted_GK.shape != (len(group.rollouts), len(own)):
             raise InvalidInput(
-                "judge_groups", f"wanted of group {group.id!r}", f"of shape {(len(group.rollouts), len(own))}",
-                f"shape {wanted_GK.shape}", "One row a rollout, one column a criterion.",
-            )  # fmt: skip
+                "judge_groups",
+                f"wanted of group {group.id!r}",
+                f"of shape {(len(group.rollouts), len(own))}",
+                f"shape {wanted_GK.shape}",
+                "One row a rollout, one column a criterion.",
+            )
         needed = [k for k in range(len(own)) if wanted_GK[:, k].any()]
         for judge, questions in asked:
             columns = [k for k in needed if judges.judge_of(own[k].name) is judge]
@@ -286,21 +289,30 @@ def _check(question: Question, judge: Judge) -> None:
     for criterion in question.criteria:
         if not _can_be_asked(criterion):
             raise InvalidInput(
-                f"criterion {criterion.name!r}", "question", "given, where a judge is to decide", "none",
+                f"criterion {criterion.name!r}",
+                "question",
+                "given, where a judge is to decide",
+                "none",
                 "Say what the judge is asked.",
-            )  # fmt: skip
+            )
         if judge.kind in COMPARES and criterion.value_layer != "quality":
             # who is better than whom does not say who is good enough
             raise InvalidInput(
-                f"judge {judge.name!r}", "kind", f'"absolute" or "batched" for {criterion.name!r}, which is a gate',
-                repr(judge.kind), "Give its gates to another judge.",
-            )  # fmt: skip
+                f"judge {judge.name!r}",
+                "kind",
+                f'"absolute" or "batched" for {criterion.name!r}, which is a gate',
+                repr(judge.kind),
+                "Give its gates to another judge.",
+            )
     rollouts = question.group.rollouts
     if judge.kind in COMPARES and any(rollout.prompt != rollouts[0].prompt for rollout in rollouts):
         raise InvalidInput(
-            f"judge {judge.name!r}", "kind", '"absolute" or "batched" where the rollouts answer different prompts',
-            f"{judge.kind!r}, for group {question.group.id!r}", "Or make them groups of their own.",
-        )  # fmt: skip
+            f"judge {judge.name!r}",
+            "kind",
+            '"absolute" or "batched" where the rollouts answer different prompts',
+            f"{judge.kind!r}, for group {question.group.id!r}",
+            "Or make them groups of their own.",
+        )
 
 
 class _Step:

@@ -110,9 +110,12 @@ def read_data(source: str | Path) -> Any:
     path = Path(source)
     if path.suffix not in _LOADERS:
         raise InvalidInput(
-            "load_rubric", "source", "a .yaml, .toml or .json file, or a preset", str(source),
+            "load_rubric",
+            "source",
+            "a .yaml, .toml or .json file, or a preset",
+            str(source),
             f"Presets: {', '.join(presets())}.",
-        )  # fmt: skip
+        )
     text = read_text(path)
     if path.suffix != ".json" and len(text) > _MOST_TEXT:
         raise InvalidInput(str(path), "the file", f"at most {_MOST_TEXT >> 20} MB", "more", "Write it as JSON.")

@@ -60,9 +60,12 @@ def rubric_data(data: Any, where: str = "rubric") -> dict[str, Any]:
     if isinstance(data, Sequence) and not isinstance(data, str):
         return {"criteria": _unique([_item(item) for item in data])}
     raise InvalidInput(
-        where, "rubric", "a mapping, a list of criteria, or a name of a preset", f"{type(data).__name__}",
+        where,
+        "rubric",
+        "a mapping, a list of criteria, or a name of a preset",
+        f"{type(data).__name__}",
         "See docs/rubrics.md for the shapes.",
-    )  # fmt: skip
+    )
 
 
 def without_nulls(data: Any) -> Any:

@@ -199,9 +199,12 @@ class Criterion(Strict):
         near = get_close_matches(name, VERIFIERS, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
         raise UnknownName(
-            f"criterion {self.name!r}", "verifier", "the name of a verifier, where no question for a judge is given",
-            repr(name), f"{hint}`rubrank criteria` lists them; or write a question.",
-        )  # fmt: skip
+            f"criterion {self.name!r}",
+            "verifier",
+            "the name of a verifier, where no question for a judge is given",
+            repr(name),
+            f"{hint}`rubrank criteria` lists them; or write a question.",
+        )
 
     @cached_property
     def value_domain(self) -> Domain:
@@ -296,9 +299,12 @@ def _refuse_duplicates(criterion: Criterion) -> None:
     twice = sorted(name for name, times in on.items() if times > 1)
     if twice:
         raise InvalidInput(
-            f"criterion {criterion.name!r}", "depends", "one edge for each prerequisite", f"{twice[0]!r} twice",
+            f"criterion {criterion.name!r}",
+            "depends",
+            "one edge for each prerequisite",
+            f"{twice[0]!r} twice",
             "Keep the stronger one.",
-        )  # fmt: skip
+        )
 
 
 def _refuse_cycles(rubric: Rubric) -> None:

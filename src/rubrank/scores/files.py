@@ -192,10 +192,13 @@ def _line(file: IO[str], data: Any) -> None:
 def _as_object(group: GroupScores, i: int, rubric: int) -> dict[str, Any]:
     compared = {OUTCOMES: _outcomes_text(group, i)} if group.outcomes else {}
     return {
-        "group": group.id, "rollout": i, "rubric": rubric,
+        "group": group.id,
+        "rollout": i,
+        "rubric": rubric,
         "scores": dict(zip(group.names, _plain(group.scores[i]), strict=True)),
-        "reasons": dict(zip(group.names, group.reasons[i], strict=True)), **compared,
-    }  # fmt: skip
+        "reasons": dict(zip(group.names, group.reasons[i], strict=True)),
+        **compared,
+    }
 
 
 def _plain(values: np.ndarray) -> list[float | None]:

@@ -70,4 +70,4 @@ def _summary(name: str, sums: _Sums) -> CriterionSummary:
     rate = sums.ties / sums.pairs if sums.pairs else np.nan
     return CriterionSummary(
         name, sums.rollouts, mean, rate, sums.rollouts - sums.scored - sums.compared, sums.groups, sums.all_tied
-    )  # fmt: skip
+    )

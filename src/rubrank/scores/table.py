@@ -208,9 +208,12 @@ class ScoreTable:
     def _matrix(self, of: Any) -> np.ndarray:
         if len(self) * len(self.criteria) > _MOST_CELLS:
             raise InvalidInput(
-                "ScoreTable", "rollouts × criteria", f"at most {_MOST_CELLS:,} for one matrix",
-                f"{len(self):,} × {len(self.criteria):,}", "Take parts: table.part(table.groups[:500]).",
-            )  # fmt: skip
+                "ScoreTable",
+                "rollouts × criteria",
+                f"at most {_MOST_CELLS:,} for one matrix",
+                f"{len(self):,} × {len(self.criteria):,}",
+                "Take parts: table.part(table.groups[:500]).",
+            )
         matrix = np.full((len(self), len(self.criteria)), np.nan)
         number = self._number
         start = 0
@@ -255,9 +258,12 @@ class ScoreTable:
         layers = {criterion.layer for criterion in self._specs[name]}
         if len(layers) > 1:
             raise InvalidInput(
-                "ScoreTable", f"layer of {name!r}", "the same in all rubrics", " and ".join(sorted(layers)),
+                "ScoreTable",
+                f"layer of {name!r}",
+                "the same in all rubrics",
+                " and ".join(sorted(layers)),
                 "Rename one of the criteria.",
-            )  # fmt: skip
+            )
         return layers.pop()
 
     # -------------------------------------------------------------------------------------------------------- shown

@@ -130,9 +130,17 @@ def grade(
         found = read_rollouts(rollouts, columns)
         typer.echo(str(found), err=True)
         graded = grading.grade(
-            found.groups, rubric, compat=compat, mode=mode, workers=workers, cache=keep, progress=True,
-            timeout=seconds, judges=asked, most_missing=most_missing,
-        )  # fmt: skip
+            found.groups,
+            rubric,
+            compat=compat,
+            mode=mode,
+            workers=workers,
+            cache=keep,
+            progress=True,
+            timeout=seconds,
+            judges=asked,
+            most_missing=most_missing,
+        )
         graded.write(output)
     if as_json:
         print_json(_summary_dict(graded, output))
@@ -158,10 +166,17 @@ def _show_estimate(rollouts: str, rubric: str | None, judges: Judges | None, col
         f"at most {found.judged:,} of judges"
     )
     rows = [
-        (one.judge, one.kind, one.model, f"{one.calls:,}", f"{one.input_tokens:,}", f"{one.output_tokens:,}",
-         f"{one.cost:.4g}" if one.priced else "no price")
+        (
+            one.judge,
+            one.kind,
+            one.model,
+            f"{one.calls:,}",
+            f"{one.input_tokens:,}",
+            f"{one.output_tokens:,}",
+            f"{one.cost:.4g}" if one.priced else "no price",
+        )
         for one in found.judges
-    ]  # fmt: skip
+    ]
     if rows:
         headings = ("judge", "kind", "model", "calls", "tokens in", "tokens out, at most", "cost, at most")
         table("", headings, rows, words=3)
@@ -254,10 +269,12 @@ def _show_example(example: Any) -> None:
 
 def _summary_dict(graded: ScoreTable, output: Path) -> dict[str, Any]:
     return {
-        "output": str(output), "rollouts": len(graded), "groups": len(graded.groups),
+        "output": str(output),
+        "rollouts": len(graded),
+        "groups": len(graded.groups),
         "criteria": [vars(summary) for summary in graded.summary()],
         **({} if graded.judging is None else {"judging": judging_dict(graded.judging)}),
-    }  # fmt: skip
+    }
 
 
 def _show_summary(graded: ScoreTable) -> None:

@@ -119,10 +119,16 @@ def compare(
         print_json([vars(one) | {"estimate": one.estimate} for one in found])
         return
     rows = [
-        [one.name, one.metric, *(number(x) for x in (one.first, one.second)), number(one.estimate, "+.2f"),
-         f"[{number(one.low, '+.2f')}, {number(one.high, '+.2f')}]", str(one.items)]
+        [
+            one.name,
+            one.metric,
+            *(number(x) for x in (one.first, one.second)),
+            number(one.estimate, "+.2f"),
+            f"[{number(one.low, '+.2f')}, {number(one.high, '+.2f')}]",
+            str(one.items),
+        ]
         for one in found
-    ]  # fmt: skip
+    ]
     headings = ["", "metric", "first", "second", "difference", "95%", "items"]
     table("Second less first, out of 100", headings, rows, words=2)
 
@@ -146,9 +152,19 @@ def run(
         from rubrank.evaluation.running import RunOptions, run_suite
 
         options = RunOptions(
-            model=model, suite=suite, only=only, limit=limit, data=data, judge=judge, output=output,
-            base_url=base_url, temperature=temperature, max_tokens=max_tokens, seed=seed, batch=batch,
-        )  # fmt: skip
+            model=model,
+            suite=suite,
+            only=only,
+            limit=limit,
+            data=data,
+            judge=judge,
+            output=output,
+            base_url=base_url,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            seed=seed,
+            batch=batch,
+        )
         made, problems = run_suite(options)
     if made is not None:
         _print_table(made)

@@ -31,9 +31,17 @@ from rubrank.evaluation.replies import prompt_of
 
 _LABEL = re.compile(r"\[\[([AB<>=]+)\]\]")
 GAMES: dict[str, tuple[float, int]] = {
-    "A>>B": (1.0, 3), "A>B": (1.0, 1), "A=B": (0.5, 1), "A<B": (0.0, 1), "A<<B": (0.0, 3),
-    "B>>A": (0.0, 3), "B>A": (0.0, 1), "B=A": (0.5, 1), "B<A": (1.0, 1), "B<<A": (1.0, 3),
-}  # fmt: skip
+    "A>>B": (1.0, 3),
+    "A>B": (1.0, 1),
+    "A=B": (0.5, 1),
+    "A<B": (0.0, 1),
+    "A<<B": (0.0, 3),
+    "B>>A": (0.0, 3),
+    "B>A": (0.0, 1),
+    "B=A": (0.5, 1),
+    "B<A": (1.0, 1),
+    "B<<A": (1.0, 3),
+}
 """Label → (outcome for A, games that it counts as)."""
 STYLES = ("token_len", "header_count", "list_count", "bold_count")
 _BOOTSTRAPS = 100

@@ -30,14 +30,28 @@ from rubrank.evaluation.ratings import Ratings, ratings
 from rubrank.evaluation.replies import json_object, prompt_of
 
 CRITERIA = (
-    "depth_of_insight", "authentic_eu", "causal_attribution", "theory_of_mind", "incisiveness",
-    "reading_between_lines", "correctness", "overall_eq",
-)  # fmt: skip
+    "depth_of_insight",
+    "authentic_eu",
+    "causal_attribution",
+    "theory_of_mind",
+    "incisiveness",
+    "reading_between_lines",
+    "correctness",
+    "overall_eq",
+)
 PRIOR = 1.0
 COUNTED = (
-    "demonstrated_empathy", "pragmatic_ei", "depth_of_insight", "social_dexterity", "emotional_reasoning",
-    "message_tailoring", "theory_of_mind", "subtext_identification", "intellectual_grounding", "correctness",
-)  # fmt: skip
+    "demonstrated_empathy",
+    "pragmatic_ei",
+    "depth_of_insight",
+    "social_dexterity",
+    "emotional_reasoning",
+    "message_tailoring",
+    "theory_of_mind",
+    "subtext_identification",
+    "intellectual_grounding",
+    "correctness",
+)
 """Criteria of which more is better; the others describe a style."""
 _MOST_PLUSES = 5
 _WINNER = re.compile(r"\s*(A?\w+?)\s*(\+{1,5})\s*")

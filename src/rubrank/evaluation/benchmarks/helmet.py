@@ -38,10 +38,21 @@ from rubrank.evaluation.benchmarks.helmet_metrics import (
 from rubrank.evaluation.replies import json_object, prompt_of
 
 CATEGORY_OF = {
-    "json_kv": "recall", "ruler": "recall", "nq": "rag", "triviaqa": "rag", "hotpotqa": "rag", "popqa": "rag",
-    "icl": "icl", "alce": "cite", "rerank": "rerank", "narrativeqa": "longqa", "infbench_qa": "longqa",
-    "infbench_choice": "longqa", "infbench_sum": "summ", "multi_lexsum": "summ",
-}  # fmt: skip
+    "json_kv": "recall",
+    "ruler": "recall",
+    "nq": "rag",
+    "triviaqa": "rag",
+    "hotpotqa": "rag",
+    "popqa": "rag",
+    "icl": "icl",
+    "alce": "cite",
+    "rerank": "rerank",
+    "narrativeqa": "longqa",
+    "infbench_qa": "longqa",
+    "infbench_choice": "longqa",
+    "infbench_sum": "summ",
+    "multi_lexsum": "summ",
+}
 JUDGED = ("narrativeqa", "infbench_sum", "multi_lexsum")
 _METRIC = {
     "rag": "substring_exact_match",

@@ -111,9 +111,12 @@ class GEAR:
         n = len(members)
         if n > _MOST_EXACT:
             raise InvalidInput(
-                self.name, "method", f"'recursive' where more than {_MOST_EXACT} criteria hang together",
-                f"'exact' with {n}", "Exact marginals go over 2^n states.",
-            )  # fmt: skip
+                self.name,
+                "method",
+                f"'recursive' where more than {_MOST_EXACT} criteria hang together",
+                f"'exact' with {n}",
+                "Exact marginals go over 2^n states.",
+            )
         held_nS = (np.arange(2**n) >> np.arange(n)[:, None] & 1).astype(float)
         for start in range(0, q_KM.shape[1], _ROWS):
             p_nM = q_KM[members, start : start + _ROWS]

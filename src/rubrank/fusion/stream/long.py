@@ -26,9 +26,18 @@ from rubrank.rollouts.columns import STEP_NAMES
 CRITERION_NAMES = ("criterion", "criterion_name", "criterion_id", "metric", "dimension", "aspect")
 SCORE_NAMES = ("score", "value", "rating", "grade", "verdict")
 RESPONSE_NAMES = (
-    "response_id", "rollout", "rollout_id", "rollout_index", "sample", "sample_id", "completion_id", "answer_id",
-    "response", "completion", "id",
-)  # fmt: skip
+    "response_id",
+    "rollout",
+    "rollout_id",
+    "rollout_index",
+    "sample",
+    "sample_id",
+    "completion_id",
+    "answer_id",
+    "response",
+    "completion",
+    "id",
+)
 REASON_NAMES = ("reason", "explanation", "rationale")
 _ABOUT = {"weight", "points", "margin", "version"}  # numbers that say something about the criterion, or about nothing
 _LINES = 4096  # rollouts in a block

@@ -34,8 +34,12 @@ from rubrank.rollouts.sources import STDIN, files_of, is_saved_dataset
 from rubrank.scores.files import read_header
 
 _STREAMED: dict[str, Callable[..., Reader]] = {
-    ".jsonl": JsonLines, ".ndjson": JsonLines, ".csv": Csv, ".tsv": Csv, ".parquet": Parquet,
-}  # fmt: skip
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+    ".csv": Csv,
+    ".tsv": Csv,
+    ".parquet": Parquet,
+}
 
 
 def open_table(source: Any, columns: Columns | None = None, any_order: bool = False) -> Reader:

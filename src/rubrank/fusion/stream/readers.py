@@ -265,9 +265,13 @@ class Csv(_TextFile):
         schema = dict.fromkeys(names, pl.String)
         try:
             frame = pl.read_csv(
-                block, has_header=False, schema=schema, infer_schema=False, raise_if_empty=False,
+                block,
+                has_header=False,
+                schema=schema,
+                infer_schema=False,
+                raise_if_empty=False,
                 separator=self._separator,
-            )  # fmt: skip
+            )
         except PolarsError as error:
             self._check_bytes(block, row)
             self._check_cells(block, len(names), row)

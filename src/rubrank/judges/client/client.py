@@ -73,9 +73,12 @@ def _require_packages(judge: Judge) -> None:
     missing = [name for name in ("aiohttp", "aiolimiter") if find_spec(name) is None]
     if missing:
         raise InvalidInput(
-            f"judge {judge.name!r}", "endpoints", "asked with the packages that judges need", f"no {missing[0]}",
+            f"judge {judge.name!r}",
+            "endpoints",
+            "asked with the packages that judges need",
+            f"no {missing[0]}",
             "Install them: pip install 'rubrank[judge]'.",
-        )  # fmt: skip
+        )
 
 
 class Client:
@@ -104,9 +107,12 @@ class Client:
             raise InvalidInput(f"judge {judge.name!r}", "cache_only", "used with a store", "none", "Give the cache.")
         if store is not None and store.read_only and not cache_only:
             raise InvalidInput(
-                f"judge {judge.name!r}", "store", "writable, or used with cache_only", f"{store.path}, opened to read",
+                f"judge {judge.name!r}",
+                "store",
+                "writable, or used with cache_only",
+                f"{store.path}, opened to read",
                 "Replies would be paid and lost.",
-            )  # fmt: skip
+            )
         if not cache_only:
             _require_packages(judge)
         self.judge, self.meter = judge, UsageMeter()

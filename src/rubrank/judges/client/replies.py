@@ -124,9 +124,12 @@ class Replies:
             self._db = self._opened()
         except (sqlite3.Error, OSError) as error:
             raise InvalidInput(
-                "judges", "cache", "a file that can be written, or a cache of replies", f"{path} ({error})",
+                "judges",
+                "cache",
+                "a file that can be written, or a cache of replies",
+                f"{path} ({error})",
                 "Choose another file.",
-            ) from None  # fmt: skip
+            ) from None
         self._writer = None if read_only else Writer(lambda: connect(self.path), self._repair)
 
     def _opened(self) -> sqlite3.Connection:
@@ -266,10 +269,16 @@ def _chosen(key: bytes, rows: list[Any]) -> Reply | None:
         return None
     text, failure, finish, logprobs, model, endpoint, at, _ = readable[0] if readable else replies[-1]
     return Reply(
-        _decoded(text), _decoded(failure), attempts=0, model=model, endpoint=endpoint, cached=True,
-        finish_reason=finish, id=reply_id(key, at),
+        _decoded(text),
+        _decoded(failure),
+        attempts=0,
+        model=model,
+        endpoint=endpoint,
+        cached=True,
+        finish_reason=finish,
+        id=reply_id(key, at),
         logprobs=None if logprobs is None else tuple(json.loads(zlib.decompress(logprobs))),
-    )  # fmt: skip
+    )
 
 
 def _decoded(data: bytes | None) -> str | None:

@@ -54,10 +54,21 @@ def row_of(key: bytes, call: Call, reply: Reply, requests: int, final: bool) -> 
     usage = reply.usage
     logprobs = None if reply.logprobs is None else zlib.compress(json.dumps(reply.logprobs).encode(), 1)
     return (
-        key, _at(reply), *place_of(call, reply), _encoded(reply.text), _encoded(reply.failure),
-        _whole(reply.finish_reason or "") or None, logprobs, usage.input_tokens, usage.output_tokens,
-        usage.cached_tokens, usage.cost, reply.latency, requests, int(final),
-    )  # fmt: skip
+        key,
+        _at(reply),
+        *place_of(call, reply),
+        _encoded(reply.text),
+        _encoded(reply.failure),
+        _whole(reply.finish_reason or "") or None,
+        logprobs,
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cached_tokens,
+        usage.cost,
+        reply.latency,
+        requests,
+        int(final),
+    )
 
 
 def _at(reply: Reply) -> float:

@@ -73,7 +73,11 @@ def audit(
     seen = _attributes(cases, texts, measures, attributes, attribute_names, missing)
     found = position(cases, counted_positions(cases.provenance) if positions is None else positions, level, missing)
     return Audit(
-        tuple(cases.judges), cases.criteria, seen.names, len(cases.labels), int(cases.starts[-1]),
+        tuple(cases.judges),
+        cases.criteria,
+        seen.names,
+        len(cases.labels),
+        int(cases.starts[-1]),
         coverage=coverage(cases, draw),
         consistency=consistency(cases, draw, missing),
         position=found,
@@ -81,7 +85,7 @@ def audit(
         agreement=agreement(cases, everyone, draw, missing),
         human_raters=repeated(HUMANS, None, cases.humans, cases, draw) if len(cases.humans) > 1 else None,
         unmeasured=tuple(missing),
-    )  # fmt: skip
+    )
 
 
 def _everyone(cases: Cases) -> dict[str, Run]:

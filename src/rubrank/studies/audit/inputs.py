@@ -159,9 +159,14 @@ def _of_tables(runs: Mapping[str, list[ScoreTable]], people: list[ScoreTable], c
     judges = {name: tuple(run(f"judge {name!r}", table) for table in given) for name, given in runs.items()}
     labels = tuple(number)
     return Cases(
-        labels, starts, np.arange(starts[-1]), names, judges, tuple(run("humans", table) for table in people),
+        labels,
+        starts,
+        np.arange(starts[-1]),
+        names,
+        judges,
+        tuple(run("humans", table) for table in people),
         {name: tuple(table.provenance for table in given) for name, given in runs.items()},
-    )  # fmt: skip
+    )
 
 
 def _judged(tables: Sequence[ScoreTable]) -> tuple[str, ...]:
@@ -171,7 +176,7 @@ def _judged(tables: Sequence[ScoreTable]) -> tuple[str, ...]:
     if not names:
         raise InvalidInput(
             _OWNER, "criteria", "some that a judge decides", "rule criteria only", "Name those to look at."
-        )  # fmt: skip
+        )
     return names
 
 

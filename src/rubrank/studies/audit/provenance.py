@@ -26,9 +26,12 @@ def refuse_same_replies(known: Mapping[str, Sequence[Provenance | None]]) -> Non
             if shared:
                 got = f"runs {i} and {j}, which share replies in {len(shared)} groups, such as {shared[0]!r}"
                 raise InvalidInput(
-                    _OWNER, f"runs of judge {judge!r}", "asked independently of each other", got,
+                    _OWNER,
+                    f"runs of judge {judge!r}",
+                    "asked independently of each other",
+                    got,
                     "Ask again with another cache, or at least with another seed.",
-                )  # fmt: skip
+                )
 
 
 def _shared(one: Provenance, other: Provenance) -> list[str]:

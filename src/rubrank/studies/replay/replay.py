@@ -149,9 +149,14 @@ def replay(
         if progress is not None:
             progress(number + 1, len(rules))
     return Replay(
-        tuple(replays), batch.names, _nominal(batch), batch.attribute_names, tuple(map(str, batch.labels)), step,
+        tuple(replays),
+        batch.names,
+        _nominal(batch),
+        batch.attribute_names,
+        tuple(map(str, batch.labels)),
+        step,
         *(matrix(orders, measure) for measure in ("kendall", "spearman", "signs", "winner")),
-    )  # fmt: skip
+    )
 
 
 def check_input(owner: str, rules: Sequence[str | Rule], table: ScoreTable, step: int) -> None:
