@@ -5,14 +5,22 @@
             with cases(word):
                 assert word.islower()
 
-All of them run; at the end one AssertionError names each case that failed, and says why.
+All of them run; at the end one AssertionError names each case that failed, and says why. `folded` is the same in the
+form of `pytest.mark.parametrize`, for tests of plain functions with many values:
+
+    @folded("word", words)
+    def test_lower(word):
+        assert word.islower()
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from types import TracebackType
+from typing import Any
 
 MOST_SHOWN = 20
 
@@ -46,3 +54,24 @@ class Cases:
             more = len(self.failures) - MOST_SHOWN
             shown = self.failures[:MOST_SHOWN] + ([f"… and {more} more"] if more > 0 else [])
             raise AssertionError(f"{len(self.failures)} of {self.count} cases failed:\n" + "\n".join(shown))
+
+
+def folded(names: str | Iterable[str], values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """One test of all values; fixtures are shared by its cases. Several of them multiply, as parametrisations do."""
+    keys = tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names)
+    rows = [dict(zip(keys, value if len(keys) > 1 else (value,), strict=True)) for value in values]
+
+    def fold(test: Callable[..., None]) -> Callable[..., None]:
+        @wraps(test)
+        def run(**others: Any) -> None:
+            with Cases() as cases:
+                for row in rows:
+                    with cases(", ".join(f"{key}={value!r:.200}" for key, value in row.items())):
+                        test(**others, **row)
+
+        signature = inspect.signature(test)
+        left = [parameter for name, parameter in signature.parameters.items() if name not in keys]
+        run.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+        return run
+
+    return fold

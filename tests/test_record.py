@@ -137,7 +137,7 @@ def test_other_files(tmp_path: Path, records: list[GroupRecord]) -> None:
         file.write(json.dumps(newer))
     with pytest.raises(BadTable, match="newer rubrank"):
         list(read_records(tmp_path / "r.jsonl.gz"))
-    with pytest.raises(InvalidInput, match="one that ends in"):
+    with pytest.raises(InvalidInput, match="a file that ends in"):
         list(read_records(Path(__file__)))
     with pytest.raises(InvalidInput, match="no such file"):
         list(read_records(tmp_path / "none.jsonl"))

@@ -54,6 +54,21 @@ def unpacked_suffix(path: str | Path) -> str:
     return (path.with_suffix("") if path.suffix.lower() in PACKED else path).suffix.lower()
 
 
+def wrong_suffix(
+    path: str | Path,
+    suffixes: Sequence[str],
+    *,
+    owner: str = "",
+    what: str = "the file",
+    remedy: str = "",
+    error_type: type[InvalidInput] = InvalidInput,
+) -> InvalidInput:
+    """The one message about a file whose name ends in none of the suffixes."""
+    *others, last = suffixes
+    allowed = f"a file that ends in {', '.join(others) + ' or ' if others else ''}{last}"
+    return error_type(owner or str(path), what, allowed, repr(Path(path).name), remedy)
+
+
 def open_bytes(path: Path) -> Any:
     """The bytes of a file, decompressed if its name says that it is compressed."""
     if path.suffix.lower() == ".gz":
@@ -119,30 +134,32 @@ def read_text(path: str | Path) -> str:
 
 
 def output_at(
-    path: str | Path, suffixes: Sequence[str] = (), *, inputs: Iterable[Any] = (), force: bool = False, verb: str = ""
+    path: str | Path,
+    suffixes: Sequence[str] = (),
+    *,
+    inputs: Iterable[Any] = (),
+    force: bool = False,
+    verb: str = "",
+    flag: str = "--output",
 ) -> Path:
     """Where to write, after everything that can be known before any work: raises if it could not be written.
 
     suffixes: allowed ones; none: any. inputs: files that must never be overwritten. force: replace what is there.
+    verb, flag: who asks, and what its user wrote the path behind; both are named in errors.
     """
     path, owner = Path(path), verb or "output"
-    _check_suffix(path, suffixes, owner)
+    if suffixes and not path.name.lower().endswith(tuple(suffixes)) and not _is_device(path):
+        raise wrong_suffix(path, suffixes, owner=owner, what=flag)
     target = path.resolve()
     if target.is_dir():
-        raise InvalidInput(owner, "the output", "a file", f"the folder {path}", "")
+        raise InvalidInput(owner, flag, "a file", f"the folder {path}", "")
     for source in inputs:
         if isinstance(source, str | Path) and _same_file(target, Path(source)):
-            raise InvalidInput(owner, "the output", "another file than the input", str(path), "Choose another name.")
+            raise InvalidInput(owner, flag, "another file than the input", str(path), "")
     if target.exists() and target.is_file() and not force:
-        raise InvalidInput(owner, "the output", "a new file", f"{path}, which exists", "--force replaces it.")
-    _check_folder(path, target, owner)
+        raise InvalidInput(owner, flag, "a new file", f"{path}, which exists", "--force replaces it.")
+    _check_folder(path, target, owner, flag)
     return target
-
-
-def _check_suffix(path: Path, suffixes: Sequence[str], owner: str) -> None:
-    if suffixes and not path.name.lower().endswith(tuple(suffixes)) and not _is_device(path):
-        allowed = f"a file that ends in {', '.join(suffixes[:-1]) + ' or ' if suffixes[:-1] else ''}{suffixes[-1]}"
-        raise InvalidInput(owner, "the output", allowed, repr(path.name), "")
 
 
 def _is_device(path: Path) -> bool:
@@ -156,13 +173,13 @@ def _same_file(target: Path, source: Path) -> bool:
         return False
 
 
-def _check_folder(path: Path, target: Path, owner: str) -> None:
+def _check_folder(path: Path, target: Path, owner: str, flag: str) -> None:
     """The folder is there, or can be made, and has room."""
     folder = next((parent for parent in target.parents if parent.exists()), target.parent)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise InvalidInput(owner, "the output", "in a folder that can be written to", str(path), "")
+        raise InvalidInput(owner, flag, "in a folder that can be written to", str(path), "")
     if shutil.disk_usage(folder).free < _LEAST_ROOM:
-        raise InvalidInput(owner, "the output", "on a disk with room left", str(path), "Free some space.")
+        raise InvalidInput(owner, flag, "on a disk with room left", str(path), "Free some space.")
 
 
 @contextmanager

@@ -170,7 +170,7 @@ def test_nobody_there(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("judge", "stats", "none.sqlite"), "a file that exists"),
+        (("judge", "stats", "none.sqlite"), "a file that can be read"),
         (("judge", "audit", "none.parquet"), "no such file"),
         (
             ("grade", "rollouts.jsonl", "--rubric", "rubric.yaml", "-o", "s.parquet", "--cache-only"),

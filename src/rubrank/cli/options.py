@@ -231,7 +231,7 @@ def _pair(flag: str, text: str, scale: bool) -> tuple[str, Any]:
 def _read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     from rubrank.rubrics.files import read_data
 
-    content = _toml(path) if path.suffix.lower() == ".toml" else read_data(path)
+    content = read_data(path)
     if not isinstance(content, Mapping):
         raise InvalidInput(str(path), "the config", "keys and values", type(content).__name__, "")
     found: dict[str, Any] = {}
@@ -248,14 +248,3 @@ def _listed(name: str, kind: Any, value: Any) -> Any:
     if name == "adjust" and isinstance(value, dict):
         return [f"{attribute}={rule}" for attribute, rule in value.items()]
     return [value] if kind is tuple and isinstance(value, str) else value
-
-
-def _toml(path: Path) -> Any:
-    import tomllib
-
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidInput(str(path), "the config", "a readable file", error.strerror or str(error), "") from None
-    except ValueError as error:
-        raise InvalidInput(str(path), "the config", "TOML in UTF-8", str(error), "") from None

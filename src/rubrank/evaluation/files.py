@@ -8,15 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rubrank._files import existing_file, replacing
 from rubrank.errors import InvalidInput
-from rubrank.evaluation.benchmark import Benchmark, ItemScore, Row
-from rubrank.evaluation.benchmarks import find_benchmark
+from rubrank.evaluation.benchmark import ItemScore, Row
 from rubrank.evaluation.scoring import EvalRun
 from rubrank.rollouts.rows import read_rows
 
@@ -36,7 +35,6 @@ def read_outputs(path: str | Path) -> Iterator[Row]:
 
 def write_run(run: EvalRun, path: str | Path) -> None:
     """Write a run; the file appears whole or not at all."""
-    target = Path(path)
     data = {
         "kind": _KIND,
         "version": _VERSION,
@@ -51,15 +49,13 @@ def write_run(run: EvalRun, path: str | Path) -> None:
         "missing": dict(run.missing),
         "scores": [asdict(score) for score in run.scores],
     }
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    part.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
-    part.replace(target)
+    with replacing(path) as partial:
+        partial.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def read_run(path: str | Path) -> EvalRun:
     """A run that `write_run` wrote."""
-    source = Path(path)
+    source = existing_file(path)
     try:
         data = json.loads(source.read_text(encoding="utf-8"))
         if data["kind"] != _KIND:
@@ -67,8 +63,6 @@ def read_run(path: str | Path) -> EvalRun:
         scores = tuple(_score(one) for one in data["scores"])
         metrics = {name: math.nan if value is None else float(value) for name, value in data["metrics"].items()}
         words = math.nan if data["reasoning_words"] is None else float(data["reasoning_words"])
-    except OSError as error:
-        raise InvalidInput("eval", "run", "a file that can be read", f"{source}: {error.strerror}", "") from None
     except (ValueError, KeyError, TypeError):
         remedy = "`rubrank eval score` and `rubrank eval run` write such files."
         raise InvalidInput("eval", "run", "a file of a scored run", str(source), remedy) from None
@@ -85,11 +79,6 @@ def read_runs(paths: Iterable[str | Path]) -> list[EvalRun]:
     if not files:
         raise InvalidInput("eval", "runs", "at least one file of a scored run", "none", "")
     return [read_run(file) for file in files]
-
-
-def benchmark_of(run: EvalRun) -> Benchmark:
-    """The benchmark of a run, with its settings."""
-    return find_benchmark(run.benchmark, **run.settings)
 
 
 def _score(data: Mapping[str, Any]) -> ItemScore:

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
-from rubrank._files import existing_file, in_our_words_of, replacing
+from rubrank._files import existing_file, in_our_words_of, replacing, wrong_suffix
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.records.record import VERSION, GroupRecord
 
@@ -76,7 +76,7 @@ def _is_parquet(path: Path) -> bool:
         return False
     if path.suffix == ".parquet":
         return True
-    raise InvalidInput(str(path), "the file", f"one that ends in {', '.join(SUFFIXES)}", repr(path.name), "")
+    raise wrong_suffix(path, SUFFIXES)
 
 
 def _open(path: Path, mode: str, packed: bool) -> IO[Any]:

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import existing_file, unpacked_suffix
+from rubrank._files import existing_file, unpacked_suffix, wrong_suffix
 from rubrank.errors import InvalidInput
 
 KINDS = {
@@ -66,8 +66,7 @@ def kind_of(path: Path) -> str:
     """The format of a file, by its suffix; one message for all others."""
     suffix = unpacked_suffix(path)
     if suffix not in KINDS:
-        allowed = f"a file that ends in {', '.join(KINDS)} (also .gz, .zst)"
-        raise InvalidInput(str(path), "the file", allowed, repr(path.name), "")
+        raise wrong_suffix(path, tuple(KINDS), remedy="Before .gz or .zst where it is compressed.")
     return KINDS[suffix]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from rubrank._files import read_text
+from rubrank._files import read_text, wrong_suffix
 from rubrank._plain import MOST_DEPTH, MOST_VALUES, check_bounds, shortened
 from rubrank.errors import InvalidInput
 
@@ -109,13 +109,7 @@ def read_data(source: str | Path) -> Any:
         return load_yaml((_preset_folder() / f"{source}.yaml").read_text(encoding="utf-8"))
     path = Path(source)
     if path.suffix not in _LOADERS:
-        raise InvalidInput(
-            "load_rubric",
-            "source",
-            "a .yaml, .toml or .json file, or a preset",
-            str(source),
-            f"Presets: {', '.join(presets())}.",
-        )
+        raise wrong_suffix(path, tuple(_LOADERS), remedy=f"Presets: {', '.join(presets())}.")
     text = read_text(path)
     if path.suffix != ".json" and len(text) > _MOST_TEXT:
         raise InvalidInput(str(path), "the file", f"at most {_MOST_TEXT >> 20} MB", "more", "Write it as JSON.")
@@ -123,7 +117,7 @@ def read_data(source: str | Path) -> Any:
         data = _LOADERS[path.suffix](text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         said = shortened(" ".join(str(error).split()), 500)
-        raise InvalidInput(str(path), "file", f"valid {path.suffix[1:]}", said, "Fix it.") from None
+        raise InvalidInput(str(path), "the file", f"valid {path.suffix[1:]}", said, "") from None
     for part in data if isinstance(data, list) else [data]:  # a list may be a dataset, of whatever size
         check_bounds(part, str(path), "the file")
     return data

@@ -34,6 +34,7 @@ from unicodedata import category
 import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from rubrank._files import wrong_suffix
 from rubrank._plain import Strict, in_our_words, shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED
@@ -384,7 +385,7 @@ def dump_rubric(rubric: Rubric, path: str | Path) -> None:
     elif path.suffix in (".yaml", ".yml"):
         text = yaml.safe_dump(data, allow_unicode=True, sort_keys=False)
     else:
-        raise InvalidInput("dump_rubric", "path", "a .yaml or .json file", str(path), "Choose one of these suffixes.")
+        raise wrong_suffix(path, (".yaml", ".yml", ".json"))
     path.write_text(text, encoding="utf-8")
 
 

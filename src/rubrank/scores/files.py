@@ -24,8 +24,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from rubrank._files import existing_file, in_our_words_of, replacing
-from rubrank.errors import BadTable, UnknownName
+from rubrank._files import existing_file, in_our_words_of, replacing, wrong_suffix
+from rubrank.errors import BadTable
 from rubrank.judges.judging import Provenance
 from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
@@ -43,7 +43,7 @@ SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
 def write_scores(table: ScoreTable, path: Path) -> None:
     """By suffix; the file appears when it is complete."""
     if not path.name.endswith(SUFFIXES):
-        raise UnknownName.of("ScoreTable.write", "suffix of the file", "".join(path.suffixes), SUFFIXES)
+        raise wrong_suffix(path, SUFFIXES)
     with replacing(path) as partial:
         if path.suffix == ".parquet":
             _write_parquet(table, partial)
@@ -59,7 +59,7 @@ def read_scores(path: Path) -> ScoreTable:
     if path.name.endswith(SUFFIXES[1:]):
         with in_our_words_of(path):
             return _within_domains(_read_jsonl(path), path)
-    raise UnknownName.of("read_scores", "suffix of the file", "".join(path.suffixes), SUFFIXES)
+    raise wrong_suffix(path, SUFFIXES)
 
 
 def _within_domains(table: ScoreTable, path: Path) -> ScoreTable:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rubrank.cli.common import Force
 from rubrank.cli.printing import errors_in_words, number, print_json, table
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tab
 _Data = Annotated[Path | None, typer.Option(help="Folder (or file) of the benchmarks' own data.")]
 _Judge = Annotated[Path | None, typer.Option(help="Judges, as YAML, TOML or JSON: the first one is asked.")]
 _Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of the benchmark, as name=value.")]
-_Force = Annotated[bool, typer.Option("--force", help="Overwrite the output.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -54,11 +54,12 @@ def score(
     model: Annotated[str, typer.Option(help="What the model is called in tables.")] = "",
     settings: _Settings = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the scores, as JSON.")] = None,
-    force: _Force = False,
+    force: Force = False,
     as_json: _AsJson = False,
 ) -> None:
     """Score a file of outputs; rows that bring verdicts are taken at their word."""
     with errors_in_words():
+        from rubrank._files import output_at
         from rubrank.evaluation.benchmarks import find_benchmark
         from rubrank.evaluation.data import items_of
         from rubrank.evaluation.files import read_outputs, write_run
@@ -66,7 +67,8 @@ def score(
         from rubrank.evaluation.scoring import score_rows
 
         chosen = find_benchmark(benchmark, **_settings(settings))
-        _may_write(output, outputs, force=force)
+        if output:
+            output_at(output, inputs=(outputs, judge), force=force, verb="eval score")
         asked, judge_name = judge_of(judge) if judge else (None, "")
         rows = read_outputs(outputs)
         items = items_of(chosen, data) if data else ()
@@ -83,19 +85,21 @@ def score(
 def show_table(
     runs: Annotated[list[Path], typer.Argument(help="Scored runs: files, or folders of them.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it as Markdown.")] = None,
-    force: _Force = False,
+    force: Force = False,
     as_json: _AsJson = False,
 ) -> None:
     """The paper's table: benchmarks, capability averages, overall."""
     with errors_in_words():
+        from rubrank._files import output_at, replacing
         from rubrank.evaluation.files import read_runs
         from rubrank.evaluation.table import capability_table
 
-        _may_write(output, *runs, force=force)
+        if output:
+            output_at(output, inputs=runs, force=force, verb="eval table")
         made = capability_table(read_runs(runs))
         if output:
-            output.parent.mkdir(parents=True, exist_ok=True)
-            output.write_text(made.markdown(), encoding="utf-8")
+            with replacing(output) as partial:
+                partial.write_text(made.markdown(), encoding="utf-8")
     if as_json:
         print_json(made.to_dict())
     else:
@@ -184,20 +188,6 @@ def _settings(given: list[str] | None) -> dict[str, Any]:
             raise InvalidInput("eval score", "--set", "name=value", repr(text), "")
         found[name] = value
     return found
-
-
-def _may_write(output: Path | None, *inputs: Path, force: bool) -> None:
-    """Before anything is spent: may the output be written?"""
-    from rubrank.errors import InvalidInput
-
-    if output is None:
-        return
-    if output.is_dir():
-        raise InvalidInput("eval", "--output", "a file", f"the folder {output}", "")
-    if any(output.exists() and path.exists() and output.samefile(path) for path in inputs):
-        raise InvalidInput("eval", "--output", "another file than the input", str(output), "")
-    if output.exists() and not force:
-        raise InvalidInput("eval", "--output", "a new file", f"{output}, which exists", "Use --force to overwrite it.")
 
 
 def _show(found: EvalRun, as_json: bool) -> None:

@@ -102,13 +102,12 @@ def stats(
 ) -> None:
     """Usage of the calls behind a cache: calls, hits, failures, tokens, cost, waiting time."""
     with errors_in_words():
-        from rubrank.errors import InvalidInput
+        from rubrank._files import existing_file
         from rubrank.judges.client.accounting import Account
         from rubrank.judges.client.replies import Replies, project_store
 
         cache = cache or project_store()
-        if not cache.is_file():
-            raise InvalidInput("stats", "cache", "a file that exists", str(cache), "It is the `cache` of the judges.")
+        existing_file(cache)
         with Replies(cache, read_only=not Path(f"{cache}-wal").exists()) as store:
             account = Account.of(store)
     if as_json:
@@ -145,7 +144,7 @@ def audit(
 
         if picture is not None:
             inputs = [*scores, *(humans or ()), rollouts, positions]
-            output_at(picture, FORMATS, inputs=inputs, force=force, verb="judge audit")
+            output_at(picture, FORMATS, inputs=inputs, force=force, verb="judge audit", flag="--picture")
         names = None if criteria is None else [name.strip() for name in criteria.split(",")]
         result = audit_files(
             scores,

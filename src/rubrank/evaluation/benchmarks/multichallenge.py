@@ -26,8 +26,6 @@ from rubrank.evaluation.benchmark import (
 )
 from rubrank.evaluation.replies import json_object, last_word, prompt_of
 
-AXES = ("INFERENCE_MEMORY", "INSTRUCTION_RETENTION", "RELIABLE_VERSION_EDITING", "SELF_COHERENCE")
-
 
 class MultiChallenge(Benchmark):
     """273 conversations on four axes."""

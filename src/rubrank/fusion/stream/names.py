@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from rubrank._files import wrong_suffix
 from rubrank.errors import BadTable
 from rubrank.rollouts.columns import GROUP_NAMES as GROUP_NAMES
 from rubrank.scores.criterion import CriterionData
@@ -57,7 +58,7 @@ def format_of(path: Path, what: str) -> str:
     """jsonl, csv or parquet, by suffix."""
     name = path.name.lower()
     if not name.endswith(FORMATS):
-        remedy = "JSON lines are .jsonl." if name.endswith(".json") else "Convert or rename it."
-        raise BadTable(str(path), what, f"a file that ends in {', '.join(FORMATS)}", repr(path.name), remedy)
+        remedy = "JSON lines are .jsonl." if name.endswith(".json") else ""
+        raise wrong_suffix(path, FORMATS, what=what, remedy=remedy, error_type=BadTable)
     stem = name.removesuffix(".gz")
     return "parquet" if stem.endswith(".parquet") else "csv" if stem.endswith(".csv") else "jsonl"

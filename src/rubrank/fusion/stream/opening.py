@@ -15,7 +15,7 @@ import atexit
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -141,11 +141,6 @@ def shape_of(reader: Reader, source: Any) -> str:
 def _is_log(source: str | Path) -> bool:
     first = next(iter(read_rows(source)), {})
     return type(first).__name__ == "LogRow"
-
-
-def names_in(reader: Reader) -> Sequence[str]:
-    """The columns of the first rows."""
-    return first_frame(reader.frames()).columns
 
 
 def first_frame(frames: Iterable[Any]) -> Any:

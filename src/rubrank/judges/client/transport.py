@@ -166,10 +166,3 @@ def _unpacker(encoding: str) -> zlib._Decompress | None:
     if name in ("gzip", "x-gzip", "deflate"):
         return zlib.decompressobj(47)  # gzip or zlib, whichever comes
     raise BadBody(f"it is packed as {name[:20]!r}, which was not asked for")
-
-
-def transport_errors() -> tuple[type[Exception], ...]:
-    """What `Transport.request` raises when there is no reply."""
-    import aiohttp
-
-    return (aiohttp.ClientError, OSError, BadBody, ValueError)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rubrank._files import replacing
+from rubrank._files import replacing, wrong_suffix
 from rubrank.errors import InvalidInput
 from rubrank.studies.audit.result import Audit
 from rubrank.studies.audit.tables import not_measured
@@ -71,8 +71,7 @@ def draw(audit: Audit, path: str | Path, *, title: str | None = None, dpi: int =
     """Draw the audit into a file; returns its path."""
     to = Path(path)
     if to.suffix.lower() not in FORMATS:
-        allowed = f"a file ending in {', '.join(FORMATS)}"
-        raise InvalidInput("draw", "path", allowed, repr(str(path)), "Name it audit.png.")
+        raise wrong_suffix(to, FORMATS)
     is_svg = to.suffix.lower() == ".svg"
     with _matplotlib().rc_context({**_STYLE, "font.family": _fonts()}), warnings.catch_warnings():
         if is_svg:  # its text is text: whoever looks at it has the letters
