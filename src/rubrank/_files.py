@@ -266,7 +266,7 @@ def _into_wal(db: sqlite3.Connection) -> None:
 
 
 def is_damaged(path: str | Path, error: Exception) -> bool:
-    """Is this the error of a broken SQLite file? A text that was never one is somebody's, and left alone."""
+    """Is this the error of a broken SQLite file? A file that never was one is left alone."""
     if not isinstance(error, sqlite3.DatabaseError) or not any(word in str(error) for word in _BROKEN):
         return False
     try:

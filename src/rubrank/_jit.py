@@ -63,7 +63,7 @@ def _empty(cache: Any, error: Exception) -> None:
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
-    # A child forked while another thread compiles would wait for numba's lock for ever: fork when nobody holds it.
+    # A child forked while another thread compiles would wait for numba's lock for ever: fork when no thread holds it.
     os.register_at_fork(
         before=global_compiler_lock.acquire,
         after_in_parent=global_compiler_lock.release,

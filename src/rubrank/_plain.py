@@ -23,11 +23,11 @@ MOST_KEYS = 10_000
 MOST_TEXT = 64 << 20
 """Characters in all texts of a file of settings together."""
 MOST_DEPTH = 100
-_MOST_COMPLAINTS = 100  # about one thing; more help nobody
+_MOST_COMPLAINTS = 100  # about one thing; more do not help
 
 
 def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES) -> None:
-    """Raise one clear error if there is more in `value` than anybody writes; without recursion, and soon."""
+    """Raise one clear error if there is more in `value` than a person writes; without recursion, and soon."""
     stack, values, text = [(value, 0)], 0, 0
     while stack:
         item, depth = stack.pop()

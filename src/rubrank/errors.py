@@ -23,7 +23,7 @@ from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
 
-_MOST_NAMES = 40  # a longer list helps nobody
+_MOST_NAMES = 40  # a longer list does not help
 _MOST_OTHERS = 9
 
 
@@ -121,7 +121,7 @@ class JudgeOutage(RubrankError, RuntimeError):  # noqa: N818
 
 
 class JudgingInterrupted(KeyboardInterrupt):
-    """Somebody pressed Ctrl-C while judges were asked; says what is kept."""
+    """Ctrl-C while judges were asked; says what is kept."""
 
     def __init__(self, done: int, total: int, cache: str | None) -> None:
         super().__init__(done, total, cache)

@@ -44,7 +44,7 @@ def errors_in_words() -> Iterator[None]:
         )
         raise typer.Exit(130) from None
     except BrokenPipeError:
-        # Whoever read standard output has seen enough, such as `head`; Python must not try to flush it again.
+        # The reader of standard output has gone, such as `head`; Python must not try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The benchmarks' own data: found below a folder, checked, never downloaded behind anybody's back."""
+"""The benchmarks' own data: found below a folder, checked, never downloaded unasked."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ Group standardisation gives a noisy tie-break the gradient of a unanimous verdic
 is bounded and needs no further scaling. Behind a gate a stopped rollout stands `lift/(1 − lift)` of a strict order's
 span below the worst that passed, and the soft factor draws the others towards that place.
 
-    error_i   = √( K/(K−1) Σ_k (w_k u_ki − mean)² )      of the sum over K criteria that tell somebody apart
+    error_i   = √( K/(K−1) Σ_k (w_k u_ki − mean)² )      of the sum over K criteria that tell rollouts apart
     agreement = max(0, 1 − MS_residual / MS_rollouts)     of the table rollouts × criteria; 1 = all say the same
 
 Real trade-offs between criteria count as disagreement too: a group is not to be dropped for it blindly.
@@ -86,7 +86,7 @@ def gated_advantages(
 
 
 def errors(parts_MK: np.ndarray, telling_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """(M,): standard error of the weighted sum, NaN where fewer than two criteria tell somebody apart."""
+    """(M,): standard error of the weighted sum, NaN where fewer than two criteria tell rollouts apart."""
     told = telling_NK[batch.group_of_row]
     count = told.sum(1)
     mean = np.where(told, parts_MK, 0.0).sum(1) / np.maximum(count, 1)

@@ -45,7 +45,7 @@ def _criteria(group: FusedGroup, i: int) -> Iterator[str]:
     order = np.argsort(-np.round(np.abs(parts[i]), _PLACES - 1), kind="stable")  # what mattered most comes first
     for k in order:
         if group.missing[k] == len(group.reward):
-            continue  # nobody was scored: another query's criterion
+            continue  # no rollout was scored: another query's criterion
         name = group.criteria[k]
         weight = f" (weight {group.weights[k]:g})" if group.weights[k] != 1.0 else ""
         if not group.known[i, k]:

@@ -22,7 +22,7 @@ How to add a model: write a class with `name` and `fit` and register it.
 
 Then `fuse(scores, model="copeland")` works everywhere; each shape of ordering is fitted once and remembered. A model
 that also has a `link` (see `LinkModel`) can adjust for attributes. One that sets `weighted = True` may be given a row
-that stands for several rollouts nobody can tell apart, with wins and ridge multiplied by their number: much smaller
+that stands for several rollouts that cannot be told apart, with wins and ridge multiplied by their number: much smaller
 problems where many tie. Groups have at most 4,096 rollouts.
 """
 

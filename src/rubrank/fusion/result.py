@@ -118,7 +118,7 @@ class FusedGroup:
 
     @cached_property
     def known(self) -> np.ndarray:
-        """(G, K): was this rollout scored, or compared with anybody, on this criterion?"""
+        """(G, K): was this rollout scored, or compared with another, on this criterion?"""
         known = ~np.isnan(self.scores)
         for k, observed in self.compared.items():
             known[:, k] = was_compared(observed)
@@ -131,7 +131,7 @@ class FusedGroup:
 
     @cached_property
     def constant(self) -> np.ndarray:
-        """(K,): criteria that tell nobody apart."""
+        """(K,): criteria that tell no rollouts apart."""
         if np.isnan(self.utilities).any():
             return np.asarray(~(self.outcomes != 0.5).any((0, 1), where=~np.isnan(self.outcomes)))
         return np.asarray(~self.utilities.any(0))
@@ -152,7 +152,7 @@ class FusedGroup:
         found = ["no signal"] if self.no_signal else []
         for name, n, tied in zip(self.criteria, self.missing, self.constant, strict=True):
             if n == len(self.reward):
-                continue  # nobody was scored: another query's criterion
+                continue  # no rollout was scored: another query's criterion
             found += [f"missing: {name} ({n})"] if n else []
             found += [f"constant: {name}"] if tied else []
         return tuple(found)
@@ -283,7 +283,7 @@ class Fused:
 
     @cached_property
     def no_signal(self) -> np.ndarray:
-        """(N,): groups whose rewards are all equal, so that nobody can learn from them."""
+        """(N,): groups whose rewards are all equal, so that nothing can be learnt from them."""
         return no_signal(self.reward_M, self.batch.starts)
 
     @cached_property
@@ -309,7 +309,7 @@ class Fused:
 
     @property
     def _telling(self) -> np.ndarray:
-        """(N, K): does a criterion tell somebody apart?"""
+        """(N, K): does a criterion tell rollouts apart?"""
         assert self.fit is not None
         if not self.batch.N:
             return np.zeros((0, self.batch.K), bool)

@@ -17,7 +17,7 @@
 
 `adjust` says what becomes of the batch's attributes ("remove", `attenuate(…)`); None leaves them alone. A group that
 nothing tells apart, such as a single rollout, has 0.5.
-Missing: compared with nobody on that criterion, never a loss.
+Missing: not compared on that criterion, never a loss.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What judges would be asked and would cost, before anybody is: rubric × groups × the judges' kinds.
+"""What judges would be asked and would cost, before any is asked: rubric × groups × the judges' kinds.
 
     found = estimate("rollouts.jsonl", "rubric.yaml", judges="judges.yaml")
     found.judges[0].calls, found.judges[0].input_tokens, found.judges[0].cost        1280, 1404160, 3.9
@@ -128,13 +128,13 @@ def _counted(
         return counters.setdefault((judge.name, models), _Counter(judge, models))
 
     free = judges.model_copy(update={"most_missing": 1.0, "deadline": None, "cache": None, "cache_only": False})
-    with suppress(JudgingFailed):  # nobody answers, of course
+    with suppress(JudgingFailed):  # nothing answers, of course
         judge_groups(groups, criteria, wanted, free, asker_of=asker_of)
     return tuple(counter.estimate() for counter in counters.values())
 
 
 class _Counter:
-    """An asker that answers nobody and counts."""
+    """An asker that counts calls and answers none."""
 
     def __init__(self, judge: Judge, models: str) -> None:
         self._judge, self._models = judge, models

@@ -50,7 +50,7 @@ async def judged_table_async(
 ) -> ScoreTable:
     """The same in an event loop; nothing is raised for what is missing.
 
-    compare: only by judges that compare, or only by those that do not, who need nobody else of the group; None: by all.
+    compare: only by judges that compare, or only by those that do not and need no other rollouts; None: by all.
     """
     wanted = [wanted_of(scored, own, judges, compare) for scored, own in zip(table.groups, criteria, strict=True)]
     return _with(table, criteria, wanted, judges, await judge_groups_async(groups, criteria, wanted, judges))
@@ -120,7 +120,7 @@ def _compared(row: np.ndarray, judgment: Judgment, i: int, name: str) -> str:
 def _explain_unasked(
     reasons: list[list[str]], scored: GroupScores, criteria: Sequence[Criterion], judges: Judges
 ) -> None:
-    """Say of open cells why nobody was asked about them."""
+    """Say of open cells why no judge was asked about them."""
     mixed, gated = set(_mixed(scored, criteria, judges)), stopped(criteria, scored.scores) & judges.cascade
     for i, row in enumerate(reasons):
         for k, criterion in enumerate(criteria):

@@ -23,7 +23,7 @@ from rubrank.scores.table import GroupScores, ScoreTable
 MOST_MISSING = 0.2
 """The share that may be missing on the command line, if nothing else is said."""
 NOT_ASKED = "not asked"
-"""How the reason of a cell begins that nobody was to decide."""
+"""How the reason of a cell begins that was not to be decided."""
 _SHOWN = 3
 
 

@@ -138,7 +138,7 @@ class _Worker:
             raise WorkerDied(f"signal {-code}" if code < 0 else f"exit code {code}") from None
 
     def kill(self) -> None:
-        """End it and what it started, from any thread; whoever waits for a reply sees its death."""
+        """End it and what it started, from any thread; a caller that waits for a reply sees its death."""
         if self._process.poll() is None:
             with suppress(ProcessLookupError, PermissionError):  # it ended just now
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -246,7 +246,7 @@ class Workers:
             self._watch.join()
 
     def _look_after(self) -> None:
-        """One thread for all workers: whoever is stuck is killed."""
+        """One thread for all workers: a stuck one is killed."""
         assert self._timeout is not None
         step = min(1.0, self._timeout / _LOOKS)
         while not self._over.wait(step):

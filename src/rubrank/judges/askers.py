@@ -1,4 +1,4 @@
-"""Who answers in one step: a client for every judge that has endpoints, or somebody else's asker.
+"""Who answers in one step: a client for every judge that has endpoints, or an asker of the caller's.
 
     async with AsyncExitStack() as stack:                                 in the loop of the runtime
         askers = await open_askers(judges, asking, stack, None)

@@ -83,7 +83,7 @@ def _circle(n: int, i: int) -> list[int]:
 
 
 def _evenly(circle: list[int]) -> list[Pair]:
-    """The pairs of a circle: first every other one, then the rest, beginning with whoever is left out so far."""
+    """The pairs of a circle: first every other one, then the rest, beginning with those left out so far."""
     n = len(circle)
     around = [_ordered(circle[j], circle[(j + 1) % n]) for j in range(n)]
     closing = around[n - 1 :] if n % 2 else []

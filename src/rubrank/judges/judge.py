@@ -232,7 +232,7 @@ class Judges(_Confidential):
     cache: str | None = None
     """The file in which replies are kept."""
     cache_only: bool = False
-    """Answer from the cache, and call nobody."""
+    """Answer from the cache; make no calls."""
 
     @model_validator(mode="after")
     def _no_overlap(self) -> Self:

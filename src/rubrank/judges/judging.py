@@ -77,7 +77,7 @@ def _can_be_asked(criterion: Criterion) -> bool:
 
 
 def stopped(criteria: Sequence[Criterion], scores_GK: np.ndarray) -> np.ndarray:
-    """(G,): which rollouts are below the maximum of a global-quality criterion; a missing score stops nobody."""
+    """(G,): which rollouts are below the maximum of a global-quality criterion; a missing score stops none."""
     below = np.zeros(len(scores_GK), dtype=bool)
     for k, criterion in enumerate(criteria):
         if criterion.value_layer == "global_quality":

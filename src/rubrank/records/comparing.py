@@ -5,7 +5,7 @@
     signs     above or below the group's mean: + − −  against  + − =  (0.4 is the mean)            2 of 3 agree
 
 Everything is about one group at a time, as a group-relative trainer is; means are over the groups in which both rules
-tell somebody apart. Differences below 1e-9 of a group's spread are rounding, and count as ties; so is a spread below
+tell rollouts apart. Differences below 1e-9 of a group's spread are rounding, and count as ties; so is a spread below
 1e-9 itself.
 
 Letters: M rollouts, N groups, n rollouts of a group; R rules.
@@ -30,7 +30,7 @@ class Ordered:
     signs_M: np.ndarray
     """Above (1), at (0) or below (−1) the mean of its group."""
     best: tuple[np.ndarray, ...]
-    """For every size: (groups of that size, n), who is not beaten by anybody."""
+    """For every size: (groups of that size, n), which rollouts are not beaten."""
 
 
 def by_size(starts: np.ndarray) -> list[np.ndarray]:
@@ -56,7 +56,7 @@ def ordered(reward_M: np.ndarray, starts: np.ndarray) -> Ordered:
 
 
 def kendall_by_group(a: Ordered, b: Ordered) -> np.ndarray:
-    """τ-b of every group in which both tell somebody apart; groups sorted by size."""
+    """τ-b of every group in which both tell rollouts apart; groups sorted by size."""
     return np.concatenate([_cosine(_flat(x), _flat(y)) for x, y in _both(a, b)])
 
 
@@ -71,7 +71,7 @@ def same_signs(a: Ordered, b: Ordered) -> float:
 
 
 def same_winner(a: Ordered, b: Ordered) -> float:
-    """The share of groups in which somebody is best under both rules; of those in which both tell somebody apart."""
+    """The share of groups in which a rollout is best under both rules; of those in which both tell rollouts apart."""
     found = [
         (x & y).any(1)[_tells(s) & _tells(t)] for x, y, s, t in zip(a.best, b.best, a.blocks, b.blocks, strict=True)
     ]

@@ -66,7 +66,7 @@ def is_records(path: Path) -> bool:
             return "record" in polars.read_parquet_schema(path)
         with _open(path, "rt", path.suffix == ".gz") as file:
             first = json.loads(file.readline())
-    except Exception:  # whoever reads it says what is wrong
+    except Exception:  # reading it will say what is wrong
         return False
     return isinstance(first, dict) and first.keys() >= _OURS
 

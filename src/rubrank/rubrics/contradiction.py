@@ -125,7 +125,7 @@ def between(found: Sequence[tuple[str, Claim]]) -> tuple[Contradiction, ...]:
 
 
 _FEW = 400  # claims, of which every pair is looked at
-_MOST_PAIRS = 1_000  # clashes among more claims; whoever has so many has seen enough
+_MOST_PAIRS = 1_000  # clashes among more claims; more would not be read
 _MOST_LOOKS = 1_000_000
 _Named: TypeAlias = tuple[str, Claim]
 

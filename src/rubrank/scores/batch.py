@@ -208,7 +208,7 @@ class ScoreBatch:
 
     @cached_property
     def asked_NK(self) -> np.ndarray:
-        """Has anybody in the group been scored on the criterion? What has not never counts there."""
+        """Has any rollout of the group a score on the criterion? A criterion without one never counts there."""
         if self.complete:
             return np.ones((self.N, self.K), bool)
         return np.logical_or.reduceat(~self.missing_MK, self.starts[:-1], axis=0)

@@ -1,4 +1,4 @@
-"""Outcomes that were observed by comparing responses, where nobody gave a score.
+"""Outcomes that were observed by comparing responses, where there are no scores.
 
     >>> from rubrank import utilities
     >>> said = [[None, 1, 0.5],          # a judge compared three responses two by two: the first beat the second, tied
@@ -54,14 +54,14 @@ def observed_cells(owner: str, given: Observations, batch: ScoreBatch, criteria:
 
 
 def wins_of(outcomes: np.ndarray) -> np.ndarray:
-    """Outcomes → wins: nothing where nobody was compared."""
+    """Outcomes → wins: nothing where no pair was compared."""
     wins = np.nan_to_num(outcomes, nan=0.0)
     np.fill_diagonal(wins, 0.0)
     return wins
 
 
 def win_rates(outcomes_GG: np.ndarray) -> np.ndarray:
-    """(G,): mean outcome against the others compared with; NaN for who was compared with nobody."""
+    """(G,): mean outcome against the others compared with; NaN where it was not compared."""
     others = ~np.isnan(outcomes_GG)
     np.fill_diagonal(others, False)
     count = others.sum(1)
@@ -70,7 +70,7 @@ def win_rates(outcomes_GG: np.ndarray) -> np.ndarray:
 
 
 def was_compared(outcomes: np.ndarray) -> np.ndarray:
-    """(G,): was this rollout compared with anybody?"""
+    """(G,): was this rollout compared with another?"""
     compared = ~np.isnan(outcomes)
     np.fill_diagonal(compared, False)
     return compared.any(1)

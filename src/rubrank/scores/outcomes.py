@@ -23,7 +23,7 @@ def reach(a: np.ndarray, b: np.ndarray, margins: np.ndarray) -> np.ndarray:
 
 @only_our_errors
 def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
-    """Outcomes (G, G, K) of one group's scores (G, K); a missing score is compared with nobody.
+    """Outcomes (G, G, K) of one group's scores (G, K); a missing score is not compared.
 
     `margins` is one number or one for each criterion: differences of at most that much are ties.
     """

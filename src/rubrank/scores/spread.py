@@ -1,4 +1,4 @@
-"""Do the values of a group tell anybody apart? One definition for rules, gates, records, metrics and studies.
+"""Do the values of a group tell its rollouts apart? One definition for rules, gates, records, metrics and studies.
 
 values 0.5, 0.5, 0.5 + 1e-12      no signal: they differ by less than 1e-9, which is rounding
 """
@@ -30,7 +30,7 @@ def stretched(values_M: np.ndarray, starts: np.ndarray, among_M: np.ndarray | No
     kept = np.ones(len(values_M), bool) if among_M is None else among_M
     low = np.minimum.reduceat(np.where(kept, values_M, np.inf), at)
     high = np.maximum.reduceat(np.where(kept, values_M, -np.inf), at)
-    flat = ~(high - low >= SPREAD)  # also where nobody is left
+    flat = ~(high - low >= SPREAD)  # also where no rollout is left
     low, spread = np.where(flat, 0.0, low), np.where(flat, 1.0, high - low)
     share = np.clip((values_M - low[rows]) / spread[rows], 0.0, 1.0)
     return np.where(flat[rows], 0.5, share)

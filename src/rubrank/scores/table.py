@@ -86,7 +86,7 @@ class CriterionSummary:
     groups: int
     """That ask for it."""
     all_tied: int
-    """Groups in which it tells nobody apart."""
+    """Groups in which it tells no rollouts apart."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff々]")
 _JAPANESE_RUN = re.compile("[\u3041-\u3096\u30a1-\u30fe\uff66-\uff9f\u3400-\u9fff\uf900-\ufaff々〆]+")
 _THAI_RUN = re.compile("[\u0e01-\u0e3a\u0e40-\u0e4e]+")
-_LONGEST = 300  # characters that are cut at once: nobody writes a longer run
+_LONGEST = 300  # characters that are cut at once: longer runs are not prose
 _PIECE = re.compile("[\u3041-\u3096]+|[\u30a1-\u30fe\uff66-\uff9f]+|[\u3400-\u9fff\uf900-\ufaff々〆]+[\u3041-\u3096]*")
 # Particles and endings that are words of their own after another word.
 _AFTER = re.compile(

@@ -91,7 +91,7 @@ def _introduction(groups: Sequence[Group], graded: ScoreTable) -> str:
 
 
 def _asked(group: FusedGroup) -> list[int]:
-    """The criteria of the query's own rubric: those that somebody was scored on."""
+    """The criteria of the query's own rubric: those with scores."""
     return [k for k, missing in enumerate(group.missing) if missing < len(group.reward)]
 
 

@@ -2,7 +2,7 @@
 
     judges = demo_judges(Path("out/replies.sqlite"))         makes the file: 19 rankings, 21 verdicts
     judges.judge_of("GeneralQuality").kind                   'listwise'
-    judges.cache_only                                        True: nobody is called
+    judges.cache_only                                        True: no calls are made
 
 `data/demo_judge.yaml` holds rankings and verdicts by the numbers of the rollouts. Here the very calls are made that the
 judges will make for these rollouts, responses in the same order, and each gets its reply as a model would have put it:

@@ -99,7 +99,7 @@ def grade(
     ] = None,
     judges: Annotated[Path | None, typer.Option(help="Who decides what no program can (docs/judges.md).")] = None,
     cache_only: Annotated[
-        bool, typer.Option("--cache-only", help="Judges answer from the replies that are kept, and call nobody.")
+        bool, typer.Option("--cache-only", help="Answer from the cached replies; make no calls.")
     ] = False,
     most_missing: Annotated[
         float, typer.Option(help="Fail if a larger share of the scores is missing; all missing always fails.")

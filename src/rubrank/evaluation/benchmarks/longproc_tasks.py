@@ -183,7 +183,7 @@ def html_to_tsv(prediction: str, example: Row) -> Values:
 
 
 def _table(text: str) -> tuple[int, list[tuple[str, ...]]] | None:
-    """(columns, rows) with cells compared loosely; a row of another width is nobody's row, at the end it is dropped."""
+    """(columns, rows) with cells compared loosely; a row of another width matches none, at the end it is dropped."""
     lines = list(csv.reader(text.strip().split("\n"), delimiter="\t"))
     if not lines or not lines[0]:
         return None

@@ -7,7 +7,7 @@ size, a job in each lane, is worked on by one stream of vector instructions.
 
 `data` is what was observed, as compiled code takes it: scores_MK, starts, margins (one row, or one for each group),
 attributes_DM, scale_D (of the contrasts; empty: each group's own), cell_NK (where the outcomes of a group that was
-compared on a criterion begin in `outcomes_C`, −1 where it was scored; empty where nobody was compared), outcomes_C.
+compared on a criterion begin in `outcomes_C`, −1 where it was scored; empty where no pair was compared), outcomes_C.
 
 Letters: n rollouts of a group, P = n(n−1)/2 pairs with p = j(j−1)/2 + i for i < j, D attributes, m = n + D unknowns.
 """

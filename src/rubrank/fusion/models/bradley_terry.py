@@ -2,8 +2,8 @@
 
     maximise  Σ_ij wins_ij · log σ(u_i − u_j)  −  ½ Σ_i ridge_i · u_i²
 
-The prior is part of the model: without it every ordering in which somebody wins all comparisons has utilities that run
-to infinity. Strictly concave, so there is one maximum, and Σ ridge·u = 0 there.
+The prior is part of the model: without it every ordering in which one rollout wins all comparisons has utilities that
+run to infinity. Strictly concave, so there is one maximum, and Σ ridge·u = 0 there.
 """
 
 from __future__ import annotations

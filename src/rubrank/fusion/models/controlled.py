@@ -70,7 +70,7 @@ def _compiled(
 def _by_newton(
     model: LinkModel, observed: Observed, groups: np.ndarray, k: int, u_MK: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """γ̂, I and V of one criterion; smaller groups are padded with nobody."""
+    """γ̂, I and V of one criterion; smaller groups are padded."""
     sizes = observed.sizes[groups]
     B, n = len(groups), int(sizes.max())
     wins, z = np.zeros((B, n, n)), np.zeros((B, n, n, len(observed.attributes_DM)))

@@ -23,7 +23,7 @@ from rubrank._jit import unsigned as _index
 from rubrank.scores.outcomes import ROUNDING
 
 INDEXED = 12  # up to here all 2^(n-1) shapes of n rollouts are in a table that is indexed, not searched
-SMALL = 32  # up to here comparing everybody with everybody takes less time than sorting
+SMALL = 32  # up to here comparing all pairs takes less time than sorting
 BLOCK = 256  # columns compared at a time: 8 rollouts x 256 doubles fill half of a first-level cache
 NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rounding, not a ranking
 
@@ -340,7 +340,7 @@ def _read_sorted(scores: Any, first: int, k: int, K: int, order: Any, low: Any, 
 
 @jit
 def _levels(x: Any, n: int, start: Any, beaten: Any) -> int:
-    """The classes of rollouts that nobody can tell apart, without a margin: equal scores."""
+    """The classes of rollouts that cannot be told apart, without a margin: equal scores."""
     count = 0
     previous = np.nan
     for p in range(n):
@@ -378,7 +378,7 @@ def _classes(x: Any, n: int, margin: float, start: Any, beaten: Any) -> int:
 @jit
 def _hash(n: int, start: Any, beaten: Any, count: int) -> np.uint64:
     h = np.uint64(n) * np.uint64(0x9E3779B97F4A7C15)
-    if count < n:  # else everybody is alone in a class, and most often in order: nothing to tell apart
+    if count < n:  # else every rollout is alone in a class, and most often in order: nothing to tell apart
         for c in range(count):
             code = (np.uint64(start[_index(c)]) << np.uint64(32)) | np.uint64(beaten[_index(c)])
             h += (code + np.uint64(0x9E3779B97F4A7C15)) * (_index(2 * c + 1) * np.uint64(0xBF58476D1CE4E5B9))
@@ -459,7 +459,7 @@ def place(
             if e < 0:
                 return FULL
             at = entries[e, 2]
-            if count == n:  # nobody ties
+            if count == n:  # no ties
                 for p in range(n):
                     utilities[(_index(first) + index[_index(p)]) * _index(K) + _index(k)] = values[_index(at + p)]
                 continue

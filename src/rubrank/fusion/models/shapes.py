@@ -41,7 +41,7 @@ class ShapeTable:
     def _clear_small(self) -> None:
         self.table = np.zeros(1)
         self.base[:] = -1
-        self.base[0] = 0  # a criterion that nobody was scored on reads this entry
+        self.base[0] = 0  # a criterion without scores reads this entry
         self.shapes, self.rows = np.zeros(1 << 12, np.uint64), np.zeros(1 << 12, np.uint32)
         self.remembered = 0
         self.wanted = np.zeros(1 << 12, np.uint64)

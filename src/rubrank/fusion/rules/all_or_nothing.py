@@ -4,7 +4,7 @@
 
     R = 1 if every criterion reaches `threshold` of its domain (1 = its maximum), else 0          grade A
 
-Missing: left out; a rollout without any score gets the mean of its group, 0.5 where nobody has one.
+Missing: left out; a rollout without any score gets the mean of its group, 0.5 where no rollout has one.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Chebyshev:
         best, unit_MK = self.memory.best, batch.unit_MK
         tops = np.fmax.reduce(unit_MK, axis=0) if len(unit_MK) else np.full(batch.K, np.nan)
         for name, top in zip(batch.names, tops.tolist(), strict=True):
-            if top == top:  # NaN: nobody has a score
+            if top == top:  # NaN: no rollout has a score
                 best[name] = max(top, best.get(name, top))
         return np.array([best.get(name, 0.0) for name in batch.names])
 

@@ -4,7 +4,7 @@
 
     R = Σ w sign(wins − losses)          grade A: ordinal, without a model
 
-Differences of at most a criterion's margin are ties. Missing: compared with nobody, 0.
+Differences of at most a criterion's margin are ties. Missing: not compared, 0.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Focal:
         return self._focused(batch, self.pace(batch))
 
     def pace(self, batch: ScoreBatch) -> np.ndarray:
-        """(N, K): how far each criterion is, seen by the better rollouts; 0 where nobody has a score."""
+        """(N, K): how far each criterion is, seen by the better rollouts; 0 where no rollout has a score."""
         at, unit_MK = batch.starts[:-1], batch.unit_MK
         score_M = weighted_mean(unit_MK, batch.weights_NK, batch)
         score_M = score_M - by_row(np.maximum.reduceat(score_M, at), batch)

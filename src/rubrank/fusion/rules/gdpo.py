@@ -1,7 +1,7 @@
 """GDPO: normalise every criterion within its group, add up, normalise over the batch.
 
     one pass in eight      z = +2.47 for the one that passed, −0.35 for the others: a rare pass is a loud one
-    two criteria of equal weight whose scores add up to the same for all: their z-scores cancel, nobody learns
+    two criteria of equal weight whose scores add up to the same for all: their z-scores cancel, and nothing is learnt
 
     A[k,i] = (s − mean_G)/(std_G + ε)   ddof 1; std 0 → 0
     A[i]   = Σ w A[k,i]                  "pre_norm" in the details

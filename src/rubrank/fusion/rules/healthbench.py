@@ -6,7 +6,7 @@
 
 `clip`: at most 1 and at least 0 (default); False leaves a rollout with more harm than merit below 0.
 Missing: the criterion is left out of both sums for that rollout. A rollout without any score gets the mean of its
-group's others; where nobody has one, 0.5 if clipped (0 if not: neither merit nor harm).
+group's others; where no rollout has one, 0.5 if clipped (0 if not: neither merit nor harm).
 """
 
 from __future__ import annotations

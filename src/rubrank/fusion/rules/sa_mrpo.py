@@ -4,7 +4,7 @@
 
     w̃_k = w_k (1 − m_k)^γ,  m_k = mean of s_k over the batch;  then GDPO with w̃          grade A
 
-γ = 0 is GDPO. The default γ = 1 is ours. Where all criteria are saturated nobody is told apart: 0 for all.
+γ = 0 is GDPO. The default γ = 1 is ours. Where all criteria are saturated no rollouts are told apart: 0 for all.
 Other parameters and missing scores as in GDPO; m_k is the mean of the scores that are there.
 """
 
@@ -56,7 +56,7 @@ class SAMRPO:
 
 
 def batch_means(batch: ScoreBatch) -> np.ndarray:
-    """(K,): mean score of each criterion over the batch; 0 where nobody has one."""
+    """(K,): mean score of each criterion over the batch; 0 where no rollout has one."""
     if batch.complete:
         return np.asarray(batch.unit_MK.mean(0)) if len(batch.unit_MK) else np.zeros(batch.K)
     count = (~batch.missing_MK).sum(0)

@@ -5,7 +5,7 @@
     R = Σ w s / Σ w          grade A
 
 Missing: the criterion is left out for that rollout, and the weights of the others are divided by their own sum. A
-rollout without any score gets the mean of its group; 0.5 where nobody has one.
+rollout without any score gets the mean of its group; 0.5 where no rollout has one.
 """
 
 from __future__ import annotations

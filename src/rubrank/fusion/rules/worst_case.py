@@ -4,7 +4,7 @@
 
     R = min_k s          grade A
 
-Weights do not count. Missing: left out; a rollout without any score gets its group's mean, 0.5 where nobody has one.
+Weights do not count. Missing: left out; a rollout without any score gets its group's mean; 0.5 where none has one.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Summary:
     scored: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """For each criterion: rollouts with a score."""
     deciding: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    """For each criterion: groups in which it tells somebody apart."""
+    """For each criterion: groups in which it tells rollouts apart."""
     graded: bool = False
     """Did weights, margins, directions and gates come from the file's own rubric?"""
     gates: tuple[str, ...] = ()
@@ -193,7 +193,7 @@ def _count(summary: Summary, fused: Fused, columns: list[int]) -> None:
 
 
 def _telling(fused: Fused) -> np.ndarray:
-    """(N, K): does a criterion tell somebody of the group apart?"""
+    """(N, K): does a criterion tell rollouts of the group apart?"""
     if fused.fit is None:
         return fused.batch.informative_NK
     return np.asarray(np.logical_or.reduceat(fused.fit.utilities_MK != 0.0, fused.batch.starts[:-1], axis=0))

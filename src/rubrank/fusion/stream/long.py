@@ -105,7 +105,7 @@ def _find(
 
 
 def _is_wide(columns: Columns, schema: Mapping[str, Any], criterion: str) -> bool:
-    """Did somebody say which columns are criteria?"""
+    """Was it said which columns are criteria?"""
     return columns.criteria is not None and all(name in schema for name in columns.criteria)
 
 

@@ -152,7 +152,7 @@ class TablePlan:
         return np.stack([numbers(cells_of(part, leaf), text).to_numpy() for leaf in self.layout.criteria], 1)
 
     def _fuse_wide(self, part: pl.DataFrame) -> Iterator[tuple[np.ndarray, Fused]]:
-        """Groups with the same criteria together, without a column for everybody else's."""
+        """Groups with the same criteria together, without columns for the criteria of other groups."""
         cells = [json.loads(line).get(SCORES) or {} for line in part[LINE]]
         labels = self.layout.labels(part).to_list()
         rubrics: dict[Hashable, dict[str, None]] = {}

@@ -85,7 +85,7 @@ def _domain(low: float, high: float) -> Domain:
 
 
 def _group(label: str, rows: list[dict[str, float]], known: dict[str, CriterionData]) -> GroupScores:
-    """A group with the criteria that somebody in it was scored on."""
+    """A group with the criteria that rollouts in it were scored on."""
     asked = [name for name in known if any(name in row for row in rows)] or list(known)[:1]
     matrix = np.array([[row.get(name, math.nan) for name in asked] for row in rows], dtype=float)
     return GroupScores(label, tuple(known[name] for name in asked), matrix, (("",) * len(asked),) * len(rows))

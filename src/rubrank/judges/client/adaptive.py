@@ -43,7 +43,7 @@ class AdaptivePlaces:
 
     @property
     def free(self) -> bool:
-        """Is there a place, and nobody waiting for it?"""
+        """Is there a free place that no call waits for?"""
         return self.taken < int(self.limit) and not self._waiting
 
     async def take(self) -> None:

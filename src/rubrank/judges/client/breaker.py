@@ -1,7 +1,7 @@
 """Leave an endpoint alone that keeps failing, and find out with one call whether it is back.
 
     breaker = Breaker(failures=8, pause=20.0)
-    breaker.failed()  ×8         closed → open: for 20 s nobody is let in
+    breaker.failed()  ×8         closed → open: for 20 s no call is let through
     breaker.ready()              after 20 s: True, for one call; it is half-open while that call is out
     breaker.succeeded()          closed again; had it failed: open for another 20 s
 
@@ -23,7 +23,7 @@ def _nothing() -> None:
 
 
 class Breaker:
-    """The state of one endpoint; `changed` is called whenever somebody who waits should look again."""
+    """The state of one endpoint; `changed` is called whenever waiting calls should look again."""
 
     def __init__(
         self,

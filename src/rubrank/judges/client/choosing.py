@@ -3,8 +3,8 @@
     choice = Choice([("a", 2.0), ("b", 1.0)])
     choice.next(…)       a, b, a, a, b, a, …
 
-Smooth weighted round robin: at each turn everybody gains its weight, the richest is chosen and pays what all gained
-together. Those that may not be asked now stand aside and gain nothing.
+Smooth weighted round robin: at each turn every endpoint gains its weight, the richest is chosen and pays what all
+gained together. Those that may not be asked now stand aside and gain nothing.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
             reply = await client.ask(call)         the same, from the cache: nothing is paid
             client.meter.account()                 Account(calls=1, hits=1, cost=…)
 
-The way of a call: the cache; whoever asks the same at this moment, in this process or in another; an endpoint, chosen
+The way of a call: the cache; the same call under way, in this process or in another; an endpoint, chosen
 by weight among those that are healthy; its place, rates and connection; the reply. What fails for now is asked again,
 elsewhere first, then after a pause; what fails for good at one endpoint is asked at the others. In the end there is a
 `Reply`, if only one that says why there is none, and the file has it before `ask` returns.
@@ -154,7 +154,7 @@ class Client:
     # ---------------------------------------------------------------------------------------------------------- cache
 
     async def ask(self, call: Call) -> Reply:
-        """The reply: from the cache, from whoever asks the same at this moment, or from an endpoint."""
+        """The reply: from the cache, from the same call under way, or from an endpoint."""
         key = self._keys.of(call)
         attempt = Attempt(call, key, self.judge.retry.attempts)
         try:
@@ -167,7 +167,7 @@ class Client:
         running, place = self._endpoints.running, (id(self if self._store is None else self._store), attempt.key)
         while (other := running.get(place)) is not None:
             reply = await asyncio.shield(other)
-            if reply is not None:  # None: the one who asked was cancelled; somebody else must
+            if reply is not None:  # None: that call was cancelled; another must be made
                 return self._free(attempt.call, replace(reply, cached=reply.failure is None, usage=Usage()))
         mine = running[place] = asyncio.get_running_loop().create_future()
         reply = None
@@ -299,7 +299,7 @@ class Client:
             _log.warning("%s; the others are asked", error)
 
     async def _recover(self, attempt: Attempt, served: JudgeEndpoint, outcome: Outcome) -> None:
-        """After a request that failed: note what it cost, and pause if there is nobody else to ask at once."""
+        """After a request that failed: note what it cost, and pause if there is no other endpoint to ask at once."""
         if outcome.next == "elsewhere":
             attempt.hopeless.append(served)
             self._raise_if_final(served, outcome)

@@ -24,7 +24,7 @@ from rubrank.judges.judge import Price, Reply, Usage
 _LONGEST = 300  # characters of what a server says in a reason
 _KEPT = 20_000  # bytes of a body that cannot be used
 _MILLION = 1e6
-_MOST_TOKENS = 10**12  # whoever says more is wrong, and no file can hold it
+_MOST_TOKENS = 10**12  # a larger count is wrong, and no file can hold it
 
 
 def shorten(text: object) -> str:

@@ -1,4 +1,4 @@
-"""All endpoints that an event loop asks: one of each, whoever asks it, with its limits, breaker and connections.
+"""All endpoints that an event loop asks: one of each, for all callers, with its limits, breaker and connections.
 
 async with Endpoints() as endpoints:
     served = endpoints.serve(judge, processes=1)        the endpoints of a judge
@@ -54,7 +54,7 @@ class Endpoints:
         return self._shared[name]
 
     def _tell(self) -> None:
-        """An endpoint opened or closed: whoever waits looks again."""
+        """An endpoint opened or closed: waiting calls look again."""
         self._news.set()
         self._news = asyncio.Event()
 

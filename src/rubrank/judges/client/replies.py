@@ -12,7 +12,7 @@ served. The ledger has a row for every request that was paid and for every call 
 Usable replies are answered from, and refusals, which would come again at the same cost. A reply in which no verdict
 could be read is asked for once more by the next run, and then stands.
 
-Before a call is asked it is *claimed*, for a short time that is renewed: whoever asks the same in another process waits
+Before a call is asked it is *claimed*, for a short time that is renewed: the same call in another process waits
 for the reply instead. Claims of processes that have ended are free at once on the same machine, else after the lease.
 
 Rows are written by a thread, all that have come in at once: a commit takes as long for a hundred as for one. In WAL
@@ -182,7 +182,7 @@ class Replies:
             yield Call((), purpose=purpose), reply, requests, bool(final)
 
     def hits(self) -> list[tuple[str, str, str, int]]:
-        """Purpose, model, endpoint, and how often somebody was answered from here."""
+        """Purpose, model, endpoint, and how often it was answered from here."""
         return self._all("SELECT purpose, model, endpoint, hits FROM hits")
 
     def _all(self, query: str) -> list[Any]:
@@ -302,7 +302,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _look_only(path: Path) -> sqlite3.Connection:
-    """For a file in a folder that cannot be written, such as an installed package's; nobody may write to it."""
+    """For a file in a folder that cannot be written, such as an installed package's; it must not be written to."""
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     _check_version(db, (_VERSION,))

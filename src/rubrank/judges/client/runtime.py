@@ -3,7 +3,7 @@
     runtime().run(main())               the result, for code that is not asynchronous
     await runtime().awaited(main())     the same in an event loop of the caller's, which goes on meanwhile
     runtime().endpoints                 limits, breakers and connections, shared by all judges
-    runtime().store(path)               a file of replies, open while somebody uses it
+    runtime().store(path)               a file of replies, open while it is used
 
 Every step, group and trainer of a process comes here, so that the limits of an endpoint hold for all of them together,
 connections stay open from step to step, and what one has learnt about a server the others know. A forked process makes
@@ -55,7 +55,7 @@ class _Job:
             self.cancel()
             self._ended.wait()
             with suppress(BaseException):
-                self._found().result()  # looked at, so that nobody is told of it later
+                self._found().result()  # looked at, so that asyncio does not warn of it later
             raise
         return self._found().result()
 
@@ -102,7 +102,7 @@ class Runtime:
         self.endpoints = Endpoints()
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """The result; whoever calls waits, as for any function."""
+        """The result; the caller waits, as for any function."""
         result: T = _Job(self._loop, main).result()
         return result
 

@@ -204,7 +204,7 @@ class Writer:
             claimed: set[bytes] = set()
             try:
                 db, claimed = self._written(db, work)
-            except Exception as problem:  # the disk is full, the file is gone: whoever waits must know, whatever it is
+            except Exception as problem:  # the disk is full, the file is gone: those who wait must know, whatever it is
                 error = InvalidInput("judges", "cache", "a file that can be written", str(problem), "Make room for it.")
                 db = None
             _tell([(done, None) for _, done in work.rows], error)
@@ -301,7 +301,7 @@ def _tell(waiting: Sequence[tuple[Waiting, Any]], error: Exception | None) -> No
         else:
             _settle(done, value, error)
     for loop, futures in loops.items():
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+        with suppress(RuntimeError):  # the loop has ended, and nothing waits any more
             loop.call_soon_threadsafe(_settle_all, futures, error)
 
 

@@ -16,8 +16,8 @@ How verdicts are combined:
     median      the mean of the two middle answers where their number is even: it may lie between the values too.
 
 Outcomes of comparisons are the mean over the members that compared the pair, whatever `combine` says: three members,
-two of whom prefer i, give 0.67. Whoever does not answer is left out; where nobody does, the answer is missing with all
-reasons. `asked` and `lost` count every member's answer, and `missing` has the reasons: a panel that has lost a member
+two of whom prefer i, give 0.67. Members that do not answer are left out; where none does, the answer is missing
+with all reasons. `asked` and `lost` count every member's answer, and `missing` has the reasons: a panel that has lost a member
 says so.
 """
 
@@ -151,7 +151,7 @@ def _combine_outcomes(into: Judgment, said: Sequence[Judgment], question: Questi
     if not seen:
         return
     into.outcomes[name] = mean_seen(np.stack(seen))
-    among = contestants(question, column)  # without those that say the same: nobody was asked about them
+    among = contestants(question, column)  # without those that say the same: no judge was asked about them
     if not math.isnan(apart := disagreement([one[np.ix_(among, among)] for one in seen])):
         into.disagreement[name] = apart
     if reasons := [reason for one in said for reason in one.missing.get(name, ())]:

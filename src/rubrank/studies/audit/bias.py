@@ -71,7 +71,7 @@ class _Fit:
     """(groups, K, D): wins of the response with more of it, over pairs that differ in it."""
     pairs: np.ndarray
     groups: np.ndarray
-    """(K,): in how many groups the criterion tells anybody apart."""
+    """(K,): in how many groups the criterion tells rollouts apart."""
     draw: Resampling
 
     @classmethod
@@ -100,7 +100,7 @@ class _Fit:
         return Bias(*names, gamma, odds, interval(mean_measured(wins), level), excess)
 
     def mean(self, columns: list[int], d: int) -> Measured:
-        """γ of attribute d, averaged over criteria; n counts groups in which they tell anybody apart."""
+        """γ of attribute d, averaged over criteria; n counts groups in which they tell rollouts apart."""
         value, draws = float(self.gamma[columns, d].mean()), self.draws[:, columns, d].mean(axis=1)
         return Measured(value, draws if self.draw.clusters > 1 else draws[:0], int(self.groups[columns].max()))
 
@@ -124,7 +124,7 @@ def _gamma(cases: Cases, run: Run, values: np.ndarray, groups: np.ndarray) -> np
 
 
 def _won(cases: Cases, run: Run, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Wins of more over pairs that differ, (groups, K, D); and in how many groups a criterion tells anybody apart."""
+    """Wins of more over pairs that differ, (groups, K, D); and in how many groups a criterion tells rollouts apart."""
     shape = (len(cases.labels), len(cases.criteria), values.shape[1])
     won, pairs, groups = np.zeros(shape), np.zeros(shape), np.zeros(shape[1], np.int64)
     for g in range(len(cases.labels)):

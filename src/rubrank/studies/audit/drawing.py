@@ -74,7 +74,7 @@ def draw(audit: Audit, path: str | Path, *, title: str | None = None, dpi: int =
         raise wrong_suffix(to, FORMATS)
     is_svg = to.suffix.lower() == ".svg"
     with _matplotlib().rc_context({**_STYLE, "font.family": _fonts()}), warnings.catch_warnings():
-        if is_svg:  # its text is text: whoever looks at it has the letters
+        if is_svg:  # its text is text: the viewer has the fonts
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = _figure(audit, title or ", ".join(audit.judges))
         # Without a date, and with panels settled, the same audit gives the same file.

@@ -45,7 +45,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Cases:
-    """Rows and columns, and what everybody said about them."""
+    """Rows and columns, and what each rater said about them."""
 
     labels: tuple[Hashable, ...]
     """Of the groups."""
@@ -225,7 +225,7 @@ def _put(run: Run, group: GroupScores, at: int, g: int, k: int, rows: slice) -> 
 
 
 def won_shares(table: np.ndarray) -> np.ndarray:
-    """(n, n) → the share of its comparisons that each one won; NaN for who was compared with nobody."""
+    """(n, n) → the share of its comparisons that each one won; NaN where it was not compared."""
     known = ~np.isnan(table)
     np.fill_diagonal(known, False)
     count = known.sum(axis=1)
@@ -234,7 +234,7 @@ def won_shares(table: np.ndarray) -> np.ndarray:
 
 
 def group_outcomes(cases: Cases, run: Run, g: int, k: int) -> np.ndarray:
-    """(n, n): who beat whom in group g on criterion k; NaN = not compared, as nobody is with himself."""
+    """(n, n): who beat whom in group g on criterion k; NaN = not compared, as no rollout is with itself."""
     rows = slice(cases.starts[g], cases.starts[g + 1])
     table = run.outcomes.get((g, k))
     found = outcomes(run.scores[rows, k : k + 1], run.margins[g, k])[:, :, 0] if table is None else table.copy()

@@ -22,7 +22,7 @@ class Coverage:
     ties: Estimate
     """Share of the pairs within groups that tie; n counts pairs."""
     all_tied: int
-    """Groups in which it tells nobody apart."""
+    """Groups in which it tells no rollouts apart."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Logged:
     """(rollouts, D), rows as in the table."""
     attribute_names: tuple[str, ...] = ()
     texts: tuple[tuple[str, str], ...] | None = None
-    """(reasoning, answer) of every rollout, rows as in the table; None: nobody brought them."""
+    """(reasoning, answer) of every rollout, rows as in the table; None: not given."""
 
 
 @only_our_errors

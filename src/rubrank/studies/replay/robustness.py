@@ -46,7 +46,7 @@ class RobustnessRow:
     map: str
     rule: str
     groups: int
-    """In which the criterion tells somebody apart."""
+    """In which the criterion tells rollouts apart."""
     signs: float
     """Share of rollouts on the same side of their group's mean as before."""
     spearman: float
@@ -141,7 +141,7 @@ def _row(
 
 
 def _mean(rows: Sequence[RobustnessRow], values: Sequence[float]) -> float:
-    """Weighted by groups; criteria that tell nobody apart have no value."""
+    """Weighted by groups; criteria that tell no rollouts apart have no value."""
     known = [(row.groups, x) for row, x in zip(rows, values, strict=True) if x == x]
     total = sum(groups for groups, _ in known)
     return sum(groups * x for groups, x in known) / total if total else float("nan")

@@ -16,7 +16,7 @@ What counts as a disagreement between a and b:
     weights="quadratic", metric="interval"    (a − b)²
                          metric="ordinal"     (how many ratings lie between them)²
 
-Distances are those of the values, not of their places in a list: 1 and 5 are four apart even if nobody said 3. With
+Distances are those of the values, not of their places in a list: 1 and 5 are four apart even if no rater said 3. With
 `bootstrap=1000` an interval is added, by drawing units (or whole `clusters` of them) again.
 """
 
@@ -104,7 +104,7 @@ def read_ratings(owner: str, ratings: Iterable[Sequence[Any] | np.ndarray], *, t
     rows = [np.asarray(row, dtype=object) for row in ratings]
     shapes = {row.shape for row in rows}
     if len(rows) < 2 or len(shapes) != 1 or any(row.ndim != 1 for row in rows):
-        got = f"{len(rows)} of shapes {sorted(shapes)}" if rows else "nobody's"
+        got = f"{len(rows)} of shapes {sorted(shapes)}" if rows else "none"
         raise InvalidInput(
             owner, "ratings", "of at least two raters, each a list of one rating a unit", got, "None = not rated."
         )

@@ -95,7 +95,7 @@ def _short_address(d: Any, a: int, i: int) -> int:
 
 @jit
 def _talk(d: Any, i: int, z: int, flags: Any) -> int:
-    """May the line that begins here be somebody who talks to himself?"""
+    """May the line that begins here be thinking aloud?"""
     while i < z and is_blank(d[i]):
         i += 1
     if i == z or not flags[d[i]] & TALKER:

@@ -1,4 +1,4 @@
-"""JSON Schema as tool definitions carry it, from people nobody knows: patterns under RE2, no remote references, and a
+"""JSON Schema as tool definitions carry it, from unknown sources: patterns under RE2, no remote references, and a
 budget of steps, so that no schema can keep the verifier busy.
 """
 
@@ -95,7 +95,7 @@ def first_error(schema: Any, instance: Mapping[str, Any]) -> str | None:
     except BadSchema:
         raise
     except _OutOfSteps:
-        if check_size(instance, "arguments") > _MANY:  # not missing: nobody shall escape a verdict by sending too much
+        if check_size(instance, "arguments") > _MANY:  # not missing: sending too much is no way around a verdict
             return "the arguments are too large to be checked"
         raise BadSchema(f"the schema needs more than {_MOST_STEPS} steps") from None
     except Exception as trouble:  # a schema of the wrong shape can fail anywhere inside: whatever it is, it is unusable

@@ -20,7 +20,7 @@ def test_files(files: Mapping[str, str], patterns: list[str] | None, sources: It
     """Files of the tests: those that the patterns name; without patterns, by their names, and helpers that check.
 
     A helper that checks is a module which the tests import and which has a function such as `check_sorted` that
-    asserts: whoever may rewrite it may pass everything.
+    asserts: a solution that may rewrite it may pass everything.
     """
     if patterns is not None:
         return {name for name in files if any(fnmatchcase(name, pattern) for pattern in patterns)}

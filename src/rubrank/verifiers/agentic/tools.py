@@ -33,7 +33,7 @@ _EXPECTED: TypeAdapter[list[ExpectedCall]] = TypeAdapter(Expected)
 
 
 def expected_calls(rollout: Rollout, expected: list[ExpectedCall] | None) -> list[ExpectedCall] | None:
-    """The expected calls, from the parameters or the data; None if nobody says."""
+    """The expected calls, from the parameters or the data; None if neither has them."""
     if expected is not None:
         return expected
     given = rollout.metadata.get("expected_calls")
@@ -195,7 +195,7 @@ def tool_args_match(
 
     Each expected call is paired with at most one call of the same name, so that as many arguments as possible agree;
     the order of the calls does not matter. A call expected without arguments counts as one, for being made.
-    `count_extra`: arguments that nobody expected count as wrong ones.
+    `count_extra`: unexpected arguments count as wrong ones.
     `compare`: "exact" (JSON equality: 1 = 1.0, not true), "number" (within `tolerance`, relative or absolute;
     "1,000" is a number), "casefold" (case and spacing aside), "json" (texts that hold JSON are read first), "regex"
     (the expected value is a pattern of RE2 for the whole value); `compare_by_argument` sets it for some names.

@@ -1,7 +1,7 @@
 """JSON in answers: does it fit a schema, does it say what was expected?
 
 The JSON of an answer is the whole of it, or what stands in its last code fence; the schema and the expected value come
-from the rubric or from the data, and from nobody the verifier trusts: size, depth, steps and patterns are limited.
+from the rubric or from the data, neither of which is trusted: size, depth, steps and patterns are limited.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def json_match(
     """The share of expected values (`expected`, or `metadata["expected"]`) that the answer's JSON has at their place.
 
     Passes (1): {"a": 1, "b": [2]} for itself; 1.0 for 1; lists in another order with `order="ignored"`. Half: one of
-    two values right. Fails (0): no JSON; nothing right. Keys that nobody asked for count as wrong values with
+    two values right. Fails (0): no JSON; nothing right. Keys that were not asked for count as wrong values with
     `extra="counted"`. Missing: nothing expected. Not covered: values that are equal only in meaning ("3" is not 3).
     """
     wanted = expected if expected is not None else rollout.metadata.get("expected", _NONE)
@@ -82,7 +82,7 @@ def json_match(
     right, asked, more = _compare(wanted, value, tolerance, order == "ignored")
     total = asked + (more if extra == "counted" else 0)
     share = right / total if total else 1.0
-    return share, f"{right} of {asked} expected values" + (f", {more} that nobody asked for" if more else "")
+    return share, f"{right} of {asked} expected values" + (f", {more} not asked for" if more else "")
 
 
 def _compare(wanted: Any, got: Any, tolerance: float, any_order: bool) -> tuple[int, int, int]:
@@ -130,7 +130,7 @@ def _same(a: Any, b: Any, tolerance: float) -> bool:
 
 
 def _leaves(value: Any) -> int:
-    """Values in a value that nobody asked for."""
+    """Values in a value that were not asked for."""
     count, stack = 0, [value]
     while stack:
         item = stack.pop()

@@ -126,7 +126,7 @@ _BEFORE = r"^[ \t]{0,20}[#*_>\-]{0,8}[ \t]{0,8}[*_<\[【(\"“„«'‘\\]{0,8}"
 
 
 def _section_numbers(raw: str, word: str, lang: Lang) -> list[str]:
-    """The numbers of the sections, as written, in order; "Section X" in a row is a form that nobody filled in."""
+    """The numbers of the sections, as written, in order; "Section X" in a row is a form that was not filled in."""
     if lang == "ja":
         return re.findall(rf"{_BEFORE}第([\d０-９〇一二三四五六七八九十]+){word}", raw, re.MULTILINE)
     # A short line of its own may say something before: "(Verse 1 - SECTION 1)".

@@ -94,7 +94,7 @@ _NOT_WHOLE = re.compile(  # a part of the answer, or one case of several
     re.IGNORECASE,
 )
 _PART_OF = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
-_SHORT = 25  # words in which nobody can ramble
+_SHORT = 25  # words: too few to ramble in
 _LIMITS = {"word": 25, "词": 40, "字": 40, "sentence": 60, "line": 60, "句话": 120}
 
 
@@ -192,7 +192,7 @@ _SECRETS = re.compile(
 )
 _IDENTITY = re.compile(r"(?<!\d)[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx](?![\dXx])")
 _WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
-_LEAKED = 200  # characters of a system prompt that nobody writes by chance
+_LEAKED = 200  # characters of a system prompt that are not repeated by chance
 
 
 @verifier("SecurityRisk", family="penalty", domain=BINARY, version=1, layer="low_quality", how="both")

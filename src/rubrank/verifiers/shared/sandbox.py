@@ -1,11 +1,11 @@
-"""Running code that nobody has read: limits, a directory of its own, no network, nobody to reach.
+"""Running untrusted code: limits, a directory of its own, no network, no other process in reach.
 
     >>> result = run(["python", "-c", "print(6 * 7)"])
     >>> result.ended, result.stdout
     ('exit', b'42\\n')
 
 Four walls must stand, by whatever means this machine has; `Result.walls` says by which. Where one cannot be had, `run`
-raises `NoIsolation`, unless whoever runs the machine has said in words that it may be open (`RUBRANK_SANDBOX_ALLOW`):
+raises `NoIsolation`, unless the operator has explicitly allowed it to be open (`RUBRANK_SANDBOX_ALLOW`):
 - "network": an empty network namespace, and a filter of system calls that refuses sockets of any kind;
 - "signals": a PID namespace; or a user that owns nothing else; or Landlock (Linux 6.12) or the filter;
 - "memory" (and variables, and /proc) of other processes: as above;
@@ -14,7 +14,7 @@ raises `NoIsolation`, unless whoever runs the machine has said in words that it 
 Always: time by the clock and by the processor, memory, size of files, number of processes, output; no privileges, none
 of the caller's variables, of its descriptors only standard input, output and error.
 
-Not contained: reading system files that everybody may read; memory and processor time are limited for each process,
+Not contained: reading world-readable system files; memory and processor time are limited for each process,
 so `processes` times as much in all; holes of the kernel; what the processor leaks through timing. Without a file
 system in memory the size of the directory is not limited. Other systems than Linux are not supported: `run` raises.
 """
@@ -160,7 +160,7 @@ def _talk(tool: str, header: dict[str, Any], keep: Sequence[str], stdin: bytes, 
 
 
 def allowed() -> frozenset[str]:
-    """The walls that whoever runs this machine allows to be open."""
+    """The walls that this machine's operator allows to be open."""
     words = frozenset(filter(None, os.environ.get(ALLOW, "").replace(" ", ",").split(",")))
     if unknown := sorted(words - set(WALLS)):
         raise InvalidInput("sandbox", ALLOW, f"words of {', '.join(WALLS)}", ", ".join(unknown), "")

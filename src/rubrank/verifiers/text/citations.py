@@ -31,7 +31,7 @@ def citations(
     The material is `material` or metadata["material"/"context"/"documents"/"sources"]: a text, or a list whose entries
     are [1], [2] … Quotations of a few words and more must occur in it, spaces, case and quotation marks aside; [n] must
     be an entry; numbers (if asked for) must occur. Passes (1): "“the moon pulls the sea” [1]" where source 1 says so.
-    Part: one of two quotations. Fails (0): a quotation that nobody wrote; [7] of three sources; fewer citations than
+    Part: one of two quotations. Fails (0): a made-up quotation; [7] of three sources; fewer citations than
     `at_least`. Missing: no material. Not covered: whether the cited source supports the sentence (ask a judge).
     """
     sources = _sources(material, rollout)

@@ -201,7 +201,7 @@ def _plain(text: str) -> str:
 
 
 def _impossible(text: str) -> str:
-    """Why the result cannot be right, whatever the truth: it contradicts itself, or nobody can compute it."""
+    """Why the result cannot be right, whatever the truth: it contradicts itself, or cannot be computed."""
     problem = quantity(text, listed=False).problem
     if problem.endswith(("contradicts itself", "is too large")) or (
         problem and re.search(r"≠|\\neq?(?![a-z])|!=", text)

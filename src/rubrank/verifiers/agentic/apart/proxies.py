@@ -1,7 +1,7 @@
 """What the tests hold instead of the solution's functions, classes and objects.
 
 A call crosses the pipe and gives data back. Data is compared here, by Python's own types: the solution has to say
-what its answer is before anybody compares it. An object of the solution is never equal to plain data, unless it
+what its answer is before it is compared. An object of the solution is never equal to plain data, unless it
 holds some (a subclass of int, of list): then that is asked for, and compared here. Only two objects of a class that
 the tests made themselves are compared by the class's own methods: those are what is tested then.
 """

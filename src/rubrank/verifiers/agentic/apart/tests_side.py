@@ -148,7 +148,7 @@ def call_test(scope: dict[str, Any], owner: str, function: str, arguments: list[
         result = getattr(test, function)()
         for name in ("teardown_method", "tearDown"):
             getattr(test, name, lambda: None)()
-    if hasattr(result, "cr_await"):  # an async test that nobody awaits would always pass
+    if hasattr(result, "cr_await"):  # an async test that is not awaited would always pass
         import asyncio
 
         asyncio.run(result)  # type: ignore[arg-type]
@@ -240,7 +240,7 @@ def main() -> None:
     """All jobs, one after the other; with `stop`, until one fails."""
     request = json.loads(sys.stdin.buffer.read())
     sys.path.insert(0, os.getcwd())
-    ctypes.CDLL(None).prctl(4, ctypes.c_ulong(0), 0, 0, 0)  # not dumpable: nobody looks in here
+    ctypes.CDLL(None).prctl(4, ctypes.c_ulong(0), 0, 0, 0)  # not dumpable: other processes cannot look in here
     sys.dont_write_bytecode = True
     request["channel"] = channel = os.dup(1)
     for job in request["jobs"]:

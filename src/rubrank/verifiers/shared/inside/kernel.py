@@ -108,7 +108,7 @@ def drop_bounding() -> None:
 
 
 def drop_everything() -> None:
-    """No capability is left, none can come back, and nobody may look into this process."""
+    """No capability is left, none can come back, and no other process may look into this one."""
     drop_bounding()
     here = machine()
     if here is not None:

@@ -29,7 +29,7 @@ SHUT = "RUBRANK_SHUT"
 
 
 class Open(Exception):  # noqa: N818 - says what is wrong
-    """Walls that do not stand, and that nobody allowed to be open."""
+    """Walls that do not stand, and were not allowed to be open."""
 
 
 # --- the header ---------------------------------------------------------------------------------------------------

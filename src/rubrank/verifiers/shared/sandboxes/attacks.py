@@ -42,7 +42,7 @@ def read_any(paths: Iterable[str], secret: bytes) -> bool:
 
 
 def limits_of(pid: int) -> None:
-    """Read the limits of another process: whoever may, may change them."""
+    """Read the limits of another process: a process that may read them may change them."""
     space = ctypes.create_string_buffer(16)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prlimit(pid, 7, None, space) != 0:

@@ -1,7 +1,7 @@
 """Folders of runs: made, locked while the caller lives, removed; those of callers that were killed are removed, too.
 
 A caller holds a lock on the folder of its run. The kernel gives it up when the caller is gone, however it ended: what
-lies there unlocked for a minute is nobody's.
+lies there unlocked for a minute is abandoned.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _left_behind(path: Path, older: float) -> bool:
 
 
 STRANGERS = range(61184, 65520)
-"""User ids that systemd sets aside for services of the moment: nobody owns files with them."""
+"""User ids that systemd sets aside for transient services: no files belong to them."""
 
 
 def remove(directory: str) -> bool:

@@ -29,7 +29,7 @@ class Outcome:
     stderr: bytes
     seconds: float
     crashed: bool
-    """The launcher itself failed: it ended without a report, and nobody killed it."""
+    """The launcher itself failed: it ended without a report, and was not killed."""
 
 
 class Talk:
