@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import folded
 
 from rubrank import RLVR2, InvalidInput, ScoreBatch, UnknownName, attenuate, fuse, utilities
 from rubrank.fusion.adjust import Naming, rules_for, taken_shares, uniform_numbers
@@ -236,7 +237,7 @@ def test_rules():
     assert str(attenuate(0.25, "fixed")) == "attenuate(0.25, fixed)"
 
 
-@pytest.mark.parametrize("lam", [-0.1, 1.1, np.nan, np.inf, "0.5", None])
+@folded("lam", [-0.1, 1.1, np.nan, np.inf, "0.5", None])
 def test_lambda_outside_zero_and_one(lam):
     with pytest.raises(InvalidInput) as raised:
         attenuate(lam)

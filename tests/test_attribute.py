@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.attribute import Attribute, flatten_texts
@@ -15,7 +16,7 @@ from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
 TEXTS = [["<think>one two</think># Three", "**four**"], ["", "five\n\n- six"]]
 
 
-@pytest.mark.parametrize(
+@folded(
     ("texts", "flat", "shape"),
     [
         ([], [], (0,)),
@@ -32,7 +33,7 @@ def test_flatten(texts, flat, shape):
     assert flatten_texts("f", texts) == (flat, shape)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("texts", "message"),
     [
         ("abc", r"f: texts must be a list of texts; got the single text 'abc'. Put a single text into a list"),

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from cases import folded
 
 from rubrank import InvalidInput, RubrankError, SolverError, UnknownName, attenuate, fuse, outcomes, utilities
 from rubrank.errors import BadTable
@@ -54,7 +55,7 @@ def test_rows_in_any_order_with_any_hashable_label(labels):
     assert np.array_equal(rewards[[1, 3]], fuse(SCORES[[1, 3]]))
 
 
-@pytest.mark.parametrize(
+@folded(
     ("scores", "options", "shape"),
     [
         (np.zeros((0, 3)), {}, (0,)),
@@ -223,7 +224,7 @@ def check(error, parameter, allowed, got):
     assert (again.owner, again.remedy) == (error.owner, error.remedy)
 
 
-@pytest.mark.parametrize("wrong", BAD)
+@folded("wrong", BAD)
 def test_bad_input(wrong):
     scores, options, parameter, allowed, got = BAD[wrong]
     with pytest.raises(InvalidInput) as raised:
@@ -232,7 +233,7 @@ def test_bad_input(wrong):
     assert isinstance(raised.value, ValueError)
 
 
-@pytest.mark.parametrize("wrong", UNKNOWN)
+@folded("wrong", UNKNOWN)
 def test_unknown_names_come_with_the_nearest_known(wrong):
     scores, options, parameter, allowed, got, near = UNKNOWN[wrong]
     with pytest.raises(UnknownName) as raised:

@@ -1,4 +1,4 @@
-import pytest
+from cases import folded
 
 from rubrank.rubrics.catalogue import KNOWN, judged
 from rubrank.verifiers import load
@@ -13,7 +13,7 @@ def test_every_name_of_the_paper_is_known():
     assert all(name == criterion.name and criterion.checks for name, criterion in KNOWN.items())
 
 
-@pytest.mark.parametrize("name", [c.name for c in KNOWN.values() if c.how != "judge" and c.family not in ELSEWHERE])
+@folded("name", [c.name for c in KNOWN.values() if c.how != "judge" and c.family not in ELSEWHERE])
 def test_what_a_program_decides_has_a_verifier_that_agrees(name):
     known, found = KNOWN[name], VERIFIERS[name]
     assert (found.family, found.layer, found.how, found.domain) == (known.family, known.layer, known.how, known.domain)

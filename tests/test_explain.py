@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import folded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ordinal import rlvr2
@@ -221,7 +222,7 @@ GATED = {
 ROLLOUTS = [[3, 1, 1, 1], [2, 1, 1, 0.4], [4, 0, 1, 1], [5, 0, 0.5, 0], [1, NAN, 1, NAN]]
 
 
-@pytest.mark.parametrize(
+@folded(
     ("i", "line"),
     [
         (0, "gate: passed"),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import folded
 
 import rubrank
 from rubrank import judges
@@ -42,7 +43,7 @@ def test_a_verifier_without_parentheses_that_returns_a_bool():
     assert polite("please") is True  # the function stays what it was
 
 
-@pytest.mark.parametrize(
+@folded(
     ("answer", "score"),
     [(True, 1), (0.25, 0.25), ((0.5, "half"), 0.5), ((False, "no"), 0), (np.float32(0.5), 0.5), (np.True_, 1)],
 )
@@ -51,7 +52,7 @@ def test_what_a_verifier_may_return(answer, score):
     assert scores_of(["Mine"]) == [score, score]
 
 
-@pytest.mark.parametrize("answer", [None, "1", 7, -1, float("nan"), [], (None, "why")])
+@folded("answer", [None, "1", 7, -1, float("nan"), [], (None, "why")])
 def test_what_is_no_verdict_is_missing_with_a_reason(answer):
     rubrank.verifier("Mine")(lambda text: answer)
     group = rubrank.grade(GROUPS, ["Mine"]).groups[0]

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
+from cases import folded
 from ordinal import rlvr2
 
 import rubrank
@@ -176,8 +177,8 @@ def test_pooled_coefficients_are_the_same_in_every_group():
     assert first.gamma.any()
 
 
-@pytest.mark.parametrize("pool", ["group", "batch"])
-@pytest.mark.parametrize("adjust", ["remove", attenuate(0.0), attenuate(0.5, draw="fixed")])
+@folded("pool", ["group", "batch"])
+@folded("adjust", ["remove", attenuate(0.0), attenuate(0.5, draw="fixed")])
 def test_ties_stay_ties_whatever_is_kept(pool, adjust):
     """A criterion that ties a whole group says nothing about it, so no attribute can explain any of it."""
     scores = np.array([[[3, 1], [2, 2], [1, 0], [0, 1]], [[5, 1], [5, 1], [5, 1], [5, 1]]])
@@ -322,15 +323,15 @@ def test_explain_scattered_groups_by_row():
             assert result.explain(row).startswith(f"rollout {i} of group {label}: reward {result.reward[row]:.2f}")
 
 
-@pytest.mark.parametrize("groups", [None, LABELS])
-@pytest.mark.parametrize("index", [7, -1, (0, 1), (0,), 1.5])
+@folded("groups", [None, LABELS])
+@folded("index", [7, -1, (0, 1), (0,), 1.5])
 def test_wrong_row(groups, index):
     result = rlvr2()(ROWS, groups=groups)
     with pytest.raises(InvalidInput, match=r"^explain: rollout must be a row from 0 to 6; got"):
         result.explain(index)
 
 
-@pytest.mark.parametrize("index", [0, -1, (3, 0), (0, 2), (-1, 0), (0,), (0, 0, 0), (0.5, 1)])
+@folded("index", [0, -1, (3, 0), (0, 2), (-1, 0), (0,), (0, 0, 0), (0.5, 1)])
 def test_wrong_pair(index):
     result = rlvr2()(ROWS[:6].reshape(3, 2, 2))
     with pytest.raises(InvalidInput, match=r"^explain: rollout must be a pair \(group, rollout\)"):

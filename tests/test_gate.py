@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
+from cases import folded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ def test_hard_gate():
     assert np.isnan(gated.low_quality).all()
 
 
-@pytest.mark.parametrize(
+@folded(
     ("mean", "options", "factor"),
     [
         (1.0, {}, 1.0),
@@ -73,9 +74,9 @@ def test_both_gates_together():
     np.testing.assert_array_equal(gated.factor, [0.5, 0.5, 1])
 
 
-@pytest.mark.parametrize("shape", ["linear", "smoothstep"])
-@pytest.mark.parametrize("threshold", [0.3, 0.7, 1.0])
-@pytest.mark.parametrize("floor", [0.0, 0.5, 1.0])
+@folded("shape", ["linear", "smoothstep"])
+@folded("threshold", [0.3, 0.7, 1.0])
+@folded("floor", [0.0, 0.5, 1.0])
 def test_soft_gate_is_continuous_at_its_threshold(shape, threshold, floor):
     below = np.nextafter(threshold, 0.0)
     options = {"shape": shape, "threshold": threshold, "floor": floor}

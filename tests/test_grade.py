@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import folded
 from typer.testing import CliRunner
 
 import rubrank.verifiers.gates.empty
@@ -481,7 +482,7 @@ def test_there_is_a_limit_in_workers_unless_there_is_none(module, monkeypatch):
     assert grade(groups(["a"]), rubric, workers=0)["g0"].scores[0, 0] == 1
 
 
-@pytest.mark.parametrize("timeout", [0, -1, math.inf, math.nan, True, "long"])
+@folded("timeout", [0, -1, math.inf, math.nan, True, "long"])
 def test_limits_that_are_none(timeout):
     with pytest.raises(InvalidInput, match="seconds > 0"):
         grade(groups(["a"]), ["Postscript"], timeout=timeout)

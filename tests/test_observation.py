@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import folded
 from hypothesis import given
 from hypothesis import strategies as st
 from ordinal import rlvr2
@@ -45,15 +46,15 @@ def by_scipy(table: np.ndarray, prior: float) -> np.ndarray:
     return minimize(loss, np.zeros(n), method="BFGS", options={"gtol": 1e-10}).x
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("prior", [0.3, 1.0, 4.0])
+@folded("seed", range(8))
+@folded("prior", [0.3, 1.0, 4.0])
 def test_against_a_general_optimiser(seed: int, prior: float) -> None:
     table = random_outcomes(np.random.default_rng(seed), 6)
     found = utilities(nobody(6), outcomes={0: table}, prior=prior).ravel()
     assert found == pytest.approx(by_scipy(table, prior), abs=1e-6)
 
 
-@pytest.mark.parametrize(
+@folded(
     "options",
     [
         {},
@@ -135,7 +136,7 @@ def test_what_is_kept_of_an_attribute_reaches_those_who_were_compared() -> None:
     assert not np.allclose(kept.fused, utilities(nobody(6), **options).utilities.ravel())
 
 
-@pytest.mark.parametrize(
+@folded(
     ("given", "message"),
     [
         ({0: [[NAN, 1], [1, NAN]]}, "add up to 1"),

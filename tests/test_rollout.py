@@ -1,4 +1,5 @@
 import pytest
+from cases import folded
 from pydantic import ValidationError
 
 from rubrank.rollouts.rollout import Group, Message, Rollout, ToolCall
@@ -139,7 +140,7 @@ def test_a_rollout_is_frozen(field):
         setattr(Rollout(response="x"), field, "y")
 
 
-@pytest.mark.parametrize(
+@folded(
     "data",
     [
         {},

@@ -7,6 +7,7 @@ import json
 import jsonschema
 import pytest
 import yaml
+from cases import folded
 
 import rubrank.verifiers.gates.empty
 import rubrank.verifiers.gates.language
@@ -157,7 +158,7 @@ def test_extended_adds_and_replaces():
 # -------------------------------------------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize(
+@folded(
     ("criterion", "says"),
     [
         ({"name": "Wordcount"}, "Did you mean 'WordCount'"),
@@ -189,7 +190,7 @@ def test_one_message_for_each_mistake(criterion, says):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("data", [3, "text", {"criteria": []}, {"id": "x"}, {"criteria": "WordCount"}, None])
+@folded("data", [3, "text", {"criteria": []}, {"id": "x"}, {"criteria": "WordCount"}, None])
 def test_what_is_no_rubric_is_refused(data):
     with pytest.raises(InvalidInput):
         parse_rubric(data, "r")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import folded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,8 +39,8 @@ def gated_batch(rng, sizes, missing=False):
 # ------------------------------------------------------------------------------------------------------------ the gate
 
 
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("name", NAMES)
+@folded("missing", [False, True])
+@folded("name", NAMES)
 def test_the_worst_that_passed_is_above_those_that_did_not(name, missing):
     batch = gated_batch(np.random.default_rng(0), [6, 8, 1, 5, 2, 12], missing)
     fused = find_rule(f"{name}+")(batch)
@@ -50,8 +51,8 @@ def test_the_worst_that_passed_is_above_those_that_did_not(name, missing):
     assert fused.reward_M.max() <= 1.0
 
 
-@pytest.mark.parametrize("lift", [0.1, 0.25, 0.6])
-@pytest.mark.parametrize("name", ["rlvr2", "gdpo", "weighted-mean"])
+@folded("lift", [0.1, 0.25, 0.6])
+@folded("name", ["rlvr2", "gdpo", "weighted-mean"])
 def test_the_lift_by_its_formula(name, lift):
     batch = gated_batch(np.random.default_rng(1), [6, 8, 5])
     fused = Gated(find_rule(name), Gate(lift=lift))(batch)

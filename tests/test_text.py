@@ -4,6 +4,7 @@ import pickle
 import time
 
 import pytest
+from cases import folded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ ODD = "aZ1é中かกি́ -'’.,_!?。！？…\"“”‘’「」()[]*_`~#>|
 # ---- words ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "words"),
     [
         ("Don't stop—now", ["Don't", "stop", "now"]),
@@ -80,7 +81,7 @@ def test_a_kept_property_is_worked_out_once():
     assert (asked.answer, asked.answer, Asked.answer.__doc__) == (1, 1, "What it says.")
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "form"),
     [("Café “OK”", "caf\xe9  ok "), ("he’s", "he's"), ("中a", " a"), ("ﬁ", None), ("e\u0301", None), ("Ж-1", "\xe9-1")],
 )
@@ -91,7 +92,7 @@ def test_the_plain_form(text, form):
 # ---- sentences ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@folded(
     "sentences",
     [
         ["One.", "Two!", "Three?"],
@@ -129,7 +130,7 @@ def test_sentences(sentences):
     assert list(Text(joined).sentences) == sentences
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "sentences"),
     [
         ("# Title\nText\ngoes on. More", ["# Title", "Text\ngoes on.", "More"]),
@@ -198,7 +199,7 @@ def test_markdown_structure():
     assert found.rules == 1
 
 
-@pytest.mark.parametrize("text", ["2 * 3 * 4", "```\n# no\n- no\n```", "Plain text, no more", "#tag", "\\*no\\*"])
+@folded("text", ["2 * 3 * 4", "```\n# no\n- no\n```", "Plain text, no more", "#tag", "\\*no\\*"])
 def test_what_is_no_markdown(text):
     found = Text(text).markdown
     assert (found.headings, found.bullets, found.emphasised) == ((), (), ())

@@ -3,6 +3,7 @@ import sys
 from typing import Annotated, Literal
 
 import pytest
+from cases import folded
 from pydantic import Field
 
 from rubrank.errors import InvalidInput, UnknownName
@@ -100,7 +101,7 @@ def test_the_score_of_what_is_missing_is_no_number():
     assert Verdict(0.5, "half").score == 0.5
 
 
-@pytest.mark.parametrize(
+@folded(
     ("domain", "inside", "outside"),
     [
         (BINARY, [0, 1], [0.5, -1, math.nan]),
@@ -133,7 +134,7 @@ def test_an_exception_is_missing_and_says_where_it_came_from():
     assert run(registered(broken), mode="loose").value is None
 
 
-@pytest.mark.parametrize("answer", [("yes", "reason"), "1", [1], (), (1, 2), {}])
+@folded("answer", [("yes", "reason"), "1", [1], (), (1, 2), {}])
 def test_an_answer_of_another_shape_is_missing(answer):
     verdict = run(registered(constant(answer)))
     assert verdict.value is None
@@ -202,7 +203,7 @@ def test_loose_variants_are_the_usual_eight():
     assert loose_variants("*a*\nb*\nc*") == ["*a*\nb*\nc*", "b*\nc*", "*a*\nb*", "b*", "a\nb\nc", "b\nc", "a\nb", "b"]
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "variants"),
     [
         ("one line", ["one line"]),
@@ -217,8 +218,8 @@ def test_variants_are_different_and_not_empty(text, variants):
     assert loose_variants(text) == variants
 
 
-@pytest.mark.parametrize("wants", [Text, Rollout])
-@pytest.mark.parametrize(
+@folded("wants", [Text, Rollout])
+@folded(
     ("response", "strict", "loose"),
     [
         ("42", 1, 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import folded
 from ordinal import rlvr2
 
 from rubrank import Gate, attenuate, fuse, outcomes
@@ -50,7 +51,7 @@ def test_values_below_zero_are_stretched_first():
     assert result.reward == pytest.approx([1, 0, 0.125])
 
 
-@pytest.mark.parametrize("name", [*rule_names(), *(f"rlvr2*{inner}" for inner in WEIGHING)])
+@folded("name", [*rule_names(), *(f"rlvr2*{inner}" for inner in WEIGHING)])
 def test_a_gate_only_takes_away(name):
     clean = find_rule(f"{name}+", gate=Gate(lift=0))(gated_batch(CLEAN)).reward_M
     dirty = find_rule(f"{name}+", gate=Gate(lift=0))(gated_batch()).reward_M
@@ -139,7 +140,7 @@ def test_groups_of_different_sizes():
     assert find_rule("rlvr2")(batch)["y"].reward.shape == (9,)
 
 
-@pytest.mark.parametrize("inner", WEIGHING)
+@folded("inner", WEIGHING)
 def test_a_composition_is_the_fusion_with_these_weights(inner):
     batch = ScoreBatch.of_arrays(SCORES, weights=[1, 2, 3, 4])
     weights = np.broadcast_to(find_rule(inner).weights(batch), (3, 4))

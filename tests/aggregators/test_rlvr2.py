@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
+from cases import folded
 from ordinal import rlvr2
 
 import rubrank
@@ -162,8 +163,8 @@ def with_gate_columns():
     return np.stack([not_empty, facts, clean, style, cost], axis=-1)
 
 
-@pytest.mark.parametrize("gate", [Gate(["NotEmpty"], ["Clean"]), Gate([0], [2]), Gate((), ["Clean", "NotEmpty"])])
-@pytest.mark.parametrize(
+@folded("gate", [Gate(["NotEmpty"], ["Clean"]), Gate([0], [2]), Gate((), ["Clean", "NotEmpty"])])
+@folded(
     ("for_all", "for_fused"),
     [
         ({}, {}),
@@ -281,7 +282,7 @@ def test_options_are_checked_before_any_score_is_seen(options, parameter):
         rlvr2(**options)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("options", "message"),
     [
         ({"criteria": ["a", "b"]}, "criteria must be 3 different names"),

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from cases import folded
 
 from rubrank.fusion.rules import find_rule
 from rubrank.scores.batch import ScoreBatch
@@ -19,8 +20,8 @@ WEIGHTS = [1.0, 2.0, 0.5, 3.0, 1.0]
 BATCHES = [ScoreBatch.of_arrays(SCORES, weights=WEIGHTS), ScoreBatch.of_arrays(HOLES, weights=WEIGHTS)]
 
 
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize(
+@folded("batch", BATCHES)
+@folded(
     ("rule", "simpler"),
     [
         ("focal:gamma=0", "weighted-mean"),

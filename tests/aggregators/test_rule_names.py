@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion import rules
@@ -29,7 +30,7 @@ def test_all_rules_are_there():
     assert set(rule_names()) >= set(re.split(r"\s+", wanted))
 
 
-@pytest.mark.parametrize("name", [*rules.RULES, *ALIASES])
+@folded("name", [*rules.RULES, *ALIASES])
 def test_a_rule_keeps_the_contract(name):
     rule = find_rule(name)
     assert isinstance(rule, Rule)
@@ -40,7 +41,7 @@ def test_a_rule_keeps_the_contract(name):
     assert rule.name == ALIASES.get(name, name).partition(":")[0]
 
 
-@pytest.mark.parametrize("name", rules.RULES)
+@folded("name", rules.RULES)
 def test_a_module_says_what_it_does(name):
     """An instance worked by hand, the grade, and what becomes of missing scores."""
     doc = inspect.getmodule(rule_class(name)).__doc__
@@ -49,7 +50,7 @@ def test_a_module_says_what_it_does(name):
     assert "issing" in doc
 
 
-@pytest.mark.parametrize("name", rules.RULES)
+@folded("name", rules.RULES)
 def test_the_table_of_the_docs_has_it(name):
     table = DOCUMENT.read_text(encoding="utf-8").partition("## All rules")[2]
     row = next(line for line in table.splitlines() if line.startswith(f"| `{name}` |"))
@@ -101,7 +102,7 @@ def test_a_rule_is_handed_back():
     assert find_rule(rule) is rule
 
 
-@pytest.mark.parametrize(
+@folded(
     ("expression", "message"),
     [
         ("gdop", "Did you mean 'gdpo'"),

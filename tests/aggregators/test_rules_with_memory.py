@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.fusion.rule import Stateful
@@ -28,7 +29,7 @@ def batch_of(seed: int, names=("a", "b", "c"), labels=("q1", "q2")):
     return ScoreBatch.of_arrays(scores, groups=list(labels), criteria=criteria)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@folded("name", NAMES)
 def test_a_reload_goes_on_as_if_nothing_had_happened(name):
     there, again = find_rule(name), find_rule(name)
     for seed in range(3):
@@ -40,7 +41,7 @@ def test_a_reload_goes_on_as_if_nothing_had_happened(name):
     assert again.state() == there.state()
 
 
-@pytest.mark.parametrize("name", ["amrp", "pow3r", "pow3r:memory_of=criterion", "chebyshev", "rlvr2*amrp"])
+@folded("name", ["amrp", "pow3r", "pow3r:memory_of=criterion", "chebyshev", "rlvr2*amrp"])
 def test_memory_matters(name):
     fresh, experienced = find_rule(name), find_rule(name)
     for _ in range(5):
@@ -81,7 +82,7 @@ def test_absent_criteria_keep_their_memory(name):
     assert of_c() != before
 
 
-@pytest.mark.parametrize("name", NAMES)
+@folded("name", NAMES)
 def test_a_state_of_another_rule_is_refused(name):
     other = find_rule("amrp" if name.startswith(("chebyshev", "pow3r")) else "chebyshev")
     with pytest.raises(InvalidInput, match="Restore each rule from its own state"):

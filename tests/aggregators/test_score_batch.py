@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.scores.batch import ScoreBatch, win_rates
@@ -86,7 +87,7 @@ def test_names_are_enough():
     assert batch.gate_criteria[0].layer == "global_quality"
 
 
-@pytest.mark.parametrize(
+@folded(
     ("given", "message"),
     [
         ({"scores": [[1, 2]]}, "scores of 'criterion 1' must be from 0 to 1, its domain; got 2"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import folded
 
 from rubrank.fusion.rules import find_rule, rule_names
 from rubrank.scores.batch import ScoreBatch
@@ -33,7 +34,7 @@ def test_one_pass_in_eight_is_amplified_by_gdpo():
     assert pre_norm.round(2).tolist() == [2.47] + [-0.35] * 7
 
 
-@pytest.mark.parametrize("name", CENTRED)
+@folded("name", CENTRED)
 def test_jitter_stays_nothing(name):
     """A judge that says 0.7 eight times, with rounding noise of 1e-6: also where the whole batch is nothing else."""
     jitter = 0.7 + 1e-6 * np.array([1, -1, 0, 1, -1, 0, 1, -1]).reshape(8, 1)
@@ -48,7 +49,7 @@ def test_without_a_floor_jitter_is_seen(name):
     assert moved > (0.9 if name == "rvpo" else 1.0)
 
 
-@pytest.mark.parametrize("name", ["gdpo", "z-score", "sa-mrpo", "rvpo", "dvao"])
+@folded("name", ["gdpo", "z-score", "sa-mrpo", "rvpo", "dvao"])
 def test_a_real_difference_beats_jitter(name):
     rng = np.random.default_rng(0)
     real = np.array([1, 0, 1, 0, 1, 0, 1, 0.0])
@@ -58,7 +59,7 @@ def test_a_real_difference_beats_jitter(name):
     assert np.ptp(values[real == 1]) < 0.02
 
 
-@pytest.mark.parametrize("name", EVERY)
+@folded("name", EVERY)
 def test_a_missing_score_does_not_poison_the_group(name):
     rng = np.random.default_rng(1)
     scores = rng.random((2, 4, 3)).round(2)
@@ -72,7 +73,7 @@ def test_a_missing_score_does_not_poison_the_group(name):
         assert with_hole[4:] == pytest.approx(whole[4:], abs=1e-9)  # and the other group does not notice
 
 
-@pytest.mark.parametrize("name", EVERY)
+@folded("name", EVERY)
 def test_every_rollout_of_a_group_is_gated(name):
     scores = [[[1, 1], [0, 1]], [[1, 1], [0, 0.2]]]
     gates = [[[0], [0]], [[1], [1]]]
@@ -81,7 +82,7 @@ def test_every_rollout_of_a_group_is_gated(name):
     assert result.no_signal.tolist() == [True, False]
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name != "all-or-nothing"])
+@folded("name", [name for name in EVERY if name != "all-or-nothing"])
 def test_one_criterion(name):
     """Whatever the rule, a single criterion decides: the better score is not worth less."""
     values = value(name, [[0.9], [0.1], [0.5], [0.5]])
@@ -89,7 +90,7 @@ def test_one_criterion(name):
     assert values[2] == pytest.approx(values[3])
 
 
-@pytest.mark.parametrize("name", EVERY)
+@folded("name", EVERY)
 def test_one_rollout(name):
     result = find_rule(f"{name}+")(ScoreBatch.of_arrays([[0.9, 0.1]]))
     assert result.no_signal.tolist() == [True]
@@ -124,7 +125,7 @@ def test_negative_points_count_against(name):
     assert values == pytest.approx([1.0, -0.6, 0.0, -1.6])
 
 
-@pytest.mark.parametrize("name", EVERY)
+@folded("name", EVERY)
 def test_nothing_at_all(name):
     empty = ScoreBatch.of_arrays(np.zeros((0, 3, 2)))
     result = find_rule(f"{name}+")(empty)

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pyromark
 import pytest
+from cases import folded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -168,7 +169,7 @@ CASES: dict[str, list[tuple[str, int]]] = {
 }
 
 
-@pytest.mark.parametrize(("marker", "text", "count"), [(m, *case) for m, cases in CASES.items() for case in cases])
+@folded(("marker", "text", "count"), [(m, *case) for m, cases in CASES.items() for case in cases])
 def test_marker(marker, text, count):
     assert markdown_counts([text])[0, MARKERS.index(marker)] == count
 
@@ -320,9 +321,7 @@ def test_unknown_unit_is_refused():
 # --- hostile input ---
 
 
-@pytest.mark.parametrize(
-    "char", [">", "[", "*", "_", "`", "- ", "1. ", "![", "[a](", "<", "<em>", "|", "> - ", "\ud800"]
-)
+@folded("char", [">", "[", "*", "_", "`", "- ", "1. ", "![", "[a](", "<", "<em>", "|", "> - ", "\ud800"])
 def test_deep_nests(char):
     assert (markdown_counts([char * 10_000]) >= 0).all()
 
@@ -331,8 +330,8 @@ def test_depth_is_counted():
     assert markdown_counts([">" * 10_000 + "a"])[0, MARKERS.index("blockquote")] == 10_000
 
 
-@pytest.mark.parametrize("opening", [">", "1. ", "- ", "> - ", " > "])
-@pytest.mark.parametrize("newline", ["\n", "\r"])
+@folded("opening", [">", "1. ", "- ", "> - ", " > "])
+@folded("newline", ["\n", "\r"])
 def test_deep_containers_with_many_lines_take_linear_time(opening, newline):
     # As it stands the parser takes about a minute for this; only the depth beyond 1,000 on one line is given up.
     text = opening * 100_000 + "a" + newline + ("a" + newline) * 100_000
@@ -385,7 +384,7 @@ def test_compiled_lines_are_those_of_python(texts):
     assert markdown._count_lines_compiled(texts).tolist() == asked
 
 
-@pytest.mark.parametrize("char", [chr(code) for code in range(0x10000) if chr(code).isspace()])
+@folded("char", [chr(code) for code in range(0x10000) if chr(code).isspace()])
 def test_every_space_of_unicode_makes_a_blank_line(char):
     texts = [f"a\n{char}\nb", f"a\n \t{char}", f"{char}a"]
     assert markdown._count_lines_compiled(texts).tolist() == [2, 1, 1]

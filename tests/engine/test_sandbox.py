@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.verifiers.shared import sandbox
@@ -257,7 +258,7 @@ def test_links_lead_nowhere_and_the_directory_is_removed(kind, tmp_path):
     assert not [d for d in new if Path(tempfile.gettempdir(), d).exists()]
 
 
-@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "", ".", "a\\b", "a\0b"])
+@folded("name", ["/etc/x", "../x", "a/../../x", "", ".", "a\\b", "a\0b"])
 def test_file_names_that_lead_out_are_refused(name):
     with pytest.raises(InvalidInput, match="relative names"):
         run(["/bin/true"], files={name: ""})

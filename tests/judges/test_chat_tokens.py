@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from cases import folded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,7 +40,7 @@ TOKENS = [token for tokens in FAMILIES.values() for token in tokens.split()]
 EVIL = " ".join(TOKENS)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@folded("family", FAMILIES)
 def test_tokens_of_a_family_are_broken_up(family):
     for token in FAMILIES[family].split():
         broken = harmless(f"before {token} after")
@@ -48,7 +48,7 @@ def test_tokens_of_a_family_are_broken_up(family):
         assert broken.replace(UNSEEN, "") == f"before {token} after"
 
 
-@pytest.mark.parametrize(
+@folded(
     "text", ["a <b> c", "x |> f <| g", "List<String>", "if a<b and c>d", "<div class='x'>", "a[i] [note] [1]", "|>"]
 )
 def test_other_texts_stay_as_they_are(text):

@@ -4,6 +4,7 @@ import json
 import math
 
 import pytest
+from cases import folded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +34,7 @@ def test_usage_is_kept_where_the_message_is_missing():
     assert (outcome.next, outcome.healthy) == ("again", False)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("usage", "read"),
     [
         (None, Usage()),

@@ -5,6 +5,7 @@ import selectors
 from bisect import bisect_left
 
 import pytest
+from cases import folded
 
 from rubrank.judges.client.limits import Limits
 
@@ -54,7 +55,7 @@ def most_in_a_minute(seen):
     return max(bisect_left(seen, start + 60.0) - i for i, start in enumerate(seen))
 
 
-@pytest.mark.parametrize("rate", [0.5, 1, 7, 60, 600, 3000])
+@folded("rate", [0.5, 1, 7, 60, 600, 3000])
 def test_never_more_requests_in_any_minute(rate):
     seen = run(moments(Limits(rate, None), max(3, int(2.5 * rate))))
     assert most_in_a_minute(seen) <= max(rate, 1) + 1e-6

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import folded
 from scripted import CRITERION, LOST, Scripted, group, judge, question, said
 
 from rubrank.judges import count_calls, judged
@@ -36,7 +37,7 @@ def values(*given: float | None, criterion: Criterion = CRITERION, combine: Any 
     return combined(verdicts, criterion, combine)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("given", "criterion", "expected"),
     [
         ((1, 1, 0), CRITERION, 1),

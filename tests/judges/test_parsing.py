@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from cases import folded
 
 from rubrank.judges.judge import Reply
 from rubrank.judges.parsing import read_absolute, read_batched, read_expected, read_listwise, read_pairwise
@@ -28,7 +29,7 @@ def entry(verdict: object, finding: object = None, reasoning: str = "So it is.")
     return json.dumps({"reasoning": reasoning, "finding": finding, "verdict": verdict}, ensure_ascii=False)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "value"),
     [
         ('{"reasoning": "r", "finding": "matches", "verdict": 1}', 1),
@@ -72,7 +73,7 @@ def test_forms_that_are_understood(text, value):
     assert read_absolute(said(text), INTENT).value == value
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "reason"),
     [
         ("", "the reply is empty"),
@@ -178,7 +179,7 @@ def test_reasons_carry_the_judges_words():
     assert odd.reason.encode()
 
 
-@pytest.mark.parametrize(
+@folded(
     ("criterion", "value"),
     [(FACTS, 0.5), (SCALE, -1), (SCALE, 2.5), (BAD, 1)],
 )
@@ -226,7 +227,7 @@ def test_thirds_are_recognised():
     assert read_absolute(said(entry(0.33)), thirds).value is None
 
 
-@pytest.mark.parametrize(
+@folded(
     ("criterion", "finding", "value"),
     [
         (INTENT, "misses", 1),
@@ -252,8 +253,8 @@ def test_a_verdict_that_contradicts_its_reasoning(criterion, finding, value):
     assert line.reason.startswith("verdict contradicts its reasoning")
 
 
-@pytest.mark.parametrize("tongue", TONGUES)
-@pytest.mark.parametrize("name", sorted({name for name, known in KNOWN.items() if known.how == "judge"}))
+@folded("tongue", TONGUES)
+@folded("name", sorted({name for name, known in KNOWN.items() if known.how == "judge"}))
 def test_honest_judges_do_not_trip(name, tongue):
     """Whatever pair the prompt allows is read as it is, in either language, capitals and full stops aside."""
     criterion, prompt = Criterion(name=name), load_prompt(name, tongue)

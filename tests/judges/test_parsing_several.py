@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from cases import folded
 
 from rubrank.judges.judge import Reply
 from rubrank.judges.parsing import read_batched, read_listwise, read_pairwise
@@ -82,7 +83,7 @@ def test_a_verdict_is_about_the_criterion_that_it_names():
     assert [found["C"].value, found["Java"].value] == [None, None]
 
 
-@pytest.mark.parametrize(
+@folded(
     "text",
     [
         '{"all": [{"criterion": "CoreIntentMatch", "verdict": 1}, {"criterion": "CoreIntentMatch", "verdict": 0}]}',
@@ -107,7 +108,7 @@ def test_a_name_cannot_be_mistaken_for_a_number():
     assert found["c2"].value == 1
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "value"),
     [
         (entry("A", "A is better"), 1),
@@ -127,7 +128,7 @@ def test_comparisons(text, value):
     assert read_pairwise(said(text)).value == value
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "reason"),
     [
         (entry("C"), "is not one of A, B, tie"),
@@ -155,7 +156,7 @@ def test_what_is_no_comparison(text, reason):
     assert reason in verdict.reason
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "ranks"),
     [
         (entry({"1": 2, "2": 1, "3": 3}, [2]), (2, 1, 3)),
@@ -172,7 +173,7 @@ def test_rankings(text, ranks):
     assert read_listwise(said(text), 3)[0] == ranks
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "reason"),
     [
         (entry({"1": 2, "2": 1}), "not a rank"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from cases import folded
 from jsonschema import Draft202012Validator
 from prompted import JUDGED, calls, criterion, rollout, system, user
 
@@ -14,8 +15,8 @@ from rubrank.judges.prompting.files import TONGUES
 from rubrank.rubrics.rubric import Criterion
 
 
-@pytest.mark.parametrize("tongue", TONGUES)
-@pytest.mark.parametrize("form", range(4))
+@folded("tongue", TONGUES)
+@folded("form", range(4))
 def test_the_common_prefix_covers_everything_but_the_response(form, tongue):
     facts = {"metadata": {"reference": "West Lake lies in Hangzhou."}}
     one, two = (

@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.replies import Replies
@@ -37,7 +38,7 @@ def store(tmp_path):
 BASE = Replies.key(CALL, judge("m"))
 
 
-@pytest.mark.parametrize(
+@folded(
     "other",
     [
         replace(CALL, messages=({"role": "user", "content": "Is it good ?"},)),
@@ -52,7 +53,7 @@ def test_what_a_call_says_changes_its_key(other):
     assert Replies.key(other, judge("m")) != BASE
 
 
-@pytest.mark.parametrize(
+@folded(
     "other",
     [
         judge("n"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plain_control as plain
 import pytest
+from cases import folded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -222,7 +223,7 @@ def test_without_an_error_nothing_is_taken():
     assert garrote(np.array([[5.0]]), np.array([[np.nan]]), np.array([100])).tolist() == [[0.0]]
 
 
-@pytest.mark.parametrize("freedom", [0.4, 1, 2, 3.7, 7, 12.5, 127, 5000])
+@folded("freedom", [0.4, 1, 2, 3.7, 7, 12.5, 127, 5000])
 def test_student(freedom):
     assert point_975(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-11)
 

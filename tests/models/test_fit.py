@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import folded
 
 from rubrank import utilities
 from rubrank.fusion.models import BradleyTerry, blocks, fit
@@ -87,7 +88,7 @@ def test_random_ragged_batches(seed, pool):
     assert_same(observed(sizes, K=int(rng.integers(1, 6)), D=int(rng.integers(1, 5)), seed=seed), pool)
 
 
-@pytest.mark.parametrize("jobs", range(1, 18))
+@folded("jobs", range(1, 18))
 def test_full_and_partial_blocks(jobs):
     """Eight fits go together; what a fit gets does not depend on its neighbours, nor on empty lanes."""
     data = observed([7] * jobs, K=1, missing=0.0, seed=3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
+from cases import folded
 from numba import njit
 
 from rubrank.fusion.models.lanes import (
@@ -78,7 +78,7 @@ def test_choices_with_nan():
     assert out[2].tolist()[:5] == [20.0, 10.0, 20.0, 20.0, 20.0]
 
 
-@pytest.mark.parametrize("lane", range(LANES))
+@folded("lane", range(LANES))
 def test_any_positive_sees_every_lane(lane):
     out = np.empty((3, LANES))
     for value, expected in ((1e-300, True), (0.0, False), (-1.0, False), (np.nan, False)):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from cases import folded
 from scipy.optimize import minimize, root
 from scipy.special import expit, log_expit
 from scipy.stats import norm
@@ -218,8 +219,8 @@ def test_arena_rank_with_attributes():
     np.testing.assert_allclose(np.r_[u[:, 2], gamma[2]], expected, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("G", [2, 8, 14])
-@pytest.mark.parametrize("prior", [0.1, 1.0, 5.0])
+@folded("G", [2, 8, 14])
+@folded("prior", [0.1, 1.0, 5.0])
 def test_thurstone(G, prior):
     scores, _ = a_group(G, seed=G)
     u = utilities(scores, prior=prior, model="thurstone")
@@ -254,8 +255,8 @@ def weak_orders(n):
     return np.concatenate([np.zeros((1, len(bits))), bits.T.cumsum(0)])
 
 
-@pytest.mark.parametrize("margin", [None, 0.5])
-@pytest.mark.parametrize("n", range(2, 8))
+@folded("margin", [None, 0.5])
+@folded("n", range(2, 8))
 def test_every_weak_order(n, margin):
     """By look-up (no margin) and by sorting (half a level: the same orderings)."""
     scores = weak_orders(n)

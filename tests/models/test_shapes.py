@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import folded
 from scipy.stats import rankdata
 
 from rubrank import InvalidInput, fuse, utilities, utility_model
@@ -175,8 +176,8 @@ def test_a_new_model_of_the_same_name_replaces_the_old():
     assert np.array_equal(fuse([[1.0], [2.0]], model=Constant(1)), up)
 
 
-@pytest.mark.parametrize("G", [3, 20])
-@pytest.mark.parametrize(
+@folded("G", [3, 20])
+@folded(
     ("answer", "got"),
     [
         (lambda wins, ridge: ridge[..., :1], "shape"),
@@ -210,7 +211,7 @@ def test_what_is_not_a_model_is_not_registered(model):
 # ------------------------------------------------------------------------------------------------------ hard to sort
 
 
-@pytest.mark.parametrize("G", [13, 31, 32, 33, 64, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 600])
+@folded("G", [13, 31, 32, 33, 64, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 600])
 def test_group_sizes_around_the_runs(G):
     """Sorted in runs of 256 and merged; with ties and missing scores."""
     rng = np.random.default_rng(G)
@@ -219,8 +220,8 @@ def test_group_sizes_around_the_runs(G):
     np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores), atol=1e-9)
 
 
-@pytest.mark.parametrize("G", [13, 300, 2000])
-@pytest.mark.parametrize("base", [1.0, -1.0, 1e-310, -1e300])
+@folded("G", [13, 300, 2000])
+@folded("base", [1.0, -1.0, 1e-310, -1e300])
 def test_scores_that_differ_in_the_last_bits(G, base):
     """The sort keys give up low bits for the rollout's number; the order among such neighbours is set right after."""
     rng = np.random.default_rng(G)

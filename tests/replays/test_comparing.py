@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import folded
 from scipy.stats import kendalltau, spearmanr
 
 from rubrank.records.comparing import (
@@ -26,8 +27,8 @@ def rewards(seed: int, levels: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, levels, STARTS[-1]) / 7.0
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize(("measure", "oracle"), [(kendall_by_group, kendalltau), (spearman_by_group, spearmanr)])
+@folded("seed", range(6))
+@folded(("measure", "oracle"), [(kendall_by_group, kendalltau), (spearman_by_group, spearmanr)])
 def test_against_scipy(seed: int, measure, oracle) -> None:
     a, b = rewards(seed, 4), rewards(seed + 100, 3)
     expected = []

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.result import Fused
@@ -80,7 +81,7 @@ def test_the_synthetic_step() -> None:
     assert not np.array_equal(synthetic_step(seed=1).scores, again)
 
 
-@pytest.mark.parametrize("rule", ["gear", "rar-explicit", "healthbench", "lexicographic", "weighted-mean+"])
+@folded("rule", ["gear", "rar-explicit", "healthbench", "lexicographic", "weighted-mean+"])
 def test_rules_have_their_work_in_it(rule: str) -> None:
     """Prerequisites, categories, points, tiers and gates make a difference to who uses them."""
     batch = synthetic_step(groups=8).batch()

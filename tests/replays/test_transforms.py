@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.scores.criterion import CriterionData
@@ -19,7 +20,7 @@ def table(*columns: list[float], names: tuple[str, ...] = ("A", "words:count")) 
     return ScoreTable((GroupScores("q", criteria, scores, (("",) * len(columns),) * len(scores)),))
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "before", "after"),
     [
         ("A*10", [0, 0.5, NAN], [0, 5, NAN]),
@@ -39,7 +40,7 @@ def test_a_name_with_a_colon() -> None:
     assert found.tolist() == [[1, 15], [2, 18]]
 
 
-@pytest.mark.parametrize("text", ["A", "*10", "A*", "A*ten", "A=0:x", "A=1", "A^nan", "A*inf"])
+@folded("text", ["A", "*10", "A*", "A*ten", "A=0:x", "A=1", "A^nan", "A*inf"])
 def test_what_is_no_map(text: str) -> None:
     with pytest.raises(InvalidInput, match="transform"):
         parse_transform(text)(table([0, 1]))

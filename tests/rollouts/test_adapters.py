@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from cases import folded
 
 import rubrank.verifiers.ifeval.format
 import rubrank.verifiers.ifeval.length
@@ -125,9 +126,7 @@ def test_a_file_of_a_public_shape(tmp_path):
     assert to_rubric(str(tmp_path / "h.json"))["Calls a doctor"].weight == 7
 
 
-@pytest.mark.parametrize(
-    "data", [3, "no such thing", '{"a"', {"weights": []}, [{"points": 3}], [3], [{"criterion": "a", "weight": 0}]]
-)
+@folded("data", [3, "no such thing", '{"a"', {"weights": []}, [{"points": 3}], [3], [{"criterion": "a", "weight": 0}]])
 def test_what_is_no_rubric(data):
     with pytest.raises(InvalidInput) as caught:
         to_rubric(data, "row 3")

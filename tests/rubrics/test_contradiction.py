@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from cases import folded
 
 import rubrank.verifiers.if_rlvr.constraints
 import rubrank.verifiers.ifbench.count
@@ -95,7 +95,7 @@ FINE = [
 ]
 
 
-@pytest.mark.parametrize("pair", CONTRADICTIONS)
+@folded("pair", CONTRADICTIONS)
 def test_found(pair):
     found = contradictions(criteria(*pair))
     assert len(found) == 1
@@ -103,7 +103,7 @@ def test_found(pair):
     assert contradictions(criteria(*reversed(pair)))
 
 
-@pytest.mark.parametrize("pair", FINE)
+@folded("pair", FINE)
 def test_left_alone(pair):
     assert contradictions(criteria(*pair)) == ()
 
@@ -173,7 +173,7 @@ def test_every_line_of_the_table_is_of_a_verifier():
     assert set(CLAIMS) <= set(VERIFIERS)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("relation", "low", "high"),
     [
         ("at least", 3, float("inf")),

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import folded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -36,8 +37,8 @@ def two_raters(n, seed, levels=5, noise=1):
 # --------------------------------------------------------------------------------------------------------------- kappa
 
 
-@pytest.mark.parametrize("weights", [None, "linear", "quadratic"])
-@pytest.mark.parametrize("seed", range(5))
+@folded("weights", [None, "linear", "quadratic"])
+@folded("seed", range(5))
 def test_kappa_is_that_of_scikit_learn(weights, seed):
     a, b = two_raters(200, seed)
     assert kappa(a, b, weights=weights).value == pytest.approx(cohen_kappa_score(a, b, weights=weights), abs=1e-12)
@@ -96,8 +97,8 @@ def random_ratings(seed):
     return ratings
 
 
-@pytest.mark.parametrize("metric", ["nominal", "ordinal", "interval"])
-@pytest.mark.parametrize("seed", KRIPPENDORFF)
+@folded("metric", ["nominal", "ordinal", "interval"])
+@folded("seed", KRIPPENDORFF)
 def test_alpha_is_that_of_the_krippendorff_package(metric, seed):
     assert alpha(random_ratings(seed), metric=metric).value == pytest.approx(KRIPPENDORFF[seed][metric], abs=1e-9)
 
@@ -186,7 +187,7 @@ COEFFICIENTS = {
 }
 
 
-@pytest.mark.parametrize("name", COEFFICIENTS)
+@folded("name", COEFFICIENTS)
 def test_a_draw_is_the_coefficient_of_the_rows_drawn(name):
     """Weights stand for repeated rows: the ends of the interval are those of a bootstrap that repeats them."""
     a, b = two_raters(60, 3)
@@ -251,7 +252,7 @@ def test_wilson_of_nothing():
 # -------------------------------------------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize(
+@folded(
     ("call", "message"),
     [
         (lambda: kappa([1, 2], [1]), "ratings must be of at least two raters"),

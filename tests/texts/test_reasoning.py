@@ -4,6 +4,7 @@ import doctest
 import time
 
 import pytest
+from cases import folded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ def test_docstrings_run():
     assert doctest.testmod(reasoning).failed == 0
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "reasoning", "answer"),
     [
         ("", "", ""),
@@ -48,7 +49,7 @@ def test_split_reasoning(text, reasoning, answer):
     assert split_reasoning(text) == (reasoning, answer)
 
 
-@pytest.mark.parametrize(("opening", "closing"), TAGS)
+@folded(("opening", "closing"), TAGS)
 def test_every_default_tag(opening, closing):
     assert split_reasoning(f"{opening}r{closing}a") == ("r", "a")
     assert split_reasoning(f"r{closing}a") == ("r", "a")
@@ -62,7 +63,7 @@ def test_own_tags():
     assert split_reasoning("<think>r</think>a", ()) == ("", "<think>r</think>a")
 
 
-@pytest.mark.parametrize("tags", [("<think>", "</think>"), [("a", "a")], [("a", "")], [("a",)], [("a", 1)]])
+@folded("tags", [("<think>", "</think>"), [("a", "a")], [("a", "")], [("a",)], [("a", 1)]])
 def test_bad_tags(tags):
     with pytest.raises(InvalidInput, match="tags must be pairs"):
         split_reasoning("a", tags)
@@ -80,9 +81,7 @@ def test_no_text_is_lost(text):
     assert [kept.count(char) for char in "abc字"] == [text.count(char) for char in "abc字"]
 
 
-@pytest.mark.parametrize(
-    "piece", ["<think>", "</think>", "<think></think>", "</think><think>", "<think><reasoning>", "<"]
-)
+@folded("piece", ["<think>", "</think>", "<think></think>", "</think><think>", "<think><reasoning>", "<"])
 def test_splitting_takes_linear_time(piece):
     begin = time.thread_time()
     split_reasoning(piece * (10**6 // len(piece)))

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from cases import folded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,8 +53,8 @@ def verdict(name, text, **params):
     return verifier.verify(Rollout(response=text), verifier.check_parameters(params)).value
 
 
-@pytest.mark.parametrize("word", ["terrible", "糟糕透顶"])
-@pytest.mark.parametrize("trick", HIDDEN)
+@folded("word", ["terrible", "糟糕透顶"])
+@folded("trick", HIDDEN)
 def test_a_hidden_word_is_not_there(trick, word):
     text = f"All is well {HIDDEN[trick].format(word)}"
     assert verdict("Keyword", text, keywords=[word]) == 0
@@ -62,8 +63,8 @@ def test_a_hidden_word_is_not_there(trick, word):
     assert verdict("WordCount", text, relation="at most", count=4) == 1
 
 
-@pytest.mark.parametrize("word", ["terrible", "糟糕透顶"])
-@pytest.mark.parametrize("trick", WITHIN)
+@folded("word", ["terrible", "糟糕透顶"])
+@folded("trick", WITHIN)
 def test_a_word_that_is_cut_invisibly_is_there(trick, word):
     text = f"It is {word[:2]}{WITHIN[trick]}{word[2:]} today"
     assert verdict("Keyword", text, keywords=[word]) == 1
@@ -72,9 +73,7 @@ def test_a_word_that_is_cut_invisibly_is_there(trick, word):
     assert verdict("WordCount", text, relation="exactly", count=4 if word.isascii() else 7) == 1
 
 
-@pytest.mark.parametrize(
-    "text", ["ter**ri**ble", "**ter**rible", "ter`ri`ble", "ter<b>ri</b>ble", "t&#101;rribl&#x65;"]
-)
+@folded("text", ["ter**ri**ble", "**ter**rible", "ter`ri`ble", "ter<b>ri</b>ble", "t&#101;rribl&#x65;"])
 def test_markup_inside_a_word_does_not_divide_it(text):
     assert visible(text) == "terrible"
     assert verdict("ForbiddenContent", text, words=["terrible"]) == 0
@@ -94,7 +93,7 @@ def test_the_public_readings_stay_as_they_are():
     assert verifier.verify(rollout, params).value == 0
 
 
-@pytest.mark.parametrize(
+@folded(
     "text",
     [
         "An ordinary text, *with* some **Markdown** and `code`.",

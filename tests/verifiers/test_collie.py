@@ -6,6 +6,7 @@ import sys
 import types
 
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
@@ -29,7 +30,7 @@ def check(text, *constraints, compat="fixed", **params):
 SAMPLE = Text("The cat sat. The dog ran off!\n\n- **One** thing\n- two\n\n# End")
 
 
-@pytest.mark.parametrize(
+@folded(
     ("measure", "value"),
     [
         (p.count("word"), 11),
@@ -63,7 +64,7 @@ def test_measures(measure, value):
     assert measure(SAMPLE) == value
 
 
-@pytest.mark.parametrize(
+@folded(
     ("test", "yes", "no"),
     [
         (p.number("at least", 3), 3, 2),
@@ -96,7 +97,7 @@ def words(relation, n):
     return c.holds(p.count("word"), p.number(relation, n))
 
 
-@pytest.mark.parametrize(
+@folded(
     ("check", "yes", "no"),
     [
         (c.every("sentence", words("at most", 2)), "One two. Three.", "One. Two three four."),
@@ -135,7 +136,7 @@ def test_the_reason_names_the_first_constraint_that_fails():
     )
 
 
-@pytest.mark.parametrize(
+@folded(
     "bad",
     [
         {},

@@ -1,6 +1,7 @@
 """ComplexBench and LiveBench: composed scores."""
 
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
@@ -13,7 +14,7 @@ def check(name, text, compat="fixed", **params):
     return verifier.verify(Rollout(response=text, reasoning=""), verifier.check_parameters(params), compat=compat)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("rule", "yes", "no"),
     [
         ("keyword:[苹果,香蕉]", ["苹果香蕉"], ["苹果"]),
@@ -49,7 +50,7 @@ def test_nothing_to_check():
     assert check_rule("model_not_endswith:a", [], "fixed").ok
 
 
-@pytest.mark.parametrize("rule", ["", "colour:[red]", "length:[long]", "length:[1]", "keyword"])
+@folded("rule", ["", "colour:[red]", "length:[long]", "length:[1]", "keyword"])
 def test_rules_that_are_none(rule):
     with pytest.raises(ValueError, match="rule"):
         parse_rule(rule)

@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
+from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.language_names import requested
@@ -79,12 +80,12 @@ NOT_EMPTY = [
 ]
 
 
-@pytest.mark.parametrize("text", EMPTY)
+@folded("text", EMPTY)
 def test_empty(text):
     assert value("EmptyAnswer", text, "Explain why the sky is blue.") == 0
 
 
-@pytest.mark.parametrize("text", NOT_EMPTY)
+@folded("text", NOT_EMPTY)
 def test_not_empty(text):
     assert value("EmptyAnswer", text, "Which ones, if any?") == 1
 
@@ -119,12 +120,12 @@ WHOLE = [
 ]
 
 
-@pytest.mark.parametrize("text", CUT)
+@folded("text", CUT)
 def test_truncated(text):
     assert value("Truncated", text) == 0
 
 
-@pytest.mark.parametrize("text", WHOLE)
+@folded("text", WHOLE)
 def test_not_truncated(text):
     assert value("Truncated", text) == 1
     assert value("Truncated", text, finish_reason="length") == 0
@@ -166,12 +167,12 @@ NO_LOOPS = [
 ]
 
 
-@pytest.mark.parametrize("text", LOOPS)
+@folded("text", LOOPS)
 def test_loops(text):
     assert value("RepeatSegment", text, "Tell me.") == 0
 
 
-@pytest.mark.parametrize("text", NO_LOOPS)
+@folded("text", NO_LOOPS)
 def test_no_loops(text):
     assert value("RepeatSegment", text, "Tell me.") == 1
 
@@ -186,8 +187,8 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("encoding", ["gbk", "cp1252", "latin-1"])
-@pytest.mark.parametrize("code", SAID)
+@folded("encoding", ["gbk", "cp1252", "latin-1"])
+@folded("code", SAID)
 def test_utf8_read_as_something_else(code, encoding):
     text = SAID[code]
     assert value("GarbledText", text) == 1
@@ -195,7 +196,7 @@ def test_utf8_read_as_something_else(code, encoding):
     assert value("GarbledText", f"{wrong} {wrong}") == 0
 
 
-@pytest.mark.parametrize(
+@folded(
     "text",
     [
         "\\u6c34\\u662f\\u751f\\u547d",
@@ -214,7 +215,7 @@ def test_garbled(text):
     assert value("GarbledText", text, "Tell me.") == 0
 
 
-@pytest.mark.parametrize("seed", range(5))
+@folded("seed", range(5))
 def test_random_letters(seed):
     rng = random.Random(seed)
     words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randrange(4, 9))) for _ in range(60)]
@@ -252,13 +253,13 @@ NO_LEAKS = [
 ]
 
 
-@pytest.mark.parametrize("text", LEAKS)
+@folded("text", LEAKS)
 def test_leaks(text):
     given = {} if "think>" not in text else {"reasoning": ""}
     assert value("ThinkLeak", text, "What is the capital of France?", **given) == 0
 
 
-@pytest.mark.parametrize("text", NO_LEAKS)
+@folded("text", NO_LEAKS)
 def test_no_leaks(text):
     assert value("ThinkLeak", text, "What is the capital of France?") == 1
 
@@ -283,7 +284,7 @@ ASKS_FRENCH = [
 ]
 
 
-@pytest.mark.parametrize("prompt", ASKS_FRENCH)
+@folded("prompt", ASKS_FRENCH)
 def test_a_language_that_is_asked_for(prompt):
     assert requested(prompt).asked == {"fr"}
     for name in ("WrongLanguage", "LanguageDetection"):
@@ -308,7 +309,7 @@ def test_a_language_that_is_only_possible(prompt):
         assert value("LanguageDetection", text, prompt) != 0
 
 
-@pytest.mark.parametrize(
+@folded(
     "prompt",
     [
         "A plan for a week in Lisbon",

@@ -1,6 +1,7 @@
 import random
 
 import pytest
+from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers import load
@@ -25,8 +26,8 @@ def prose(seed: int, words: int, chinese: bool) -> str:
     return ". ".join(" ".join(found[i : i + 9]) for i in range(0, words, 9)) + "."
 
 
-@pytest.mark.parametrize("chinese", [False, True])
-@pytest.mark.parametrize("period", [1, 4, 20, 90, 400])
+@folded("chinese", [False, True])
+@folded("period", [1, 4, 20, 90, 400])
 def test_a_loop_after_good_text_is_caught_whatever_its_period(period, chinese):
     segment = prose(period, 500, chinese)[:period]
     answer = prose(1, 100, chinese) + segment * max(8, 300 // period)
@@ -51,7 +52,7 @@ def test_refrains_and_the_number_of_times_are_parameters():
     assert verdict("RepeatSegment", cheer, {"most_times": 8}).value == 1
 
 
-@pytest.mark.parametrize("cut", range(5, 60, 5))
+@folded("cut", range(5, 60, 5))
 def test_cut_json_is_unfinished_and_whole_json_is_not(cut):
     whole = '{"name": "Li", "tags": ["a", "b"], "nested": {"x": 1, "y": [2]}}'
     assert verdict("Truncated", whole).value == 1
@@ -78,7 +79,7 @@ def test_what_the_prompt_contains_may_be_answered_with():
     assert verdict("GarbledText", f"You wrote {broken}.", prompt=f"What is {broken}?").value == 1
 
 
-@pytest.mark.parametrize("tag", ["</think>", "<thinking>", "<|im_start|>", "[/THINK]", "<scratchpad>"])
+@folded("tag", ["</think>", "<thinking>", "<|im_start|>", "[/THINK]", "<scratchpad>"])
 def test_tags_leak_only_outside_code_and_unasked(tag):
     fields = {"prompt": "Name a lake.", "reasoning": "thoughts"}
     assert verdict("ThinkLeak", f"West Lake. {tag}", **fields).value == 0

@@ -5,6 +5,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared import worker
@@ -22,7 +23,7 @@ def verdict(response, truth=None, mode="normalised", metadata=None, **params):
     return verifier.verify(rollout, verifier.check_parameters(given))
 
 
-@pytest.mark.parametrize(
+@folded(
     ("written", "value"),
     [
         ("1,234,567.5", 1234567.5),
@@ -62,7 +63,7 @@ def test_numbers_are_read_as_people_write_them(written, value):
     assert read_numbers(written)[0].value == pytest.approx(value)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("response", "truth", "same"),
     [
         ("It is 5 kilograms.", "5 kg", 1),
@@ -86,7 +87,7 @@ def test_tolerance_is_relative():
     assert verdict("3.14", "3.14159", "numeric", tolerance=0.01).value == 1
 
 
-@pytest.mark.parametrize(
+@folded(
     ("response", "letters"),
     [
         ("答案是B", "B"),
@@ -125,7 +126,7 @@ def test_the_final_answer():
     assert read_answer("").text == ""
 
 
-@pytest.mark.parametrize("mode", ["exact", "normalised", "numeric", "choice", "set", "math"])
+@folded("mode", ["exact", "normalised", "numeric", "choice", "set", "math"])
 def test_without_a_truth_nothing_is_decided(mode):
     assert verdict("42", None, mode).value is None
 
@@ -140,7 +141,7 @@ def test_sets_have_no_order_and_no_extras():
     assert verdict("a, b, c, d", "a, b, c", "set").value == 0
 
 
-@pytest.mark.parametrize(
+@folded(
     ("response", "truth", "same"),
     [
         (r"$\boxed{(x+1)^2}$", "x^2+2x+1", 1),
@@ -225,7 +226,7 @@ def test_hostile_texts_get_a_verdict(mode, text):
     assert "failed" not in verdict(text, "A 1", mode).reason
 
 
-@pytest.mark.parametrize(
+@folded(
     ("answer", "written"),
     [
         ("The distance is 5 km.", "5 km"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
@@ -45,7 +46,7 @@ def test_all_public_ids_are_there() -> None:
     assert len(registered) == 29
 
 
-@pytest.mark.parametrize("name", CASES)
+@folded("name", CASES)
 def test_worked_cases(name: str) -> None:
     kinds = [case["kind"] for case in CASES[name]]
     assert (kinds.count("pass") >= 3, kinds.count("fail") >= 3, kinds.count("tricky") >= 2) == (True, True, True)

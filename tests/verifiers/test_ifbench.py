@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cases import folded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,7 +51,7 @@ def worked_cases() -> list[tuple[str, dict[str, Any]]]:
     return [(name, case) for cases in loaded for name, listed in cases.items() for case in listed]
 
 
-@pytest.mark.parametrize("name", [*IDS, "IFBench"])
+@folded("name", [*IDS, "IFBench"])
 def test_worked_cases(name: str) -> None:
     cases = [case for other, case in worked_cases() if other == name]
     kinds = [case["kind"] for case in cases]
@@ -134,7 +135,7 @@ def test_docstring_examples() -> None:
         assert doctest.testmod(module).failed == 0
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "expected"),
     [
         ('He said "go." Then he left.', ['He said "go".', "Then he left."]),

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
@@ -26,7 +27,7 @@ def test_all_25_are_there():
     assert sum(v.family == "ifeval" for v in VERIFIERS.values()) == 25
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "count"),
     [
         ("", 0),
@@ -57,7 +58,7 @@ def test_french_abbreviations_differ():
     assert count_sentences("Voir etc. et après.", "en") == 2
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "count"),
     [
         ("I AM", 2),
@@ -75,7 +76,7 @@ def test_capital_words_of_the_treebank(text, count):
     assert count_capital_words(text) == count
 
 
-@pytest.mark.parametrize(
+@folded(
     ("public", "name"),
     [
         ("en:punctuation:no_comma", ("punctuation:no_comma", "en")),
@@ -104,7 +105,7 @@ def test_a_missing_argument_is_an_error_not_a_guess():
         check("keywords:existence", "a cat", keywords=None)
 
 
-@pytest.mark.parametrize("relation", ["at least", "au moins", "al menos", "以上", "至少"])
+@folded("relation", ["at least", "au moins", "al menos", "以上", "至少"])
 def test_relations_of_all_languages(relation):
     assert check("length_constraints:number_words", "a b c", num_words=3, relation=relation).value == 1
     assert check("length_constraints:number_words", "a b", num_words=3, relation=relation).value == 0
@@ -121,9 +122,7 @@ def test_accented_words_have_edges():
     assert check("keywords:forbidden_words", "épées", forbidden_words=["épée"], compat="upstream").value == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "count"), [("*\n* b", 1), ("* a\n*", 1), ("** a", 0), (" \n\n  - a", 1), ("---", 1), ("+ a", 0)]
-)
+@folded(("text", "count"), [("*\n* b", 1), ("* a\n*", 1), ("** a", 0), (" \n\n  - a", 1), ("---", 1), ("+ a", 0)])
 def test_bullets_upstream(text, count):
     assert check("detectable_format:number_bullet_lists", text, num_bullets=count, compat="upstream").value == 1
 
@@ -140,7 +139,7 @@ def test_empty_answers_follow_nothing_in_either_mode():
         assert check("punctuation:no_comma", " \n ", mode=mode, compat="upstream").value == 0
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "code"),
     [
         ("Hello my friend, how are you", "en"),
@@ -163,7 +162,7 @@ def test_languages(text, code):
     assert detect_language(text)[0] == code
 
 
-@pytest.mark.parametrize("text", ["[" * 10**6, "<" * 10**6, "\n" * 10**6 + "x", "* " * 500_000, "a." * 500_000])
+@folded("text", ["[" * 10**6, "<" * 10**6, "\n" * 10**6 + "x", "* " * 500_000, "a." * 500_000])
 def test_a_megabyte_takes_no_time(text):
     start = time.thread_time()
     for name, kwargs in {

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from cases import folded
 from library import load_all
 
 from rubrank.rubrics.catalogue import KNOWN
@@ -95,14 +96,14 @@ def test_every_public_instruction_is_there_and_no_other(family, count):
     assert {name for name, verifier in LIBRARY.items() if verifier.family == family} == set(LISTS[family])
 
 
-@pytest.mark.parametrize("name", BY_PROGRAM + SIGNALS)
+@folded("name", BY_PROGRAM + SIGNALS)
 def test_what_a_program_decides_has_a_verifier(name):
     verifier, known = LIBRARY[name], KNOWN[name]
     assert (verifier.family, verifier.layer, verifier.how) == (known.family, known.layer, known.how)
     assert verifier.domain == known.domain
 
 
-@pytest.mark.parametrize("name", BY_JUDGE)
+@folded("name", BY_JUDGE)
 def test_what_a_judge_decides_is_declared(name):
     assert KNOWN[name].how == "judge"
     assert name not in LIBRARY

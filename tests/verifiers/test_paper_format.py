@@ -1,4 +1,5 @@
 import pytest
+from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.paper import format as paper_format
@@ -28,7 +29,7 @@ def test_code_adds_no_bullets_highlights_or_paragraphs(n):
     assert verdict("ParagraphCount", text + code, count=before + 1).value == 1
 
 
-@pytest.mark.parametrize(("opening", "closing"), ['""', "“”", "「」", "『』", "«»"])
+@folded(("opening", "closing"), ['""', "“”", "「」", "『』", "«»"])
 def test_a_quotation_needs_both_of_its_marks(opening, closing):
     assert verdict("QuotationFormat", f"{opening}All of it.{closing}\n").value == 1
     assert verdict("QuotationFormat", f"{opening}All of it.").value == 0
@@ -41,7 +42,7 @@ def test_upper_and_lower_exclude_each_other():
         assert verdict("CaseFormat", text, case="upper").value + verdict("CaseFormat", text, case="lower").value <= 1
 
 
-@pytest.mark.parametrize("style", ["angle", "book", "bracket", "heading", "bold", "labelled"])
+@folded("style", ["angle", "book", "bracket", "heading", "bold", "labelled"])
 def test_every_style_of_title_is_told_from_the_others(style):
     titles = {
         "angle": "<<T>>",
@@ -71,7 +72,7 @@ def test_an_acrostic_is_worth_its_letters():
     assert [v.value for v in values] == [0, 0.25, 0.5, 0.75, 1]
 
 
-@pytest.mark.parametrize(
+@folded(
     ("kind", "text", "params", "value"),
     [
         ("telestich", "sea\nclub\nmagic", {"word": "abc"}, 1),

@@ -1,4 +1,5 @@
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
@@ -27,20 +28,20 @@ def verdict(name, response, prompt="", **params):
     return verifier.verify(Rollout(response=response, prompt=prompt), verifier.check_parameters(params))
 
 
-@pytest.mark.parametrize("code", TEXTS)
+@folded("code", TEXTS)
 def test_each_language_is_itself_and_no_other(code):
     passed = [other for other in TEXTS if verdict("LanguageRequirement", TEXTS[code], language=other).value]
     assert passed == [code]
 
 
-@pytest.mark.parametrize("asked", TEXTS)
+@folded("asked", TEXTS)
 def test_an_answer_in_the_prompts_language_is_never_wrong_and_in_another_always(asked):
     for code, text in TEXTS.items():
         assert verdict("WrongLanguage", text, TEXTS[asked]).value == (code == asked)
         assert verdict("LanguageDetection", text, TEXTS[asked]).value == (code == asked)
 
 
-@pytest.mark.parametrize("name", ["French", "french", "法语", "fr", "fr-FR", "FR"])
+@folded("name", ["French", "french", "法语", "fr", "fr-FR", "FR"])
 def test_names_of_languages(name):
     assert paper_language.language_code(name) == "fr"
 
@@ -68,7 +69,7 @@ def test_an_unknown_language_is_refused():
         verdict("LanguageRequirement", TEXTS["en"], language="Klingon")
 
 
-@pytest.mark.parametrize(
+@folded(
     ("prompt", "codes"),
     [
         ("把下面的通知译成简体中文：The tour will be held in English.", {"zh"}),

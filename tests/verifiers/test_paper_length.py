@@ -1,4 +1,4 @@
-import pytest
+from cases import folded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,15 +23,13 @@ def test_relations_and_ranges_agree(n, asked):
     assert verdict("WordCount", text, low=asked, high=asked).value == (n == asked)
 
 
-@pytest.mark.parametrize("n", [1, 2, 7])
-@pytest.mark.parametrize(
-    "sentence", ["Dr. Li paid $3.50 for it. ", "他说：“好的。” ", "真的吗？", "¿Qué tal? ", "Это так. "]
-)
+@folded("n", [1, 2, 7])
+@folded("sentence", ["Dr. Li paid $3.50 for it. ", "他说：“好的。” ", "真的吗？", "¿Qué tal? ", "Это так. "])
 def test_sentences_in_many_languages(sentence, n):
     assert verdict("SentenceCount", sentence * n, relation="exactly", count=n).value == 1
 
 
-@pytest.mark.parametrize("mark", ["- {}", "* {}", "• {}", "{n}. {}", "{n}、{}", "（{n}）{}", "{n}) {}", "●{}"])
+@folded("mark", ["- {}", "* {}", "• {}", "{n}. {}", "{n}、{}", "（{n}）{}", "{n}) {}", "●{}"])
 def test_entries_by_any_mark(mark):
     text = "\n".join(mark.format("thing", n=i + 1) for i in range(6))
     assert verdict("EntryCount", text, count=6).value == 1

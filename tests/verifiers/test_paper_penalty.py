@@ -1,4 +1,4 @@
-import pytest
+from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.paper import penalty as paper_penalty
@@ -13,7 +13,7 @@ def verdict(name, response, **fields):
     return verifier.verify(Rollout(response=response, **fields), verifier.check_parameters({}))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@folded("name", NAMES)
 def test_an_ordinary_answer_is_left_to_a_judge(name):
     text = "The river rises in the hills. " + " ".join(f"Fact {i} is about village number {i}." for i in range(10))
     result = verdict(name, text, prompt="Tell me about the river.")
@@ -21,7 +21,7 @@ def test_an_ordinary_answer_is_left_to_a_judge(name):
     assert "judge" in result.reason
 
 
-@pytest.mark.parametrize("name", NAMES)
+@folded("name", NAMES)
 def test_they_belong_to_the_soft_gate(name):
     assert (VERIFIERS[name].layer, VERIFIERS[name].how) == ("low_quality", "both")
 

@@ -1,6 +1,7 @@
 import time
 
 import pytest
+from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.paper import presence as paper_presence
@@ -14,8 +15,8 @@ def verdict(name, response, **params):
     return verifier.verify(Rollout(response=response), verifier.check_parameters(params))
 
 
-@pytest.mark.parametrize("word", ["lake", "West Lake", "C++", "西湖", "カフェ", "l'eau", "naïve"])
-@pytest.mark.parametrize("frame", ["{}", "a {} b", "({})", "“{}”", "x\n{}\ny", "**{}**"])
+@folded("word", ["lake", "West Lake", "C++", "西湖", "カフェ", "l'eau", "naïve"])
+@folded("frame", ["{}", "a {} b", "({})", "“{}”", "x\n{}\ny", "**{}**"])
 def test_what_is_a_keyword_is_forbidden_as_a_word(word, frame):
     text = frame.format(word)
     assert verdict("Keyword", text, keywords=[word]).value == 1
@@ -29,7 +30,7 @@ def test_whole_words_and_parts():
     assert verdict("Keyword", "学习python编程", keywords=["python"]).value == 1
 
 
-@pytest.mark.parametrize(
+@folded(
     ("where", "value"),
     [
         ("start", 1),

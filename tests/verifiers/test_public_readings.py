@@ -1,6 +1,7 @@
 """compat="upstream": the public checkers' own tools, counters and quirks; and arguments that nobody knows."""
 
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
@@ -129,7 +130,7 @@ def test_an_unknown_argument_is_refused_and_null_is_none(name, kwargs):
 # ---- Multi-IF and LiveBench ----
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "words"),
     [("こんにちは、Jason。", 6), ("我爱 you 三千遍！", 6), ("Hello world", 2), ("好👍", 2), ("", 0)],
 )
@@ -181,7 +182,7 @@ KEYWORDS = dict(zip(("keyword1", "keyword2", "keyword3", "keyword4", "keyword5")
 COUNTS = "w w x x x y y y y y z z z z z z z"
 
 
-@pytest.mark.parametrize(
+@folded(
     ("name", "text", "kwargs", "value"),
     [
         ("format:title_case", "a Red Fox", {}, 0),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cases import folded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,8 +33,8 @@ def filled(template, letter, lower=False):
     return template
 
 
-@pytest.mark.parametrize("template", PHRASINGS["chosen"])
-@pytest.mark.parametrize("letter", "ABCD")
+@folded("template", PHRASINGS["chosen"])
+@folded("letter", "ABCD")
 def test_an_option_is_chosen(template, letter):
     text = filled(template, letter)
     assert chosen_letters(text).letters == letter, text
@@ -42,43 +43,43 @@ def test_an_option_is_chosen(template, letter):
     assert verdict(text, wrong, "choice").value == 0
 
 
-@pytest.mark.parametrize(("answer", "truth", "right"), PHRASINGS["choices"])
+@folded(("answer", "truth", "right"), PHRASINGS["choices"])
 def test_choices_in_longer_words(answer, truth, right):
     result = verdict(answer, truth, "choice")
     assert result.value == right, result.reason
 
 
-@pytest.mark.parametrize("template", [t for t in PHRASINGS["chosen"] if "{Y}" not in t])
+@folded("template", [t for t in PHRASINGS["chosen"] if "{Y}" not in t])
 def test_small_letters_are_options_too(template):
     assert chosen_letters(filled(template, "B", lower=True)).letters == "B"
 
 
-@pytest.mark.parametrize("template", PHRASINGS["not_chosen"])
-@pytest.mark.parametrize("letter", "ABCD")
+@folded("template", PHRASINGS["not_chosen"])
+@folded("letter", "ABCD")
 def test_what_is_denied_or_hedged_is_not_chosen(template, letter):
     assert verdict(filled(template, letter), letter, "choice").value == 0
 
 
-@pytest.mark.parametrize(("answer", "truth"), PHRASINGS["numbers"])
+@folded(("answer", "truth"), PHRASINGS["numbers"])
 def test_right_numbers(answer, truth):
     result = verdict(answer, truth, "numeric")
     assert result.value == 1, result.reason
 
 
-@pytest.mark.parametrize(("answer", "truth"), PHRASINGS["not_numbers"])
+@folded(("answer", "truth"), PHRASINGS["not_numbers"])
 def test_wrong_hedged_denied_and_contradictory_numbers(answer, truth):
     result = verdict(answer, truth, "numeric")
     assert result.value == 0, result.reason
 
 
-@pytest.mark.parametrize(("answer", "truth", "right", "question"), [(*t, "")[:4] for t in PHRASINGS["texts"]])
+@folded(("answer", "truth", "right", "question"), [(*t, "")[:4] for t in PHRASINGS["texts"]])
 def test_texts(answer, truth, right, question):
     result = verdict(answer, truth, question=question)
     assert result.value == right, result.reason
 
 
-@pytest.mark.parametrize("mode", ["exact", "normalised", "numeric", "math"])
-@pytest.mark.parametrize(
+@folded("mode", ["exact", "normalised", "numeric", "math"])
+@folded(
     "wrapped",
     [
         "<answer>42</answer>",
@@ -95,7 +96,7 @@ def test_every_mode_reads_by_the_same_layer(mode, wrapped):
     assert verdict(f"Not 42, I think.\n\n{wrapped.replace('42', '41')}", "42", mode).value == 0
 
 
-@pytest.mark.parametrize(
+@folded(
     ("answer", "how"),
     [
         ("<answer>42</answer>", "the last <answer>"),
@@ -137,7 +138,7 @@ def test_the_text_of_an_option_is_its_letter(answer):
     assert verdict("B", "Paris", "choice", QUESTION).value == 1
 
 
-@pytest.mark.parametrize(
+@folded(
     "metadata",
     [
         {"reward_model": {"style": "rule", "ground_truth": "42"}},
@@ -173,7 +174,7 @@ def test_without_a_truth_the_reason_names_what_was_looked_for():
     assert "difficulty" in result.reason
 
 
-@pytest.mark.parametrize(
+@folded(
     ("answer", "truth", "same"),
     [
         (r"\boxed{41 = 42}", "42", 0),

@@ -1,6 +1,6 @@
 """SummaryRecall: what an answer denies is not recalled, and what it states beside a denial is."""
 
-import pytest
+from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.verifier import find_verifier
@@ -11,7 +11,7 @@ def recall(text, *points):
     return verifier.verify(Rollout(response=text), verifier.check_parameters({"points": points})).value
 
 
-@pytest.mark.parametrize(
+@folded(
     ("denied", "point"),
     [
         ("Profits did not rise in 2020.", "Profits rose in 2020."),
@@ -45,7 +45,7 @@ def test_what_is_denied_is_not_recalled(denied, point):
     )
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "point"),
     [
         ("Profits did not fall but rose sharply in 2020.", "Profits rose sharply in 2020."),

@@ -1,15 +1,15 @@
 import random
 import time
 
-import pytest
+from cases import folded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rubrank.verifiers.shared.repeats import K, Repeat, asks_to_repeat, find_repeats
 
 
-@pytest.mark.parametrize("period", [1, 2, 3, 5, 11, 12, 13, 40, 333, 5000])
-@pytest.mark.parametrize("letters", ["abcdefgh ", "春夏秋冬梅兰竹菊，"])
+@folded("period", [1, 2, 3, 5, 11, 12, 13, 40, 333, 5000])
+@folded("letters", ["abcdefgh ", "春夏秋冬梅兰竹菊，"])
 def test_a_loop_of_any_period_is_one_repeat_of_that_distance(period, letters):
     rng = random.Random(period)
     segment = "".join(rng.choice(letters) for _ in range(period - 1)) + "#"
@@ -57,7 +57,7 @@ def test_time_is_linear():
     assert seconds(1_000_000) < 4
 
 
-@pytest.mark.parametrize(
+@folded(
     "prompt",
     [
         'Repeat "I will be good." 20 times.',
@@ -76,7 +76,7 @@ def test_requests_to_repeat(prompt):
     assert asks_to_repeat(prompt)
 
 
-@pytest.mark.parametrize(
+@folded(
     "prompt",
     [
         "",

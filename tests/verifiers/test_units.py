@@ -1,6 +1,7 @@
 """Units as readers count them: words without spaces, bullets of all kinds, titles, entries, persons, HTML, formulas."""
 
 import pytest
+from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.segmented import count_all_words
@@ -14,7 +15,7 @@ def verdict(name, text, **params):
     return verifier.verify(Rollout(response=text), verifier.check_parameters(params)).value
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "count"),
     [
         ("私は学生です。", 4),
@@ -42,7 +43,7 @@ def test_japanese_without_end_takes_linear_time():
     assert count_all_words(Text("ก" * 50_000)) > 0
 
 
-@pytest.mark.parametrize("sign", ["- ", "* ", "+ ", "– ", "• ", "•", "・", "・ ", "-", "● "])
+@folded("sign", ["- ", "* ", "+ ", "– ", "• ", "•", "・", "・ ", "-", "● "])
 def test_bullets(sign):
     text = f"Fruits:\n{sign}apple\n{sign}pear\n{sign}plum"
     assert verdict("BulletCount", text, count=3) == 1
@@ -71,7 +72,7 @@ def test_a_rule_under_a_sentence_is_a_rule():
     assert verdict("ParagraphCount", "This is a sentence.\n---\n\nThis is another.", count=2) == 1
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "count"),
     [
         ("red, green or blue", 3),
@@ -90,7 +91,7 @@ def test_entries_in_a_sentence(text, count):
     assert verdict("EntryCount", text, count=count) == 1
 
 
-@pytest.mark.parametrize(
+@folded(
     "text",
     [
         "World War I began in 1914.",
@@ -111,7 +112,7 @@ def test_no_first_person(text):
     assert verdict("ForbiddenContent", text, kinds=["first person"]) == 1
 
 
-@pytest.mark.parametrize(
+@folded(
     "text",
     [
         "Yesterday I went.",
@@ -133,7 +134,7 @@ def test_first_person(text):
     assert verdict("DictionRequirement", text, tone="no first person") == 0
 
 
-@pytest.mark.parametrize(
+@folded(
     "text",
     [
         "<ul><li>a<li>b</ul>",
@@ -150,18 +151,16 @@ def test_html_as_browsers_read_it(text):
     assert verdict("FormatRequirement", text, format="html") == 1
 
 
-@pytest.mark.parametrize("text", ["<div>one", "<b>one</i>", "no tags", "</div>", "<ul><li>a</ol>"])
+@folded("text", ["<div>one", "<b>one</i>", "no tags", "</div>", "<ul><li>a</ol>"])
 def test_no_html(text):
     assert verdict("FormatRequirement", text, format="html") == 0
 
 
-@pytest.mark.parametrize("text", ["$5 and $6", "It costs $5.", "$5-$10", "from $5/$6 to US$7", "$ x $"])
+@folded("text", ["$5 and $6", "It costs $5.", "$5-$10", "from $5/$6 to US$7", "$ x $"])
 def test_prices_are_no_formulas(text):
     assert verdict("FormatRequirement", text, format="latex") == 0
 
 
-@pytest.mark.parametrize(
-    "text", ["$x$", "The sum $a+b$ is 3.", "$$x^2$$", "\\(x\\)", "\\[x\\]", "\\begin{align}", "$5x = 10$"]
-)
+@folded("text", ["$x$", "The sum $a+b$ is 3.", "$$x^2$$", "\\(x\\)", "\\[x\\]", "\\begin{align}", "$5x = 10$"])
 def test_formulas(text):
     assert verdict("FormatRequirement", text, format="latex") == 1

@@ -4,7 +4,7 @@ import inspect
 from collections import Counter, defaultdict
 
 import pytest
-from cases import Cases
+from cases import Cases, folded
 from library import load_all, load_examples, rollout_of
 
 LIBRARY = load_all()
@@ -30,7 +30,7 @@ def test_examples(name):
                 assert f"{name} failed" not in verdict.reason
 
 
-@pytest.mark.parametrize("file", sorted({file for file, _, _ in ALL}))
+@folded("file", sorted({file for file, _, _ in ALL}))
 def test_examples_of_a_file_are_well_formed(file):
     with Cases() as cases:
         for number, (of, name, example) in enumerate(ALL):

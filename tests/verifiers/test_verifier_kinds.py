@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import folded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,7 +50,7 @@ def test_embeddings_of_a_model_made_on_the_spot(tmp_path):
     assert near.value > 0.9 > 0.3 > far.value
 
 
-@pytest.mark.parametrize(("text", "count"), [("0.0420", 3), ("1200", 4), ("1.2e3", 2), ("-3.50", 3), ("0", 1)])
+@folded(("text", "count"), [("0.0420", 3), ("1200", 4), ("1.2e3", 2), ("-3.50", 3), ("0", 1)])
 def test_significant_digits_as_written(text, count):
     assert digits_of(text) == count
 

@@ -1,6 +1,7 @@
 """compat="fixed": the wording of the prompt decides; what is no sentence, divider or section does not count."""
 
 import pytest
+from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers import load
@@ -21,7 +22,7 @@ OPTIONS = '"My answer is yes.", "My answer is no.", "My answer is maybe."'
 REASONED = "My answer is no. A poodle is smaller."
 
 
-@pytest.mark.parametrize(
+@folded(
     ("prompt", "text", "value"),
     [
         (f"Your answer must contain one of these phrases: {OPTIONS}", REASONED, 1),
@@ -57,7 +58,7 @@ def test_options_of_other_languages(prompt, text, value):
 SECTIONS = {"section_spliter": "SECTION", "num_sections": 2}
 
 
-@pytest.mark.parametrize(
+@folded(
     ("prompt", "text", "value"),
     [
         ("", '"SECTION 1: Joy\na\n\nSECTION 2\nb"', 1),
@@ -83,7 +84,7 @@ def test_sections(prompt, text, value):
     assert check("detectable_format:multiple_sections", text, prompt, **SECTIONS) == value
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "n"),
     [
         ("One.\n***\nTwo.", 2),
@@ -104,7 +105,7 @@ def test_three_asterisks_at_the_end_of_a_line_divide(text, n):
         assert check("length_constraints:number_paragraphs", text, num_paragraphs=asked) == (asked == n)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "marker", "value"),
     [
         ("It was great. P.S. Call me.", "P.S.", 1),
@@ -124,7 +125,7 @@ def test_a_postscript_may_stand_in_the_last_line(text, marker, value):
     assert check("detectable_content:postscript", text, postscript_marker=marker) == value
 
 
-@pytest.mark.parametrize(
+@folded(
     "frame",
     [
         "<<A title>>\n\n{}",
@@ -159,7 +160,7 @@ def test_what_looks_like_a_frame_but_speaks_is_a_sentence():
     assert without_frame("Dear Ann,") == ""
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "value"),
     [
         ("Fine. The end.", 1),
@@ -175,7 +176,7 @@ def test_a_full_stop_may_follow_the_end_phrase(text, value):
     assert check("startend:end_checker", text, end_phrase="The end") == value
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "value"),
     [
         ("Les leçons des événements", 1),
@@ -190,7 +191,7 @@ def test_plurals_of_accented_words(text, value):
     assert check("fr:special_character:accents", text, word_to_accentuate=words) == value
 
 
-@pytest.mark.parametrize(
+@folded(
     ("prompt", "text", "value"),
     [
         ('Tutoie-le. Conclus avec : "Que puis-je faire pour vous ?"', "Bravo à toi. Que puis-je faire pour vous ?", 1),

@@ -17,8 +17,8 @@ How verdicts are combined:
 
 Outcomes of comparisons are the mean over the members that compared the pair, whatever `combine` says: three members,
 two of whom prefer i, give 0.67. Members that do not answer are left out; where none does, the answer is missing
-with all reasons. `asked` and `lost` count every member's answer, and `missing` has the reasons: a panel that has lost a member
-says so.
+with all reasons. `asked` and `lost` count every member's answer, and `missing` has the reasons: a panel that has lost
+a member says so.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     GeneralQuality^2                 squared
     UniLLM=0:0,0.2:1,1:100           level by level
 
-The declared domain stays as it is, since the rule was not told; and so do the margins: with a margin above 0 a new scale
-may change who ties with whom, and then the order is another one.
+The declared domain stays as it is, since the rule was not told; and so do the margins: with a margin above 0 a new
+scale may change who ties with whom, and then the order is another one.
 """
 
 from __future__ import annotations
