@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from rubrank.cli.flags import remember
 from rubrank.cli.printing import errors_in_words
 
 _HELP = "Import a module that adds verifiers, rules, models, attributes or judge kinds; may be repeated."
@@ -22,6 +23,7 @@ class ExtensibleGroup(TyperGroup):
         super().__init__(*args, **kwargs)
         for verb in _verbs(self):
             verb.params.append(_option())
+            remember(verb)
 
 
 def _verbs(group: Any) -> list[Any]:

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 from typer.core import TyperCommand
 
 from rubrank._plain import in_our_words
+from rubrank.cli.flags import FLAGS
 from rubrank.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def with_options(models: Callable[[], tuple[type[BaseModel], ...]]) -> type[Type
             fields = _fields(models())
             rest, given = _split(args, {_flag(name): name for name in (*fields, "config")}, fields)
             ctx.meta[_META] = given
+            ctx.meta[FLAGS] = {_flag(name): given.get(name) for name in (*fields, "config")}
             return super().parse_args(ctx, rest)
 
         def format_help(self, ctx: Any, formatter: Any) -> None:

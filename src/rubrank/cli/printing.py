@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rubrank._plain import plain
-from rubrank.errors import RubrankError
+from rubrank.cli.flags import in_flags
+from rubrank.errors import InvalidInput, RubrankError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,7 +37,7 @@ def errors_in_words() -> Iterator[None]:
     try:
         yield
     except RubrankError as error:
-        typer.echo(f"rubrank: {error}", err=True)
+        typer.echo(f"rubrank: {in_flags(error) if isinstance(error, InvalidInput) else error}", err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt as error:
         typer.echo(

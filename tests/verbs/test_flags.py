@@ -1,0 +1,103 @@
+"""Whatever is wrong on the command line is named by its flag, not by a keyword of Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from cases import Cases, folded
+from fuzz.command_lines import SOURCES, VERBS
+from typer.testing import CliRunner
+
+from rubrank.cli.app import app
+from rubrank.cli.flags import in_flags
+from rubrank.errors import InvalidInput
+
+WRONG = ("-7", "no-such", "")
+LATER = {("train", "--branch")}  # looked at after the model, which these tests have not
+JOB = "model: {path: nowhere}\nstages: [{steps: 1, sources: [{path: r.jsonl}]}]\nrubric: rubric.yaml\noutput: made\n"
+FILES = {**SOURCES, "job.yaml": JOB}
+
+
+def command_of(words: list[str]) -> tuple[str, object]:
+    """The verb that a line begins with, such as "judge audit"."""
+    command, path = typer.main.get_command(app), []
+    for word in words:
+        if not hasattr(command, "commands"):
+            break
+        command = command.commands[word]
+        path.append(word)
+    return " ".join(path), command
+
+
+LINES = {command_of(line)[0]: line for line in reversed(VERBS)}
+
+
+def flags_of(command: object) -> list[str]:
+    """Flags that take a value; those of a rule once, since all verbs have them from one model."""
+    own = [p.opts[0] for p in command.params if p.param_type_name == "option" and not p.is_flag]  # type: ignore[attr-defined]
+    if type(command).__name__ != "WithOptions":
+        return own
+    from rubrank.cli.options import TableOptions
+    from rubrank.fusion.options import FuseOptions
+
+    fields = {**TableOptions.model_fields, **FuseOptions.model_fields} if command.name == "fuse" else {}  # type: ignore[attr-defined]
+    return own + [f"--{name.replace('_', '-')}" for name in fields if name not in ("long", "any_order")]
+
+
+@pytest.mark.parametrize("verb", [v if v != "train" else pytest.param(v, marks=pytest.mark.slow) for v in LINES])
+def test_what_is_wrong_is_named_by_its_flag(verb, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, text in FILES.items():
+        Path(name).write_text(text, encoding="utf-8")
+    with Cases() as cases:
+        for flag in flags_of(command_of(LINES[verb])[1]):
+            if (verb, flag) in LATER:
+                continue
+            for wrong in WRONG:
+                for made in (*tmp_path.glob("out*"), *tmp_path.glob("records*")):
+                    made.unlink()
+                with cases(flag, repr(wrong)):
+                    found = CliRunner().invoke(app, [*LINES[verb], flag, wrong])
+                    assert found.exit_code in (0, 1, 2)
+                    if found.exit_code == 2:
+                        assert flag in found.stderr
+
+
+def test_a_flag_without_a_verb_stays_as_it_is():
+    error = InvalidInput("RLVR2", "prior", "> 0", "-1.0", "")
+    assert in_flags(error) is error
+
+
+@folded(
+    ("line", "expected"),
+    [
+        ("fuse wide.csv --prior -1", "rubrank: fuse: --prior must be a number from 1e-09 to 1e+12; got -1.0."),
+        ("fuse wide.csv --gate-floor 2", "rubrank: fuse: --gate-floor must be in [0, 1]; got 2.0."),
+        ("fuse wide.csv --rule focal --gate-lift 0", "rubrank: fuse: --gate-lift must be given with a rule"),
+        ("fuse wide.csv --group-column x", "rubrank: fuse: wide.csv: --group-column must be one of"),
+        (
+            "grade r.jsonl -r none.yaml",
+            "rubrank: grade: --rubric none.yaml must be a file that can be read; got no such",
+        ),
+        ("grade r.jsonl -r wide.csv", "rubrank: grade: --rubric must be a file that ends in .yaml, .yml"),
+        ("fuse none.csv", "rubrank: none.csv: the file must be a file that can be read; got no such file."),
+        ("fuse job.txt", "rubrank: job.txt: the file must be a file that can be read; got no such file."),
+        ("fuse wide.csv -o out.txt", "rubrank: fuse: --output must be a file that ends in .jsonl"),
+        (
+            "report wide.csv -o out.txt",
+            "rubrank: report: --output must be a file that ends in .html or .htm",
+        ),
+        ("replay wide.csv --rules nope", "rubrank: replay: --rules must be one of"),
+        ("judge audit wide.csv --picture a.txt", "rubrank: judge audit: --picture must be a file that ends in .png"),
+    ],
+)
+def test_messages(line, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, text in FILES.items():
+        Path(name).write_text(text, encoding="utf-8")
+    found = CliRunner().invoke(app, line.split())
+    assert found.exit_code == 2
+    last = found.stderr.strip().splitlines()[-1]
+    assert last.startswith(expected), last
