@@ -95,10 +95,10 @@ def check_free(kind: str, name: object, thing: Any, taken: Callable[[str], Any],
         raise InvalidInput(kind, "name", "a text", repr(name), f'Write @rubrank.{kind}("name").')
     other = taken(name)
     if not is_ours(thing) and (reserved or (other is not None and is_ours(other))):
-        raise InvalidInput(kind, "name", "new", f"{name!r}, a name of the library", "Choose another name.")
+        raise InvalidInput(kind, "name", "new", f"{name!r}, a name of the library", "")
     if other is not None and home_of(other) != home_of(thing):
         where = ".".join(home_of(other))
-        raise InvalidInput(kind, "name", "new", f"{name!r}, which {where} has", "Choose another name.")
+        raise InvalidInput(kind, "name", "new", f"{name!r}, which {where} has", "")
     return name
 
 

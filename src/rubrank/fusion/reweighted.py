@@ -69,5 +69,5 @@ def usable(weights_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     """Weights > 0 in the same ratios: next to nothing for 0, and the batch's own where a group's are all 0."""
     top = weights_NK.max(1, keepdims=True)
     if not np.isfinite(top).all():
-        raise InvalidInput("rlvr2", "weights", "finite", "an infinite or missing one", "Check the rule they come from.")
+        raise InvalidInput("rlvr2", "weights", "finite", "an infinite or missing one", "")
     return np.where(top > 0.0, np.maximum(weights_NK, _LEAST * top), batch.weights_NK)

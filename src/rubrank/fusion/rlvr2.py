@@ -91,7 +91,7 @@ class RLVR2:
         for parameter in ("prior", "attribute_prior"):
             self._check_prior(parameter, getattr(self, parameter))
         if not isinstance(self.seed, int | np.integer):
-            raise InvalidInput(self.name, "seed", "an integer", repr(self.seed), "Use 0.")
+            raise InvalidInput(self.name, "seed", "an integer", repr(self.seed), "")
         self._check_adjusted()
         if self.adjust is not None:
             one = isinstance(self.adjust, str) or not isinstance(self.adjust, Sequence)

@@ -76,7 +76,7 @@ class VerdictCache:
                 "cache",
                 "a file that can be written, or a cache that grade made",
                 f"{path} ({error})",
-                "Choose another file.",
+                "",
             ) from None
 
     def _opened(self) -> sqlite3.Connection:

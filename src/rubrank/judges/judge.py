@@ -238,7 +238,7 @@ class Judges(_Confidential):
     def _no_overlap(self) -> Self:
         names = [judge.name for judge in self.judges]
         if len(set(names)) < len(names):
-            raise InvalidInput("judges", "judges", "of different names", repr(names), "Rename one.")
+            raise InvalidInput("judges", "judges", "of different names", repr(names), "")
         owners = [judge.name for judge in self.judges if judge.criteria is None]
         if len(owners) > 1:
             raise InvalidInput(

@@ -171,7 +171,7 @@ def _check_header(path: Path, names: Iterable[str]) -> None:
     for name in names:
         if not name.strip() or name in seen:
             got = f"{name!r} twice" if name in seen else "an empty one"
-            raise InvalidInput(str(path), "the header", "different names", got, "Name every column once.")
+            raise InvalidInput(str(path), "the header", "different names", got, "")
         seen.add(name)
 
 

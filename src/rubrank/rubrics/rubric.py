@@ -144,7 +144,7 @@ class Criterion(Strict):
     @model_validator(mode="after")
     def _known(self) -> Self:
         if self.question is not None and self.verifier not in (None, JUDGE):
-            raise self._wrong("question", "left out where a verifier decides", "both", "Drop one of them.")
+            raise self._wrong("question", "left out where a verifier decides", "both", "")
         if self.verifier == JUDGE and self.question is None and self.name not in PROMPTED:
             raise self._wrong("question", "given: no prompt of the library has that name", "none", "Write a question.")
         if not self.judged:
@@ -262,7 +262,7 @@ class Rubric(Strict):
         names = Counter(criterion.name for criterion in self.criteria)
         twice = sorted(name for name, times in names.items() if times > 1)
         if twice:
-            raise InvalidInput(f"rubric {self.id!r}", "criteria", "of different names", f"{twice} twice", "Rename one.")
+            raise InvalidInput(f"rubric {self.id!r}", "criteria", "of different names", f"{twice} twice", "")
         for criterion in self.criteria:
             _refuse_duplicates(criterion)
             for edge in criterion.depends:
@@ -311,9 +311,7 @@ def _refuse_duplicates(criterion: Criterion) -> None:
 def _refuse_cycles(rubric: Rubric) -> None:
     left = in_cycles({c.name: [edge.on for edge in c.depends] for c in rubric.criteria})
     if left:
-        raise InvalidInput(
-            f"rubric {rubric.id!r}", "depends", "without cycles", f"a cycle among {left}", "Cut one of the edges."
-        )
+        raise InvalidInput(f"rubric {rubric.id!r}", "depends", "without cycles", f"a cycle among {left}", "")
 
 
 def in_cycles(needs: Mapping[str, Sequence[str]]) -> list[str]:
@@ -425,7 +423,7 @@ def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) 
     is_preset = base in presets()
     name = base if is_preset else str((folder / base).resolve())
     if name in above:
-        raise InvalidInput(where, "extends", "without a circle", " → ".join((*above, name)), "Cut one of them.")
+        raise InvalidInput(where, "extends", "without a circle", " → ".join((*above, name)), "")
     if not is_preset and not (folder / base).is_file():
         allowed = f"presets ({_listed(presets())}) or files that exist"
         near = get_close_matches(base, presets(), n=1)

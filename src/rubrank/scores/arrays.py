@@ -129,7 +129,7 @@ def _ways(owner: str, given: Any, names: list[str], named: bool) -> list[Any]:
             "directions",
             f"'higher' or 'lower' for each of the {len(names)} criteria",
             repr([str(way) for way in listed] or given),
-            "Say which way is better.",
+            "",
         )
     return [str(way) for way in listed]
 
@@ -407,18 +407,14 @@ def _listed(labels: Any) -> list[Any]:
 def _labels(owner: str, groups: Any, length: int, what: str) -> Any:
     """The labels as an array of integers or strings if they are one, else as a list of hashable objects."""
     if isinstance(groups, str) or not np.iterable(groups):
-        raise InvalidInput(owner, "groups", "a list of labels", repr(groups), "Give every group a label.")
+        raise InvalidInput(owner, "groups", "a list of labels", repr(groups), "")
     simple = isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype.kind in "iuUS"
     labels: Any = groups if simple else _listed(groups)
     if len(labels) != length:
-        raise InvalidInput(
-            owner, "groups", f"{length} labels, one for each of the {what}", str(len(labels)), "Check their lengths."
-        )
+        raise InvalidInput(owner, "groups", f"{length} labels, one for each of the {what}", str(len(labels)), "")
     for i, label in enumerate(() if simple else labels):
         if not isinstance(label, Hashable) or label is None or label != label:
-            raise InvalidInput(
-                owner, "groups", "a number or a string for every rollout", f"{label!r} at {i}", "Name every group."
-            )
+            raise InvalidInput(owner, "groups", "a number or a string for every rollout", f"{label!r} at {i}", "")
     return labels
 
 

@@ -262,7 +262,7 @@ class ScoreTable:
                 f"layer of {name!r}",
                 "the same in all rubrics",
                 " and ".join(sorted(layers)),
-                "Rename one of the criteria.",
+                "",
             )
         return layers.pop()
 

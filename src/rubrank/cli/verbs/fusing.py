@@ -64,7 +64,7 @@ def fuse(
     with errors_in_words():
         where, options = given_options(context, *_models())
         if json and output is not None:
-            raise InvalidInput("rubrank fuse", "output", "-o FILE or --json", "both", "Leave one out.")
+            raise InvalidInput("rubrank fuse", "output", "-o FILE or --json", "both", "")
         with Bar("reading", quiet) as bar:
             summary = files.fuse_file(
                 file,

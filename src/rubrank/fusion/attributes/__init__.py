@@ -114,7 +114,7 @@ def measure(texts: Texts, names: Iterable[str | Attribute]) -> Measured:
     columns = tuple(column for one in chosen for column in one.columns)
     twice = sorted({column for column in columns if columns.count(column) > 1})
     if twice:
-        raise InvalidInput("measure", "names", "attributes without a column in common", f"{twice} twice", "Drop one.")
+        raise InvalidInput("measure", "names", "attributes without a column in common", f"{twice} twice", "")
     flat, shape = flatten_texts("measure", texts)
     values = [one.rows(flat) for one in chosen]
     rows = np.concatenate([np.zeros((len(flat), 0)), *values], axis=1)

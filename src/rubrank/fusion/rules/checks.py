@@ -27,14 +27,14 @@ def choice(rule: Any, name: str, allowed: tuple[str, ...]) -> None:
     """Raise unless the constant is one of the words."""
     value = getattr(rule, name)
     if value not in allowed:
-        raise InvalidInput(rule.name, name, f"one of {', '.join(map(repr, allowed))}", repr(value), "Choose one.")
+        raise InvalidInput(rule.name, name, f"one of {', '.join(map(repr, allowed))}", repr(value), "")
 
 
 def flag(rule: Any, *names: str) -> None:
     """Raise unless the constants are True or False."""
     for name in names:
         if not isinstance(getattr(rule, name), bool):
-            raise InvalidInput(rule.name, name, "True or False", repr(getattr(rule, name)), "Say which.")
+            raise InvalidInput(rule.name, name, "True or False", repr(getattr(rule, name)), "")
 
 
 def default(rule: Any, name: str) -> Any:

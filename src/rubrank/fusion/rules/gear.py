@@ -104,7 +104,7 @@ class GEAR:
         """λ: what is left of the credit without that prerequisite."""
         kinds = {"weak": self.weak, "strong": self.strong, "trigger": self.trigger}
         if kind not in kinds:
-            raise InvalidInput(self.name, "kind of an edge", f"one of {', '.join(kinds)}", repr(kind), "Choose one.")
+            raise InvalidInput(self.name, "kind of an edge", f"one of {', '.join(kinds)}", repr(kind), "")
         return kinds[kind]
 
     def _exact(self, graph: Graph, members: list[int], q_KM: np.ndarray) -> None:

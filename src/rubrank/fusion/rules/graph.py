@@ -90,7 +90,7 @@ def _check_edges(name: str, edges: tuple[tuple[str, str], ...], known: set[str])
         if on not in known:
             raise UnknownName.of(f"criterion {name!r}", "depends", on, known)
         if on == name:
-            raise InvalidInput(f"criterion {name!r}", "depends", "on other criteria", "itself", "Drop that edge.")
+            raise InvalidInput(f"criterion {name!r}", "depends", "on other criteria", "itself", "")
         if listed.count(on) > 1:
             got = f"{on!r} twice"
             raise InvalidInput(f"criterion {name!r}", "depends", "each criterion once", got, "Keep one of the edges.")
@@ -103,7 +103,7 @@ def _topological(names: tuple[str, ...], parents: tuple[tuple[tuple[int, str], .
         ready = [k for k, above in enumerate(parents) if k not in done and all(j in done for j, _ in above)]
         if not ready:
             left = sorted(names[k] for k in range(len(names)) if k not in done)
-            raise InvalidInput("gear", "depends", "without cycles", f"a cycle among {left}", "Cut one of the edges.")
+            raise InvalidInput("gear", "depends", "without cycles", f"a cycle among {left}", "")
         order += ready
         done.update(ready)
     return tuple(order)

@@ -75,7 +75,7 @@ class Graded:
             layers = sorted({c.layer for c in specs})
             if len(layers) > 1:
                 got = " and ".join(layers)
-                raise InvalidInput("ScoreTable", f"layer of {name!r}", "the same in all rubrics", got, "Rename one.")
+                raise InvalidInput("ScoreTable", f"layer of {name!r}", "the same in all rubrics", got, "")
         if len(self.gates) == len(self.names):
             allowed = 'some in the layer "quality"'
             raise InvalidInput("ScoreTable", "criteria", allowed, "gates only", "Add something to rank by.")

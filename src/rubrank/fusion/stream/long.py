@@ -192,7 +192,7 @@ class LongTable(JsonLines):
         if str(name) in found[SCORES]:
             where = f"{self._cells.unit} {number}"
             got = f"a second {name!r} of response {response!r}"
-            raise BadTable(str(self.path), where, "the only score of its response and criterion", got, "Remove one.")
+            raise BadTable(str(self.path), where, "the only score of its response and criterion", got, "")
         found[SCORES][str(name)] = _number(row[names.score])
         if names.reason is not None:
             found.setdefault(REASONS, {})[str(name)] = row[names.reason]

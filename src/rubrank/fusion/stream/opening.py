@@ -74,13 +74,13 @@ def _is_dataset(source: str | Path) -> bool:
 def _file(path: Path, source: str | Path) -> Reader:
     with path.open("rb") as file:
         if not file.read(1):
-            raise BadTable(str(source), "the table", "at least one row", "an empty file", "Check what wrote it.")
+            raise BadTable(str(source), "the table", "at least one row", "an empty file", "")
     kind = _STREAMED[unpacked_suffix(path)]
     header = None if kind is Csv else read_header(path)
     if header is None:
         return _spooled(path) if kind is Parquet and _nested_prompt(path) else kind(path)
     if not header.rubrics:
-        raise BadTable(str(source), "the table", "at least one row", "none", "Check what wrote it.")
+        raise BadTable(str(source), "the table", "at least one row", "none", "")
     return (LongScores if header.long else kind)(path, header.rubrics)
 
 
@@ -104,7 +104,7 @@ def _spooled(source: Any) -> Reader:
             file.write(json.dumps(_named(row, numbers), default=_plain) + "\n")
     name = Path(source) if isinstance(source, str | Path) else Path(format_of_source(source))
     if not kept.stat().st_size:
-        raise BadTable(str(name), "the table", "at least one row", "none", "Check what wrote it.")
+        raise BadTable(str(name), "the table", "at least one row", "none", "")
     return JsonLines(name, at=kept)
 
 

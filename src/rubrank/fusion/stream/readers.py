@@ -157,7 +157,7 @@ class JsonLines(_TextFile):
         except PolarsError as error:
             where = f"lines {found[0][0]} to {found[-1][0]}"
             reason = str(error).splitlines()[0]
-            raise BadTable(str(self.path), where, "of one type for each key", reason, "Make them alike.") from None
+            raise BadTable(str(self.path), where, "of one type for each key", reason, "") from None
 
     def _object(self, row: int, text: str) -> dict[str, Any]:
         try:
@@ -258,7 +258,7 @@ class Csv(_TextFile):
         twice = next((name for i, name in enumerate(names) if name in names[:i] or not name), None)
         if twice is not None:
             got = "an empty one" if not twice else f"{twice!r} twice"
-            raise BadTable(str(self.path), "the header", "different names", got, "Name every column once.")
+            raise BadTable(str(self.path), "the header", "different names", got, "")
         return names, block[end:]
 
     def _frame(self, block: bytes, names: list[str], row: int) -> pl.DataFrame:

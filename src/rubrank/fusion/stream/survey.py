@@ -258,7 +258,7 @@ def survey(
         if progress:
             progress("reading", reader.position())
     if not groups:
-        raise BadTable(str(reader.path), "the table", "at least one row", "none", "Check what wrote it.")
+        raise BadTable(str(reader.path), "the table", "at least one row", "none", "")
     if step is not None and step_runs.different() != group_runs.different():
         groups, group_runs = (step, *groups), step_runs  # the same query in two steps is two groups
     layout = _layout(reader, soft, columns, facts, getattr(reader, "schema", schema), groups)

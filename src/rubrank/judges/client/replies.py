@@ -128,7 +128,7 @@ class Replies:
                 "cache",
                 "a file that can be written, or a cache of replies",
                 f"{path} ({error})",
-                "Choose another file.",
+                "",
             ) from None
         self._writer = None if read_only else Writer(lambda: connect(self.path), self._repair)
 
@@ -236,7 +236,7 @@ class Replies:
 
     def _writing(self) -> Writer:
         if self._writer is None:
-            raise InvalidInput("judges", "cache", "writable", f"{self.path}, opened to read", "Open it to write.")
+            raise InvalidInput("judges", "cache", "writable", f"{self.path}, opened to read", "")
         return self._writer
 
     # -------------------------------------------------------------------------------------------------------- damage

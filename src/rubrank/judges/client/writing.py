@@ -205,7 +205,7 @@ class Writer:
             try:
                 db, claimed = self._written(db, work)
             except Exception as problem:  # the disk is full, the file is gone: those who wait must know, whatever it is
-                error = InvalidInput("judges", "cache", "a file that can be written", str(problem), "Make room for it.")
+                error = InvalidInput("judges", "cache", "a file that can be written", str(problem), "")
                 db = None
             _tell([(done, None) for _, done in work.rows], error)
             _tell([(done, key in claimed) for key, done in work.claims], error)

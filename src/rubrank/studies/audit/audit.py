@@ -91,7 +91,7 @@ def audit(
 def _everyone(cases: Cases) -> dict[str, Run]:
     """The first run of every judge, and the humans' mean: those who are compared."""
     if cases.humans and HUMANS in cases.judges:
-        raise InvalidInput(_OWNER, "scores", f"of judges of other names than {HUMANS!r}", "one", "Rename it.")
+        raise InvalidInput(_OWNER, "scores", f"of judges of other names than {HUMANS!r}", "one", "")
     everyone = {name: runs[0] for name, runs in cases.judges.items()}
     if cases.humans:
         everyone[HUMANS] = _mean_run(cases.humans)
@@ -118,7 +118,7 @@ def _attributes(
 ) -> Attributes:
     rows = int(cases.starts[-1])
     if texts is not None and given is not None:
-        raise InvalidInput(_OWNER, "attributes", "left out where texts are given", "both", "Drop one of them.")
+        raise InvalidInput(_OWNER, "attributes", "left out where texts are given", "both", "")
     if texts is None and given is None:
         missing.append(Unmeasured("length and Markdown bias", "all judges", "neither texts nor attributes were given"))
         return Attributes(np.zeros((rows, 0)), ())

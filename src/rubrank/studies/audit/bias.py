@@ -188,5 +188,5 @@ def numbers(given: ArrayLike | None, names: Sequence[str] | None, rows: int) -> 
     D = values.shape[1]
     listed = tuple(f"attribute {d + 1}" for d in range(D)) if names is None else tuple(names)
     if len(listed) != D or len(set(listed)) != D:
-        raise InvalidInput("audit", "attribute_names", f"{D} different names", repr(list(listed)), "Name each column.")
+        raise InvalidInput("audit", "attribute_names", f"{D} different names", repr(list(listed)), "")
     return values, listed

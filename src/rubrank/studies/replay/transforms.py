@@ -92,7 +92,7 @@ def _levels(text: str, levels: str) -> Map:
         lost = np.isnan(known) & ~np.isnan(scores)
         if lost.any():
             raise InvalidInput(
-                "transform", text, f"a map of all levels, those of {sorted(to)}", f"{scores[lost][0]:g}", "Add it."
+                "transform", text, f"a map of all levels, those of {sorted(to)}", f"{scores[lost][0]:g}", ""
             )
         return known
 

@@ -129,14 +129,14 @@ def resampling(
     if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 0:
         raise InvalidInput(owner, "bootstrap", "a number of draws, 0 for none", repr(draws), "Use 1000.")
     if not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidInput(owner, "seed", "an integer ≥ 0", repr(seed), "Use 0.")
+        raise InvalidInput(owner, "seed", "an integer ≥ 0", repr(seed), "")
     if not isinstance(level, float) or not 0.0 < level < 1.0:
         raise InvalidInput(owner, "level", "between 0 and 1", repr(level), "Use 0.95.")
     if clusters is None:
         return Resampling(np.arange(rows), rows, int(draws), int(seed), level)
     of_row, count = numbered(clusters)
     if len(of_row) != rows:
-        raise InvalidInput(owner, "clusters", f"{rows} labels, one a unit", str(len(of_row)), "Check their lengths.")
+        raise InvalidInput(owner, "clusters", f"{rows} labels, one a unit", str(len(of_row)), "")
     return Resampling(of_row, count, int(draws), int(seed), level)
 
 
