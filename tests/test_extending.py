@@ -361,9 +361,7 @@ def test_a_module_that_takes_a_name_of_the_library_is_one_line(folder):
     (folder / "own_checks.py").write_text("import rubrank\nrubrank.verifier('WordCount')(lambda text: True)\n")
     done = run(folder, "check", "rubric.json", "--import", "own_checks")
     assert done.returncode == 2
-    assert done.stderr == (
-        "rubrank: verifier: name must be new; got 'WordCount', a name of the library.\n"
-    )
+    assert done.stderr == ("rubrank: verifier: name must be new; got 'WordCount', a name of the library.\n")
 
 
 def install(folder, code):

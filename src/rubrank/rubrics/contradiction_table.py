@@ -1,16 +1,26 @@
 """What our own verifiers claim about a response: the table behind `rubrank.rubrics.contradiction`.
 
-One line a verifier. Quantities that are counted differently have different names ("paragraphs" between blank lines,
-"parts between ***"), so that only what is truly the same is compared.
+One line a verifier, and functions for those that need more. Quantities that are counted differently have different
+names ("paragraphs" between blank lines, "parts between ***"), so that only what is truly the same is compared.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rubrank.rubrics.contradiction import Choice, Claim, Contains, Interval, Lacks, all_params, claims, claims_of
+from rubrank.rubrics.contradiction import (
+    CLAIMS,
+    Choice,
+    Claim,
+    Claims,
+    Contains,
+    Interval,
+    Lacks,
+    all_params,
+    claims_of,
+)
 
 Params = Mapping[str, Any]
 
@@ -52,311 +62,67 @@ def word(text: str, low: float = 0, high: float = math.inf) -> Iterator[Claim]:
         yield Lacks(text, is_word=True)
 
 
-def _one(what: str, *values: str) -> Choice:
-    return Choice(what, frozenset(values))
+def _one(what: str, value: str) -> list[Claim]:
+    return [Choice(what, frozenset([value]))]
 
 
-# --------------------------------------------------------------------------------------------------------------- length
+def _contains(text: str | None) -> list[Claim]:
+    return [Contains(text)] if text else []
 
 
-@claims("length_constraints:number_words")
-def _(p: Params) -> Iterator[Claim]:
-    return bounds("words", p["relation"], p["num_words"])
+def _at_edge(what: str, text: str) -> list[Claim]:
+    return [*_one(what, text.strip().casefold()), Contains(text)]
 
 
-@claims("WordCount")
-def _(p: Params) -> Iterator[Claim]:
-    return counted(str(p.get("unit", "words")), p)
+def _each(words: Iterable[str], low: float = 0, high: float = math.inf) -> Iterator[Claim]:
+    for text in words:
+        yield from word(text, low, high)
 
 
-@claims("count:word_count_range")
-def _(p: Params) -> Iterator[Claim]:
-    yield Interval("words", p["min_words"], p["max_words"])
+def _so_often(words: Iterable[str], relation: str | None, count: float | None) -> Iterator[Claim]:
+    for interval in bounds("", relation, count):
+        yield from _each(words, interval.low, interval.high)
 
 
-@claims("count:unique_word_count")
-def _(p: Params) -> Iterator[Claim]:
-    yield Interval("words", p["N"])
+# ------------------------------------------------------------------------------------------- those that need more
 
 
-@claims("length_constraints:number_sentences")
-def _(p: Params) -> Iterator[Claim]:
-    return bounds("sentences", p["relation"], p["num_sentences"])
-
-
-@claims("SentenceCount")
-def _(p: Params) -> Iterator[Claim]:
-    return counted("sentences", p)
-
-
-@claims("length_constraints:number_paragraphs")
-def _(p: Params) -> Iterator[Claim]:
-    return bounds("parts between ***", "exactly", p["num_paragraphs"])
-
-
-@claims("length_constraints:nth_paragraph_first_word")
-def _(p: Params) -> Iterator[Claim]:
+def _nth_paragraph(p: Params) -> Iterator[Claim]:
     yield Interval("paragraphs", p["num_paragraphs"], p["num_paragraphs"])
     yield Interval(f"paragraphs (the {p['nth_paragraph']}. is asked for)", p["nth_paragraph"], p["num_paragraphs"])
-    yield _one(f"first word of paragraph {p['nth_paragraph']}", p["first_word"].casefold())
-    yield Contains(p["first_word"])
+    yield from _at_edge(f"first word of paragraph {p['nth_paragraph']}", p["first_word"])
 
 
-@claims("ParagraphCount")
-def _(p: Params) -> Iterator[Claim]:
-    separator = p.get("separator")
-    return counted("paragraphs" if separator is None else f"parts between {separator}", p)
-
-
-@claims("EntryCount")
-def _(p: Params) -> Iterator[Claim]:
-    # Which entries are counted depends on the parameters, so only equal ones are compared.
-    return counted(f"entries ({p.get('entries')}, {p.get('separator')}, {p.get('nested')})", p)
-
-
-# --------------------------------------------------------------------------------------------------------------- format
-
-
-@claims("detectable_format:number_bullet_lists")
-def _(p: Params) -> Iterator[Claim]:
-    return bounds("bullets", "exactly", p["num_bullets"])
-
-
-@claims("BulletCount")
-def _(p: Params) -> Iterator[Claim]:
+def _bullet_count(p: Params) -> Iterator[Claim]:
     return counted("bullets" if p.get("kind") == "bullet" and p.get("nested") else f"bullets ({p})", p)
 
 
-@claims("detectable_format:number_highlighted_sections")
-def _(p: Params) -> Iterator[Claim]:
-    return bounds("highlights", "at least", p["num_highlights"])
-
-
-@claims("HighlightCount")
-def _(p: Params) -> Iterator[Claim]:
-    return counted("highlights" if p.get("kind") == "any" else f"highlights ({p.get('kind')})", p)
-
-
-@claims("detectable_content:number_placeholders")
-def _(p: Params) -> Iterator[Claim]:
-    return bounds("placeholders", "at least", p["num_placeholders"])
-
-
-@claims("detectable_format:multiple_sections")
-def _(p: Params) -> Iterator[Claim]:
-    yield from bounds(f"sections “{p['section_spliter']}”", "at least", p["num_sections"])
-    yield Contains(p["section_spliter"])
-
-
-@claims("detectable_content:postscript")
-def _(p: Params) -> Iterator[Claim]:
-    yield Contains(p["postscript_marker"])
-
-
-@claims("detectable_format:title")
-def _(p: Params) -> Iterator[Claim]:
-    if p.get("lang") == "en":
-        yield Contains("<<")
-
-
-@claims("combination:repeat_prompt", "copy:copy", "copy:copying_simple", "copy:copying_multiple")
-def _(p: Params) -> Iterator[Claim]:
-    yield Contains(p["prompt_to_repeat"])
-
-
-@claims("PromptRepeat")
-def _(p: Params) -> Iterator[Claim]:
-    if p.get("prompt"):
-        yield Contains(p["prompt"])
-
-
-@claims("TitleFormat")
-def _(p: Params) -> Iterator[Claim]:
-    if p.get("title"):
-        yield Contains(p["title"])
-
-
-@claims("Postscript")
-def _(p: Params) -> Iterator[Claim]:
-    if p.get("marker"):
-        yield Contains(p["marker"])
-
-
-@claims("FormatRequirement")
-def _(p: Params) -> Iterator[Claim]:
-    if p.get("format") and p.get("only"):
-        yield _one("format of the whole answer", str(p["format"]))
-
-
-@claims("detectable_format:json_format")
-def _(p: Params) -> Iterator[Claim]:
-    yield _one("format of the whole answer", "json")
-
-
-@claims("startend:end_checker")
-def _(p: Params) -> Iterator[Claim]:
-    yield Contains(p["end_phrase"])
-
-
-@claims("first_word:first_word_answer")
-def _(p: Params) -> Iterator[Claim]:
-    yield _one("first word", p["first_word"].strip().casefold())
-    yield Contains(p["first_word"])
-
-
-@claims("last_word:last_word_answer")
-def _(p: Params) -> Iterator[Claim]:
-    yield _one("last word", p["last_word"].strip().casefold())
-    yield Contains(p["last_word"])
-
-
-# ---------------------------------------------------------------------------------------- words, letters and characters
-
-
-@claims("keywords:existence")
-def _(p: Params) -> Iterator[Claim]:
-    for keyword in p["keywords"]:
-        yield from word(keyword, low=1)
-
-
-@claims("keywords:forbidden_words")
-def _(p: Params) -> Iterator[Claim]:
-    for keyword in p["forbidden_words"]:
-        yield from word(keyword, high=0)
-
-
-@claims("keywords:exclude_word_harder")
-def _(p: Params) -> Iterator[Claim]:
-    return word(p["keyword"], high=0)
-
-
-@claims("keywords:word_once")
-def _(p: Params) -> Iterator[Claim]:
-    return word(p["keyword"], low=1, high=1)
-
-
-@claims("keywords:keyword_specific_position", "words:keywords_specific_position")
-def _(p: Params) -> Iterator[Claim]:
-    return word(p["keyword"], low=1)
-
-
-@claims("keywords:frequency", "keywords:word_count_different_numbers")
-def _(p: Params) -> Iterator[Claim]:
-    for interval in bounds("", p["relation"] or "exactly", p["frequency"]):
-        yield from word(p["keyword"], interval.low, interval.high)
-
-
-@claims("sentence:keyword")
-def _(p: Params) -> Iterator[Claim]:
-    yield from word(p["word"], low=1)
-    yield Interval("sentences", p["N"])
-
-
-@claims("count:keywords_multiple")
-def _(p: Params) -> Iterator[Claim]:
+def _keywords_multiple(p: Params) -> Iterator[Claim]:
     for number, times in enumerate((1, 2, 3, 5, 7), start=1):
         yield from word(p[f"keyword{number}"], times, times)
 
 
-@claims("Keyword")
-def _(p: Params) -> Iterator[Claim]:
-    if p.get("need", "all") == "all" or len(p["keywords"]) == 1:
-        for keyword in p["keywords"]:
-            for interval in bounds("", p.get("relation", "at least"), p.get("count", 1)):
-                yield from word(keyword, interval.low, interval.high)
-
-
-@claims("ForbiddenContent")
-def _(p: Params) -> Iterator[Claim]:
+def _forbidden_content(p: Params) -> Iterator[Claim]:
     for forbidden in p.get("words", ()):
         yield from word(forbidden, high=0) if p.get("whole_words", True) else [Lacks(forbidden)]
-    for character in p.get("characters", ""):
-        yield Lacks(character)
+    yield from map(Lacks, p.get("characters", ""))
 
 
-@claims("DictionRequirement")
-def _(p: Params) -> Iterator[Claim]:
-    for wanted in p.get("use", ()):
-        yield from word(wanted, low=1)
-    for forbidden in p.get("avoid", ()):
-        yield from word(forbidden, high=0)
-
-
-@claims("keywords:letter_frequency", "letters:letter_counting2")
-def _(p: Params) -> Iterator[Claim]:
-    return bounds(f"letters “{p['letter'].casefold()}”", p["let_relation"], p["let_frequency"])
-
-
-@claims("LetterFrequency")
-def _(p: Params) -> Iterator[Claim]:
+def _letter_frequency(p: Params) -> Iterator[Claim]:
     exact = bool(p.get("case_sensitive"))
     letter = p["letter"] if exact else p["letter"].casefold()
     return counted(f"letters “{letter}”" + (" in this case" if exact else ""), p)
 
 
-@claims("letters:letter_counting")
-def _(p: Params) -> Iterator[Claim]:
-    return bounds("letters", p["relation"], p["N"])
-
-
-@claims("punctuation:no_comma")
-def _(p: Params) -> Iterator[Claim]:
-    yield Lacks(",")
-
-
-@claims("punctuation:punctuation_dot")
-def _(p: Params) -> Iterator[Claim]:
-    yield Lacks(".")
-
-
-@claims("punctuation:punctuation_exclamation")
-def _(p: Params) -> Iterator[Claim]:
-    yield Lacks("!")
-
-
-@claims("format:no_whitespace")
-def _(p: Params) -> Iterator[Claim]:
-    yield Lacks(" ")
-    yield Interval("paragraphs", 0, 1)
-
-
-# --------------------------------------------------------------------------------------------------- case and language
-
-
-@claims("change_case:english_capital")
-def _(p: Params) -> Iterator[Claim]:
-    yield _one("case", "capitals")
-    yield _one("language", p.get("lang", "en"))
-
-
-@claims("change_case:english_lowercase")
-def _(p: Params) -> Iterator[Claim]:
-    yield _one("case", "small letters")
-    yield _one("language", p.get("lang", "en"))
-    yield Interval("words in capitals", 0, 0)
-
-
-@claims("change_case:capital_word_frequency")
-def _(p: Params) -> Iterator[Claim]:
-    return bounds("words in capitals", p["capital_relation"], p["capital_frequency"])
-
-
-@claims("CaseFormat")
-def _(p: Params) -> Iterator[Claim]:
+def _case(p: Params) -> Iterator[Claim]:
     if p.get("scope", "text") == "text":
         names = {"upper": "capitals", "lower": "small letters"}
-        yield _one("case", names.get(p["case"], f"{p['case']} case"))
+        yield from _one("case", names.get(p["case"], f"{p['case']} case"))
         if p["case"] == "lower":
             yield Interval("words in capitals", 0, 0)
 
 
-@claims("format:title_case")
-def _(p: Params) -> Iterator[Claim]:
-    yield _one("case", "title case")
-
-
-@claims("language:response_language", "LanguageRequirement")
-def _(p: Params) -> Iterator[Claim]:
+def _language(p: Params) -> Iterator[Claim]:
     given = p["language"]
     if p.get("share", 1.0) > 0.5:  # below that, two languages can have their part
         yield Choice("language", frozenset(map(_language_code, [given] if isinstance(given, str) else given)))
@@ -369,12 +135,99 @@ def _language_code(language: str) -> str:
     return language_code(language).partition("-")[0]
 
 
-# -------------------------------------------------------------------------------------------------------- whole items
-
-
-@claims("IFBench")
-def _(p: Params) -> Iterator[Claim]:
+def _whole_item(p: Params) -> Iterator[Claim]:
     from rubrank.rubrics.public import ifeval_criteria
 
     for criterion in ifeval_criteria(p["instruction_id_list"], p.get("kwargs")):
         yield from claims_of(criterion.decided_by.name, all_params(criterion))
+
+
+# ------------------------------------------------------------------------------------------------------- the table
+
+_LENGTH: dict[str, Claims] = {
+    "length_constraints:number_words": lambda p: bounds("words", p["relation"], p["num_words"]),
+    "WordCount": lambda p: counted(str(p.get("unit", "words")), p),
+    "count:word_count_range": lambda p: [Interval("words", p["min_words"], p["max_words"])],
+    "count:unique_word_count": lambda p: [Interval("words", p["N"])],
+    "length_constraints:number_sentences": lambda p: bounds("sentences", p["relation"], p["num_sentences"]),
+    "SentenceCount": lambda p: counted("sentences", p),
+    "length_constraints:number_paragraphs": lambda p: bounds("parts between ***", "exactly", p["num_paragraphs"]),
+    "length_constraints:nth_paragraph_first_word": _nth_paragraph,
+    "ParagraphCount": lambda p: counted(f"parts between {p['separator']}" if p.get("separator") else "paragraphs", p),
+    # Which entries are counted depends on the parameters, so only equal ones are compared.
+    "EntryCount": lambda p: counted(f"entries ({p.get('entries')}, {p.get('separator')}, {p.get('nested')})", p),
+}
+_FORMAT: dict[str, Claims] = {
+    "detectable_format:number_bullet_lists": lambda p: bounds("bullets", "exactly", p["num_bullets"]),
+    "BulletCount": _bullet_count,
+    "detectable_format:number_highlighted_sections": lambda p: bounds("highlights", "at least", p["num_highlights"]),
+    "HighlightCount": lambda p: counted("highlights" + (f" ({k})" if (k := p.get("kind")) != "any" else ""), p),
+    "detectable_content:number_placeholders": lambda p: bounds("placeholders", "at least", p["num_placeholders"]),
+    "detectable_format:multiple_sections": lambda p: [
+        *bounds(f"sections “{p['section_spliter']}”", "at least", p["num_sections"]),
+        Contains(p["section_spliter"]),
+    ],
+    "detectable_content:postscript": lambda p: _contains(p["postscript_marker"]),
+    "detectable_format:title": lambda p: _contains("<<" if p.get("lang") == "en" else None),
+    "combination:repeat_prompt": lambda p: _contains(p["prompt_to_repeat"]),
+    "copy:copy": lambda p: _contains(p["prompt_to_repeat"]),
+    "copy:copying_simple": lambda p: _contains(p["prompt_to_repeat"]),
+    "copy:copying_multiple": lambda p: _contains(p["prompt_to_repeat"]),
+    "PromptRepeat": lambda p: _contains(p.get("prompt")),
+    "TitleFormat": lambda p: _contains(p.get("title")),
+    "Postscript": lambda p: _contains(p.get("marker")),
+    "FormatRequirement": lambda p: (
+        _one("format of the whole answer", str(p["format"])) if p.get("format") and p.get("only") else []
+    ),
+    "detectable_format:json_format": lambda p: _one("format of the whole answer", "json"),
+    "startend:end_checker": lambda p: _contains(p["end_phrase"]),
+    "first_word:first_word_answer": lambda p: _at_edge("first word", p["first_word"]),
+    "last_word:last_word_answer": lambda p: _at_edge("last word", p["last_word"]),
+}
+_WORDS: dict[str, Claims] = {
+    "keywords:existence": lambda p: _each(p["keywords"], low=1),
+    "keywords:forbidden_words": lambda p: _each(p["forbidden_words"], high=0),
+    "keywords:exclude_word_harder": lambda p: word(p["keyword"], high=0),
+    "keywords:word_once": lambda p: word(p["keyword"], low=1, high=1),
+    "keywords:keyword_specific_position": lambda p: word(p["keyword"], low=1),
+    "words:keywords_specific_position": lambda p: word(p["keyword"], low=1),
+    "keywords:frequency": lambda p: _so_often([p["keyword"]], p["relation"] or "exactly", p["frequency"]),
+    "keywords:word_count_different_numbers": lambda p: _so_often(
+        [p["keyword"]], p["relation"] or "exactly", p["frequency"]
+    ),
+    "sentence:keyword": lambda p: [*word(p["word"], low=1), Interval("sentences", p["N"])],
+    "count:keywords_multiple": _keywords_multiple,
+    "Keyword": lambda p: (
+        _so_often(p["keywords"], p.get("relation", "at least"), p.get("count", 1))
+        if p.get("need", "all") == "all" or len(p["keywords"]) == 1
+        else []
+    ),
+    "ForbiddenContent": _forbidden_content,
+    "DictionRequirement": lambda p: [*_each(p.get("use", ()), low=1), *_each(p.get("avoid", ()), high=0)],
+    **dict.fromkeys(
+        ("keywords:letter_frequency", "letters:letter_counting2"),
+        lambda p: bounds(f"letters “{p['letter'].casefold()}”", p["let_relation"], p["let_frequency"]),
+    ),
+    "LetterFrequency": _letter_frequency,
+    "letters:letter_counting": lambda p: bounds("letters", p["relation"], p["N"]),
+    "punctuation:no_comma": lambda p: [Lacks(",")],
+    "punctuation:punctuation_dot": lambda p: [Lacks(".")],
+    "punctuation:punctuation_exclamation": lambda p: [Lacks("!")],
+    "format:no_whitespace": lambda p: [Lacks(" "), Interval("paragraphs", 0, 1)],
+}
+_CASE_AND_LANGUAGE: dict[str, Claims] = {
+    "change_case:english_capital": lambda p: [*_one("case", "capitals"), *_one("language", p.get("lang", "en"))],
+    "change_case:english_lowercase": lambda p: [
+        *_one("case", "small letters"),
+        *_one("language", p.get("lang", "en")),
+        Interval("words in capitals", 0, 0),
+    ],
+    "change_case:capital_word_frequency": lambda p: bounds(
+        "words in capitals", p["capital_relation"], p["capital_frequency"]
+    ),
+    "CaseFormat": _case,
+    "format:title_case": lambda p: _one("case", "title case"),
+    "language:response_language": _language,
+    "LanguageRequirement": _language,
+}
+CLAIMS.update(_LENGTH | _FORMAT | _WORDS | _CASE_AND_LANGUAGE | {"IFBench": _whole_item})
