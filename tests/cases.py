@@ -11,6 +11,8 @@ form of `pytest.mark.parametrize`, for tests of plain functions with many values
     @folded("word", words)
     def test_lower(word):
         assert word.islower()
+
+`examples(400)` is how many hypothesis draws; for `make quick` fewer will do.
 """
 
 from __future__ import annotations
@@ -22,7 +24,15 @@ from functools import wraps
 from types import TracebackType
 from typing import Any
 
+from hypothesis import settings
+
 MOST_SHOWN = 20
+QUICK = 20  # examples of a property in `make quick`
+
+
+def examples(most: int) -> settings:
+    """Settings of a property that draws so many examples."""
+    return settings(max_examples=min(most, QUICK) if settings.default.max_examples == QUICK else most)
 
 
 class Cases:

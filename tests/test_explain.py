@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import folded
-from hypothesis import given, settings
+from cases import examples, folded
+from hypothesis import given
 from hypothesis import strategies as st
 from ordinal import rlvr2
 
@@ -332,7 +332,7 @@ def check_gate(group: FusedGroup, i: int, stop: float, clean: float, line: str) 
     assert soft or int(missing[1] if missing else 0) == np.isnan([stop, clean]).sum()
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@examples(150)
 @given(groups)
 def test_words_are_true(rows):
     scores = np.array(rows)

@@ -8,7 +8,8 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from cases import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from ordinal import rlvr2
 
@@ -102,7 +103,7 @@ def test_names_that_do_not_fit_side_by_side(tmp_path, names, suffix):
     same(read_scores(tmp_path / f"s{suffix}"), many)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.lists(st.tuples(st.text(min_size=1), st.floats(0, 1) | st.just(float("nan"))), min_size=1, max_size=6),
     st.sampled_from([".parquet", ".jsonl"]),

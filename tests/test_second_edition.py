@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import folded
-from hypothesis import given, settings
+from cases import examples, folded
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank import RLVR2, Gate, Gated, InvalidInput, ScoreBatch, find_rule, fuse, outcomes, rule_names
@@ -81,7 +81,7 @@ def test_all_stopped_has_no_signal():
 # ------------------------------------------------------------------------------------------------------------- margins
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.integers(-40, 40), st.integers(1, 30), st.sampled_from([0.1, 0.01, 0.3, 0.7]))
 def test_exactly_a_margin_apart_is_a_tie(start, steps, unit):
     """In every path: outcomes, the sorted look-up, the fit with attributes, Borda's count."""

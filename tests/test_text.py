@@ -4,8 +4,8 @@ import pickle
 import time
 
 import pytest
-from cases import folded
-from hypothesis import given, settings
+from cases import examples, folded
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank.fusion.attributes.length import count_words
@@ -46,7 +46,7 @@ def test_words(text, words):
     assert list(Text(text).words) == words
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.text(alphabet=st.one_of(st.sampled_from(ODD), st.characters()), max_size=30))
 def test_as_many_words_as_are_counted(text):
     assert len(Text(text).words) == count_words(text)
@@ -150,7 +150,7 @@ def test_where_sentences_begin_and_end(text, sentences):
     assert list(Text(text).sentences) == sentences
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(alphabet=st.sampled_from(ODD), max_size=60))
 def test_sentences_keep_every_word_in_order(text):
     found = "".join("".join(s.split()) for s in Text(text).sentences)
@@ -205,7 +205,7 @@ def test_what_is_no_markdown(text):
     assert (found.headings, found.bullets, found.emphasised) == ((), (), ())
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(alphabet=st.sampled_from("ab1 \n#*_-`>|.)[]("), max_size=60))
 def test_as_many_parts_as_the_attributes_count(text):
     counts = dict(zip(MARKERS, markdown_counts([text])[0].tolist(), strict=True))

@@ -6,7 +6,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from cases import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank.errors import InvalidInput, UnknownName
@@ -71,7 +72,7 @@ def test_a_trigger_that_did_not_fire():
     assert credit([[0, 1], [1, 1]], {1: [(0, "trigger")]}) == pytest.approx(np.array([[0, 0], [1, 1]]))
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@examples(100)
 @given(graphs(most_parents=1))
 def test_recursion_is_exact_on_trees(drawn):
     scores, edges = drawn
@@ -80,7 +81,7 @@ def test_recursion_is_exact_on_trees(drawn):
     assert credit(scores, edges, "exact") == pytest.approx(expected, abs=1e-12)
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@examples(100)
 @given(graphs(most_parents=3))
 def test_exact_marginals_on_any_graph(drawn):
     scores, edges = drawn

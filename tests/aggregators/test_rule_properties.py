@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from batches import batches, only, permuted, plain
-from hypothesis import given, settings
+from cases import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from plain_rules import PLAIN, weighted_mean
 
 from rubrank.fusion.rules import find_rule, rule_names
 from rubrank.scores.batch import ScoreBatch
 
-drawn = settings(deadline=None, derandomize=True, max_examples=40, print_blob=True)
+drawn = examples(40)
 
 EVERY = (*rule_names(), "rlrr-hybrid", "gear:method=exact", "gear:method=hard:normalise=absolute", "rvpo:kappa=inf")
 COMPOSED = ("rlvr2*focal", "rlvr2*sa-mrpo", "rlvr2*dvao", "rlvr2*amrp", "rlvr2*pow3r")

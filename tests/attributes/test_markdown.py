@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pyromark
 import pytest
-from cases import folded
-from hypothesis import given, settings
+from cases import examples, folded
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank.errors import InvalidInput, UnknownName
@@ -241,7 +241,7 @@ sources = st.lists(st.sampled_from(PIECES + SPACES), max_size=40).map("".join)
 
 
 @pytest.mark.slow
-@settings(max_examples=500)
+@examples(500)
 @given(st.lists(sources, max_size=8))
 def test_counting_tags_equals_counting_events(texts):
     assert markdown_counts(texts).tolist() == [counts_by_events(text) for text in texts]
@@ -359,7 +359,7 @@ def test_surrogates_nul_and_directions_do_not_hide_markers():
     assert markdown_counts([text])[0].tolist() == [1, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.lists(st.sampled_from(["- a\n", "  1. b\n", "    * c\n", "> ", "# d\n", "`e` ", "\n", "<ol>"]))))
 def test_compiled_tags_are_those_of_numpy(pieces):
     for html, ends in markdown._render("".join(some) for some in pieces):
@@ -376,7 +376,7 @@ def test_lists_deeper_than_the_room_for_them():
 _BLANKS = "a \t\n\r\x0b\x0c\x1c\x1f\x85\u2028\u00a0\u3000\u2003\u202f\u205f\u1680“•é中😀\ud800"
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.lists(st.text(_BLANKS, max_size=30), min_size=1, max_size=6))
 def test_compiled_lines_are_those_of_python(texts):
     asked = [len([line for line in text.splitlines() if line.strip()]) for text in texts]

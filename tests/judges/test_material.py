@@ -6,7 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from cases import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from prompted import JUDGED, calls, criterion, rollout, system, user
 
@@ -80,7 +81,7 @@ def test_large_texts_are_shown_whole():
 
 
 @given(st.text(alphabet=st.characters(codec=None), max_size=200), st.text(max_size=50))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_whatever_is_shown_can_be_sent(text, other):
     odd = text + "\ud800" + other
     given_ = rollout(odd, prompt=odd, tool_calls=[{"name": "f", "arguments": odd}], metadata={"reference": odd})
@@ -112,7 +113,7 @@ def test_responses_of_two_queries_are_not_compared():
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_a_fence_never_occurs_in_what_it_holds(text):
     code = nonce(harmless(text))
     assert code not in harmless(text)

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from cases import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted import LOST, Scripted, group, judge, question, said
 
@@ -16,7 +17,7 @@ ANSWERS = st.lists(st.sampled_from("abcdef"), max_size=8)
 
 
 @given(ANSWERS, st.sampled_from(sorted(COMPARES)), st.integers(1, 3), st.integers(1, 30), st.booleans(), st.randoms())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_whatever_is_answered_a_matrix_fits_itself(
     answers: list[str], kind: Any, times: int, budget: int, both_orders: bool, random: Random
 ) -> None:

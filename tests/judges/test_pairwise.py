@@ -3,7 +3,8 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from cases import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted import CRITERION, LOST, Scripted, group, judge, names, question, said
 
@@ -93,7 +94,7 @@ def test_everything_lost() -> None:
 
 
 @given(st.integers(2, 12), st.integers(1, 70), st.booleans(), st.integers(0, 99))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_budget_is_kept(size: int, budget: int, both_orders: bool, seed: int) -> None:
     given = {"pairs": budget, "both_orders": both_orders, "seed": seed}
     asker, about = Scripted(better), question(size)

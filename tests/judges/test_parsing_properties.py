@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 
-from cases import folded
-from hypothesis import example, given, settings
+from cases import examples, folded
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rubrank.judges.judge import Reply
@@ -78,7 +78,7 @@ JSONS = st.recursive(
 @example('{"verdict": ' + "9" * 5000 + "}")
 @example("[" * 5000)
 @example('{"a":' * 5000)
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_the_parser_never_raises_and_never_leaves_the_domain(text):
     reply = said(text)
     for criterion in (INTENT, FACTS, QUALITY, SCALE):
@@ -94,7 +94,7 @@ def test_the_parser_never_raises_and_never_leaves_the_domain(text):
 @given(
     st.lists(st.tuples(PIECES, st.dictionaries(PIECES, st.floats(), max_size=3), st.floats() | st.none()), max_size=20)
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_expectations_never_raise_and_never_leave_the_domain(steps):
     logprobs = tuple({"token": t, "top": top, "logprob": logprob} for t, top, logprob in steps)
     reply = said("".join(step[0] for step in steps) + '\n{"verdict": 1}', logprobs=logprobs)

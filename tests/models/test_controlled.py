@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import plain_control as plain
 import pytest
-from cases import folded
-from hypothesis import given, settings
+from cases import examples, folded
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -148,7 +148,7 @@ def test_a_circle_of_wins_is_not_silent():
     assert_as_the_oracle(BradleyTerry(), data)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.data())
 def test_random_batches(data):
     sizes = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=14))

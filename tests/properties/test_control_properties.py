@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from cases import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import batch_of, measured, seeds
 
@@ -27,7 +28,7 @@ def judged(bias, seed, N=48, G=8, K=2, levels=5, attributes=1):
 # ----------------------------------------------------------------------------------------------------- 10: attenuate
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_attenuate_zero_is_no_attributes_at_all(data):
     """Property 10, bit for bit, whatever is drawn; scores, missing ones, ragged groups."""
@@ -50,7 +51,7 @@ def test_attenuate_zero_is_off_where_there_is_a_strong_bias(pool, model):
     assert not np.array_equal(fuse(scores, attributes=attributes, pool=pool, model=model), plain)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.floats(-1.5, 1.5), seeds, st.integers(1, 3), st.sampled_from(POOLED))
 def test_attenuate_one_is_remove_where_the_coefficient_is_positive(bias, seed, D, pool):
     """Property 10: and nothing at all where it is not."""
@@ -69,7 +70,7 @@ def telling(batch):
     return np.asarray(batch.informative_NK)[:, :, None]
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(seeds, st.floats(0.2, 1.5), st.sampled_from([2, 3, 10]), st.sampled_from(["bradley-terry", "thurstone"]))
 def test_dependence_on_the_attribute_falls_in_lambda(seed, bias, levels, model):
     """Property 10: z̃ᵀv falls with δ in every group, d(z̃ᵀv)/dδ = −z̃ᵀ(E − αH⁻¹)z̃ ≤ 0."""
@@ -90,7 +91,7 @@ def test_ties_stay_ties_between_equals():
     assert np.array_equal(fuse(scores, attributes=attributes, adjust="remove"), fuse(scores))
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(seeds, st.sampled_from(["remove", attenuate(0.7), attenuate(0.5, "uniform")]))
 def test_order_of_groups_and_of_rollouts_does_not_matter(seed, adjust):
     """Property 2 and draws by name, through the pooled fit."""

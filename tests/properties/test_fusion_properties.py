@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from cases import examples
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from strategies import MODELS, PATHS, batch_of, column, increasing_map, measured, scores_of, seeds, weight
 
@@ -110,7 +111,7 @@ def test_rows_of_several_groups_in_any_order(path, data):
     assert np.array_equal(shuffled, fuse(scores, groups=groups, **options)[order])
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_reordering_rollouts_with_attributes(data):
     """Property 2, fitted: 1e-9, in the group and in rows shuffled over groups, pooled or not."""
@@ -125,7 +126,7 @@ def test_reordering_rollouts_with_attributes(data):
     np.testing.assert_allclose(again.gamma, gamma[by_first], rtol=0, atol=1e-9)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_rewards_follow_the_reordering_with_attributes(data):
     """Property 2, fitted: rewards to 1e-9 of the utilities' spread, which min-max divides by."""
@@ -223,7 +224,7 @@ def test_a_criterion_that_says_nothing_changes_nothing(path, data):
     assert np.array_equal(fuse(longer, weights=heavier, model=model), fuse(scores, weights=weights, model=model))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_a_criterion_that_says_nothing_changes_nothing_with_attributes(data):
     """Property 5, with attributes, whatever stays of them in the reward."""
@@ -301,7 +302,7 @@ def test_together_or_apart(path, data):
         np.testing.assert_allclose(rewards[rows], fuse(scores[rows], **options), rtol=0, atol=1e3 * tolerance)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_together_or_apart_with_attributes(data):
     """Property 8, fitted in each group: bit for bit."""
@@ -329,7 +330,7 @@ def test_a_cube_of_groups_is_the_same_as_labelled_rows(batch):
 # ---------------------------------------------------------------- 9: gamma
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_gamma_does_not_know_labels(data):
     """Property 9: exchanging two rollouts leaves γ unchanged."""
@@ -344,7 +345,7 @@ def test_gamma_does_not_know_labels(data):
     np.testing.assert_allclose(exchanged, gamma, rtol=0, atol=1e-9)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_the_unit_of_an_attribute_does_not_matter(data):
     """Property 9: bit for bit for powers of two, to 1e-9 for any factor."""
@@ -402,7 +403,7 @@ def test_how_an_array_lies_in_memory_does_not_matter(path, data):
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint16, np.int32, np.int64, np.float16, np.float32, object])
 @given(data=st.data())
-@settings(max_examples=15)
+@examples(15)
 def test_integers_and_booleans_are_scores(dtype, data):
     G, K = data.draw(st.integers(1, 15)), data.draw(st.integers(1, 4))
     whole = np.random.default_rng(data.draw(seeds)).integers(0, 2 if dtype is bool else 5, (G, K))

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from cases import folded
-from hypothesis import given, settings
+from cases import examples, folded
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
@@ -237,7 +237,7 @@ def test_clusters_widen_the_interval():
     assert honest.high - honest.low > 2 * (naive.high - naive.low)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(1, 200), st.data())
 def test_wilson_is_that_of_scipy(n, data):
     wins = data.draw(st.integers(0, n))

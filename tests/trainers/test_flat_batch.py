@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from cases import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from judged import judges_at, server_module
 
@@ -91,7 +92,7 @@ def cut_batches(draw):
     return size, samples, [samples[a:b] for a, b in pairwise(edges)]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(cut_batches(), st.sampled_from(["rlvr2+", "gdpo+", "amrp+", "rlvr2*focal"]), st.booleans())
 def test_any_cut_gives_the_same_rewards(batch, rule, by_place):
     size, samples, parts = batch

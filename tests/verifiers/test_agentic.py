@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from cases import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rubrank.verifiers.agentic.state
@@ -120,7 +121,7 @@ def test_surrogates_and_nul_in_arguments():
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=5))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_best_pairs_against_trying_everything(gains):
     pairs = best_pairs(gains)
     assert len({i for i, _ in pairs}) == len({j for _, j in pairs}) == len(pairs)
@@ -155,7 +156,7 @@ _STATES = st.recursive(_LEAVES, lambda c: st.lists(c) | st.dictionaries(st.text(
 
 
 @given(_STATES)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_a_state_equals_itself_after_json(state):
     again = json.loads(json.dumps(state))
     assert equal(state, again)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
-from cases import folded
-from hypothesis import given, settings
+from cases import examples, folded
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank.rollouts.rollout import Rollout
@@ -121,7 +121,7 @@ def test_hostile_texts_are_decided_quickly(kind: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["", " ", "  ", "a", " b"]), max_size=12))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_blank_lines_vanish_as_from_a_list_being_walked(lines: list[str]) -> None:
     walked = list(lines)
     for line in walked:

@@ -12,7 +12,8 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from cases import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rubrank.rollouts.rollout import Rollout
@@ -181,7 +182,7 @@ def same_both_ways(raw: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@examples(1500)
 @given(mixed)
 @example("It works. 🎉")
 @example("**  **\nx")
@@ -202,7 +203,7 @@ def test_on_every_real_response():
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(mixed)
 def test_thinking_is_found_wherever_it_stands(raw):
     tag = re.compile(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cases import folded
-from hypothesis import given, settings
+from cases import examples, folded
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank.rollouts.rollout import Rollout
@@ -199,7 +199,7 @@ def test_mathematics(answer, truth, same):
     assert result.value == same, result.reason
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.integers(-(10**9), 10**9),
     st.sampled_from(["{}", "<answer>{}</answer>", "The answer is {}.", "答案是{}。", "\\boxed{{{}}}"]),
@@ -211,7 +211,7 @@ def test_any_integer_is_read_in_any_wrapping(number, wrapping):
         assert verdict(text, number + 1 + abs(number) // 1000, "numeric").value == 0
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(max_size=300), st.sampled_from(["exact", "normalised", "numeric", "choice", "set"]))
 def test_any_text_gets_a_verdict(text, mode):
     result = verdict(text, "B" if mode == "choice" else "7", mode)

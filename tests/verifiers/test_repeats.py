@@ -1,8 +1,8 @@
 import random
 import time
 
-from cases import folded
-from hypothesis import given, settings
+from cases import examples, folded
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank.verifiers.shared.repeats import K, Repeat, asks_to_repeat, find_repeats
@@ -22,7 +22,7 @@ def test_a_loop_of_any_period_is_one_repeat_of_that_distance(period, letters):
 
 
 @given(st.text("ab", max_size=200), st.integers(2, 12))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_every_repeat_is_real_and_no_window_that_stood_before_is_left_out(text, k):
     covered = set()
     for repeat in find_repeats(text, k):
@@ -48,10 +48,10 @@ def test_odd_characters_are_characters():
 def test_time_is_linear():
     def seconds(n: int) -> float:
         text = "".join(random.Random(n).choices("abcdef ", k=n))
-        start = time.perf_counter()
+        start = time.process_time()
         find_repeats(text)
         find_repeats("ab" * (n // 2))
-        return time.perf_counter() - start
+        return time.process_time() - start  # of this process alone
 
     seconds(10_000)
     assert seconds(1_000_000) < 4

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import example, given, settings
+from cases import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 from verifiers.test_prose import DATA, PIECES, as_word, mixed, real_texts
 
@@ -91,7 +92,7 @@ lined = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.lists(st.one_of(mixed, abbreviated, lined), min_size=1, max_size=8))
 @example(["", " ", "\n", "x", "\0", "K. He", "“走吧！”他说。"])
 @example(["**T**\n## ", "a\n\n---\u00a0", "```\n\n\n", "```\nx\n\ny", "~~~\n```\n~~~\n. B"])
