@@ -24,14 +24,26 @@ CRITERIA = (CriterionData(name="No comma"), CriterionData(name="Länge %", layer
 
 def group(step: int, rewards: tuple[float, ...], scores: tuple[tuple[float | None, float], ...], **more: Any):
     gate = GateRecord(
-        passed=(True, False), factor=(1.0, 0.0), low_quality=(None, None), stopped_by=((), ("Länge %",)),
+        passed=(True, False),
+        factor=(1.0, 0.0),
+        low_quality=(None, None),
+        stopped_by=((), ("Länge %",)),
         missing=(0, 0),
-    )  # fmt: skip
+    )
     return GroupRecord(
-        group="q", step=step, criteria=CRITERIA, scores=scores, weights=(1.0,), ranking=rewards, gate=gate,
-        reward=rewards, no_signal=False, prompt=({"role": "user", "content": "Say."},), responses=("a", "b, c"),
+        group="q",
+        step=step,
+        criteria=CRITERIA,
+        scores=scores,
+        weights=(1.0,),
+        ranking=rewards,
+        gate=gate,
+        reward=rewards,
+        no_signal=False,
+        prompt=({"role": "user", "content": "Say."},),
+        responses=("a", "b, c"),
         **more,
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture

@@ -101,10 +101,18 @@ def show_calls(
         if chosen.any():
             _record(about, criteria, chosen, asked, recorded)
     calls = [
-        ShownCall(judge, kind, call.purpose, call.messages, tuple(count(m["content"]) for m in call.messages),
-                  call.schema, call.prompt_version, times)
+        ShownCall(
+            judge,
+            kind,
+            call.purpose,
+            call.messages,
+            tuple(count(m["content"]) for m in call.messages),
+            call.schema,
+            call.prompt_version,
+            times,
+        )
         for judge, kind, call, times in recorded.values()
-    ]  # fmt: skip
+    ]
     return Shown(tuple(calls), name)
 
 

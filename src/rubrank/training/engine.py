@@ -355,9 +355,12 @@ class RewardEngine:
             if state["rule"] == self.rule.name:
                 return  # what it knew about attributes, which are not controlled any more
             raise InvalidInput(
-                _OWNER, "rule", f"{state['rule']!r}, whose memory the checkpoint holds", repr(self.rule.name),
+                _OWNER,
+                "rule",
+                f"{state['rule']!r}, whose memory the checkpoint holds",
+                repr(self.rule.name),
                 "Resume with the same rule, or begin a new run from the checkpoint's model.",
-            )  # fmt: skip
+            )
         self.rule.restore(state["memory"])
 
     # -------------------------------------------------------------------------------------------------------- checks
@@ -395,9 +398,12 @@ class RewardEngine:
             if criterion.judged and (self.judges is None or self.judges.judge_of(criterion.name) is None):
                 near = get_close_matches(criterion.name, VERIFIERS, n=1)
                 raise InvalidInput(
-                    where, f"criterion {criterion.name!r}", "decided by somebody", "a judged one, and no judge for it",
+                    where,
+                    f"criterion {criterion.name!r}",
+                    "decided by somebody",
+                    "a judged one, and no judge for it",
                     f"Did you mean {near[0]!r}?" if near else "Pass judges=…, or name a verifier.",
-                )  # fmt: skip
+                )
 
 
 STEP = 540.0

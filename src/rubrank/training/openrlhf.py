@@ -68,9 +68,15 @@ class RubricAgent:
         super().__init__(*args, **given)
 
     async def execute(
-        self, prompt: Any, label: Any, sampling_params: Any, max_length: int, hf_tokenizer: Any, llm_engine: Any,
+        self,
+        prompt: Any,
+        label: Any,
+        sampling_params: Any,
+        max_length: int,
+        hf_tokenizer: Any,
+        llm_engine: Any,
         images: Any = None,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         """What the executor gives, with the reward of the sample among its siblings."""
         siblings, member = await self._enter(prompt, label, sampling_params)
         try:

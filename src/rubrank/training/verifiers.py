@@ -48,9 +48,13 @@ def group_reward(
     async def reward(prompts: list, completions: list, answers: list, infos: list, states: list) -> list[float]:
         query = query_of(prompts[0], {"answer": answers[0] or None}, infos[0], rubric_column=key)
         result = await score_query(
-            found, query, completions, step=next(numbers), where=f"{_OWNER}: {name}",
+            found,
+            query,
+            completions,
+            step=next(numbers),
+            where=f"{_OWNER}: {name}",
             finish_reasons=[_finish_reason(state) for state in states],
-        )  # fmt: skip
+        )
         if report is not None:
             report(result)
         return without_unknown(result.flat())

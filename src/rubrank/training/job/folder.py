@@ -23,9 +23,17 @@ from rubrank.training.job.job import Job
 
 RECORDS, CONFIG, MODEL = "records.jsonl", "config.json", "model"
 _MAY_CHANGE = (
-    "output", "judges", "workers", "report_to", "training.logging_steps", "training.save_steps",
-    "training.save_total_limit", "training.per_device_train_batch_size", "model.path", "preset",
-)  # fmt: skip
+    "output",
+    "judges",
+    "workers",
+    "report_to",
+    "training.logging_steps",
+    "training.save_steps",
+    "training.save_total_limit",
+    "training.per_device_train_batch_size",
+    "model.path",
+    "preset",
+)
 """Where things are, what is logged and kept, how much goes at a time: none of it is what is learnt."""
 
 

@@ -148,9 +148,12 @@ def _check_steps(job: Job) -> None:
     for stage in job.config.stages:
         if stage.steps % updates:
             raise InvalidInput(
-                job.where, f"steps of stage {stage.name!r}", f"a multiple of training.updates_per_batch ({updates})",
-                str(stage.steps), "A batch of rollouts is of one stage.",
-            )  # fmt: skip
+                job.where,
+                f"steps of stage {stage.name!r}",
+                f"a multiple of training.updates_per_batch ({updates})",
+                str(stage.steps),
+                "A batch of rollouts is of one stage.",
+            )
     late = [
         attribute for attribute in job.config.attributes if attribute.start_step(job.config.steps) >= job.config.steps
     ]

@@ -55,9 +55,13 @@ def run(plan: Plan, callbacks: Sequence[Any] = ()) -> Done:
     evaluated = [line for line in log if any(name.startswith("eval_") for name in line)]
     first = [line for line in evaluated if line["step"] == 0]
     return Done(
-        trainer.state.global_step, plan.job.output / RECORDS, plan.job.output / MODEL, log,
-        first[0] if first else {}, evaluated[-1] if evaluated else {},
-    )  # fmt: skip
+        trainer.state.global_step,
+        plan.job.output / RECORDS,
+        plan.job.output / MODEL,
+        log,
+        first[0] if first else {},
+        evaluated[-1] if evaluated else {},
+    )
 
 
 def _is_evaluated(trainer: Any) -> bool:

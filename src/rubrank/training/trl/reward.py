@@ -220,9 +220,12 @@ class RubricReward:
         instructions = [name for name in _INSTRUCTIONS if self.rubric_column is None and name in columns]
         if column not in columns and (self.rubric_column or not (instructions or self.engine.rubric)):
             raise InvalidInput(
-                _OWNER, "rubric_column", f"one of the dataset's columns ({', '.join(sorted(columns)) or 'none'})",
-                repr(column), "Or leave it out, and pass a rubric for all: RubricReward(rubric).",
-            )  # fmt: skip
+                _OWNER,
+                "rubric_column",
+                f"one of the dataset's columns ({', '.join(sorted(columns)) or 'none'})",
+                repr(column),
+                "Or leave it out, and pass a rubric for all: RubricReward(rubric).",
+            )
         found = list(columns.get(column, [None] * number))
         for i, ids in enumerate(columns["instruction_id_list"] if "instruction_id_list" in instructions else ()):
             if found[i] is None and ids is not None:  # sources of a mixture have one or the other
@@ -245,8 +248,13 @@ class RubricReward:
         trained = int(run.args.num_generations)
         if self.num_generations not in (None, trained):
             remedy = "Leave it out: the trainer is asked."
-            raise InvalidInput(_OWNER, "num_generations", f"{trained}, as in the trainer's arguments",
-                               str(self.num_generations), remedy)  # fmt: skip
+            raise InvalidInput(
+                _OWNER,
+                "num_generations",
+                f"{trained}, as in the trainer's arguments",
+                str(self.num_generations),
+                remedy,
+            )
         return trained if train else int(run.args.num_generations_eval or trained)
 
     def _by_prompts(self, samples: Sequence[Sample]) -> Sequence[Any]:
@@ -259,10 +267,12 @@ class RubricReward:
             group_of = by_position(repeated)  # evaluations may have another number, and AsyncGRPO may lose some
         else:
             raise InvalidInput(
-                _OWNER, "num_generations", "such that the rollouts of a query stand together, and number more than one",
+                _OWNER,
+                "num_generations",
+                "such that the rollouts of a query stand together, and number more than one",
                 f"{given} for {len(samples)} rows whose prompts repeat {sorted(set(lengths))} times",
                 "Pass callbacks=[reward.callback] to the trainer.",
-            )  # fmt: skip
+            )
         return group_of(samples)
 
     # --------------------------------------------------------------------------------------------------------- checks

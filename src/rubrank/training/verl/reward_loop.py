@@ -55,9 +55,13 @@ class _Reading(RewardManagerBase):
     """What both have in common: a row of verl's → rollout, rubric, and whose it is."""
 
     def __init__(
-        self, config: Any, tokenizer: Any, compute_score: Any = None, reward_router_address: Any = None,
+        self,
+        config: Any,
+        tokenizer: Any,
+        compute_score: Any = None,
+        reward_router_address: Any = None,
         reward_model_tokenizer: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(config, tokenizer, compute_score)
         if config.reward.reward_model.enable:
             remedy = "Ask models as judges: rubrank.judges."
@@ -104,7 +108,7 @@ class RubricBarrier(_Reading):
         forgetful_engine(self.settings)  # raises here, rather than in the actor
         actor: Any = ray.remote(BarrierActor).options(
             name=ACTOR, get_if_exists=True, max_concurrency=_ENOUGH, num_cpus=0
-        )  # fmt: skip
+        )
         section = plain(self.config.get("rubrank") or {})
         self.actor: Any = actor.remote(section, int(self.config.actor_rollout_ref.rollout.n))
 
@@ -158,9 +162,12 @@ def check_waiting(config: Any) -> None:
     needed = math.ceil(waiting / (_FULL * _ASYNC_CALLS))
     if config.reward.num_workers < needed:
         raise InvalidInput(
-            "verl", "reward.num_workers", f"≥ {needed} for {waiting:,.0f} rollouts that may wait at once",
-            str(config.reward.num_workers), "A worker takes 1,000 calls at a time.",
-        )  # fmt: skip
+            "verl",
+            "reward.num_workers",
+            f"≥ {needed} for {waiting:,.0f} rollouts that may wait at once",
+            str(config.reward.num_workers),
+            "A worker takes 1,000 calls at a time.",
+        )
 
 
 def forgetful_engine(settings: Settings) -> RewardEngine:
