@@ -45,7 +45,7 @@ class FirstForm:
         observed = Observed(batch.oriented_MK, batch.starts, batch.margins_NK, attributes_DM, 1.0, 1.0, batch.outcomes)
         u_MK = plain.fit.utilities_MK.copy()
         told_NK = observed.informative(u_MK)
-        gamma_KD = estimate(find_model("bradley-terry"), observed, told_NK, u_MK).gamma_KD
+        gamma_KD = estimate(find_model("bradley-terry"), observed, told_NK, u_MK.copy(), u_MK).gamma_KD
         sizes_M = batch.sizes[batch.group_of_row][:, None]
         contrasts_MD = observed.mean_contrasts() * sizes_M / np.maximum(sizes_M - 1, 1)
         known_MK = told_NK[batch.group_of_row] & ~batch.missing_MK

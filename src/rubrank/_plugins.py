@@ -20,7 +20,6 @@ import threading
 import warnings
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import entry_points
 from typing import Any
 
 from rubrank.errors import InvalidInput
@@ -37,6 +36,8 @@ def load_plugins() -> None:
         if _loaded:
             return
         _loaded = True  # first: a plug-in that looks something up must not begin again
+        from importlib.metadata import entry_points  # heavy: it brings e-mail, sockets, archives
+
         for plugin in entry_points(group=GROUP):
             try:
                 plugin.load()

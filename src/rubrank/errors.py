@@ -20,7 +20,6 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import wraps
-from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
 
 _MOST_NAMES = 40  # a longer list does not help
@@ -136,7 +135,7 @@ class JudgingInterrupted(KeyboardInterrupt):
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_OURS = str(Path(__file__).parent)
+_OURS = os.path.dirname(__file__)  # pathlib would bring URLs and addresses into every import
 _STANDARD = os.path.dirname(os.__file__)
 
 

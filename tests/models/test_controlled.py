@@ -12,7 +12,7 @@ from scipy import stats
 
 from rubrank import utilities
 from rubrank.fusion.estimate import Estimate, garrote
-from rubrank.fusion.models import Borda, BradleyTerry, Thurstone, offset, pooled
+from rubrank.fusion.models import Borda, BradleyTerry, Thurstone, controlled, offset, pooled
 from rubrank.fusion.models.adjusted import Observed
 from rubrank.fusion.models.controlled import estimate, refit
 from rubrank.fusion.student import point_975
@@ -81,7 +81,7 @@ def seen_by_the_oracle(data):
 def assert_as_the_oracle(model, data, tolerance=1e-8):
     u = unadjusted(model, data)
     wanted, fitted = data.informative(u), u.copy()
-    found = estimate(model, data, wanted, fitted)
+    found = estimate(model, data, wanted, u, fitted)
     outcomes, z = seen_by_the_oracle(data)
     delta = np.zeros((len(data.sizes), u.shape[1], len(data.attributes_DM)))
     for k in range(u.shape[1]):
@@ -239,7 +239,7 @@ def test_student_at_the_ends():
 def fitted(model, data):
     u = unadjusted(model, data)
     wanted, joint = data.informative(u), u.copy()
-    found = estimate(model, data, wanted, joint)
+    found = estimate(model, data, wanted, u, joint)
     return found, joint, refit(model, data, wanted[:, :, None] * np.array([0.7, -0.3]), u)
 
 
@@ -293,3 +293,16 @@ def test_an_empty_batch():
     found = estimate(BradleyTerry(), data, data.informative(np.zeros((0, 2))), np.zeros((0, 2)))
     assert isinstance(found, Estimate)
     assert found.n_K.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("compared", [False, True])
+def test_criteria_fitted_a_few_at_a_time_are_the_same_bit_for_bit(monkeypatch, compared):
+    """A large batch is fitted so, to need less memory; what was compared goes by the criterion's number."""
+    data = batch([8, 5, 8, 3] * 6, K=5)
+    data = with_outcomes(data, k=3) if compared else data
+    whole = fitted(BradleyTerry(), data)
+    monkeypatch.setattr(controlled, "_ROOM", 2 * len(data.scores_MK) * 3)  # two criteria, of two attributes
+    parts = fitted(BradleyTerry(), data)
+    for name in ("gamma_KD", "se_KD", "shrunk_KD", "n_K"):
+        assert np.array_equal(getattr(parts[0], name), getattr(whole[0], name))
+    assert np.array_equal(parts[1], whole[1])

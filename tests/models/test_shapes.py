@@ -269,3 +269,33 @@ def test_a_table_is_made_for_a_model_and_a_prior(fresh_tables):
     assert shapes.shape_table(model, 1.0) is table
     assert shapes.shape_table(model, 2.0) is not table
     assert shapes.shape_table(BradleyTerry(), 1.0) is not table
+
+
+@pytest.mark.parametrize("G", [257, 300, 512, 1500])
+def test_large_groups_whose_scores_are_hard_to_sort(G):
+    """Short keys hold the leading bits of a score only: what they cannot tell apart must come out right all the same."""
+    rng = np.random.default_rng(G)
+    scores = np.stack(
+        [
+            1.0 + 1e-15 * rng.permutation(G),  # differ in the last bits
+            np.where(np.arange(G) == 5, -1e300, 1.0 + 1e-12 * rng.permutation(G)),  # and one far away
+            rng.choice([-0.0, 0.0, -5e-324, 5e-324], G),
+            rng.normal(size=G) * 10.0 ** rng.integers(-300, 300, G),
+            np.where(rng.random(G) < 0.3, np.nan, rng.integers(0, 5, G).astype(float)),
+            np.full(G, np.nan),
+            np.where(np.arange(G) == G - 1, 3.0, np.nan),
+            np.arange(G)[::-1].astype(float),
+            np.full(G, 7.0),
+        ],
+        axis=1,
+    )
+    np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores))
+    permuted = rng.permutation(G)
+    assert np.array_equal(fuse(scores)[permuted], fuse(scores[permuted]))
+
+
+def test_an_infinite_score_in_a_large_group_is_refused():
+    scores = np.random.default_rng(0).normal(size=(400, 3))
+    scores[399, 2] = -np.inf
+    with pytest.raises(InvalidInput, match="-inf at row 399, column 2"):
+        fuse(scores)

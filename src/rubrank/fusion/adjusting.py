@@ -10,14 +10,16 @@ the third form is kept for comparison.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rubrank.fusion.adjust import Adjustment, Naming, rules_for, taken_shares
 from rubrank.fusion.estimate import Estimate
-from rubrank.fusion.model import find_model
+from rubrank.fusion.model import UtilityModel, find_model
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.observed import marked
 
@@ -31,8 +33,8 @@ class Controlled:
     """What was found out about attributes, and what became of the utilities; N groups, K criteria, D attributes."""
 
     pool: str
-    fitted_MK: np.ndarray
-    """Utilities of the joint fit, beside γ̂; those without attributes where nothing was fitted."""
+    joint: Callable[[], np.ndarray]
+    """What gives `fitted_MK`."""
     values_MK: np.ndarray
     """What reaches the reward."""
     gamma_NKD: np.ndarray
@@ -47,6 +49,15 @@ class Controlled:
     """δ: what is taken out."""
     contrasts_MD: np.ndarray
     """z̃: how much more of an attribute a rollout has than its group, as a mean over all of it."""
+
+    @cached_property
+    def fitted_MK(self) -> np.ndarray:
+        """Utilities of the joint fit, beside γ̂; those without attributes where nothing was fitted.
+
+        Nothing but `utilities` asks for them, so the pooled forms do not keep them: a large batch would not fit in
+        memory. They are fitted again.
+        """
+        return self.joint()
 
 
 def adjusted(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> Controlled:
@@ -99,15 +110,15 @@ def _pooled(
     """One estimate for all groups, and a refit with what is taken out of each."""
     from rubrank.fusion.models.controlled import estimate, refit
 
-    model, fitted_MK = find_model(rule.model), u_MK.copy()
-    found = estimate(model, observed, wanted_NK, fitted_MK)
+    model = find_model(rule.model)
+    found = estimate(model, observed, wanted_NK, u_MK)
     if rule.pool == "run":
         found = rule.running.learn(found, naming.criteria, naming.attributes, observed.attribute_prior)
     taken_NKD = _taken(found, rules, naming, wanted_NK)
     values_MK, shape = refit(model, observed, taken_NKD, u_MK), taken_NKD.shape
     return Controlled(
         rule.pool,
-        fitted_MK,
+        partial(_joint, model, observed, wanted_NK, u_MK),
         values_MK,
         gamma_NKD=np.broadcast_to(found.gamma_KD, shape),
         se_NKD=np.broadcast_to(found.se_KD, shape),
@@ -116,6 +127,14 @@ def _pooled(
         taken_NKD=taken_NKD,
         contrasts_MD=observed.mean_contrasts(),
     )
+
+
+def _joint(model: UtilityModel, observed: Observed, wanted_NK: np.ndarray, u_MK: np.ndarray) -> np.ndarray:
+    from rubrank.fusion.models.controlled import estimate
+
+    fitted_MK = np.empty_like(u_MK)
+    estimate(model, observed, wanted_NK, u_MK, fitted_MK)
+    return fitted_MK
 
 
 def _taken(found: Estimate, rules: tuple[Adjustment, ...], naming: Naming, wanted_NK: np.ndarray) -> np.ndarray:
@@ -147,7 +166,7 @@ def _letter(
         add_kept(gamma_NKD - taken_NKD, mean_MD, observed.starts, known_MK, values_MK)
     return Controlled(
         rule.pool,
-        fitted_MK,
+        partial(np.asarray, fitted_MK),
         values_MK,
         gamma_NKD=gamma_NKD,
         se_NKD=np.full(gamma_NKD.shape, np.nan),

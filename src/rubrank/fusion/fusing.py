@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import RLVR2
+from rubrank.scores.arrays import batch_of_arrays
 from rubrank.scores.batch import ScoreBatch
 
 PerCriterion: TypeAlias = "ArrayLike | Mapping[str, float] | None"
@@ -59,17 +61,8 @@ def fuse(
     options: those of `RLVR2`: adjust ("remove" where attributes are given), pool, prior, attribute_prior, span, model,
         seed; scale="utility" gives advantages instead of rewards.
     """
-    given = {
-        "weights": weights,
-        "margins": margins,
-        "groups": groups,
-        "attributes": attributes,
-        "directions": directions,
-        "criteria": criteria,
-        "attribute_names": attribute_names,
-        "outcomes": outcomes,
-    }
-    return _fused("fuse", scores, given, options).reward
+    numbers, named = (weights, margins, directions), (attributes, attribute_names)
+    return _fused("fuse", scores, groups, criteria, numbers, named, outcomes, options).reward
 
 
 @only_our_errors
@@ -89,15 +82,8 @@ def utilities(
     With attributes, a pair: utilities, and the coefficients γ of shape (K, D) for one group, else (groups, K, D) in the
     order in which groups first appear. Parameters as for `fuse`.
     """
-    given = {
-        "margins": margins,
-        "groups": groups,
-        "attributes": attributes,
-        "directions": directions,
-        "criteria": criteria,
-        "outcomes": outcomes,
-    }
-    fused = _fused("utilities", scores, given, options)
+    numbers, named = (None, margins, directions), (attributes, None)
+    fused = _fused("utilities", scores, groups, criteria, numbers, named, outcomes, options)
     if attributes is None:
         return fused.utilities
     if fused.control is None or fused.gamma is None:  # attributes were given, but none of them: nothing was adjusted
@@ -107,12 +93,43 @@ def utilities(
     return Utilities(fused.batch.per_rollout(fused.control.fitted_MK), fused.gamma)
 
 
-def _fused(owner: str, scores: ArrayLike, given: dict[str, Any], options: dict[str, Any]) -> Fused:
-    if given["attributes"] is not None:
+def _fused(
+    owner: str,
+    scores: ArrayLike,
+    groups: Any,
+    criteria: Any,
+    numbers: tuple[Any, Any, Any],
+    attributes: tuple[Any, Any],
+    outcomes: Any,
+    options: dict[str, Any],
+) -> Fused:
+    """What `batch_of_arrays` takes, and the rule's options; a small fit takes little longer than a call with names."""
+    if attributes[0] is not None:
         options.setdefault("adjust", "remove")
     try:
-        return RLVR2(**options)(ScoreBatch.of_arrays(scores, owner=owner, **given))
+        rule, nothing = _rule(options), (None, None)
+        return rule(
+            batch_of_arrays(
+                ScoreBatch, owner, scores, groups, criteria, numbers, ((), ()), nothing, attributes, outcomes, None
+            )
+        )
     except InvalidInput as error:
         if error.owner != RLVR2.name:
             raise
         raise type(error)(owner, error.parameter, error.allowed, error.got, error.remedy) from None
+
+
+def _rule(options: dict[str, Any]) -> RLVR2:
+    """The rule with these options; plain ones are checked once, since that takes longer than a small fit.
+
+    A rule that learns from batch to batch is always a new one.
+    """
+    if not options:
+        return _DEFAULT
+    plain = all(type(value) in _PLAIN for value in options.values()) and options.get("pool") != "run"
+    return _known(**options) if plain else RLVR2(**options)
+
+
+_DEFAULT = RLVR2()
+_PLAIN = frozenset({str, int, float})
+_known = lru_cache(maxsize=64, typed=True)(RLVR2)

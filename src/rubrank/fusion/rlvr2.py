@@ -38,7 +38,7 @@ from rubrank.fusion.observed import fit_observed
 from rubrank.fusion.result import Fit, Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.running import Running
-from rubrank.scores.arrays import extent, refuse_infinite
+from rubrank.scores.arrays import plain_weights, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
 
 Span: TypeAlias = Literal["model", "unit", "sd"]
@@ -48,7 +48,6 @@ LARGEST = 4096
 """Rollouts in one group, at most: a fit looks at all pairs."""
 # Beyond these, rounding rather than the data decides.
 _SMALLEST_PRIOR, _LARGEST_PRIOR = 1e-9, 1e12
-_PLAIN_WEIGHTS = (1e-100, 1e100)
 
 
 @refuses_wrong_kinds
@@ -152,7 +151,8 @@ class RLVR2:
     def _fit(self, batch: ScoreBatch, weights_NK: np.ndarray) -> Fit:
         kernels, shape_table = _engine()
         self._check(batch)
-        model, weights_NK, scores_MK = find_model(self.model), _plain_weights(weights_NK), batch.oriented_MK
+        model, scores_MK = find_model(self.model), batch.oriented_MK
+        weights_NK = batch.plain_weights_NK if weights_NK is batch.weights_NK else plain_weights(weights_NK)
         (M, K), N = scores_MK.shape, batch.N
         u_MK, fused_M, ranking_M, signal_N = np.empty((M, K)), np.empty(M), np.empty(M), np.empty(N, np.bool_)
         table, results = shape_table(model, float(self.prior)), (u_MK, fused_M, ranking_M, signal_N)
@@ -187,11 +187,3 @@ def _engine() -> tuple[Any, Any]:
     from rubrank.fusion.models.shapes import shape_table
 
     return kernels, shape_table
-
-
-def _plain_weights(weights_NK: np.ndarray) -> np.ndarray:
-    """Weights in the same ratios that cannot overflow: only ratios count."""
-    low, high = extent(weights_NK)
-    if low > 0.0 and _PLAIN_WEIGHTS[0] < high < _PLAIN_WEIGHTS[1]:
-        return weights_NK
-    return np.asarray(weights_NK / weights_NK.max(axis=1, keepdims=True)) if weights_NK.size else weights_NK

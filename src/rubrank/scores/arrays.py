@@ -27,7 +27,9 @@ from rubrank.verifiers.domain import UNIT, Layer
 if TYPE_CHECKING:
     from rubrank.scores.batch import ScoreBatch
 
+_DOUBLE = np.dtype(np.float64)
 _EXACT = 2**53  # integers beyond this are not exact as doubles, so their order could be lost
+_PLAIN_WEIGHTS = (1e-100, 1e100)
 _HARD: Layer = "global_quality"
 _SOFT: Layer = "low_quality"
 
@@ -64,10 +66,18 @@ def batch_of_arrays(
         declared=False,
     )
     names = None if criteria is None else [c.name for c in data]
-    batch.weights_NK = _weights(owner, [c.weight for c in data] if weights is None and names else weights, names, batch)
-    batch.margins_NK = _margins(owner, [c.margin for c in data] if margins is None and names else margins, names, batch)
+    weights = [c.weight for c in data] if weights is None and names else weights
+    margins = [c.margin for c in data] if margins is None and names else margins
+    if weights is not None:
+        batch.weights_NK = _weights(owner, weights, names, batch)
+    else:
+        batch.__dict__["plain_weights_NK"] = batch.weights_NK
+    if margins is not None:
+        batch.margins_NK = _margins(owner, margins, names, batch)
     if own is not None:
         batch.own = _own(owner, own, batch.N)
+    elif criteria is None and directions is None:
+        batch.__dict__["oriented_MK"] = scores_MK  # known already: plain columns are never turned round
     if outcomes:
         batch.outcomes = observed_cells(owner, outcomes, batch, names)
     if attributes[0] is not None:
@@ -136,17 +146,19 @@ def _ways(owner: str, given: Any, names: list[str], named: bool) -> list[Any]:
 
 def _weights(owner: str, given: Any, names: Sequence[str] | None, batch: ScoreBatch) -> np.ndarray:
     weights = per_criterion(owner, "weights", given, names, batch, 1.0)
-    low, high = extent(weights) if given is not None else (1.0, 1.0)
+    low, high = extent(weights)
     if not (low > 0.0 and high < math.inf):
         good = (weights > 0.0) & (weights < math.inf)
         remedy = "Leave out a criterion that should not count."
         check_each(owner, "weights", weights, good, "finite and > 0", remedy, names)
+    if _PLAIN_WEIGHTS[0] < high < _PLAIN_WEIGHTS[1]:
+        batch.__dict__["plain_weights_NK"] = weights  # found out on the way
     return weights
 
 
 def _margins(owner: str, given: Any, names: Sequence[str] | None, batch: ScoreBatch) -> np.ndarray:
     margins = per_criterion(owner, "margins", given, names, batch, 0.0)
-    low, high = extent(margins) if given is not None else (0.0, 0.0)
+    low, high = extent(margins)
     if not (low >= 0.0 and high < math.inf):
         good = (margins >= 0.0) & (margins < math.inf)
         remedy = "Use 0 for 'every difference counts'."
@@ -154,12 +166,21 @@ def _margins(owner: str, given: Any, names: Sequence[str] | None, batch: ScoreBa
     return margins
 
 
+def plain_weights(weights_NK: np.ndarray) -> np.ndarray:
+    """Weights in the same ratios that cannot overflow: only ratios count."""
+    low, high = extent(weights_NK)
+    if low > 0.0 and _PLAIN_WEIGHTS[0] < high < _PLAIN_WEIGHTS[1]:
+        return weights_NK
+    return np.asarray(weights_NK / weights_NK.max(axis=1, keepdims=True)) if weights_NK.size else weights_NK
+
+
 def extent(array: np.ndarray) -> tuple[float, float]:
     """Smallest and largest; NaN if there is one. Python is faster than NumPy for a dozen numbers."""
     if array.size > 50:
         return float(array.min()), float(array.max())
     numbers = array.ravel().tolist() or [1.0]
-    return (min(numbers), max(numbers)) if all(x == x for x in numbers) else (math.nan, math.nan)
+    total = sum(numbers)  # NaN if there is one, or infinities of both signs
+    return (min(numbers), max(numbers)) if total == total else (math.nan, math.nan)
 
 
 def _attribute_names(owner: str, given: Sequence[str] | None, D: int) -> tuple[str, ...]:
@@ -361,6 +382,8 @@ def _by_name(
 
 def _as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
     """A C-contiguous array of doubles that may be written to; None and masked entries become NaN."""
+    if type(value) is np.ndarray and value.dtype is _DOUBLE and value.flags.carray:
+        return value
     if isinstance(value, np.ma.MaskedArray):
         value = np.ma.filled(value.astype(np.float64), np.nan)
     try:

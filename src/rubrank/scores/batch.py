@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput
-from rubrank.scores.arrays import batch_of_arrays
+from rubrank.scores.arrays import batch_of_arrays, plain_weights
 from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.observed import Cells, was_compared, win_rates
 
@@ -141,7 +141,7 @@ class ScoreBatch:
         """(N,): rollouts in each group."""
         return np.diff(self.starts)
 
-    @cached_property
+    @property
     def largest(self) -> int:
         """Rollouts in the largest group."""
         return self.shape[1] if self.shape is not None and len(self.shape) == 2 else int(self.sizes.max(initial=0))
@@ -158,6 +158,11 @@ class ScoreBatch:
             return None
         lower = self.read(lambda c: c.direction == "lower")
         return lower if lower.any() else None
+
+    @cached_property
+    def plain_weights_NK(self) -> np.ndarray:
+        """The weights in ratios that cannot overflow; the very same where they cannot."""
+        return plain_weights(self.weights_NK)
 
     @cached_property
     def oriented_MK(self) -> np.ndarray:

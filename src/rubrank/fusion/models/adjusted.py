@@ -8,7 +8,7 @@ in `controlled.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -72,6 +72,16 @@ class Observed:
             packed.append(outcome[i, j])
             at += len(i)
         return cell_NK, np.concatenate(packed)
+
+    def columns(self, some: slice) -> Observed:
+        """The same of some criteria alone; contrasts, which do not depend on criteria, keep their scale."""
+        if some == slice(0, self.scores_MK.shape[1]):
+            return self
+        cells = {(g, k - some.start): won for (g, k), won in self.outcomes.items() if some.start <= k < some.stop}
+        scores_MK, margins = (np.ascontiguousarray(array[:, some]) for array in (self.scores_MK, self.margins))
+        part = replace(self, scores_MK=scores_MK, margins=margins, outcomes=cells)
+        part.__dict__["scale_D"] = self.scale_D
+        return part
 
     def contrasts(self, g: int) -> np.ndarray:
         """z_ij of one group in full, (n, n, D)."""

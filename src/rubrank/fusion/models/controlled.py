@@ -24,24 +24,51 @@ from rubrank.fusion.models import offset, pooled
 from rubrank.fusion.models.adjusted import Observed, compiled_link, link_model, solved
 from rubrank.fusion.models.newton import Problem
 
+_ROOM = 1 << 19
+"""Numbers that a pooled fit keeps from one pass to the next, about (4 MB): criteria are fitted a few at a time where
+there are more, which does not change a bit of them."""
 
-def estimate(model: UtilityModel, observed: Observed, wanted_NK: np.ndarray, u_MK: np.ndarray) -> Estimate:
-    """Steps 1 to 3; u_MK comes in as the utilities without attributes and goes out as those of the joint fit.
+
+def estimate(
+    model: UtilityModel,
+    observed: Observed,
+    wanted_NK: np.ndarray,
+    u_MK: np.ndarray,
+    fitted_MK: np.ndarray | None = None,
+) -> Estimate:
+    """Steps 1 to 3, from the utilities without attributes, which are left alone.
 
     wanted_NK: the groups that each criterion's coefficient is fitted over: those about which it says anything.
+    fitted_MK: where the utilities of the joint fit go, if they are wanted.
     """
-    checked = link_model(model)
+    checked, K = link_model(model), u_MK.shape[1]
+    at_once = max(1, _ROOM // max(1, len(u_MK) * (len(observed.attributes_DM) + 1)))
+    parts = []
+    for first in range(0, max(K, 1), at_once):
+        some = slice(first, min(first + at_once, K))
+        seen, part_MK = observed.columns(some), u_MK[:, some].copy()
+        parts.append(_sums(checked, seen, wanted_NK[:, some], part_MK, first))
+        if fitted_MK is not None:
+            fitted_MK[:, some] = part_MK
+    gamma_KD, information_KDD, variance_KDD = (np.concatenate(found) for found in zip(*parts, strict=True))
+    return Estimate.of(gamma_KD, information_KDD, variance_KDD, wanted_NK.sum(0), observed.attribute_prior)
+
+
+def _sums(
+    model: LinkModel, observed: Observed, wanted_NK: np.ndarray, u_MK: np.ndarray, first: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """γ̂, I and V of some criteria, the first of which is number `first`; u_MK goes out as those of the joint fit."""
     K, D = u_MK.shape[1], len(observed.attributes_DM)
     gamma_KD, left_K = np.zeros((K, D)), wanted_NK.any(0)
     information_KDD, variance_KDD = np.zeros((K, D, D)), np.full((K, D, D), np.nan)
-    jobs, link = observed.jobs(wanted_NK), compiled_link(checked, observed)
+    jobs, link = observed.jobs(wanted_NK), compiled_link(model, observed)
     if link is not None and len(jobs):
         left_K = _compiled(link, observed, jobs, u_MK, gamma_KD, information_KDD, variance_KDD)
     for k in np.flatnonzero(left_K):
         groups = jobs[jobs[:, 1] == k, 0]
-        found = _by_newton(checked, observed, groups, int(k), u_MK)
+        found = _by_newton(model, observed, groups, int(k), u_MK, f"criterion {first + k}")
         gamma_KD[k], information_KDD[k], variance_KDD[k] = found
-    return Estimate.of(gamma_KD, information_KDD, variance_KDD, wanted_NK.sum(0), observed.attribute_prior)
+    return gamma_KD, information_KDD, variance_KDD
 
 
 def _compiled(
@@ -68,7 +95,7 @@ def _compiled(
 
 
 def _by_newton(
-    model: LinkModel, observed: Observed, groups: np.ndarray, k: int, u_MK: np.ndarray
+    model: LinkModel, observed: Observed, groups: np.ndarray, k: int, u_MK: np.ndarray, name: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """γ̂, I and V of one criterion; smaller groups are padded."""
     sizes = observed.sizes[groups]
@@ -80,7 +107,7 @@ def _by_newton(
         start[b, :size] = u_MK[observed.starts[g] : observed.starts[g + 1], k]
     ridge = np.full((B, n), observed.prior)
     problem = Problem(wins, z, ridge, observed.attribute_prior, model.link, pooled=True)
-    u, gamma = solved(problem, start, f"criterion {k}, pooled over {B} groups")
+    u, gamma = solved(problem, start, f"{name}, pooled over {B} groups")
     for b, (g, size) in enumerate(zip(groups, sizes, strict=True)):
         u_MK[observed.starts[g] : observed.starts[g + 1], k] = u[b, :size]
     slopes, information = problem.spread(u, gamma)

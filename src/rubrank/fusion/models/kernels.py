@@ -3,7 +3,7 @@
 Four rollouts scored 3, 1, 3, 2 on one criterion beat 2, 0, 2 and 1 others. Those counts are their positions in the
 sorted order, the set {0, 1, 2} of distinct counts says where a new level starts (the *shape* of the weak order), and
 the utilities of that shape are in a table: count, look up, done. Groups of up to `SMALL` rollouts without tie margins
-take that way (`rank_small`); larger ones, and those with margins, are sorted (`pack`, NumPy's sort, `place`) and found
+take that way (`rank_small`); larger ones, and those with margins, are sorted (`keys.py`, NumPy's sort, `place`) and found
 in a hash table of the shapes seen so far. Which way a group takes depends on the group alone.
 
 Letters: M rollouts of N groups, K criteria; group g holds rows starts[g] .. starts[g + 1] of scores_MK.
@@ -20,6 +20,7 @@ import numpy as np
 
 from rubrank._jit import jit
 from rubrank._jit import unsigned as _index
+from rubrank.fusion.models.keys import _EXPONENT, INFINITE, OK
 from rubrank.scores.outcomes import ROUNDING
 
 INDEXED = 12  # up to here all 2^(n-1) shapes of n rollouts are in a table that is indexed, not searched
@@ -27,9 +28,7 @@ SMALL = 32  # up to here comparing all pairs takes less time than sorting
 BLOCK = 256  # columns compared at a time: 8 rollouts x 256 doubles fill half of a first-level cache
 NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rounding, not a ranking
 
-_EXPONENT = np.uint64(0x7FF0000000000000)  # all of these bits set: infinity or NaN
-
-OK, INFINITE, FULL, UNSOLVED = 0, 1, 2, 3
+FULL, UNSOLVED = 2, 3
 
 
 # ----------------------------------------------------------------------------------------------- weighting and min-max
@@ -258,43 +257,6 @@ def rank_small(
 
 
 @jit
-def pack(scores_MK: Any, starts: Any, groups: Any, bits: int, keys: Any, present: Any) -> int:
-    """One row of sortable keys for each group and criterion: the score's leading bits, then the rollout's number.
-
-    Missing scores get the largest key. Scores that differ only in the bits that the number took are set right later.
-    """
-    K, width = scores_MK.shape[1], keys.shape[1]
-    scores, packed = scores_MK.reshape(-1), keys.reshape(-1)
-    as_bits = scores.view(np.uint64)
-    top = np.uint64(63)
-    sign = np.uint64(1) << top
-    low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
-    for row in range(groups.shape[0]):
-        first = starts[groups[row]]
-        n = starts[groups[row] + 1] - first
-        for k in range(K):
-            target = (row * K + k) * width
-            missing = 0
-            for i in range(n):
-                b = as_bits[_index((first + i) * K + k)]
-                if b == sign:
-                    b = np.uint64(0)  # -0.0 and 0.0 tie
-                # Negative numbers sort backwards as bits: flip all of theirs, and the sign of the others.
-                key = ((b ^ (sign | (np.uint64(0) - (b >> top)))) & ~low) | np.uint64(i)
-                if (b & _EXPONENT) == _EXPONENT:
-                    if b & ~(sign | _EXPONENT):
-                        key = ~np.uint64(0)
-                        missing += 1
-                    else:
-                        return INFINITE
-                packed[_index(target + i)] = key
-            for i in range(n, width):
-                packed[_index(target + i)] = ~np.uint64(0)
-            present[row * K + k] = n - missing
-    return OK
-
-
-@jit
 def _gapped_insertion(x: Any, index: Any, n: int, gap: int, patience: int) -> int:
     """One pass of insertion sort over every gap-th element; gives up after `patience` moves. Returns what is left."""
     for p in range(gap, n):
@@ -353,9 +315,9 @@ def _levels(x: Any, n: int, start: Any, beaten: Any) -> int:
 
 
 @jit
-def _reach(a: float, b: float, margin: float) -> float:
-    """What a difference must exceed to count; see `scores/outcomes.py`."""
-    return margin + ROUNDING * max(abs(a), abs(b))
+def _exceeds(a: float, b: float, margin: float) -> bool:
+    """Is a above b by more than the margin, rounding allowed for? See `scores/outcomes.py`."""
+    return a - b > margin + ROUNDING * max(abs(a), abs(b))
 
 
 @jit
@@ -364,9 +326,12 @@ def _classes(x: Any, n: int, margin: float, start: Any, beaten: Any) -> int:
     count, wins, unbeaten, previous_wins, previous_unbeaten = 0, 0, 0, -1, -1
     for p in range(n):
         value = x[_index(p)]
-        while value - x[_index(wins)] > _reach(value, x[_index(wins)], margin):
+        # Within the margin itself there is nothing to find out about rounding.
+        while value - x[_index(wins)] > margin and _exceeds(value, x[_index(wins)], margin):
             wins += 1
-        while unbeaten < n and x[_index(unbeaten)] - value <= _reach(value, x[_index(unbeaten)], margin):
+        while unbeaten < n and not (
+            x[_index(unbeaten)] - value > margin and _exceeds(x[_index(unbeaten)], value, margin)
+        ):
             unbeaten += 1
         if wins != previous_wins or unbeaten != previous_unbeaten:
             start[_index(count)], beaten[_index(count)] = p, wins

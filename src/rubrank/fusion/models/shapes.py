@@ -16,7 +16,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput
 from rubrank.fusion.model import UtilityModel
-from rubrank.fusion.models import kernels
+from rubrank.fusion.models import kernels, keys
 
 _TABLES = 16  # (model, prior) pairs remembered; a sweep over priors forgets the oldest
 _MOST_VALUES = 1 << 23  # utilities remembered of small groups (64 MB); then the table starts afresh
@@ -74,8 +74,10 @@ class ShapeTable:
             sort_N = np.diff(starts) > kernels.SMALL
         else:
             sort_N = (np.diff(starts) > kernels.SMALL) | margins.any(1)
-        status = self.place(scores_MK, starts, margins, results[0], np.flatnonzero(sort_N))
-        if status == kernels.OK and not sort_N.all():
+        everywhere = bool(sort_N.all())
+        which = np.arange(len(sort_N)) if everywhere else sort_N.nonzero()[0]
+        status = self.place(scores_MK, starts, margins, results[0], which)
+        if status == kernels.OK and not everywhere:
             status = self._rank_some(scores_MK, starts, np.flatnonzero(~sort_N), results[0])
         return status, False
 
@@ -186,8 +188,9 @@ class ShapeTable:
         if self.used[1] > _MOST_CLASSES:
             self._clear()
         sizes = np.diff(starts)[which]
-        for n in np.unique(sizes):
-            groups = which[sizes == n]
+        same = len(sizes) > 0 and sizes.min() == sizes.max()
+        for n in sizes[:1] if same else np.unique(sizes):
+            groups = which if same else which[sizes == n]
             step = max(1, _CELLS // max(1, int(n) * scores_MK.shape[1]))
             for first in range(0, len(groups), step):
                 status = self._place_some(scores_MK, starts, groups[first : first + step], int(n), margins, u_MK)
@@ -204,12 +207,13 @@ class ShapeTable:
         margins: np.ndarray,
         u_MK: np.ndarray,
     ) -> int:
-        keys = np.empty((len(groups) * scores_MK.shape[1], n), np.uint64)
-        present = np.empty(len(keys), np.int64)
-        bits = max(1, (n - 1).bit_length())
-        if kernels.pack(scores_MK, starts, groups, bits, keys, present) != kernels.OK:
+        rows, bits = len(groups) * scores_MK.shape[1], max(1, (n - 1).bit_length())
+        pack, kind = (keys.pack, np.uint64) if n <= keys.LONG else (keys.pack_short, np.uint32)
+        packed, present = np.empty((rows, n), kind), np.empty(rows, np.int64)
+        if pack(scores_MK, starts, groups, bits, packed, present) != kernels.OK:
             return kernels.INFINITE
-        keys.sort(axis=1)
+        packed.sort(axis=1)
+        packed = packed.astype(np.uint64, copy=False)
         while True:
             before = self.solved
             status = kernels.place(
@@ -218,7 +222,7 @@ class ShapeTable:
                 groups,
                 margins,
                 bits,
-                keys,
+                packed,
                 present,
                 self.slots,
                 self.entries,
