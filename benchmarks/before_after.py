@@ -170,7 +170,8 @@ class Tree:
 
     def seconds(self, name: str, calls: int) -> float:
         """The fastest of some calls."""
-        assert self.process.stdin and self.process.stdout
+        assert self.process.stdin
+        assert self.process.stdout
         print(json.dumps([name, calls]), file=self.process.stdin, flush=True)
         answer = self.process.stdout.readline()
         if not answer:
@@ -242,7 +243,8 @@ def main() -> None:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        return work()
+        work()
+        return
     if arguments.old is None or not (arguments.old / "rubrank").is_dir():
         parser.error("name the src folder of the older tree, which holds rubrank/")
     rounds, processes = (9, 3) if arguments.quick else (41, 7)

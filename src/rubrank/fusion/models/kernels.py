@@ -3,8 +3,8 @@
 Four rollouts scored 3, 1, 3, 2 on one criterion beat 2, 0, 2 and 1 others. Those counts are their positions in the
 sorted order, the set {0, 1, 2} of distinct counts says where a new level starts (the *shape* of the weak order), and
 the utilities of that shape are in a table: count, look up, done. Groups of up to `SMALL` rollouts without tie margins
-take that way (`rank_small`); larger ones, and those with margins, are sorted (`keys.py`, NumPy's sort, `place`) and found
-in a hash table of the shapes seen so far. Which way a group takes depends on the group alone.
+take that way (`rank_small`); larger ones, and those with margins, are sorted (`keys.py`, NumPy's sort, `place`) and
+found in a hash table of the shapes seen so far. Which way a group takes depends on the group alone.
 
 Letters: M rollouts of N groups, K criteria; group g holds rows starts[g] .. starts[g + 1] of scores_MK.
 

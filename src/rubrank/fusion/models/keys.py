@@ -76,7 +76,7 @@ def pack(scores_MK: Any, starts: Any, groups: Any, bits: int, keys: Any, present
 
 @jit
 def _column(as_bits: Any, first: int, n: int, k: int, K: int, column: Any, known: Any) -> int:
-    """One group's scores on one criterion as sortable integers, and which are there; how many, -1 if one is infinite."""
+    """One group's scores on one criterion as sortable integers, and which are there; how many, -1: one is infinite."""
     present = 0
     for i in range(n):
         b = as_bits[_index((first + i) * K + k)]
