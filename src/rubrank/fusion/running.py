@@ -54,22 +54,24 @@ class Running:
         if columns != self.attributes:
             self.attributes, self.sums = columns, {}
         D = len(columns)
+        right_KD = ((step.information_KDD + beta * np.eye(D)) @ step.gamma_KD[:, :, None])[:, :, 0]
         for k in np.flatnonzero(step.n_K >= _FEWEST):
-            sums = self.sums.setdefault(names[k], _Sums(np.zeros((D, D)), np.zeros(D), np.zeros((D, D)), 0.0))
-            information = step.information_KDD[k]
-            right = (information + beta * np.eye(D)) @ step.gamma_KD[k]
-            sums.add(information, right, step.variance_KDD[k], float(step.n_K[k]))
+            if names[k] not in self.sums:
+                self.sums[names[k]] = _Sums(np.zeros((D, D)), np.zeros(D), np.zeros((D, D)), 0.0)
+            taken_in = step.information_KDD[k], right_KD[k], step.variance_KDD[k], float(step.n_K[k])
+            self.sums[names[k]].add(*taken_in)
         return self._known(names, D, beta)
 
     def _known(self, names: Sequence[str], D: int, beta: float) -> Estimate:
         K = len(names)
-        gamma_KD, n_K = np.zeros((K, D)), np.zeros(K)
+        right_KD, n_K = np.zeros((K, D)), np.zeros(K)
         information_KDD, variance_KDD = np.zeros((K, D, D)), np.full((K, D, D), np.nan)
         for k, name in enumerate(names):
             if name in self.sums:
                 sums = self.sums[name]
-                gamma_KD[k] = np.linalg.solve(sums.information_DD + beta * np.eye(D), sums.right_D)
-                information_KDD[k], variance_KDD[k], n_K[k] = sums.information_DD, sums.variance_DD, sums.n
+                right_KD[k], n_K[k] = sums.right_D, sums.n
+                information_KDD[k], variance_KDD[k] = sums.information_DD, sums.variance_DD
+        gamma_KD = np.linalg.solve(information_KDD + beta * np.eye(D), right_KD[:, :, None])[:, :, 0]
         return Estimate.of(gamma_KD, information_KDD, variance_KDD, n_K, beta)
 
     def state(self) -> dict[str, Any]:
