@@ -273,7 +273,7 @@ def test_a_table_is_made_for_a_model_and_a_prior(fresh_tables):
 
 @pytest.mark.parametrize("G", [257, 300, 512, 1500])
 def test_large_groups_whose_scores_are_hard_to_sort(G):
-    """Short keys hold the leading bits of a score only; what they cannot tell apart must come out right all the same."""
+    """Short keys hold the leading bits of a score: what they cannot tell apart must come out right all the same."""
     rng = np.random.default_rng(G)
     scores = np.stack(
         [
