@@ -70,7 +70,7 @@ def both(found, rollout, params, compat="fixed", mode="strict"):
 def test_every_example():
     compared = 0
     for name, examples in _examples().items():
-        if not is_verifier(name) or find_verifier(name).cost == "process":
+        if not is_verifier(name) or find_verifier(name).cost == "process" or find_verifier(name).sees_group:
             continue
         for example in examples:
             rollout = Rollout(**{"response": example.get("text", ""), **example.get("rollout", {})})

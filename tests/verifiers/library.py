@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 import rubrank.verifiers
-from rubrank.rollouts.rollout import Rollout
+from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.verifiers.verifier import VERIFIERS
 
 EXAMPLES = Path(rubrank.verifiers.__file__).parent / "examples"
@@ -33,3 +33,9 @@ def load_examples():
 
 def rollout_of(example):
     return Rollout(response=example["text"], **example.get("rollout", {}))
+
+
+def group_of(example):
+    """The rollout of an example, then its siblings."""
+    siblings = [Rollout(response=text) for text in example.get("siblings", ())]
+    return Group(id="example", rollouts=(rollout_of(example), *siblings))

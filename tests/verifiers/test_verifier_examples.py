@@ -5,14 +5,16 @@ from collections import Counter, defaultdict
 
 import pytest
 from cases import Cases, folded
-from library import load_all, load_examples, rollout_of
+from library import group_of, load_all, load_examples, rollout_of
+
+from rubrank.verifiers.verifier import Verdict
 
 LIBRARY = load_all()
 ALL = load_examples()
 OF_NAME = defaultdict(list)
 for _, _name, _example in ALL:
     OF_NAME[_name].append(_example)
-KEYS = {"kind", "text", "params", "value", "note", "compat", "mode", "rollout"}
+KEYS = {"kind", "text", "siblings", "params", "value", "note", "compat", "mode", "rollout"}
 
 
 @pytest.mark.parametrize("name", LIBRARY)
@@ -23,11 +25,17 @@ def test_examples(name):
             with cases(f"example {number} ({example['kind']}), {example['text'][:60]!r}"):
                 params = verifier.check_parameters(example.get("params", {}))
                 compat, mode = example.get("compat", "fixed"), example.get("mode", "strict")
-                verdict = verifier.verify(rollout_of(example), params, compat=compat, mode=mode)
+                verdict = verdict_of(verifier, example, params, compat, mode)
                 wanted = None if example["value"] is None else pytest.approx(example["value"])
                 assert verdict.value == wanted, verdict.reason
                 assert verdict.reason
                 assert f"{name} failed" not in verdict.reason
+
+
+def verdict_of(verifier, example, params, compat, mode):
+    if not verifier.sees_group:
+        return verifier.verify(rollout_of(example), params, compat=compat, mode=mode)
+    return Verdict(*verifier.bind_group(params)(group_of(example))[0])
 
 
 @folded("file", sorted({file for file, _, _ in ALL}))
@@ -82,7 +90,7 @@ def test_parameters_are_typed_keywords():
         for name, verifier in LIBRARY.items():
             with cases(name):
                 first, *rest = inspect.signature(verifier.function).parameters.values()
-                assert first.annotation in ("Text", "Rollout")
+                assert first.annotation in ("Text", "Rollout", "Group")
                 for parameter in rest:
                     assert parameter.kind is parameter.KEYWORD_ONLY
                     assert parameter.annotation is not parameter.empty

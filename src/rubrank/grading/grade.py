@@ -163,6 +163,8 @@ class _Check:
     domain: Domain
     digest: bytes
     decide: Callable[[Rollout], Found]
+    decide_group: Callable[[Group], list[Found]] | None = None
+    """Of a verifier that sees all rollouts together."""
 
     @cached_property
     def is_local(self) -> bool:
@@ -187,6 +189,8 @@ class _Plan:
     asked: tuple[Criterion, ...]
     criteria: tuple[CriterionData, ...]
     checks: tuple[_Check, ...]
+    group_checks: tuple[_Check, ...] = ()
+    """Those that see all rollouts together."""
 
     def is_whole(self, checks: tuple[_Check, ...]) -> bool:
         """Do these checks decide everything that is asked, and may every verdict be entered as it is?"""
@@ -218,15 +222,22 @@ def rubric_of(group: Group, shared: Rubric | None) -> Rubric:
 
 def _plan(rubric: Rubric, compat: Compat, mode: Mode) -> _Plan:
     checks = [_check(k, c, compat, mode) for k, c in enumerate(rubric.criteria) if not c.judged]
-    return _Plan(rubric.criteria, tuple(CriterionData.of(c) for c in rubric.criteria), tuple(checks))
+    alone = tuple(check for check in checks if check.decide_group is None)
+    together = tuple(check for check in checks if check.decide_group is not None)
+    return _Plan(rubric.criteria, tuple(CriterionData.of(c) for c in rubric.criteria), alone, together)
 
 
 def _check(column: int, criterion: Criterion, compat: Compat, mode: Mode) -> _Check:
     verifier = criterion.decided_by
     params = verifier.check_parameters(dict(criterion.params))
+    if (lacking := verifier.lacking(params)) is not None:  # nothing is graded yet: better now than missing throughout
+        package, _, remedy = lacking.partition(" is not installed: ")
+        allowed = f"decided with {package}, which {verifier.name} needs for these parameters"
+        raise InvalidInput(f"criterion {criterion.name!r}", "it", allowed, "no such package", f"Run {remedy}.")
     digest = check_digest(verifier, params, compat, mode)
     decide = verifier.bind(params, compat, mode)
-    return _Check(column, verifier, dict(criterion.params), criterion.value_domain, digest, decide)
+    together = verifier.bind_group(params) if verifier.sees_group else None
+    return _Check(column, verifier, dict(criterion.params), criterion.value_domain, digest, decide, together)
 
 
 # ------------------------------------------------------------------------------------------------------------------ run
@@ -277,7 +288,8 @@ class _Run:
         shapes = [(len(group.rollouts), len(plan.criteria)) for group, plan in zip(groups, plans, strict=True)]
         self._scores: list[list[Any]] = [[[math.nan] * K for _ in range(G)] for G, K in shapes]
         self._reasons: list[list[Any]] = [[[JUDGED] * K for _ in range(G)] for G, K in shapes]
-        self._total = sum(G * len(plan.checks) for (G, _), plan in zip(shapes, plans, strict=True))
+        checks = [len(plan.checks) + len(plan.group_checks) for plan in plans]
+        self._total = sum(G * number for (G, _), number in zip(shapes, checks, strict=True))
         self._done = 0
         self._unwritten: dict[bytes, Found] = {}
         self._written = time.monotonic()
@@ -310,6 +322,15 @@ class _Run:
                 raise
             finally:
                 self._flush()
+        self._grade_groups()
+
+    def _grade_groups(self) -> None:
+        """What is decided about all rollouts of a query together; quick, and not kept in the cache."""
+        for g, (group, plan) in enumerate(zip(self.groups, self.plans, strict=True)):
+            for check in plan.group_checks:
+                assert check.decide_group is not None
+                for i, found in enumerate(check.decide_group(group)):
+                    self._record(_Task(g, i, group.rollouts[i], (check,), None), (0,), [found])
 
     _drained = 0
     timeout: Timeout = "auto"

@@ -194,6 +194,13 @@ class RewardEngine:
 
         return grade(self._read(groups), self.rubric, workers=self._workers, cache=self._cache)
 
+    def decide_groups(self, table: ScoreTable, groups: Sequence[Group]) -> ScoreTable:
+        """The table of rollouts that were graded one by one, with what can be decided about whole groups only."""
+        from rubrank.grading.grouped import with_groups
+
+        criteria = [self.whole_rubric(group.rubric, f"group {group.id!r}").criteria for group in groups]
+        return with_groups(table, self._read(groups), criteria)
+
     def _read(self, groups: Sequence[Group]) -> Sequence[Group]:
         """With "prefilled", responses as what they are; adapters have done it, whoever makes rollouts has not."""
         return groups if self.thinking != "prefilled" else [_in_thoughts(group) for group in groups]

@@ -56,6 +56,7 @@ FAMILIES: tuple[str, ...] = (
     "text.markup",
     "text.privacy",
     "text.readability",
+    "text.diversity",
     "truth.measured",
     "reply.length",
     "reply.thinking",

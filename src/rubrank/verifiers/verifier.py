@@ -10,7 +10,8 @@
         return n <= most, f"{n} words in capitals, at most {most} allowed"
 
 The first parameter's annotation says what the function wants to see: `Text` (the answer without reasoning; also what it
-gets without an annotation), `str` (the same as a string), or `Rollout` (everything: prompt, turns, tools, metadata).
+gets without an annotation), `str` (the same as a string), `Rollout` (everything: prompt, turns, tools, metadata), or
+`Group` (all rollouts of the query; it returns an answer for each, in their order, once the group is complete).
 The keyword parameters are the criterion's parameters; their annotations are checked by pydantic before anything runs.
 The result is a value and a reason: "3 bullets, 4 asked". A value alone will do, and `@verifier` alone takes the
 function's name: `@verifier def polite(text): return "please" in text`.
@@ -28,6 +29,7 @@ Registering is importing: `rubrank.verifiers` imports its families when a verifi
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import math
 import warnings
@@ -42,7 +44,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from rubrank._plain import MOST_PARAMETERS, check_bounds
 from rubrank._plugins import check_free, decorated, importable_home, is_ours, load_plugins
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.rollouts.rollout import Rollout
+from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.domain import BINARY as BINARY
 from rubrank.verifiers.domain import TERNARY as TERNARY
@@ -101,6 +103,8 @@ class Verifier:
     """What it saves on texts that were scanned together (`Text.scan`), where a scan itself costs 3."""
     check: Callable[[Any], str | None] | None = None
     """What is wrong with parameters that fit one by one, such as none at all where one of three is needed."""
+    needs: Callable[[Any], tuple[str, str] | None] | None = None
+    """(package, extra) that these parameters cannot be decided without, such as ("math_verify", "math")."""
     home: str = ""
     """The module that registers it when imported, so that worker processes can; "": only this process knows it."""
 
@@ -145,6 +149,13 @@ class Verifier:
             raise InvalidInput(owner, "params", wrong, brief(params), remedy)
         return found
 
+    def lacking(self, params: BaseModel) -> str | None:
+        """What is not installed that these parameters need, and how to install it; None if nothing."""
+        needed = None if self.needs is None else self.needs(params)
+        if needed is None or importlib.util.find_spec(needed[0]) is not None:
+            return None
+        return f"{needed[0].replace('_', '-')} is not installed: pip install 'rubrank[{needed[1]}]'"
+
     def verify(
         self, rollout: Rollout, params: BaseModel, *, compat: Compat = "fixed", mode: Mode = "strict"
     ) -> Verdict:
@@ -159,7 +170,10 @@ class Verifier:
         arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not usual.get(name, ...)}
         if self.knows_compat:
             arguments["compat"] = compat
-        run = self._ready(arguments)
+        if self.sees_group:
+            decide = self._group_ready(arguments)
+            return lambda rollout: decide(Group(id="", rollouts=(rollout,)))[0]
+        run = self._ready(self.function, arguments)
         if mode == "loose" and self.knows_loose:
             return lambda rollout: self._loosely(rollout, run)
         if self.wants is str:
@@ -167,8 +181,33 @@ class Verifier:
         return (lambda rollout: run(rollout.text)) if self.wants is Text else run
 
     @property
+    def sees_group(self) -> bool:
+        """Does it look at all rollouts of a query together?"""
+        return self.wants is Group
+
+    def bind_group(self, params: BaseModel) -> Callable[[Group], list[Found]]:
+        """A verifier that sees the group, made ready: from a whole group to what is found about each rollout."""
+        return self._group_ready({name: getattr(params, name) for name in type(params).model_fields})
+
+    def _group_ready(self, arguments: dict[str, Any]) -> Callable[[Group], list[Found]]:
+        read, name = self._ready(lambda answer: answer, {}), self.name
+
+        def run(group: Group) -> list[Found]:
+            try:
+                answers = list(self.function(group, **arguments))
+                if len(answers) != len(group.rollouts):
+                    raise ValueError(f"{len(answers)} answers for {len(group.rollouts)} rollouts")
+            except Exception as error:
+                return [(None, f"{name} failed: {type(error).__name__}: {error}")] * len(group.rollouts)
+            return [read(answer) for answer in answers]
+
+        return run
+
+    @property
     def knows_loose(self) -> bool:
         """Has it a loose mode? Not a gate (a line dropped hides a defect), nor what starts a process each time."""
+        if self.sees_group:
+            return False
         return self.wants is not Rollout or (self.layer != "global_quality" and self.cost == "cheap")
 
     def _loosely(self, rollout: Rollout, run: Callable[[Any], Found]) -> Found:
@@ -190,9 +229,9 @@ class Verifier:
             return rollout.answer
         return rollout.text if self.wants is Text else rollout
 
-    def _ready(self, arguments: dict[str, Any]) -> Callable[[Any], Found]:
+    def _ready(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Callable[[Any], Found]:
         """From what the function wants to see to a value of the domain and a short reason."""
-        function, name, domain = self.function, self.name, self.domain.said
+        name, domain = self.name, self.domain.said
         holds = frozenset(self.domain.values).__contains__ if self.domain.values else self.domain.holds
 
         def run(subject: Any) -> Found:
@@ -282,6 +321,7 @@ def verifier(
     languages: Iterable[str] = (),
     scans: int = 0,
     check: Callable[[Any], str | None] | None = None,
+    needs: Callable[[Any], tuple[str, str] | None] | None = None,
 ) -> Callable[[_F], _F]: ...
 
 
@@ -324,13 +364,13 @@ def _hints(function: Callable[..., Any], include_extras: bool = False) -> dict[s
 
 
 def _wants(function: Callable[..., Any], hints: dict[str, Any]) -> type:
-    """What its first parameter is annotated with: Rollout, str, or Text, which is also what an unmarked one gets."""
+    """What its first parameter is annotated with: Rollout, Group, str, or Text, which an unmarked one gets too."""
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
         allowed = "one whose first parameter is the response"
         raise InvalidInput("verifier", "function", allowed, repr(function), "See docs/extending.md.")
     wants: type = hints.get(parameters[0].name, Text)
-    return wants if wants in (Rollout, str) else Text
+    return wants if wants in (Rollout, Group, str) else Text
 
 
 def is_verifier(name: str) -> bool:

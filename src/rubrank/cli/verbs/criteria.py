@@ -259,7 +259,7 @@ def _show_one(one: Listed) -> None:
 
 def _show_example(example: Any) -> None:
     value = "missing" if example.get("value") is None else f"{example['value']:g}"
-    extra = [f"{key}={example[key]}" for key in ("params", "compat", "mode", "rollout") if example.get(key)]
+    extra = [f"{key}={example[key]}" for key in ("params", "siblings", "compat", "mode", "rollout") if example.get(key)]
     note = f"  # {example['note']}" if example.get("note") else ""
     text = str(example.get("text", ""))
     shown = text if len(text) <= 300 else text[:299] + "…"

@@ -67,7 +67,7 @@ async def joined(engine: RewardEngine, group: Group, parts: Sequence[Graded]) ->
 
     A rollout that occurs twice may be given as the same part twice: it is paid once.
     """
-    table = ScoreTable((_stacked(group.id, [part.groups[0] for part in parts]),))
+    table = engine.decide_groups(ScoreTable((_stacked(group.id, [part.groups[0] for part in parts]),)), [group])
     compared = await engine.ask(table, [group], compare=True)
     return Graded(compared.groups, _together(group, parts, compared))
 

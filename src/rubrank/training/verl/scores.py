@@ -19,7 +19,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.table import GroupScores
+from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def regrouped(groups: Sequence[Group], texts: Sequence[Sequence[str]], engine: R
         read = [json.loads(row) for row in rows]
         scored.append(_together(group, columns[key], read))
         told.append(read)
-    return Graded(tuple(scored), _judgments(told, engine))
+    complete = engine.decide_groups(ScoreTable(tuple(scored)), groups)
+    return Graded(complete.groups, _judgments(told, engine))
 
 
 def _together(group: Group, criteria: tuple[CriterionData, ...], read: Sequence[dict[str, Any]]) -> GroupScores:

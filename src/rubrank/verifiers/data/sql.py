@@ -17,7 +17,7 @@ _SECONDS = 5.0
 _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33)  # 33: recursive
 
 
-@verifier("SqlMatch", family="data", version=1, cost="process")
+@verifier("SqlMatch", family="data", version=1, cost="process", needs=lambda _: ("sqlglot", "sql"))
 def sql_match(
     rollout: Rollout,
     *,

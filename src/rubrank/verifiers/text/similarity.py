@@ -186,7 +186,9 @@ def _model(path: str) -> Any:
     return StaticModel.from_pretrained(path)
 
 
-@verifier("EmbeddingSimilarity", family="similarity", domain=UNIT, version=1)
+@verifier(
+    "EmbeddingSimilarity", family="similarity", domain=UNIT, version=1, needs=lambda _: ("model2vec", "embeddings")
+)
 def embedding_similarity(rollout: Rollout, *, model: str, references: References | None = None) -> Answer:
     """Cosine of static embeddings (model2vec; `model` is a folder or a name on the hub) with the nearest reference.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import re
 from dataclasses import dataclass
@@ -47,7 +48,11 @@ class _Asked:
         return f"read {given[:80]!r} from {how}, {self.truths[0][:80]!r} expected"
 
 
-@verifier("GroundTruthMatch", family="presence", domain=BINARY, version=3, cost="process")
+def _needs(params: Any) -> tuple[str, str] | None:
+    return ("math_verify", "math") if params.mode == "math" else None
+
+
+@verifier("GroundTruthMatch", family="presence", domain=BINARY, version=3, cost="process", needs=_needs)
 def ground_truth_match(
     rollout: Rollout,
     *,
@@ -70,7 +75,7 @@ def ground_truth_match(
       fails.
     - choice: the letter chosen among `options`; several letters, where one is true, fail.
     - set: the same entries, in any order.
-    - math: equal as mathematics (math-verify, in a worker process of at most `seconds`).
+    - math: equal as mathematics (math-verify, extra [math]; in a worker process of at most `seconds`).
     Passes: "So \\boxed{42}" for 42. Fails: another result or none; one that is denied, hedged ("41 or 42") or
     contradicts itself ("41 = 42"); one that cannot be computed in time. Missing: no truth known, a truth that does not
     suit the mode, a machine that cannot compute. Not covered: a right result that is stated only in passing.
@@ -184,6 +189,8 @@ def _same_math(asked: _Asked, seconds: float) -> Answer:
         return True, asked.said(reading.text, reading.how)
     if reading.explicit and (problem := _impossible(reading.text)):
         return False, f"{problem} ({reading.how}), {asked.truths[0][:80]!r} expected"
+    if importlib.util.find_spec("math_verify") is None:
+        return missing("math-verify is not installed: pip install 'rubrank[math]'")
     given = _as_mathematics(reading, asked.answer)
     reasons: list[Any] = []
     for truth in asked.truths:
