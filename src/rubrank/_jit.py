@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -37,12 +38,15 @@ def _forgiving(dispatcher: Any) -> Any:
 
     def load_or_not(signature: Any, context: Any) -> Any:
         try:
-            return load(signature, context)
+            found = load(signature, context)
         except OSError:
-            return None
+            found = None
         except Exception as error:  # whatever a damaged pickle raises
             _empty(cache, error)
-            return None
+            found = None
+        if found is None:
+            _say_once(cache.cache_path)
+        return found
 
     def save_or_not(signature: Any, data: Any) -> None:
         try:
@@ -53,6 +57,17 @@ def _forgiving(dispatcher: Any) -> Any:
 
     cache.load_overload, cache.save_overload = load_or_not, save_or_not
     return dispatcher
+
+
+_said: list[str] = []
+
+
+def _say_once(path: str) -> None:
+    """People wonder why the first step takes so long."""
+    if not _said:
+        _said.append(path)
+        text = f"rubrank: compiling numeric kernels, once for this machine; kept in {path}"
+        print(text, file=sys.stderr, flush=True)
 
 
 def _empty(cache: Any, error: Exception) -> None:

@@ -9,6 +9,7 @@
     rubrank sandbox check                            verbs/sandbox.py      what holds on this machine
     rubrank eval list, score, table, compare, run    verbs/evaluation.py   benchmarks
     rubrank train                                    verbs/train.py        a whole training run from one file
+    rubrank warm-up                                  verbs/warm.py         compile now, not in the first step
     rubrank serve                                    verbs/serve.py        rewards over HTTP
     rubrank demo                                     verbs/demo.py         all of it on bundled rollouts
 
@@ -26,7 +27,7 @@ import typer
 import rubrank
 from rubrank.cli.importing import ExtensibleGroup
 from rubrank.cli.printing import errors_in_words
-from rubrank.cli.verbs import criteria, evaluation, export, fusing, judge, record, replay, report, sandbox, train
+from rubrank.cli.verbs import criteria, evaluation, export, fusing, judge, record, replay, report, sandbox, train, warm
 from rubrank.cli.verbs import serve as serving
 
 app = typer.Typer(
@@ -34,12 +35,11 @@ app = typer.Typer(
     cls=ExtensibleGroup,
     help="Rubrics into rewards, by ranking: check a rubric, grade rollouts with it, fuse the scores into rewards.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verbs in (criteria, judge, fusing, record, replay, report, export, sandbox, evaluation, train):
+for verbs in (criteria, judge, fusing, record, replay, report, export, sandbox, evaluation, train, warm):
     verbs.register(app)
 serving.register(app)
 

@@ -90,11 +90,23 @@ def with_options(models: Callable[[], tuple[type[BaseModel], ...]]) -> type[Type
             ctx.meta[FLAGS] = {_flag(name): given.get(name) for name in (*fields, "config")}
             return super().parse_args(ctx, rest)
 
+        def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+            found = super().shell_complete(ctx, incomplete)
+            item = type(super().shell_complete(ctx, "--help")[0])
+            return [*found, *(item(flag, help=text) for flag, text in _completed(_fields(models()), incomplete))]
+
         def format_help(self, ctx: Any, formatter: Any) -> None:
             super().format_help(ctx, formatter)
             _show_flags(_fields(models()))
 
     return WithOptions
+
+
+def _completed(fields: Mapping[str, Any], incomplete: str) -> list[tuple[str, str]]:
+    """What a shell offers of our flags, with their help."""
+    flags = {_flag(name): field.description for name, field in fields.items()}
+    flags["--config"] = "TOML or YAML file with these options."
+    return [(flag, text) for flag, text in flags.items() if incomplete and flag.startswith(incomplete)]
 
 
 def _fields(models: tuple[type[BaseModel], ...]) -> dict[str, Any]:

@@ -1,0 +1,28 @@
+"""The verb `rubrank warm-up`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rubrank.cli.printing import errors_in_words, print_json, table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to a command line."""
+    app.command("warm-up")(warm_up)
+
+
+def warm_up(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
+    """Compile the numeric kernels now, and keep them: for images, and before many processes start."""
+    from rubrank.cli.warming import warm_up as run
+    from rubrank.grading.progress import Bar
+
+    with errors_in_words(), Bar("compiling", as_json) as bar:
+        seconds = run(bar)
+    if as_json:
+        print_json(seconds)
+        return
+    rows = [(name, f"{taken:.2f}") for name, taken in seconds.items()]
+    table("compiled and kept", ("what", "seconds"), [*rows, ("all", f"{sum(seconds.values()):.2f}")], total=1)

@@ -1,0 +1,45 @@
+"""`rubrank warm-up`, what is said while compiling, and what a shell completes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from rubrank.cli.app import app
+from rubrank.fusion.model import model_names
+
+
+@pytest.mark.slow
+def test_every_model_and_pool_is_compiled():
+    done = CliRunner().invoke(app, ["warm-up", "--json"])
+    assert done.exit_code == 0, done.output
+    seconds = json.loads(done.stdout)
+    assert {f"{model}: no attributes" for model in model_names()} <= set(seconds)
+    assert {f"bradley-terry: attributes, pool {pool}" for pool in ("group", "batch", "run")} <= set(seconds)
+    assert min(value for name, value in seconds.items() if "attributes, pool" in name) > 0.0005  # something was fitted
+
+
+@pytest.mark.slow
+def test_the_first_compilation_is_announced_once(tmp_path):
+    code = "import rubrank; rubrank.fuse([[1, 2], [2, 1]]); rubrank.fuse([[1, 2], [2, 1]])"
+    run = [sys.executable, "-c", code]
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    first = subprocess.run(run, env=env, capture_output=True, text=True, check=True)
+    assert first.stderr.count("rubrank: compiling numeric kernels, once for this machine") == 1
+    second = subprocess.run(run, env=env, capture_output=True, text=True, check=True)
+    assert second.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"), [("rubrank fuse --attribute-", "--attribute-prior"), ("rubrank warm", "warm-up")]
+)
+def test_a_shell_completes_verbs_and_flags(line, offered):
+    words = line.split()
+    env = {"_RUBRANK_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    done = CliRunner().invoke(app, [], env=env, prog_name="rubrank")
+    assert offered in done.output
