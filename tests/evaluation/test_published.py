@@ -114,6 +114,7 @@ def test_helmet_rankings():
         assert ranking(row["output"]) == row["ranking_scores"]
 
 
+@pytest.mark.slow
 def test_gpqa_paired_difference():
     with gzip.open(DATA / "gpqa" / "gpqa_diamond_scores_2models_5epochs.csv.gz", "rt") as file:
         table = list(csv.DictReader(file))

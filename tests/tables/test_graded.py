@@ -91,8 +91,16 @@ def rewards(path: Path, rule: FuseOptions | None = None, **more: Any) -> list[fl
     return [json.loads(line)["reward"] for line in out.getvalue().splitlines()]
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize("table", [shared(), own(), plain()], ids=["one rubric", "own rubrics", "no margins"])
+TABLES = {"one rubric": shared(), "own rubrics": own(), "no margins": plain()}
+# Every table in every format; `make quick` has each table in one of them.
+PAIRS = [
+    pytest.param(table, suffix, id=f"{name}-{suffix}", marks=() if i == j else pytest.mark.slow)
+    for i, (name, table) in enumerate(TABLES.items())
+    for j, suffix in enumerate(FORMATS)
+]
+
+
+@pytest.mark.parametrize(("table", "suffix"), PAIRS)
 def test_rewards_are_those_of_the_table(tmp_path: Path, how: str, table: ScoreTable, suffix: str) -> None:
     path = tmp_path / f"scores.{suffix}"
     table.write(path)
