@@ -4,7 +4,7 @@
     python benchmarks/gates.py --hits hits.jsonl        # and what fired, with prompt, answer and reason
 
 The answers are those of strong models (../shared/data/good_answers), so a gate that fires on them is probably wrong.
-"Fired" counts verdicts of 0; what is missing stops nobody.
+"Fired" counts verdicts of 0; what is missing stops no rollout.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def ifeval(rows: list[dict[str, Any]], rounds: int) -> Iterator[Row]:
         return
     rival = "lm-eval" if _sentence_model() else "lm-eval, its sentence model untrained"
     contenders[rival] = _lm_eval(rows)
-    gc.freeze()  # the collector would go through all that lm-eval imports, in the time of whoever makes objects
+    gc.freeze()  # the collector would go through all that lm-eval imports, and be timed with it
     seconds = side_by_side(contenders, rounds)
     yield faster(section, "all checks", seconds["ours"], rival, seconds[rival], 5.0)
 
@@ -116,7 +116,7 @@ def _lm_eval(rows: list[dict[str, Any]]) -> Contender:
 def step(texts: Sequence[str], rounds: int) -> Iterator[Row]:
     """Grading and measuring, from strings to a score table and attributes; then each part alone."""
     section = f"a step: {len(texts):,} responses of 4 kB"
-    gc.freeze()  # the collector would go through the responses that were read, in the time of whoever makes objects
+    gc.freeze()  # the collector would go through the responses that were read, and be timed with it
     contenders = {
         "pyromark.html": call(lambda: [pyromark.html(text) for text in texts], 5),
         "10 rule criteria and 11 Markdown attributes": call(lambda: _step(texts, _rubric(CRITERIA), True), 1),

@@ -72,7 +72,7 @@ _numbers = count()
 
 
 def new_call() -> Call:
-    """Four kilobytes that nobody has asked before."""
+    """Four kilobytes that were not asked before."""
     messages = (
         {"role": "system", "content": RUBRIC},
         {"role": "user", "content": f"Response {next(_numbers)}: {RESPONSE}"},

@@ -27,7 +27,7 @@ def unchanged(batch: ScoreBatch, rng: np.random.Generator) -> ScoreBatch:
 
 
 def times_ten(batch: ScoreBatch, rng: np.random.Generator) -> ScoreBatch:
-    """The first criterion counts in tenths, on a domain that nobody declared."""
+    """The first criterion counts in tenths, on an undeclared domain."""
     scores = batch.scores_MK.copy()
     scores[:, 0] *= 10.0
     top = max(batch.criteria[0].domain.high, 1.0)

@@ -40,7 +40,7 @@ rescaled[:, 3] /= 1000
 rescaled[:, 2] = np.exp(rescaled[:, 2])
 show("the same ordering on other scales", fuse(rescaled))
 
-# Adding up, for comparison: whoever chose the units has chosen the winner.
+# Adding up, for comparison: the choice of units is the choice of the winner.
 total = (scores * [1, 1, 1, -1]).sum(1)
 show("adding up, milliseconds (stretched to 0..1)", (total - total.min()) / np.ptp(total))
 
@@ -48,7 +48,7 @@ show("adding up, milliseconds (stretched to 0..1)", (total - total.min()) / np.p
 weighted = fuse(scores, weights={"Facts": 3}, margins={"Latency": 100, "Clarity": 1})
 show("facts count three times, small differences are ties", weighted)
 
-# A judge that gave no answer is NaN: compared with nobody, neither won nor lost.
+# A judge that gave no answer is NaN: not compared, neither won nor lost.
 missing = scores.copy()
 missing[2, 1] = np.nan
 show("one judgment missing", fuse(missing))

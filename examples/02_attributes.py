@@ -2,7 +2,7 @@
 
 Run it: python examples/02_attributes.py
 
-Simulated: every response has a quality that nobody sees, and a length that has nothing to do with it. Two judges grade
+Simulated: every response has a hidden quality, and a length that has nothing to do with it. Two judges grade
 from 0 to 4; the second is swayed by length. How well do rewards follow quality, and how much of the length is in them?
 """
 

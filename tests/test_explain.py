@@ -84,13 +84,13 @@ def test_not_scored():
     assert explain(scores, 0, **NAMED) == [
         "rollout 0 of group 0: reward 1.00, 1st of 3",
         "  Style: 1; beats 1; ties 2 → +0.50",
-        "  Facts (weight 2): not scored, so compared with nobody",
+        "  Facts (weight 2): not scored, so not compared",
     ]
     assert "  Facts (weight 2): 1; beats 2 → +1.00" in explain(scores, 1, **NAMED)
 
 
 def test_the_only_one_scored():
-    assert explain([[1, 7], [0, NAN]])[2] == "  criterion 1: 7; nobody to compare with"
+    assert explain([[1, 7], [0, NAN]])[2] == "  criterion 1: 7; nothing to compare with"
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_no_signal():
 
 def test_alone_in_its_group():
     headline, *lines = explain([[1, NAN]])
-    assert headline == "rollout 0 of group 0: reward 0.50, alone in its group: nobody to compare with"
-    assert lines == ["  criterion 0: 1; nobody to compare with"]  # criterion 1 was not asked of this group
+    assert headline == "rollout 0 of group 0: reward 0.50, alone in its group: nothing to compare with"
+    assert lines == ["  criterion 0: 1; nothing to compare with"]  # criterion 1 was not asked of this group
 
 
 # -------------------------------------------------------------------------------------------------- attributes
@@ -294,7 +294,7 @@ def check_criterion(group: FusedGroup, i: int, line: str) -> None:
     k = "ABC".index(name)
     column, part = group.scores[:, k], WEIGHTS[k] * group.values[i, k]
     assert float(weight or 1) == WEIGHTS[k]
-    if rest == "not scored, so compared with nobody":
+    if rest == "not scored, so not compared":
         assert np.isnan(column[i])
         return
     score, opponents, share = re.fullmatch(r"(\S+); (.*?)(?: → ([+-]\d+\.\d\d))?", rest).groups()
@@ -303,13 +303,13 @@ def check_criterion(group: FusedGroup, i: int, line: str) -> None:
     expected = expected_opponents(column, i, k)
     everyone = set().union(*expected.values())
     read = {"beats": set(), "ties": set(), "loses to": set()}
-    assert (read if opponents == "nobody to compare with" else read_opponents(opponents, everyone)) == expected
+    assert (read if opponents == "nothing to compare with" else read_opponents(opponents, everyone)) == expected
 
 
 def check_headline(group: FusedGroup, i: int, line: str) -> None:
     reward = group.reward
     assert float(re.search(r"reward (\d\.\d\d)", line)[1]) == pytest.approx(reward[i], abs=0.00501)
-    if "nothing tells them apart" in line or "nobody to compare with" in line:
+    if "nothing tells them apart" in line or "nothing to compare with" in line:
         assert len(set(reward.tolist())) == 1
         return
     place, size, others = re.search(r", (\d+)\w\w of (\d+)(?:, with (\d+) others?)?$", line).groups()

@@ -266,7 +266,7 @@ def test_lexicographic_with_more_tiers_than_a_double_has_digits():
 
 def test_borda():
     assert value("borda", [[1], [0.5], [0.5]], weights=[2]) == near(4, 1, 1)
-    # the third is compared with nobody: ½ for each pair
+    # the third is not compared: ½ for each pair
     assert value("borda", [[1], [0.5], [NAN]]) == near(1.5, 0.5, 1)
 
 

@@ -14,7 +14,7 @@ from rubrank.fusion.models.shapes import ShapeTable
 
 
 def borda(scores):
-    """wins − losses over two, from ranks: what model="borda" must say, by another way; NaN is compared with nobody."""
+    """wins − losses over two, from ranks: what model="borda" must say, by another way; NaN is not compared."""
     expected = np.zeros_like(scores)
     for k in range(scores.shape[1]):
         present = ~np.isnan(scores[:, k])

@@ -49,7 +49,7 @@ def rule_records(graded: tuple[list[Group], ScoreTable]) -> list[GroupRecord]:
 
 @pytest.fixture(scope="session")
 def odd_records() -> list[GroupRecord]:
-    """Everything that the demo does not have: comparisons, spans, margins, lower is better, nobody to compare with."""
+    """Everything that the demo does not have: comparisons, spans, margins, lower is better, nothing to compare with."""
     return [*_odd(span="model"), *_odd(span="unit"), *_odd(span="unit", attributes=True), *_odd(attributes=True)]
 
 

@@ -128,7 +128,7 @@ def test_judges_decide_and_their_cost_is_logged():
 
 
 def test_a_judged_criterion_wants_a_judge():
-    with pytest.raises(InvalidInput, match="criterion 'Kind' must be decided by somebody"):
+    with pytest.raises(InvalidInput, match="criterion 'Kind' must be decided by a verifier or a judge"):
         RewardEngine([{"name": "Kind", "question": "Is it kind?"}])
     other = Judge(criteria=("Other",), endpoints=(Endpoint(base_url="http://x/v1", model="m"),))
     with pytest.raises(InvalidInput, match="no judge for it"):

@@ -190,7 +190,9 @@ def test_a_wrong_rubric_stops_the_run_before_a_model_is_loaded(cluster, policy, 
     config = config_of(
         policy, *files, "trainer.v1.trainer_mode=rubrank_sync", "data.dataloader_num_workers=0", rubric=RUBRIC
     )
-    with pytest.raises(InvalidInput, match=r"train_dataset, row 2: criterion 'Polite\?' must be decided by somebody"):
+    with pytest.raises(
+        InvalidInput, match=r"train_dataset, row 2: criterion 'Polite\?' must be decided by a verifier or a judge"
+    ):
         trainer_of(config, policy)._init_dataloader()
 
 

@@ -117,7 +117,7 @@ def test_processes_share_a_batch(folder, monkeypatch):
         ({"rubric": []}, "rubric: criteria must be a list of at least 1; got []"),
         ({"rubric": "none.yaml"}, "a file that can be read"),
         ({"rubric": ["EmptyAnswer"]}, 'prompts.jsonl: row 1: criteria must be some in the layer "quality"'),
-        ({"rubric": JUDGED}, "criterion 'Polite' must be decided by somebody"),
+        ({"rubric": JUDGED}, "criterion 'Polite' must be decided by a verifier or a judge"),
         ({"rubric": [{"name": "WordCuont"}]}, "Did you mean 'WordCount'?"),
         ({"rubric": ["WordCuont"]}, "got 'WordCuont'. Did you mean 'WordCount'?"),
         ({"rule": "rlvr3"}, "'rlvr3'"),

@@ -34,7 +34,7 @@ def _headline(group: FusedGroup, i: int) -> str:
     reward, G = np.round(group.reward, _PLACES), len(group.reward)
     better, same = int((reward > reward[i]).sum()), int((reward == reward[i]).sum())
     if group.no_signal:
-        why = "same as all others: nothing tells them apart" if G > 1 else "alone in its group: nobody to compare with"
+        why = "same as all others: nothing tells them apart" if G > 1 else "alone in its group: nothing to compare with"
         return f"rollout {i} of group {group.label}: reward {reward[i]:.2f}, {why}"
     tied = f", with {same - 1} other{'s' if same > 2 else ''}" if same > 1 else ""
     return f"rollout {i} of group {group.label}: reward {reward[i]:.2f}, {_ordinal(better + 1)} of {G}{tied}"
@@ -49,7 +49,7 @@ def _criteria(group: FusedGroup, i: int) -> Iterator[str]:
         name = group.criteria[k]
         weight = f" (weight {group.weights[k]:g})" if group.weights[k] != 1.0 else ""
         if not group.known[i, k]:
-            yield f"{name}{weight}: {'' if k in group.compared else 'not scored, so '}compared with nobody"
+            yield f"{name}{weight}: {'' if k in group.compared else 'not scored, so '}not compared"
             continue
         share = f" → {parts[i, k]:+.2f}" if abs(parts[i, k]) >= _SMALL else ""
         score = "" if k in group.compared else f"{group.scores[i, k]:g}; "
@@ -59,7 +59,7 @@ def _criteria(group: FusedGroup, i: int) -> Iterator[str]:
 def _against(outcome: np.ndarray, i: int) -> str:
     others = [j for j in range(len(outcome)) if j != i and not np.isnan(outcome[j])]
     if not others:
-        return "nobody to compare with"
+        return "nothing to compare with"
     won, lost = [j for j in others if outcome[j] > 0.5], [j for j in others if outcome[j] < 0.5]
     tied = [j for j in others if outcome[j] == 0.5]
     for verb, found in (("beats", won), ("ties", tied), ("loses to", lost)):

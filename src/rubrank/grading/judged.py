@@ -111,7 +111,7 @@ def _filled(
 def _compared(row: np.ndarray, judgment: Judgment, i: int, name: str) -> str:
     others, lost = row[~np.isnan(row)], judgment.missing.get(name)
     if not len(others):
-        return f"compared with nobody: {lost[0]}" if lost else "compared with nobody"
+        return f"not compared: {lost[0]}" if lost else "not compared"
     better, worse = int((others > 0.5).sum()), int((others < 0.5).sum())
     said = f"; {judgment.words[i, name]}" if (i, name) in judgment.words else ""
     return shortened(f"better than {better}, worse than {worse} of {len(others)}{said}", _LONGEST_COMPARED)

@@ -162,12 +162,12 @@ def _record(
     recorded: dict[tuple[Any, ...], list[Any]],
 ) -> None:
     free = judges.model_copy(update={"most_missing": 1.0, "deadline": None, "cache": None, "cache_only": False})
-    with suppress(JudgingFailed):  # nobody answers, of course
+    with suppress(JudgingFailed):  # nothing answers, of course
         judge_groups([group], [tuple(criteria)], [wanted], free, asker_of=lambda judge: _Recorder(judge, recorded))
 
 
 class _Recorder:
-    """An asker that answers nobody and keeps the calls; the same call again is counted."""
+    """An asker that answers nothing and keeps the calls; the same call again is counted."""
 
     def __init__(self, judge: Judge, kept: dict[tuple[Any, ...], list[Any]]) -> None:
         self._judge, self._kept = judge, kept

@@ -39,7 +39,7 @@ class Target:
     """Where records go."""
 
     place: str | None
-    """MLflow: the tracking URI. Weave has none: whoever is logged in."""
+    """MLflow: the tracking URI. Weave has none: the user who is logged in."""
     project: str
     """MLflow's experiment, Weave's project."""
     name: str
@@ -120,7 +120,7 @@ class StepMetrics:
         self.criteria.update(dict.fromkeys(criterion.name for criterion in record.criteria))
 
     def by_step(self) -> dict[int, dict[str, float]]:
-        """Step → name → mean over rollouts (of `no_signal`: over groups); what nobody has is left out."""
+        """Step → name → mean over rollouts (of `no_signal`: over groups); what no rollout has is left out."""
         found: dict[int, dict[str, float]] = {}
         for (step, name), part in sorted(self.sums.items()):
             if part.count:

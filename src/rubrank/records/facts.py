@@ -1,6 +1,6 @@
 """What a reader should know about a group at a glance, as bits: the report and the viewer filter by them.
 
-    bits_of(record) & STOPPED            did a hard gate stop somebody?
+    bits_of(record) & STOPPED            did a hard gate stop a rollout?
     title_of(record.prompt)              the beginning of what was asked
 
 Works on a `GroupRecord` and on anything that has the same fields; in plain Python, which is faster than arrays for
@@ -15,15 +15,15 @@ from typing import Any
 NO_SIGNAL = 1
 """All rewards are equal."""
 STOPPED = 2
-"""A hard gate stopped somebody."""
+"""A hard gate stopped a rollout."""
 SOFTENED = 4
-"""A soft gate lowered somebody's reward."""
+"""A soft gate lowered a reward."""
 MISSING = 8
-"""A criterion ranked by says nothing about somebody."""
+"""A criterion ranked by says nothing about a rollout."""
 RULES_DISAGREE = 16
 """Another rule chooses another winner."""
 GATE_MISSING = 32
-"""A gate could not decide about somebody."""
+"""A gate could not decide about a rollout."""
 LONGEST_WINS = 64
 """The longest response, longer than all others, has the highest reward."""
 JUDGES_FAILED = 128
@@ -90,7 +90,7 @@ def _longest_wins(record: Any) -> bool:
 
 
 def _judges_failed(record: Any) -> bool:
-    """By its metadata; else by the reasons of what is missing, unless they say that nobody was asked."""
+    """By its metadata; else by the reasons of what is missing, unless they say that no judge was asked."""
     judges = record.metadata.get("judges")
     if isinstance(judges, Mapping) and isinstance(judges.get("missing"), int):
         return bool(judges["missing"])

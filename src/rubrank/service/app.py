@@ -34,7 +34,7 @@ from rubrank.service.wire import groups_request, mapping, one_rollout, to_json
 
 Handler = Callable[[Request], Awaitable[Response]]
 _JSON = "application/json"
-_GONE = 499  # nobody reads it
+_GONE = 499  # the caller is gone
 
 
 class Routes:

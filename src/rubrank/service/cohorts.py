@@ -2,9 +2,9 @@
 
     ticket = await cohorts.enter(sample)          or the answer, where this sample has had one
     work = await cohorts.settle(ticket, graded)   waits for the siblings; one gets the work, the others the answer
-    await cohorts.publish(work.ticket, answers)   everybody is answered
+    await cohorts.publish(work.ticket, answers)   every caller is answered
 
-It knows neither engine nor HTTP: whoever is given the work scores the group. So it can live in the process of the
+It knows neither engine nor HTTP: the caller given the work scores the group. So it can live in the process of the
 service, or in an actor that several replicas share. What can go wrong, and what is done about it:
 
     a sibling is lost      `deadline` seconds after the first sample the group is scored as it is, and says so
@@ -12,7 +12,7 @@ service, or in an actor that several replicas share. What can go wrong, and what
     a call is repeated     its caller was cut off: it takes up its place again; answered before: it gets the same answer
     the same text twice    while the first caller is still there, it is another sample
     scoring fails          all that wait get the error; the next of them that comes back tries again
-    whoever scores dies    another caller that waits is given the work
+    the scorer dies         another caller that waits is given the work
 
 A trainer that names group and sample leaves no doubt. Without names a sample is known by its text: one that was
 answered lately is answered the same, and counts as a sibling if a new round of its group begins.
@@ -95,7 +95,7 @@ class Ticket:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """A group to be scored. graded: of each rollout, where somebody has done so already."""
+    """A group to be scored. graded: of each rollout, where that has been done."""
 
     ticket: int
     group: Group
@@ -266,7 +266,7 @@ class Cohorts:
         """Wait for the siblings. graded: the sample's own scores, where they are known already."""
         caller = self._callers.get(ticket.id)
         if caller is None:
-            raise asyncio.CancelledError  # nobody waits for it any more
+            raise asyncio.CancelledError  # no caller waits for it any more
         if graded is not None:
             caller.member.graded = graded
         caller.settled = True
@@ -284,7 +284,7 @@ class Cohorts:
         self._advance(cohort)
 
     def _advance(self, cohort: _Cohort) -> None:
-        """Give out the work when everybody who is still there has been graded."""
+        """Give out the work when every sample still there has been graded."""
         callers = [(id, self._callers[id]) for id in cohort.callers if not self._callers[id].future.done()]
         if cohort.state == "done":
             for id, one in callers:
@@ -307,7 +307,7 @@ class Cohorts:
         return Work(ticket, group, graded, sample.step, sample.train and late is None, sample.size, late)
 
     async def publish(self, ticket: int, answers: Sequence[Answer]) -> None:
-        """Answer all that wait; on disk before anybody is."""
+        """Answer all that wait; on disk before any is answered."""
         caller = self._callers[ticket]
         cohort = caller.cohort
         chosen = cohort.members[: len(answers)]
@@ -326,7 +326,7 @@ class Cohorts:
             cohort.state, cohort.leader, cohort.done = "done", None, time.time()
             if self._rounds.get(cohort.key) is cohort:
                 self._remember(cohort.key)
-        if cohort.full:  # nobody can be late any more: texts and scores are not needed
+        if cohort.full:  # no sample can be late any more: texts and scores are not needed
             for member in cohort.members:
                 member.rollout = member.graded = None
         self._advance(cohort)
@@ -352,7 +352,7 @@ class Cohorts:
             one.member.graded = None
             if not one.future.done():
                 one.future.set_exception(error)
-                one.future.exception()  # seen: whoever waited may be gone
+                one.future.exception()  # seen: the caller may be gone
 
     def abandon(self, ticket: Ticket) -> None:
         """Its caller is gone; the sample stays in its group."""
@@ -425,7 +425,7 @@ class Cohorts:
             del self._rounds[key]
 
     def close(self, error: Exception, *, only_open: bool = False) -> None:
-        """Send everybody away who waits; their samples are on disk, and found there by the next process.
+        """Send all waiting callers away; their samples are on disk, and found there by the next process.
 
         only_open: only those that wait for siblings, not those whose group is being scored.
         """
@@ -438,4 +438,4 @@ class Cohorts:
             caller.member.callers.discard(id)
             if not caller.future.done():
                 caller.future.set_exception(error)
-                caller.future.exception()  # seen: whoever waited may be gone
+                caller.future.exception()  # seen: the caller may be gone

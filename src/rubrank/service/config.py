@@ -105,7 +105,7 @@ class ServiceConfig(RewardConfig):
             return False
 
     def secret(self, folder: Path) -> str | None:
-        """The token that callers must show; None: nobody is asked. Raises where others could come in without one."""
+        """The token that callers must show; None: none is asked for. Raises where others could come in without one."""
         found = self._secret(folder)
         if found is None and not self.is_loopback:
             remedy = "Say token_env: NAME (or token_file: FILE), or leave `host` out: 127.0.0.1."

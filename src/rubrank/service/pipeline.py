@@ -28,7 +28,7 @@ from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
 
-_TOGETHER = 2048  # rollouts of a batch: enough to be as fast as it gets, and nobody waits long for the others
+_TOGETHER = 2048  # rollouts of a batch: enough to be as fast as it gets, and none waits long for the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,7 @@ class Pipeline:
         return done
 
     def check(self, groups: Sequence[Group]) -> None:
-        """Raise for a rubric that nobody can decide, before anything is asked; each is tried once."""
+        """Raise for a rubric that cannot be decided, before anything is asked; each is tried once."""
         for group in groups:
             own = "" if group.rubric is None else repr(group.rubric)
             if own not in self._checked:

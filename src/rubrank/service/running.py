@@ -2,7 +2,7 @@
 
     serve(config, folder)        until SIGTERM or SIGINT; then what is under way is finished, and everything written
 
-At the end nobody new is let in, samples that wait for siblings are sent away (they are on disk, and their callers try
+At the end no caller is let in, samples that wait for siblings are sent away (they are on disk, and their callers try
 again), groups that are being scored and calls of judges under way get `shutdown` seconds.
 """
 
@@ -81,7 +81,7 @@ def opened(config: ServiceConfig, folder: Path) -> Opened:
 
 
 def serve(config: ServiceConfig, folder: Path, *, stated: Callable[[str], None] = lambda url: None) -> None:
-    """Serve until somebody ends it. stated: called with the address when it listens."""
+    """Serve until it is ended. stated: called with the address when it listens."""
     tls = config.files_of_tls(folder)
     app = make_app(opened(config, folder))
     listening = _listening(config)

@@ -232,7 +232,7 @@ class Service:
     # ---------------------------------------------------------------------------------------------------------- state
 
     def start(self, main: Any) -> asyncio.Task[Any]:
-        """Something that goes on whoever waits for it."""
+        """Something that goes on whether or not a caller waits for it."""
         task = asyncio.get_running_loop().create_task(main)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -241,7 +241,7 @@ class Service:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # seen: whoever waited may be gone
+            task.exception()  # seen: the caller may be gone
 
     def _admit(self, rollouts: int) -> None:
         if self.ending:
@@ -271,7 +271,7 @@ class Service:
             self.store.keep_state(state)
 
     def leave(self) -> None:
-        """Let nobody new in, and send away who waits for siblings: the samples are on disk."""
+        """Let no new caller in, and send away those that wait for siblings: the samples are on disk."""
         self.ending = True
         if isinstance(self.siblings, Here):
             self.siblings.cohorts.close(leaving(), only_open=True)

@@ -2,7 +2,7 @@
 
     store = Store(folder / "service.sqlite")
     store.add_sample(cohort, 0, member, rollout)       written soon, together with whatever else comes in
-    await store.answer(cohort, answers)                on disk when it returns: only then is anybody answered
+    await store.answer(cohort, answers)                on disk when it returns: only then is a caller answered
     store.find(key, since)                             the last round of a group, with its samples and answers
 
 Rows are written by a thread, all that have come in at once. In WAL mode a commit survives a process that is killed.
@@ -152,7 +152,7 @@ class Store:
         return None if row is None else json.loads(row[0])
 
     def prune(self, before: float) -> None:
-        """Forget what is older, groups that nobody asks for any more among it."""
+        """Forget what is older, among it groups that are not asked for any more."""
         old = "SELECT id FROM cohorts WHERE coalesce(done, opened) < ?"
         self._put(f"DELETE FROM samples WHERE cohort IN ({old})", (before,))
         self._put("DELETE FROM cohorts WHERE coalesce(done, opened) < ?", (before,))

@@ -202,13 +202,13 @@ class RewardEngine:
         return with_groups(table, self._read(groups), criteria)
 
     def _read(self, groups: Sequence[Group]) -> Sequence[Group]:
-        """With "prefilled", responses as what they are; adapters have done it, whoever makes rollouts has not."""
+        """With "prefilled", responses as what they are; adapters have done it, callers that make rollouts have not."""
         return groups if self.thinking != "prefilled" else [_in_thoughts(group) for group in groups]
 
     async def ask(self, table: ScoreTable, groups: Sequence[Group], *, compare: bool | None = None) -> Graded:
         """The scores with what judges say; each call ends by itself, and nothing is raised for what is missing.
 
-        compare: False: only judges that need nobody else of the group; True: only those that do.
+        compare: False: only judges that need no other rollouts of the group; True: only those that do.
         """
         from rubrank.grading.judged import judged_table_async
 
@@ -278,7 +278,7 @@ class RewardEngine:
                 self.load_state_dict(before)
 
     def _warn_alone(self, groups: int, controlled: Controlled) -> None:
-        """One group has no spread over groups: nothing would ever be taken out, and nobody would know."""
+        """One group has no spread over groups: nothing would ever be taken out, unnoticed."""
         if groups > 1 or controlled.values_MD is None or self._warned_alone or pool_of(self.rule) == "group":
             return
         self._warned_alone = True
@@ -407,7 +407,7 @@ class RewardEngine:
                 raise InvalidInput(
                     where,
                     f"criterion {criterion.name!r}",
-                    "decided by somebody",
+                    "decided by a verifier or a judge",
                     "a judged one, and no judge for it",
                     f"Did you mean {near[0]!r}?" if near else "Pass judges=…, or name a verifier.",
                 )
@@ -445,7 +445,7 @@ def _growing(path: Path) -> Path:
 
 
 def _unknown(result: Fused, table: ScoreTable) -> np.ndarray:
-    """(M,): rollouts about which nothing is known; nobody where a query has gates alone."""
+    """(M,): rollouts about which nothing is known; none where a query has gates alone."""
     batch = result.batch
     ranks_N = np.array([any(c.layer == "quality" for c in group.criteria) for group in table.groups], dtype=bool)
     unknown = np.asarray(batch.missing_MK.all(axis=1)) & ranks_N[batch.group_of_row]

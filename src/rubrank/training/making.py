@@ -90,5 +90,5 @@ def _response(completion: Any) -> Any:
         completion = [completion]
     if are_messages(completion):
         return [said_message(message) for message in completion]
-    # An empty list is a conversation in which nobody said anything.
+    # An empty list is an empty conversation.
     return "" if completion is None or (isinstance(completion, list) and not completion) else completion

@@ -117,12 +117,12 @@ class RubricAgent:
 
 
 def _fail(result: asyncio.Future[StepRewards], error: BaseException) -> None:
-    """Let nobody wait for what will not come."""
+    """Let no caller wait for what will not come."""
     if result.done():
         return
     if isinstance(error, Exception):
         result.set_exception(error)
-        result.exception()  # seen: it may be that nobody waits yet
+        result.exception()  # seen: it may be that nothing waits yet
     else:
         result.cancel()
 

@@ -7,7 +7,7 @@
 
 A fused reward says who is better within a group; its mean says nothing about a policy. Here every criterion is put on
 the scale from 0 to 1 that its domain declares, more is better, and weighted as its rubric says. The gate is the rule's,
-but lifts nobody. What was compared instead of scored has no level, and is left out; so are rollouts about which nothing
+but lifts none. What was compared instead of scored has no level, and is left out; so are rollouts about which nothing
 is known.
 
 A query's source and stage are what its metadata call `rubrank_source` and `rubrank_stage` (`rubrank train` fills them

@@ -101,7 +101,7 @@ def group_of_query(
 ) -> Group:
     """The completions of one query (`Completion`, text or messages) as a group.
 
-    A rubric that nobody can decide is refused here, before a judge is asked.
+    A rubric that cannot be decided is refused here, before a judge is asked.
     """
     engine.check_rubric(query.rubric, where)
     if not len(completions):
@@ -125,7 +125,7 @@ async def score_query(
 
 def without_unknown(rewards: Sequence[float]) -> list[float]:
     """Rewards for trainers that cannot leave a rollout out: one about which nothing is known gets the mean of its
-    group, so that its advantage is 0 and the others' baseline stays. Nothing known about anybody: 0 for all.
+    group, so that its advantage is 0 and the others' baseline stays. Nothing known about any: 0 for all.
     """
     known = [reward for reward in rewards if not isnan(reward)]
     mean = sum(known) / len(known) if known else 0.0

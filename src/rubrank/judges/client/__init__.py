@@ -1,1 +1,1 @@
-"""Calls over HTTP: endpoints, limits, retries; replies on disk, and what they took."""
+"""Calls over HTTP: endpoints, limits, retries; replies on disk, and their usage."""

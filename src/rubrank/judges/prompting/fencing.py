@@ -6,7 +6,7 @@
     </response 7b2083cf9d73>
 
 The code is a digest of the text, so the same text gets the same fence (and the same place in a server's prefix cache),
-and nobody can write a text that closes its own. Control tokens of chat templates are broken up by a character that is
+and no text can close its own. Control tokens of chat templates are broken up by a character that is
 not seen: a server that reads them in the middle of a message would take them for the end of it. That is done to all
 that a judge is shown, questions and examples too.
 """

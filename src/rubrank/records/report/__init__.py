@@ -5,7 +5,7 @@
 
 The file is whole in itself: no network, no server; it opens from disk. Responses are data to it and never markup.
 Records are read once, one by one; what the page shows of all groups is computed here, what it shows of one group is
-packed, compressed, and unpacked by the browser when somebody looks.
+packed, compressed, and unpacked by the browser when shown.
 
     parts/          one file for each part of the page: takes groups one by one, gives plain data
     packing.py      groups → compressed chunks within a budget

@@ -62,7 +62,7 @@ class Grouped:
 
     @cached_property
     def tells(self) -> np.ndarray:
-        """(C,): does the criterion tell anybody apart?"""
+        """(C,): does the criterion tell rollouts apart?"""
         return np.asarray(self.signs.any(1))
 
     @cached_property

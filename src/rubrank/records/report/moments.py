@@ -78,7 +78,7 @@ def tau(signs_CP: np.ndarray, known_CP: np.ndarray, other_P: np.ndarray) -> list
 
 
 def tau_matrix(signs_KP: np.ndarray, known_KP: np.ndarray) -> np.ndarray:
-    """(K, K): τ-b of every two criteria, over the pairs that both compare; NaN where one tells nobody apart."""
+    """(K, K): τ-b of every two criteria, over the pairs that both compare; NaN where one tells no rollouts apart."""
     both = signs_KP @ signs_KP.T
     told = np.abs(signs_KP) @ known_KP.T  # pairs that k tells apart and l compares
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,4 +1,4 @@
-"""Groups → what the page unpacks when somebody looks at them.
+"""Groups → what the page unpacks to show them.
 
     packer = Packer(text_limit=4000, budget=50_000_000)
     for group in groups: packer.add(group)

@@ -49,7 +49,7 @@ def describe(plan: Plan) -> str:
 
 
 def _small_defaults(plan: Plan) -> str:
-    """What nobody set, and is smaller than in the paper."""
+    """What was not set, and is smaller than in the paper."""
     training, paper = plan.job.config.training, PRESETS["paper"]
     small = [name for name in _SIZES if name not in training.model_fields_set]
     if not small:

@@ -52,7 +52,7 @@ _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
 def _number(value: Any) -> Any:
-    """YAML reads 1e-6 as a text, since there is no point in it; everybody means the number."""
+    """YAML reads 1e-6 as a text, since there is no point in it; the number is meant."""
     try:
         return float(value) if isinstance(value, str) else value
     except ValueError:

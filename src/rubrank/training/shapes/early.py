@@ -5,7 +5,7 @@
     graded = await early.finish([0, 1])      the scores of the whole group; judges that compare are asked now
 
 What passes between the first rollout and the last is hidden behind generation; `Graded.hidden` and `Graded.seconds` say
-how much was, and how much was waited for. Rollouts that nobody can tell apart are graded once.
+how much was, and how much was waited for. Rollouts that cannot be told apart are graded once.
 """
 
 from __future__ import annotations

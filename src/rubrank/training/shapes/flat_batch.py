@@ -5,7 +5,7 @@
     score_flat(engine, samples, step=12, processes=Processes(gather, rank, world))    every process calls it
 
 A process's slice may cut a group. So the samples of all processes are gathered; each process grades some of the groups,
-as wholes (a judge is asked once, and comparisons have everybody they need); the scores are gathered; every process
+as wholes (a judge is asked once, and comparisons have all they need); the scores are gathered; every process
 fuses all of them, so that rules with a memory remember the same everywhere; and each takes the rewards of its own rows.
 With one process nothing is gathered. Whatever the cut, the rewards are the same.
 

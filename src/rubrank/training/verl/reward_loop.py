@@ -132,7 +132,7 @@ class Alone:
     """
 
     def __init__(self, settings: Settings, processes: int = 1) -> None:
-        # A rollout alone has nobody to be stretched among: its mean as it is, times the gate's factor.
+        # A rollout alone has no others to be stretched among: its mean as it is, times the gate's factor.
         gate = {**(settings.reward.gate or {}), "lift": 0.0}
         engine = settings.engine(rule="weighted-mean+", gate=gate, attributes=(), records=None, scale="ranking")
         self.complete = engine.judges is None or all(judge.kind not in COMPARES for judge in engine.judges.judges)
@@ -146,7 +146,7 @@ class Alone:
     async def grade(self, rollout: Rollout, rubric: Any) -> tuple[float, dict[str, Any], str]:
         """The reward; what verl's log shows: the scores on the criteria that all rows share; all scores as text.
 
-        verl's validation can leave nobody out: about whom nothing is known has 0, and is counted.
+        verl's validation can leave nothing out: a rollout about which nothing is known has 0, and is counted.
         """
         found = await self.grading.grade(Group(id="alone", rollouts=(rollout,), rubric=rubric))
         unknown = math.isnan(found.reward)

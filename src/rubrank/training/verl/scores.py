@@ -81,7 +81,7 @@ def _together(group: Group, criteria: tuple[CriterionData, ...], read: Sequence[
 
 
 def with_means(rewards: Sequence[float]) -> list[float]:
-    """The mean of the known rewards of a group for those about whom nothing is known; 0 where nobody is known."""
+    """The mean of the known rewards of a group for those about which nothing is known; 0 where none is known."""
     known = [reward for reward in rewards if not math.isnan(reward)]
     mean = math.fsum(known) / len(known) if known else 0.0
     return [mean if math.isnan(reward) else reward for reward in rewards]

@@ -65,7 +65,7 @@ export class GroupView {
     const rivals = this.order.filter((i) => i !== chosen).map((i) => [String(i), `rollout ${i} (${fixed(group.reward[i])})`]);
     const head = h("div", { class: "rollout-head" }, h("h4", {}, `Rollout ${chosen}`),
       options.linkTo && h("a", { class: "permalink", href: options.linkTo(chosen), title: "A link to this rollout" }, "link"),
-      group.responses && rivals.length > 0 && choice("Compare with", [["", "nobody"], ...rivals], other === null ? "" : String(other), (i) => this.compareWith(i === "" ? null : Number(i))));
+      group.responses && rivals.length > 0 && choice("Compare with", [["", "none"], ...rivals], other === null ? "" : String(other), (i) => this.compareWith(i === "" ? null : Number(i))));
     const beside = other !== null && group.responses && sideBySide(group.responses[chosen], group.responses[other],
       [`Rollout ${chosen}, reward ${fixed(group.reward[chosen])}`, `Rollout ${other}, reward ${fixed(group.reward[other])}`]);
     replaceChildren(this.place, head, beside, rolloutView(group, chosen, options.query));
@@ -105,7 +105,7 @@ function scoreCell(group, i, k) {
   const most = group.utilities ? Math.max(1e-9, ...group.utilities.map((row) => Math.abs(row[k] || 0))) : 1;
   const heat = isNumber(utility) ? `${Math.round((34 * Math.abs(utility)) / most)}%` : "0%";
   const [won, tied, lost] = standing(group, i, k), all = Math.max(1, won + tied + lost);
-  const title = known ? `beats ${won}, ties ${tied}, loses to ${lost}${isNumber(utility) ? `; utility ${signed(utility)}` : ""}` : "missing: compared with nobody";
+  const title = known ? `beats ${won}, ties ${tied}, loses to ${lost}${isNumber(utility) ? `; utility ${signed(utility)}` : ""}` : "missing: not compared";
   return h("td", { class: `number ${utility < 0 ? "minus" : "plus"}`, "--heat": heat, title },
     score === null ? (known ? winsAndLosses(group, i, k) : "–") : number(score), isNumber(utility) && h("small", {}, signed(utility)),
     known && h("i", { class: "standing", "aria-hidden": "true", "--won": `${((100 * won) / all).toFixed(0)}%`, "--tied": `${((100 * (won + tied)) / all).toFixed(0)}%` }));

@@ -38,6 +38,6 @@ export function matrices(group) {
     choose && choice("Criterion", tells.map((k) => [String(k), group.criteria[k].name]), String(tells[0]), (k) => replaceChildren(body, draw(Number(k)))),
     body,
     h("p", { class: "muted legend" }, key("win", "row beats column"), key("tie", "tie"), key("loss", "row loses"), h("span", {}, "empty: not compared")),
-    silent.length > 0 && h("p", { class: "muted" }, `Tell nobody apart: ${silent.join(", ")}`),
+    silent.length > 0 && h("p", { class: "muted" }, `Tell no rollouts apart: ${silent.join(", ")}`),
   ];
 }

@@ -70,7 +70,7 @@ function headline(group, i) {
   const reward = group.reward, mine = reward[i];
   const start = `rollout ${i} of group ${group.id}: reward ${fixed(mine)}, `;
   if (group.noSignal) {
-    return start + (group.G > 1 ? "same as all others: nothing tells them apart" : "alone in its group: nobody to compare with");
+    return start + (group.G > 1 ? "same as all others: nothing tells them apart" : "alone in its group: nothing to compare with");
   }
   const better = reward.filter((r) => r > mine).length, same = reward.filter((r) => r === mine).length;
   const tied = same > 1 ? `, with ${same - 1} other${same > 2 ? "s" : ""}` : "";
@@ -83,11 +83,11 @@ function criteriaLines(group, i) {
   const order = group.weights.map((_, k) => k).sort((a, b) => size(b) - size(a)); // what mattered most comes first
   const lines = [];
   for (const k of order) {
-    if (!group.reward.some((_, j) => isKnown(group, j, k))) continue; // nobody was scored: another query's criterion
+    if (!group.reward.some((_, j) => isKnown(group, j, k))) continue; // no rollout was scored: another query's criterion
     const { name } = group.criteria[k], compared = group.observed.has(name);
     const weight = group.weights[k] === 1 ? "" : ` (weight ${general(group.weights[k])})`;
     if (!isKnown(group, i, k)) {
-      lines.push(`${name}${weight}: ${compared ? "" : "not scored, so "}compared with nobody`);
+      lines.push(`${name}${weight}: ${compared ? "" : "not scored, so "}not compared`);
       continue;
     }
     const added = Math.abs(share(k)) >= SMALL ? ` → ${fixedSigned(share(k))}` : "";
@@ -99,7 +99,7 @@ function criteriaLines(group, i) {
 
 export function against(row, i) {
   const others = row.map((_, j) => j).filter((j) => j !== i && row[j] !== null);
-  if (!others.length) return "nobody to compare with";
+  if (!others.length) return "nothing to compare with";
   const found = [
     ["beats", others.filter((j) => row[j] > 0.5)],
     ["ties", others.filter((j) => row[j] === 0.5)],

@@ -79,7 +79,7 @@ export class Browser {
     return { g, id: c.id[g], title: c.title[g], step: c.step[g], size: c.size[g], spread: c.spread[g], bits: c.bits[g], stopped: c.stopped[g] };
   }
 
-  /** Open a group; the latest choice wins, however long its chunk takes. asked: somebody chose it, so the address says so. */
+  /** Open a group; the latest choice wins, however long its chunk takes. asked: the user chose it, so the address says so. */
   async choose(g, { rollout, focus, asked } = {}) {
     this.open = g;
     this.list.open = this.found.indexOf(g);

@@ -1,4 +1,4 @@
-// Each criterion: what it says, how often it tells anybody apart, and what it weighs in the end.
+// Each criterion: what it says, how often it tells rollouts apart, and what it weighs in the end.
 
 import { bars, meter } from "./charts.js";
 import { add, h } from "./dom.js";
@@ -14,7 +14,7 @@ export function drawCriteria(section, data, showGroups) {
     { title: "Scores", cell: (row) => (row.compared_groups === row.groups ? h("span", { class: "muted" }, "compared, not scored") : bars(row.distribution, `Scores of ${row.name}`)) },
     { title: "Mean", key: (row) => row.mean, cell: (row) => number(row.mean), class: "number" },
     { title: "Tells apart", key: (row) => row.apart, cell: (row) => meter(row.apart), hint: "Share of all pairs within groups that it tells apart: neither tied nor missing" },
-    { title: "Has signal", key: (row) => row.signal, cell: (row) => meter(row.signal), hint: "Share of groups in which it tells anybody apart" },
+    { title: "Has signal", key: (row) => row.signal, cell: (row) => meter(row.signal), hint: "Share of groups in which it tells rollouts apart" },
     { title: "Ties", key: (row) => row.ties, cell: (row) => percent(row.ties), class: "number", hint: "Share of the compared pairs that tie" },
     { title: "Missing", key: (row) => row.missing / row.rollouts, cell: (row) => (row.missing ? percent(row.missing / row.rollouts, 1) : "0"), class: "number" },
     { title: "Weight", key: (row) => row.effective, cell: (row) => weights(row, most), hint: "Nominal: share of the weights. Effective: share of the variance of what was added up" },
@@ -22,7 +22,7 @@ export function drawCriteria(section, data, showGroups) {
   ];
   const how = data.criteria.effective_by === "parts" ? "each group's variance of the weighted sum" : "the variance of rewards within groups that scores explain";
   add(section,
-    h("p", { class: "lead" }, "A criterion that ties everybody costs nothing and says nothing. Its effective weight is its share of ", how, ": it may differ much from the weight it was given."),
+    h("p", { class: "lead" }, "A criterion that ties all rollouts costs nothing and says nothing. Its effective weight is its share of ", how, ": it may differ much from the weight it was given."),
     sortableTable({ caption: "Criteria", columns, rows, detail: (row) => detailOf(row, showGroups) }),
     leftOut > 0 && h("p", { class: "muted" }, `${count(leftOut)} criteria that fewer groups ask for are not shown.`),
   );

@@ -44,7 +44,7 @@ async function start() {
   drawContents(byId("nav"));
   browser = new Browser(byId("groups"), store, data.criteria.rows.map((row) => row.name).sort(), fail);
   addEventListener("hashchange", () => browser.follow(location.hash));
-  await (browser.follow(location.hash) || browser.choose(0)); // what nobody chose is not written into the address
+  await (browser.follow(location.hash) || browser.choose(0)); // what was not chosen is not written into the address
   document.documentElement.dataset.ready = Math.round(performance.now());
 }
 

@@ -8,12 +8,12 @@ import { count, isNumber, number, percent, plural, signed } from "./numbers.js";
 import { tile } from "./summary.js";
 
 export function drawConflicts(section, { names, tau, groups, left_out: leftOut, all }) {
-  if (names.length < 2) return void add(section, h("p", { class: "muted" }, "One criterion conflicts with nobody."));
+  if (names.length < 2) return void add(section, h("p", { class: "muted" }, "A single criterion cannot conflict."));
   const body = h("div", {}), enough = [1, 2, 5, 10, 20, 50, 100, 200].filter((n) => n === 1 || n <= all);
   const draw = (least) => replaceChildren(body, conflictsOf(names, tau, groups, Number(least)));
   const start = String(enough.filter((n) => n <= Math.max(5, all / 100)).pop());
   add(section,
-    h("p", { class: "lead" }, "Kendall's τ-b within groups, averaged over the groups in which both criteria tell somebody apart: −1 when one always prefers what the other rejects, +1 when they order alike, 0 when they have nothing to do with each other."),
+    h("p", { class: "lead" }, "Kendall's τ-b within groups, averaged over the groups in which both criteria tell rollouts apart: −1 when one always prefers what the other rejects, +1 when they order alike, 0 when they have nothing to do with each other."),
     choice("Pairs seen in at least", enough.map((n) => [String(n), plural(n, "group")]), start, draw), body,
     leftOut > 0 && h("p", { class: "muted" }, `The ${names.length} criteria that most groups ask for; ${count(leftOut)} others are not shown.`));
   draw(start);
@@ -65,7 +65,7 @@ function gammas({ attributes, criteria, points, taken }) {
     const curves = attributes.map((attribute, d) => ({ attribute, d, points: points[`${d}|${k}`] || [] })).filter((c) => c.points.length);
     const single = curves.every((curve) => curve.points.length === 1);
     const out = (d) => (isNumber(taken[d]) ? `${signed(taken[d])} taken out` : "");
-    if (!curves.length) return replaceChildren(body, h("p", { class: "muted" }, "It tells nobody apart in any group."));
+    if (!curves.length) return replaceChildren(body, h("p", { class: "muted" }, "It tells no rollouts apart in any group."));
     if (single) {
       const rows = curves.map(({ attribute, d, points: [[, mean, half, n]] }) => ({ name: attribute, value: mean, half, note: `${plural(n, "group")}, ${out(d)}` }));
       const most = Math.max(0.2, ...rows.map((row) => Math.abs(row.value) + (row.half || 0)));
@@ -75,7 +75,7 @@ function gammas({ attributes, criteria, points, taken }) {
   }
   draw(0);
   return h("div", { class: "card" }, h("h3", {}, "What winning goes with: γ"),
-    h("p", { class: "lead" }, "γ > 0: responses with more of the attribute win on the criterion more often than their utilities say. With its 95% interval: of the estimate over all groups, or of the mean where each group was fitted by itself. Criteria that tell nobody apart in a group, or that a program decided, do not count there."),
+    h("p", { class: "lead" }, "γ > 0: responses with more of the attribute win on the criterion more often than their utilities say. With its 95% interval: of the estimate over all groups, or of the mean where each group was fitted by itself. Criteria that tell no rollouts apart in a group, or that a program decided, do not count there."),
     choice("On", criteria.map((_, k) => [String(k), name(k)]), "0", (k) => draw(Number(k))), body);
 }
 

@@ -7,7 +7,7 @@
 
 A pooled estimate (over a batch, or a run) has a standard error of its own: half is t·se, and n the groups behind it.
 Fitted in every group by itself, γ is a mean over groups with the interval of that mean. Criterion "" is all of them: γ
-and half weighted by the criteria's weights, which makes half an upper bound. Criteria that tell nobody apart in a
+and half weighted by the criteria's weights, which makes half an upper bound. Criteria that tell no rollouts apart in a
 group, or are not controlled there, do not count there.
 
 Letters: K criteria and then all of them together, D attributes.

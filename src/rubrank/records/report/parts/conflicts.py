@@ -2,7 +2,7 @@
 
 {"names": ["Facts", "Brevity"], "tau": [[1, -0.31], [-0.31, 1]], "groups": [[80, 61], [61, 70]], "left_out": 0}
 
-τ-b within a group, over pairs that both compare; mean over the groups in which both tell somebody apart.
+τ-b within a group, over pairs that both compare; mean over the groups in which both tell rollouts apart.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@
 
 ties           share of the compared pairs that tie
 apart          share of all pairs that it tells apart: neither tied nor missing
-signal         share of groups in which it tells anybody apart
+signal         share of groups in which it tells rollouts apart
 nominal        its share of the weights, mean over groups
 effective      its share of the variance of what was added up, mean over groups that have a ranking
-with_reward    Kendall's τ-b with the ranking before the gate, mean over groups in which both tell somebody apart
+with_reward    Kendall's τ-b with the ranking before the gate, mean over groups in which both tell rollouts apart
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rubrank.records.report.parts.shares import Shares
 from rubrank.records.report.reasons import Reasons
 from rubrank.scores.criterion import CriterionData
 
-_MOST_ROWS = 2000  # where every query brings a rubric of its own, nobody reads them all
+_MOST_ROWS = 2000  # where every query brings a rubric of its own, too many to read
 
 
 class Criteria:
