@@ -123,7 +123,7 @@ def test_files(tmp_path):
     assert job.output == tmp_path / "out"
     assert job.path("/abs/x") != tmp_path / "abs/x"
     file.write_text("model: [\n")
-    with pytest.raises(InvalidInput, match="must be valid yaml"):
+    with pytest.raises(InvalidInput, match="must be valid YAML"):
         load_job(file)
 
 

@@ -85,11 +85,11 @@ def test_nothing_wrong(tmp_path, name, text):
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("a.yaml", "criteria: [", "valid yaml"),
+        ("a.yaml", "criteria: [", "valid YAML"),
         ("a.yaml", "3", "a mapping"),
         ("a.yaml", "criteria: []", "at least one criterion"),
         ("a.yaml", "extends: nobody\ncriteria: [Postscript]", "presets ("),
-        ("a.json", "{", "valid json"),
+        ("a.json", "{", "valid JSON"),
         ("a.jsonl", "", "no rows"),
         ("a.txt", "x", "that ends in"),
     ],

@@ -117,7 +117,9 @@ def read_data(source: str | Path) -> Any:
         data = _LOADERS[path.suffix](text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         said = shortened(" ".join(str(error).split()), 500)
-        raise InvalidInput(str(path), "the file", f"valid {path.suffix[1:]}", said, "") from None
+        raise InvalidInput(
+            str(path), "the file", f"valid {path.suffix[1:].upper().replace('YML', 'YAML')}", said, ""
+        ) from None
     for part in data if isinstance(data, list) else [data]:  # a list may be a dataset, of whatever size
         check_bounds(part, str(path), "the file")
     return data
