@@ -11,6 +11,7 @@
     rubrank train                                    verbs/train.py        a whole training run from one file
     rubrank warm-up                                  verbs/warm.py         compile now, not in the first step
     rubrank serve                                    verbs/serve.py        rewards over HTTP
+    rubrank lab list, run, report                    verbs/lab.py          the experiments of recipes/lab
     rubrank demo                                     verbs/demo.py         all of it on bundled rollouts
 
 Errors are one line on standard error and exit code 2; Ctrl-C is 130. Nothing but typer is imported here, so that --help
@@ -28,6 +29,7 @@ import rubrank
 from rubrank.cli.importing import ExtensibleGroup
 from rubrank.cli.printing import errors_in_words
 from rubrank.cli.verbs import criteria, evaluation, export, fusing, judge, record, replay, report, sandbox, train, warm
+from rubrank.cli.verbs import lab as laboratory
 from rubrank.cli.verbs import serve as serving
 
 app = typer.Typer(
@@ -42,6 +44,7 @@ app = typer.Typer(
 for verbs in (criteria, judge, fusing, record, replay, report, export, sandbox, evaluation, train, warm):
     verbs.register(app)
 serving.register(app)
+laboratory.register(app)
 
 
 @app.command()

@@ -185,6 +185,8 @@ class Gating(Strict):
     floor: Number = 0.5
     shape: Shape = "linear"
     missing: Missing = "pass"
+    lift: Number | None = Field(default=None, ge=0.0, lt=1.0)
+    """What the worst rollout that passed has; 0 is the paper's gate, left out: the gate's own default."""
 
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {

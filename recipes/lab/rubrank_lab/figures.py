@@ -1,0 +1,50 @@
+"""Drawings in the manner of the paper's figures: lines over the run, one for each arm.
+
+curves([("off", points), ("λ = 1", points)], "words of thinking")      an SVG text, the same for the same data
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from rubrank_lab.results import BINS
+
+Points: TypeAlias = Sequence[tuple[int, float]]
+_COLOURS = ("#5b6b7b", "#1f77b4", "#2a9d8f", "#e9a03b", "#d1495b", "#7b5ea7", "#8c6d46", "#17a2b8", "#999999")
+
+
+def curves(panels: Sequence[tuple[str, Sequence[tuple[str, Points]]]], mark: float | None = None) -> str:
+    """Panels side by side; `mark` is a share of the run at which something begins."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    with pyplot.rc_context({"svg.hashsalt": "rubrank", "font.size": 9, "svg.fonttype": "none"}):
+        figure, axes = pyplot.subplots(1, len(panels), figsize=(4.4 * len(panels), 3.2), squeeze=False)
+        for axis, (title, lines) in zip(axes[0], panels, strict=True):
+            _panel(axis, title, lines, mark)
+        handles, labels = max((axis.get_legend_handles_labels() for axis in axes[0]), key=lambda found: len(found[1]))
+        figure.legend(handles, labels, loc="lower center", ncol=min(5, max(1, len(labels))), frameon=False)
+        rows = -(-len(labels) // 5)
+        figure.tight_layout(rect=(0, 0.07 * rows + 0.01, 1, 1))
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+        pyplot.close(figure)
+    return text.getvalue()
+
+
+def _panel(axis: object, title: str, lines: Sequence[tuple[str, Points]], mark: float | None) -> None:
+    for number, (name, points) in enumerate(lines):
+        at = [(bin_ + 0.5) / BINS * 100 for bin_, _ in points]
+        values = [value for _, value in points]
+        colour = _COLOURS[number % len(_COLOURS)]
+        axis.plot(at, values, marker="o", markersize=3, linewidth=1.5, color=colour, label=name)  # type: ignore[attr-defined]
+    if mark is not None:
+        axis.axvline(100 * mark, color="#bbbbbb", linestyle="--", linewidth=1)  # type: ignore[attr-defined]
+    axis.set_title(title)  # type: ignore[attr-defined]
+    axis.set_xlabel("% of the run")  # type: ignore[attr-defined]
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)  # type: ignore[attr-defined]

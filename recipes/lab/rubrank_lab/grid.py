@@ -1,0 +1,137 @@
+"""Running cells, one after the other, with whoever else runs them: a cell is claimed before it is begun.
+
+    run_grid(cells, work)      Ran(finished=40, failed=0, left=0); what is finished already is passed over
+
+A claim is a file with the number of the process that holds it. One that is gone has been killed; its cell is free
+again and begins anew. Results appear when they are complete.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rubrank_lab.cell import Cell, checkpoint_of, result_of, run_cell
+from rubrank_lab.policy import make_policy
+
+SUPERVISED = {"steps": 400, "batch": 48}
+SMOKE = {"steps": 2, "batch": 4, "hidden": 32, "layers": 1}
+"""The supervised start, and one whose answers are of no use."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a call came to."""
+
+    finished: int
+    failed: int
+    left: int
+    """Neither: somebody else has them, or time is up."""
+
+
+def run_grid(cells: Sequence[Cell], work: Path, done: frozenset[str] = frozenset(), until: float | None = None) -> Ran:
+    """Run what is not finished. done: keys of cells whose results are elsewhere. until: begin none after this time."""
+    work.mkdir(parents=True, exist_ok=True)
+    todo = to_run(cells, work, done)
+    kept = {cell.trunk.key for cell in todo if cell.trunk is not None}
+    finished = failed = 0
+    for number, cell in enumerate(todo, start=1):
+        if until is not None and time.time() > until:
+            break
+        with _claimed(cell, work) as ours:
+            if not ours or is_finished(cell, work, cell.key in kept):
+                continue
+            begun = time.time()
+            good = _run(cell, work, cell.key in kept)
+            finished, failed = finished + good, failed + (not good)
+            said = f"{number} of {len(todo)}: {cell.key}, {time.time() - begun:.0f} s{'' if good else ', failed'}"
+            print(said, file=sys.stderr, flush=True)
+    left = sum(not is_finished(cell, work, cell.key in kept) for cell in todo)
+    return Ran(finished, failed, left - failed)
+
+
+def to_run(cells: Sequence[Cell], work: Path, done: frozenset[str] = frozenset()) -> list[Cell]:
+    """What is not finished, each once, trunks before their branches."""
+    found: list[Cell] = []
+    for cell in cells:
+        if cell.key in done or is_finished(cell, work):
+            continue
+        if cell.trunk is not None and not is_finished(cell.trunk, work, checkpoint=True):
+            found.append(cell.trunk)
+        found.append(cell)
+    return list(dict.fromkeys(found))
+
+
+def is_finished(cell: Cell, work: Path, checkpoint: bool = False) -> bool:
+    """Has it a result, and the checkpoint that others need?"""
+    return result_of(cell, work).is_file() and (not checkpoint or checkpoint_of(cell, work).is_dir())
+
+
+def _run(cell: Cell, work: Path, keep: bool) -> bool:
+    try:
+        run_cell(cell, work, policy_of(cell, work), keep)
+    except Exception:
+        path = work / "failed" / f"{cell.key}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(traceback.format_exc(), encoding="utf-8")
+        return False
+    return True
+
+
+def policy_of(cell: Cell, work: Path) -> Path:
+    """The supervised start; taught when first asked for."""
+    folder = work / ("policy-smoke" if cell.smoke else "policy")
+    with _waiting(work / f"{folder.name}.claim"):
+        if not folder.is_dir():
+            make_policy(folder, **(SMOKE if cell.smoke else SUPERVISED))
+    return folder
+
+
+@contextmanager
+def _claimed(cell: Cell, work: Path) -> Iterator[bool]:
+    """Is the cell ours to run?"""
+    claim = work / "claims" / cell.key
+    claim.parent.mkdir(exist_ok=True)
+    if not _take(claim):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        claim.unlink(missing_ok=True)
+
+
+@contextmanager
+def _waiting(claim: Path) -> Iterator[None]:
+    while not _take(claim):
+        time.sleep(1.0)
+    try:
+        yield
+    finally:
+        claim.unlink(missing_ok=True)
+
+
+def _take(claim: Path) -> bool:
+    try:
+        with claim.open("x") as file:
+            file.write(str(os.getpid()))
+        return True
+    except FileExistsError:
+        pass
+    try:
+        holder = int(claim.read_text() or 0)
+        os.kill(holder, 0)
+    except (ValueError, FileNotFoundError):
+        return False  # just being written, or given back
+    except ProcessLookupError:
+        claim.unlink(missing_ok=True)  # killed
+        return _take(claim)
+    except PermissionError:
+        return False
+    return False

@@ -1,0 +1,88 @@
+"""Results of all cells, kept small: one Parquet file, with training curves in eight bins.
+
+    collect(work, folder, keys)       what is new in work/results goes into folder/results/cells.parquet
+    results = load(folder)            cell, phase, bin, metric, value
+    results.cells                     keys of the cells that are there
+
+Evaluations keep every number; of the training steps each bin of an eighth of the run keeps its mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from rubrank._files import replacing
+
+BINS = 8
+FILE = Path("results") / "cells.parquet"
+_DROPPED = ("grad_norm", "reward")
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """All that is known."""
+
+    table: pl.DataFrame
+
+    @property
+    def cells(self) -> frozenset[str]:
+        """Keys."""
+        return frozenset(self.table["cell"].unique().to_list())
+
+    def final(self, key: str) -> dict[str, float]:
+        """Metric → value on held-out prompts, after the run."""
+        return self._evaluated(key, BINS)
+
+    def base(self, key: str) -> dict[str, float]:
+        """The same before the run."""
+        return self._evaluated(key, 0)
+
+    def curve(self, key: str, metric: str) -> list[tuple[int, float]]:
+        """(bin, mean over its steps), in order."""
+        of_cell = self.table.filter(pl.col("cell") == key, pl.col("phase") == "train", pl.col("metric") == metric)
+        return [(int(at), float(value)) for at, value in of_cell.sort("bin").select("bin", "value").iter_rows()]
+
+    def _evaluated(self, key: str, at: int) -> dict[str, float]:
+        of_cell = self.table.filter(pl.col("cell") == key, pl.col("phase") == "eval", pl.col("bin") == at)
+        return dict(zip(of_cell["metric"].to_list(), map(float, of_cell["value"].to_list()), strict=True))
+
+
+def load(folder: Path) -> Results:
+    """What is kept in a folder; nothing if there is nothing."""
+    path = folder / FILE
+    if path.is_file():
+        return Results(pl.read_parquet(path))
+    schema = {"cell": pl.String, "phase": pl.String, "bin": pl.Int16, "metric": pl.String, "value": pl.Float32}
+    return Results(pl.DataFrame(schema=schema))
+
+
+def collect(work: Path, folder: Path, known: Collection[str]) -> int:
+    """Add what is new and of the experiments' cells; returns how many were."""
+    kept = load(folder)
+    there = sorted((work / "results").glob("*.parquet"))
+    new = [path for path in there if path.stem in known and path.stem not in kept.cells]
+    if not new:
+        return 0
+    table = pl.concat([kept.table, *(binned(pl.read_parquet(path)) for path in new)])
+    path = folder / FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as partial:
+        table.sort("cell", "phase", "metric", "bin").write_parquet(partial, compression="zstd", compression_level=15)
+    return len(new)
+
+
+def binned(table: pl.DataFrame) -> pl.DataFrame:
+    """Steps into bins: training 0 … 7 by eighths of the run, evaluations 0 (before) and 8 (after)."""
+    steps = int(table.filter(pl.col("phase") == "eval")["step"].max() or 1)  # type: ignore[arg-type]
+    shares = (pl.col("step") * BINS // steps).clip(0, BINS).cast(pl.Int16).alias("bin")
+    return (
+        table.filter(~pl.col("metric").is_in(_DROPPED))
+        .with_columns(shares)
+        .group_by("cell", "phase", "bin", "metric")
+        .agg(pl.col("value").mean())
+        .select("cell", "phase", "bin", "metric", pl.col("value").cast(pl.Float32))
+    )

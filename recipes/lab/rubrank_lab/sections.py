@@ -1,0 +1,273 @@
+"""The sections of the report, one for each experiment: tables beside the paper's numbers, and drawings.
+
+section(view, paper)      headings, paragraphs, tables, pictures of one experiment; nothing but the results is read
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rubrank_lab.comparing import Summary, summary
+from rubrank_lab.document import Heading, Paragraph, Part, Picture, Table
+from rubrank_lab.figures import curves
+from rubrank_lab.view import View
+
+METRICS: Mapping[str, tuple[str, int, float]] = {
+    "true_quality": ("true quality", 3, 1.0),
+    "true_additive": ("additive", 3, 1.0),
+    "true_content": ("content", 3, 1.0),
+    "true_asks": ("wishes", 3, 1.0),
+    "true_satisfied": ("all satisfied, %", 1, 100.0),
+    "true_gate": ("gates passed, %", 1, 100.0),
+    "thinking": ("thinking, words", 1, 1.0),
+    "words": ("answer, words", 1, 1.0),
+    "markers": ("Markdown markers", 2, 1.0),
+}
+"""Metric → heading, digits, factor."""
+CRITERIA = (
+    "FactCount",
+    "Coverage",
+    "Avoid",
+    "Title",
+    "List",
+    "Closing",
+    "Order",
+    "NoComma",
+    "Short",
+    "OnTopic",
+    "Variety",
+    "Density",
+    "Accuracy",
+    "Helpful",
+    "Clear",
+    "NoOpening",
+)
+JUDGED = ("Accuracy", "Helpful", "Clear")
+TOLD = {
+    "criteria": "Each criterion on held-out prompts, as verifiers and the judge scored it (Density from 0 to 100, "
+    "Accuracy from 0 to 10, Helpful from 1 to 5):",
+    "follows": "How far the reward follows what it should, and what it should not: correlation within groups, mean "
+    "over the run.",
+    "averages": "Beside the paper's averages over 16 benchmarks (one run each, other models, other tasks: only the "
+    "order can be compared):",
+    "influence": "What the estimator found (γ̂, mean over groups) and what it took out. The judge's true liking of a "
+    "unit of length is 0.20, 0.15 and 0 on a scale from 0 to 1:",
+    "clock": "By the clock of a shared machine, so totals say more about its other users than about rules; `reward` is "
+    "grading, judging and fusing 48 rollouts.",
+}
+MARKDOWN = (
+    "heading",
+    "bold",
+    "italic",
+    "table_row",
+    "code_block",
+    "inline_code",
+    "ordered_item",
+    "unordered_item",
+    "blockquote",
+    "horizontal_rule",
+    "link",
+)
+
+
+def section(view: View, paper: Mapping[str, Any]) -> list[Part]:
+    """Everything about one experiment."""
+    one, (done, total) = view.experiment, view.counts
+    number = f"{one.number}. " if one.number else ""
+    told = f"The paper: {one.paper}. " if one.paper else ""
+    parts: list[Part] = [Heading(f"{number}{one.title}"), Paragraph(f"{told}{done} of {total} cells run.")]
+    if not done:
+        return parts
+    parts += [_summaries(view), *_differences(view)]
+    more = {
+        "main": _main,
+        "thinking": _thinking,
+        "formatting": _formatting,
+        "headroom": _headroom,
+        "group_size": _beside,
+        "focal": _beside,
+        "scale": _scale,
+        "runtime": _runtime,
+    }.get(one.name)
+    return parts + (more(view, paper.get(one.name, {})) if more else [])
+
+
+def _said(found: Summary, digits: int, factor: float = 1.0) -> str:
+    return Summary(factor * found.mean, factor * found.low, factor * found.high, found.n).said(digits)
+
+
+def _number(value: float, form: str = ".2f") -> str:
+    return "–" if math.isnan(value) else format(value, form)
+
+
+def _arms(view: View) -> list[str]:
+    return [arm for arm in view.experiment.arms if view.seeds(arm)]
+
+
+def _summaries(view: View) -> Table:
+    """Means over seeds with bootstrap intervals; the first row is the policy before training."""
+    header = ["held-out prompts", "seeds", *(name for name, _, _ in METRICS.values())]
+    rows = []
+    begun = [arm for arm in _arms(view) if view.values(arm, "true_quality", base=True)]
+    if begun:
+        told = [_said(view.summary(begun[0], m, base=True), d, f) for m, (_, d, f) in METRICS.items()]
+        rows.append(["before training", str(len(view.seeds(begun[0]))), *told])
+    for arm in _arms(view):
+        told = [_said(view.summary(arm, metric), d, f) for metric, (_, d, f) in METRICS.items()]
+        rows.append([arm, str(len(view.seeds(arm))), *told])
+    return Table(header, rows)
+
+
+def _differences(view: View) -> list[Part]:
+    reference = view.experiment.reference
+    if not view.seeds(reference):
+        return []
+    rows = []
+    for arm in _arms(view):
+        if arm != reference:
+            gaps = [view.against(arm, reference, metric) for metric in ("true_quality", "thinking", "markers")]
+            rows.append([arm, *(gap.said(d) for gap, d in zip(gaps, (3, 1, 2), strict=True)), _p(gaps[0].p)])
+    header = [f"minus {reference}, seed by seed", "true quality", "thinking", "markers", "p (quality)"]
+    return [Table(header, rows)] if rows else []
+
+
+def _p(value: float) -> str:
+    return "–" if value != value else f"{value:.3f}" if value >= 0.001 else "< 0.001"
+
+
+# --------------------------------------------------------------------------------------------------------- the sections
+
+
+def _main(view: View, paper: Mapping[str, Any]) -> list[Part]:
+    arms = _arms(view)
+    panels = [
+        ("true quality", [(arm, view.curve(arm, "true_quality")) for arm in arms]),
+        ("words of thinking", [(arm, view.curve(arm, "thinking")) for arm in arms]),
+    ]
+    about = "True quality and words of thinking over the run, by method"
+    return [
+        Picture("lab_main", about, curves(panels)),
+        Paragraph(TOLD["criteria"]),
+        _criteria(view, arms),
+        Paragraph(TOLD["follows"]),
+        _follows(view, arms),
+        Paragraph(TOLD["averages"]),
+        _averages(view, arms, paper),
+    ]
+
+
+def _criteria(view: View, arms: Sequence[str]) -> Table:
+    rows = []
+    for name in CRITERIA:
+        before = view.summary(arms[0], f"score_{name}", base=True).mean
+        rows.append([name, _number(before), *(_number(view.summary(arm, f"score_{name}").mean) for arm in arms)])
+    return Table(["mean score, held out", "before", *arms], rows)
+
+
+def _follows(view: View, arms: Sequence[str]) -> Table:
+    asked = ("true_quality", "thinking", "markers")
+    rows = [[arm, *(_number(_mean(view, arm, f"follows_{what}"), "+.2f") for what in asked)] for arm in arms]
+    return Table(["reward follows", "true quality", "thinking", "markers"], rows)
+
+
+def _averages(view: View, arms: Sequence[str], paper: Mapping[str, Any]) -> Table:
+    rows = []
+    for arm in ("base", *arms):
+        ours = view.summary(arms[0], "true_quality", base=True) if arm == "base" else view.summary(arm, "true_quality")
+        rows.append([arm, *(f"{value:.2f}" for value in paper[arm]), f"{ours.mean:.3f}"])
+    return Table(["method", "paper, 106B", "paper, 9B", "paper, 4B", "here, true quality"], rows)
+
+
+def _mean(view: View, arm: str, metric: str) -> float:
+    points = [value for _, value in view.curve(arm, metric)]
+    return sum(points) / len(points) if points else float("nan")
+
+
+def _thinking(view: View, paper: Mapping[str, Any]) -> list[Part]:
+    arms = _arms(view)
+    ours = [arm for arm in arms if not arm.startswith("letter")]
+    letter = [arm for arm in arms if arm.startswith("letter") or arm == "off"]
+    panels = [
+        ("pooled over the run", [(arm, view.curve(arm, "thinking")) for arm in ours]),
+        ("the paper's letter", [(arm, view.curve(arm, "thinking")) for arm in letter]),
+    ]
+    rows = []
+    for arm in arms:
+        told = f"{paper[arm]:.2f}" if arm in paper else "–"
+        rows.append([arm, told, view.summary(arm, "true_quality").said()])
+    return [
+        Picture("lab_thinking", "Words of thinking over the run, by λ", curves(panels, mark=0.7)),
+        Table(["λ", "paper, overall (9B)", "here, true quality"], rows),
+        Paragraph(TOLD["influence"]),
+        _influence(view, [arm for arm in arms if arm != "off"]),
+    ]
+
+
+def _influence(view: View, arms: Sequence[str]) -> Table:
+    both = [(name, word) for name in JUDGED for word in ("gamma", "taken")]
+    rows = [[arm, *(_number(_mean(view, arm, f"{word}_{name}")) for name, word in both)] for arm in arms]
+    return Table(["", *(f"{name}, {'γ̂' if word == 'gamma' else word}" for name, word in both)], rows)
+
+
+def _formatting(view: View, paper: Mapping[str, Any]) -> list[Part]:
+    arms = _arms(view)
+    if "off" not in arms:
+        return []
+    rows = []
+    for name in MARKDOWN:
+        metric = f"md_{name}"
+        early = [value for at, value in view.curve("off", metric) if at < 5]
+        late = [_number(view.summary(arm, metric).mean, ".1f") for arm in arms]
+        told = paper.get(name, ["–", "–"])
+        rows.append(
+            [name.replace("_", " "), _number(summary(early).mean, ".1f"), *late, *(f"{value:.2f}" for value in told)]
+        )
+    header = ["density, % of lines", "training, first 60%", *(f"end, {arm}" for arm in arms)]
+    lines = [(arm, view.curve(arm, "markers")) for arm in arms]
+    return [
+        Table([*header, "paper, steps 0–70", "paper, steps 80–100"], rows),
+        Picture("lab_formatting", "Markdown markers over the run", curves([("markers in an answer", lines)], mark=0.7)),
+    ]
+
+
+def _headroom(view: View, paper: Mapping[str, Any]) -> list[Part]:
+    arms = _arms(view)
+    panels = [(kind, [(arm, view.curve(arm, kind)) for arm in arms]) for kind in ("challenging", "saturated")]
+    rows = []
+    for arm in arms:
+        gains = []
+        for kind in ("challenging", "saturated"):
+            before, after = view.values(arm, kind, base=True), view.values(arm, kind)
+            gains.append(_said(summary([after[seed] - before[seed] for seed in after if seed in before]), 1, 100.0))
+        rows.append([arm, *gains, f"{paper[arm]:+.1f}" if arm in paper else "–"])
+    header = ["gain in points, held out", "challenging", "saturated", "paper, challenging"]
+    return [Table(header, rows), Picture("lab_headroom", "Challenging and saturated criteria", curves(panels))]
+
+
+def _beside(view: View, paper: Mapping[str, Any]) -> list[Part]:
+    rows = []
+    for arm in _arms(view):
+        given = paper.get(arm)
+        told = ", ".join(f"{value:+.2f}" for value in given) if isinstance(given, Sequence) else given
+        rows.append([arm, "–" if told is None else str(told), view.summary(arm, "true_quality").said()])
+    return [Table(["", "paper", "here, true quality"], rows)]
+
+
+def _scale(view: View, paper: Mapping[str, Any]) -> list[Part]:
+    rows = []
+    for arm in _arms(view):
+        numbers = [view.summary(arm, metric).said() for metric in ("true_quality", "score_FactCount", "score_Coverage")]
+        rows.append([arm, *numbers])
+    return [Table(["", "true quality", "FactCount", "Coverage"], rows)]
+
+
+def _runtime(view: View, paper: Mapping[str, Any]) -> list[Part]:
+    rows = []
+    for arm in _arms(view):
+        ours = [_number(_mean(view, arm, metric)) for metric in ("seconds_step", "seconds_reward")]
+        told = [f"{value:.1f}" for value in paper.get(arm, ())] or ["–"] * 3
+        rows.append([arm, *ours, *told])
+    header = ["seconds a step", "here, total", "here, reward", "paper, fusion", "paper, rollout", "paper, total"]
+    return [Table(header, rows), Paragraph(TOLD["clock"])]

@@ -1,0 +1,86 @@
+"""An experiment and what is known of its cells: values by seed, and pairs of them.
+
+view.values("RLVR²+", "true_quality")                        {0: 0.61, 1: 0.63, …}: held-out prompts, at the end
+view.against("RLVR²+", "GDPO", "true_quality").said()         "+0.031 [+0.012, +0.049], 5 of 5"
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rubrank_lab.cell import Cell
+from rubrank_lab.comparing import Difference, Summary, difference, summary
+from rubrank_lab.experiments import SEEDS, Experiment
+from rubrank_lab.results import Results
+from rubrank_lab.rows import CHALLENGING, SATURATED
+
+COMPOSED = {"challenging": CHALLENGING, "saturated": SATURATED}
+"""Means over criteria, by the name of the metric."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One experiment."""
+
+    experiment: Experiment
+    results: Results
+
+    def cell(self, arm: str, seed: int) -> Cell:
+        """What was run for this arm and seed."""
+        return replace(self.experiment.arms[arm], seed=seed)
+
+    def seeds(self, arm: str) -> list[int]:
+        """Those that are finished."""
+        return [seed for seed in range(SEEDS) if self.cell(arm, seed).key in self.results.cells]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Cells that are finished, and all."""
+        arms = self.experiment.arms
+        return sum(len(self.seeds(arm)) for arm in arms), SEEDS * len(arms)
+
+    def values(self, arm: str, metric: str, base: bool = False) -> dict[int, float]:
+        """Seed → value on held-out prompts, after the run or before it."""
+        found = {}
+        for seed in self.seeds(arm):
+            key = self.cell(arm, seed).key
+            value = _of(self.results.base(key) if base else self.results.final(key), metric)
+            if not math.isnan(value):
+                found[seed] = value
+        return found
+
+    def summary(self, arm: str, metric: str, base: bool = False) -> Summary:
+        """Mean over seeds."""
+        return summary(list(self.values(arm, metric, base).values()))
+
+    def against(self, arm: str, other: str, metric: str) -> Difference:
+        """Paired over the seeds that both have."""
+        first, second = self.values(arm, metric), self.values(other, metric)
+        both = [seed for seed in first if seed in second]
+        return difference([first[seed] for seed in both], [second[seed] for seed in both])
+
+    def curve(self, arm: str, metric: str) -> list[tuple[int, float]]:
+        """(eighth of the run, mean over seeds and steps); a branch begins where it left."""
+        parts = COMPOSED.get(metric)
+        by_bin: dict[int, list[float]] = {}
+        for seed in self.seeds(arm):
+            key = self.cell(arm, seed).key
+            for name in [f"score_{one}" for one in parts] if parts else [metric]:
+                for at, value in self.results.curve(key, name):
+                    by_bin.setdefault(at, []).append(value)
+        return [(at, sum(values) / len(values)) for at, values in sorted(by_bin.items())]
+
+
+def _of(found: dict[str, float], metric: str) -> float:
+    parts = COMPOSED.get(metric)
+    if parts is None:
+        return found.get(metric, math.nan)
+    known = [found[f"score_{name}"] for name in parts if f"score_{name}" in found]
+    return sum(known) / len(known) if known else math.nan
+
+
+def spread(values: Sequence[float]) -> float:
+    """Largest minus smallest."""
+    return max(values) - min(values) if values else math.nan

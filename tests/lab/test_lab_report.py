@@ -1,0 +1,158 @@
+"""Numbers over seeds, and the page that comes from results alone."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from rubrank_lab import results
+from rubrank_lab.claims import CLAIMS, Claim, decided, verdict
+from rubrank_lab.comparing import difference, summary, two_tails
+from rubrank_lab.document import Heading, Page, Paragraph, Table
+from rubrank_lab.experiments import cells_of, load_experiments
+from rubrank_lab.page import make_page
+from rubrank_lab.view import View
+
+ROOT = Path(__file__).parents[2]
+RECIPE = ROOT / "recipes" / "lab"
+EXPERIMENTS = load_experiments(RECIPE)
+
+
+def test_the_page_is_what_the_results_give():
+    made = make_page(RECIPE, EXPERIMENTS).markdown("pictures")
+    assert made == (ROOT / "docs" / "lab.md").read_text(encoding="utf-8"), "rubrank lab report --markdown docs/lab.md"
+
+
+def test_its_pictures_are_there():
+    for picture in make_page(RECIPE, EXPERIMENTS).pictures:
+        assert (ROOT / "docs" / "pictures" / f"{picture.name}.svg").is_file()
+
+
+def test_kept_results_are_of_cells_that_experiments_have():
+    known = {cell.key for one in EXPERIMENTS.values() for cell in cells_of(one)}
+    assert results.load(RECIPE).cells <= known
+
+
+def test_claims_name_arms_that_exist():
+    for claim in CLAIMS:
+        assert {claim.first, claim.second} <= set(EXPERIMENTS[claim.experiment].arms)
+
+
+# ---------------------------------------------------------------------------------------------------------- statistics
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("t", [0.0, 0.3, 2.0, 9.0])
+def test_tails_of_students_t(t, freedom):
+    stats = pytest.importorskip("scipy.stats")
+    assert two_tails(t, freedom) == pytest.approx(2 * stats.t.sf(t, freedom), abs=1e-12)
+
+
+def test_a_summary_has_the_interval_of_all_ways_to_draw_the_seeds():
+    found = summary([0.0, 0.0, 0.0, 0.0, 1.0])
+    assert (found.mean, found.low, found.high) == (pytest.approx(0.2), 0.0, pytest.approx(0.6))
+    assert summary([]).said() == "–"
+    assert summary([0.5]).said() == "0.500"
+
+
+def test_differences_are_paired():
+    first, second = [0.5, 0.7, 0.9], [0.4, 0.6, 0.81]
+    found = difference(first, second)
+    assert found.mean == pytest.approx(0.29 / 3)
+    assert found.higher == 3
+    assert found.p < 0.01 < difference(first, second[::-1]).p
+    assert math.isnan(difference([1.0], [0.0]).p)
+    assert difference([0.5, 0.6], [0.5, 0.6]).p == 1.0
+
+
+def test_verdicts():
+    better = Claim("a beats b", "main", "a", "b", "true_quality", "higher")
+    alike = Claim("a is b", "main", "a", "b", "true_quality", "alike")
+    gap = difference([0.61, 0.62, 0.615], [0.50, 0.515, 0.50])
+    assert verdict(better, gap, 1) == "agrees, sure"
+    assert verdict(better, gap, 10_000) == "agrees"
+    assert verdict(better, difference([0.5, 0.515, 0.5], [0.61, 0.62, 0.615]), 1).startswith("disagrees")
+    assert verdict(better, difference([0.5, 0.6], [0.6, 0.5]), 1) == "open"
+    assert verdict(alike, gap, 1) == "disagrees"
+    assert verdict(alike, difference([0.5, 0.51, 0.5], [0.5, 0.5, 0.51]), 1) == "agrees (within ±0.03)"
+    assert verdict(alike, difference([0.5, 0.6], [0.6, 0.5]), 1) == "open"
+
+
+# ------------------------------------------------------------------------------------------------- a grid made for this
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A folder of recipes whose cells all have results, drawn by chance; RLVR²+ is better by 0.1."""
+    work, folder = tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("recipes")
+    (work / "results").mkdir()
+    for name in ("paper.yaml", "preface.md"):
+        (folder / name).write_text((RECIPE / name).read_text(encoding="utf-8"), encoding="utf-8")
+    keys = {cell.key: cell for one in EXPERIMENTS.values() for cell in cells_of(one)}
+    for key, cell in keys.items():
+        chance = random.Random(key)
+        better = 0.1 * (cell.rule == "rlvr2+")
+        steps = [("eval", 0), ("eval", 32), *(("train", step) for step in range(32))]
+        rows = [
+            (key, phase, step, metric, value + better + chance.gauss(0.0, 0.005))
+            for phase, step in steps
+            for metric, value in (("true_quality", 0.5), ("thinking", 9.0), ("markers", 2.0), ("score_Order", 0.4))
+        ]
+        pl.DataFrame(rows, schema=["cell", "phase", "step", "metric", "value"], orient="row").write_parquet(
+            work / "results" / f"{key}.parquet"
+        )
+    assert results.collect(work, folder, set(keys)) == len(keys)
+    assert results.collect(work, folder, set(keys)) == 0
+    return folder
+
+
+def test_curves_are_kept_in_eight_bins(made):
+    kept = results.load(made)
+    key = next(iter(kept.cells))
+    assert [at for at, _ in kept.curve(key, "thinking")] == list(range(8))
+    assert set(kept.final(key)) == {"true_quality", "thinking", "markers", "score_Order"}
+
+
+def test_a_difference_that_is_there_is_found(made):
+    views = {name: View(one, results.load(made)) for name, one in EXPERIMENTS.items()}
+    said = {one.claim.said: one.verdict for one in decided(views)}
+    assert said["RLVR²+ beats GDPO"] == "agrees, sure"
+    assert said["RLVR² beats GDPO"] == "open"
+    assert said["G = 4 is as good as G = 8"].startswith("agrees")
+    assert len(said) == len(CLAIMS)
+
+
+def test_the_whole_page_can_be_made(made):
+    page = make_page(made, EXPERIMENTS)
+    text, html = page.markdown("pictures"), page.html()
+    assert all(f"{one.title}\n" in text for one in EXPERIMENTS.values())
+    assert "245 of 245 different cells" in text
+    assert text == make_page(made, EXPERIMENTS).markdown("pictures")
+    assert html.count("<svg") == len(page.pictures) >= 4
+    assert "nan" not in text.lower()
+
+
+def test_results_that_nobody_asked_for_are_left_out(tmp_path):
+    (tmp_path / "results").mkdir()
+    table = pl.DataFrame({"cell": ["x"], "phase": ["eval"], "step": [4], "metric": ["thinking"], "value": [1.0]})
+    table.write_parquet(tmp_path / "results" / "x.parquet")
+    assert results.collect(tmp_path, tmp_path / "folder", {"y"}) == 0
+
+
+def test_a_page_says_the_same_in_both_forms():
+    page = Page("T", [Heading("A"), Paragraph("a `b` <c>"), Table(["x", "y|z"], [["1", "2"]])])
+    assert page.markdown("p") == "# T\n\n## A\n\na `b` <c>\n\n| x | y/z |\n| --- | --- |\n| 1 | 2 |\n"
+    assert "<code>b</code> &lt;c&gt;" in page.html()
+    assert "<td>2</td>" in page.html()
+
+
+def test_bins_hold_means():
+    rows = {"cell": ["c"] * 5, "phase": ["train"] * 4 + ["eval"], "step": [0, 1, 2, 3, 16]}
+    table = pl.DataFrame({**rows, "metric": ["m"] * 5, "value": np.array([1.0, 3.0, 5.0, 9.0, 7.0])})
+    kept = results.Results(results.binned(table))
+    assert kept.curve("c", "m") == [(0, 2.0), (1, 7.0)]
+    assert kept.final("c") == {"m": 7.0}
