@@ -20,6 +20,7 @@ from rubrank_lab.view import View
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "recipes" / "lab"
 EXPERIMENTS = load_experiments(RECIPE)
+METRICS = {"true_quality": 0.5, "thinking": 9.0, "markers": 2.0, "score_Order": 0.4, "score_NoComma": 0.9}
 
 
 def test_the_page_is_what_the_results_give():
@@ -100,7 +101,7 @@ def made(tmp_path_factory) -> Path:
         rows = [
             (key, phase, step, metric, value + better + chance.gauss(0.0, 0.005))
             for phase, step in steps
-            for metric, value in (("true_quality", 0.5), ("thinking", 9.0), ("markers", 2.0), ("score_Order", 0.4))
+            for metric, value in METRICS.items()
         ]
         pl.DataFrame(rows, schema=["cell", "phase", "step", "metric", "value"], orient="row").write_parquet(
             work / "results" / f"{key}.parquet"
@@ -114,7 +115,7 @@ def test_curves_are_kept_in_eight_bins(made):
     kept = results.load(made)
     key = next(iter(kept.cells))
     assert [at for at, _ in kept.curve(key, "thinking")] == list(range(8))
-    assert set(kept.final(key)) == {"true_quality", "thinking", "markers", "score_Order"}
+    assert set(kept.final(key)) == set(METRICS)
 
 
 def test_a_difference_that_is_there_is_found(made):
