@@ -91,7 +91,7 @@ def made(tmp_path_factory) -> Path:
     """A folder of recipes whose cells all have results, drawn by chance; RLVR²+ is better by 0.1."""
     work, folder = tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("recipes")
     (work / "results").mkdir()
-    for name in ("paper.yaml", "preface.md"):
+    for name in ("paper.yaml", "preface.txt"):
         (folder / name).write_text((RECIPE / name).read_text(encoding="utf-8"), encoding="utf-8")
     keys = {cell.key: cell for one in EXPERIMENTS.values() for cell in cells_of(one)}
     for key, cell in keys.items():

@@ -11,12 +11,12 @@ import pytest
 import rubrank_lab.task as task
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rubrank_lab.cell import judges_of
 from rubrank_lab.rows import GATES, JUDGED, row_of, write_rows
 from rubrank_lab.truth import read, truth
 from rubrank_lab.world import TOPICS, Ask, answer, draw_ask, tokens
 
 import rubrank
-from rubrank.judges.client.replies import Replies
 
 ASK = Ask("bees", 2, mention=("honey", "wax"), avoid="odd", closing=True)
 HONEY, WAX = (f"bees {TOPICS['bees'][noun]} {noun}." for noun in ("honey", "wax"))
@@ -122,15 +122,7 @@ def test_binary_rows_have_yes_no_criteria_alone():
 
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 def test_the_scripted_judge_is_asked_as_any_other(tmp_path, missing):
-    with Replies(tmp_path / "replies.sqlite"):
-        pass
-    script = {"base_url": "http://script.invalid/v1", "model": "script", "extra_body": {"missing": missing}}
-    judges = {
-        "judges": [{"name": "script", "kind": "lab", "endpoints": [script]}],
-        "cache": str(tmp_path / "replies.sqlite"),
-        "cache_only": True,
-        "most_missing": 1.0,
-    }
+    judges = judges_of(tmp_path / "replies.sqlite", {"missing": missing})
     chance = random.Random(2)
     asks = [draw_ask(chance) for _ in range(10)]
     groups = [

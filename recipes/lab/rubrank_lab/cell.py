@@ -78,18 +78,12 @@ class Cell:
 
     def job(self, data: Path, policy: Path) -> dict[str, Any]:
         """The config, as `rubrank train` reads it."""
-        script = {"base_url": "http://script.invalid/v1", "model": "script", "extra_body": dict(self.judge)}
         held_out = {"path": str(data / "held_out.jsonl")} | ({"limit": 2} if self.smoke else {})
         found: dict[str, Any] = {
             "model": {"path": str(policy), "chat": False},
             "stages": [{"steps": self.steps, "sources": [{"path": str(data / "prompts.jsonl")}]}],
             "held_out": {"every": self.steps, "rollouts": 4, "sources": [held_out]},
-            "judges": {
-                "judges": [{"name": "script", "kind": "lab", "endpoints": [script]}],
-                "cache": str(data / "replies.sqlite"),
-                "cache_only": True,
-                "most_missing": 1.0,
-            },
+            "judges": judges_of(data / "replies.sqlite", self.judge) | {"cache_only": True},
             "rule": self.rule,
             "training": {
                 "prompts_per_batch": self.rollouts // self.group,
@@ -112,16 +106,33 @@ class Cell:
         return found | ({"pool": self.pool} if self.pool else {})
 
 
+def judges_of(cache: Path, habits: Mapping[str, float]) -> dict[str, Any]:
+    """The scripted judge, as a file of judges says it; its endpoint is asked by nobody."""
+    script = {"base_url": "http://script.invalid/v1", "model": "script", "extra_body": dict(habits)}
+    return {
+        "judges": [{"name": "script", "kind": "lab", "endpoints": [script]}],
+        "cache": str(cache),
+        "most_missing": 1.0,
+    }
+
+
+def _make_cache(path: Path) -> None:
+    """An empty cache of replies: `cache_only` wants one, and keeps the trainer from asking the endpoint how it is."""
+    import rubrank
+    import rubrank_lab.task  # noqa: F401 registers the judge
+
+    group = {"prompt": "about bees. give 2 facts.", "responses": ["<think>so</think> so."]}
+    asked = [{"name": "Accuracy", "question": "How accurate is it?", "domain": {"low": 0, "high": 10}}]
+    rubrank.grade([group], asked, judges=rubrank.load_judges(judges_of(path, {})))
+
+
 def data_of(cell: Cell, work: Path) -> Path:
     """The folder of the cell's prompts; made when first asked for."""
-    from rubrank.judges.client.replies import Replies
-
     scale = "-".join(f"{name}{value:g}" for name, value in sorted(cell.density.items()))
     folder = work / "data" / ("-".join(filter(None, (cell.only, scale))) or "usual")
     if not (folder / "replies.sqlite").exists():
         write_rows(folder, cell.density, cell.only)
-        with Replies(folder / "replies.sqlite"):
-            pass  # the judge asks nobody, and the file must be there
+        _make_cache(folder / "replies.sqlite")
     return folder
 
 
@@ -164,12 +175,10 @@ def checkpoint_of(cell: Cell, work: Path) -> Path:
 
 def _train(config: Path, branch: Path | None) -> None:
     """What `rubrank train CONFIG [--branch CHECKPOINT]` does."""
+    import rubrank
     import rubrank_lab.task  # noqa: F401 registers verifiers, judge and rule
-    from rubrank.training.job.job import load_job
-    from rubrank.training.job.plan import make_plan
-    from rubrank.training.job.running import run
 
-    run(make_plan(load_job(config), branch=branch))
+    rubrank.run_job(rubrank.make_plan(rubrank.load_job(config), branch=branch))
 
 
 def _clear(run: Path, keep: bool, records: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank import InvalidInput, UnknownName
 from rubrank_lab.cell import Cell
 
 ORDER = ("main", "null", "thinking", "scale", "group_size", "focal", "formatting", "headroom", "runtime", "ours")

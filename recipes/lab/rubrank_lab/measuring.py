@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
-from rubrank.records.record import GroupRecord, read_records
+from rubrank import MARKERS, GroupRecord, markdown_density, read_records
 from rubrank_lab import truth
 from rubrank_lab.rows import JUDGED
 from rubrank_lab.world import parsed

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import yaml
 
-from rubrank._files import replacing
 from rubrank_lab.claims import Decided, decided
 from rubrank_lab.document import Heading, Page, Paragraph, Part, Table
 from rubrank_lab.experiments import Experiment
+from rubrank_lab.files import replacing
 from rubrank_lab.results import load
 from rubrank_lab.sections import section
 from rubrank_lab.view import View
@@ -38,7 +38,7 @@ def make_page(folder: Path, experiments: Mapping[str, Experiment]) -> Page:
 
 def _preface(folder: Path) -> list[str]:
     """What does not come from results: what was done, how, and what it cannot show."""
-    text = (folder / "preface.md").read_text(encoding="utf-8")
+    text = (folder / "preface.txt").read_text(encoding="utf-8")
     return [block.strip() for block in text.split("\n\n") if block.strip()]
 
 

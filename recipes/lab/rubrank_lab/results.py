@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rubrank._files import replacing
+from rubrank_lab.files import replacing
 
 BINS = 8
 FILE = Path("results") / "cells.parquet"

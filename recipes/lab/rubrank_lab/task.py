@@ -27,9 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import rubrank
-from rubrank.judges.judge import Call, Judge, Judgment, Question, Reply, cells
-from rubrank.judges.parsing import read_absolute
-from rubrank.judges.prompting import absolute_call
+from rubrank import Call, Judge, Judgment, Question, Reply, absolute_call, read_absolute
 from rubrank_lab import truth
 from rubrank_lab.world import Ask, parsed
 
@@ -149,8 +147,8 @@ class Scripted:
         """A verdict, or missing, for every cell."""
         habits = Habits(**judge.endpoints[0].extra_body)
         given = {}
-        for i, criterion in cells(question.wanted, question.criteria):
-            rollout = question.group.rollouts[i]
+        for i, k in np.argwhere(question.wanted).tolist():
+            rollout, criterion = question.group.rollouts[i], question.criteria[k]
             call = absolute_call(criterion, rollout, language="en")
             reply = self._reply(call, criterion.name, rollout, habits)
             given[i, criterion.name] = read_absolute(reply, criterion, call=call)
