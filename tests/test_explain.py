@@ -20,7 +20,14 @@ NAN = np.nan
 def explain(scores, i=0, attributes=None, **options) -> list[str]:
     """The explanation of one rollout of a single group, line by line. Borda: (wins − losses) / 2."""
     result = rlvr2(model="borda", **options)(scores, attributes=attributes)
-    return result.explain(i).splitlines()
+    return apart(result.explain(i))[0]
+
+
+def apart(explanation: str) -> tuple[list[str], list[str]]:
+    """The lines about one thing each, and what the criteria say together."""
+    lines = explanation.splitlines()
+    together = [line for line in lines if line.startswith("  together:")]
+    return [line for line in lines if line not in together], together
 
 
 # ---------------------------------------------------------------------------------------------------- criteria
@@ -60,6 +67,20 @@ NAMED = {"criteria": ["Facts", "Style"], "weights": {"Facts": 2}}
 )
 def test_beats_ties_loses(i, lines):
     assert explain(THREE, i, **NAMED) == lines
+
+
+def test_what_the_criteria_say_together():
+    """Borda by hand: Facts 2·(1, 0, −1), Style (.5, −1, .5); se² = 2 · Σ(part − mean)²."""
+    result = rlvr2(model="borda", **NAMED)(THREE)
+    for i, (facts, style) in enumerate([(2.0, 0.5), (0.0, -1.0), (-2.0, 0.5)]):
+        error = abs(facts - style)  # of two parts: 2 · 2 · ((a − b)/2)² under the root
+        lines = result.explain(i).splitlines()
+        said = f"  together: {facts + style:+.2f} (se {error:.2f}); agreement of the criteria {result.agreement[0]:.2f}"
+        assert lines[3] == said
+
+
+def test_one_criterion_alone_agrees_with_nobody():
+    assert apart(rlvr2()([[1, 5], [0, 5], [0, 5]]).explain(0))[1] == []
 
 
 def test_all_three_verbs_in_one_line():
@@ -177,7 +198,7 @@ def measured(taken, pool="batch", se=((0.1,), (0.1,)), **changes) -> FusedGroup:
     ],
 )
 def test_what_becomes_of_an_attribute(taken, fate):
-    assert measured(taken).explain(0).splitlines()[3:] == [f"  tokens: 90, more than its group; {fate}"]
+    assert apart(measured(taken).explain(0))[0][3:] == [f"  tokens: 90, more than its group; {fate}"]
 
 
 def test_less_and_as_much_of_an_attribute():
@@ -318,6 +339,18 @@ def check_headline(group: FusedGroup, i: int, line: str) -> None:
     assert int(others or 0) == sum(reward == reward[i]) - 1
 
 
+def check_together(group: FusedGroup, i: int, lines: list[str]) -> None:
+    telling = group.values.any(0)
+    if telling.sum() < 2:
+        assert lines == []
+        return
+    total, error, agreement = map(float, re.findall(r"[+-]?\d+\.\d\d", lines[0]))
+    parts = np.array(WEIGHTS)[telling] * group.values[i, telling]
+    assert total == pytest.approx(parts.sum(), abs=0.00501)
+    assert error == pytest.approx(np.sqrt(len(parts)) * parts.std(ddof=1), abs=0.00501)
+    assert agreement == pytest.approx(group.agreement, abs=0.00501)
+
+
 def check_gate(group: FusedGroup, i: int, stop: float, clean: float, line: str) -> None:
     if line.startswith("  gate: stopped by Stop"):
         assert stop < 1
@@ -338,8 +371,9 @@ def test_words_are_true(rows):
     scores = np.array(rows)
     group = rlvr2(**RULES)(scores)[0]
     for i in range(len(scores)):
-        headline, *criteria, gate = group.explain(i).splitlines()
+        (headline, *criteria, gate), together = apart(group.explain(i))
         check_headline(group, i, headline)
+        check_together(group, i, together)
         asked = [name for name, column in zip("ABC", scores.T[:3], strict=True) if not np.isnan(column).all()]
         assert sorted(line[2] for line in criteria) == asked
         for line in criteria:

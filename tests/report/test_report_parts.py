@@ -263,6 +263,21 @@ def test_curves_over_steps(record_of: Make) -> None:
     assert curves["groups without signal"][0][1] == pytest.approx(2 / 5)
 
 
+def test_agreement_of_the_criteria(record_of: Make) -> None:
+    """Over steps, and as means of the run; groups in which fewer than two criteria say anything do not count."""
+    said = [(0.2, (0.5, 1.5)), (0.6, (1.0, None)), (None, None)]
+    records = [
+        record_of({"A": [0.0, 1.0], "B": [1.0, 0.0]}, [0.0, 1.0], step=step, agreement=agreement, error=error)
+        for step, (agreement, error) in enumerate(said)
+    ]
+    found = counted(Curves(), *records).result(Bins({0, 1, 2}))
+    curves = {curve["name"]: curve["points"] for curve in found["curves"]}
+    assert curves["agreement of the criteria"] == [[0, 0.2, None], [1, 0.6, None]]
+    overview = counted(Overview(), *records).result()
+    assert (overview["agreement"], overview["agreement_groups"]) == (pytest.approx(0.4), 2)
+    assert overview["error"] == pytest.approx(1.0)
+
+
 def test_evaluations_are_no_part_of_the_curves(record_of: Make) -> None:
     train, evaluation = (record_of({"A": [x, x]}, [0.0, x], step=0) for x in (0.0, 1.0))
     evaluation = evaluation.model_copy(update={"metadata": {"mode": "eval"}})

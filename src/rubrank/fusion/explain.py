@@ -4,6 +4,7 @@ rollout 3 of group query-17: reward 0.62, 3rd of 8
   CoreFactAccuracy (weight 2): 1; beats 0, 2, 5; ties 1; loses to 4, 6, 7 → +0.58
   Keyword: ties all
   Tone: not scored
+  together: +1.06 (se 0.41); agreement of the criteria 0.55
   reasoning tokens: 905, more than its group; γ on Clarity +0.42 (se 0.05, 128 groups); taken out of 3 criteria
   attributes: taking them out made −0.31
   gate: passed
@@ -26,7 +27,8 @@ _SMALL = 0.005  # printed with two decimals, anything below would read as 0.00
 def explain_rollout(group: FusedGroup, i: int) -> str:
     """The lines above, for rollout i of a group."""
     lines = [_headline(group, i)]
-    lines += [f"  {line}" for line in (*_criteria(group, i), *_attributes(group, i), *_gate(group, i))]
+    found = (*_criteria(group, i), *_together(group, i), *_attributes(group, i), *_gate(group, i))
+    lines += [f"  {line}" for line in found]
     return "\n".join(lines)
 
 
@@ -54,6 +56,14 @@ def _criteria(group: FusedGroup, i: int) -> Iterator[str]:
         share = f" → {parts[i, k]:+.2f}" if abs(parts[i, k]) >= _SMALL else ""
         score = "" if k in group.compared else f"{group.scores[i, k]:g}; "
         yield f"{name}{weight}: {score}{_against(group.outcomes[i, :, k], i)}{share}"
+
+
+def _together(group: FusedGroup, i: int) -> Iterator[str]:
+    """The weighted sum, how far to trust it, and how far the criteria say the same; where two or more say anything."""
+    if group.error is None or np.isnan(group.agreement) or np.isnan(group.error[i]):
+        return
+    total = round(float((group.weights * group.values[i]).sum()), _PLACES) + 0.0  # −0 is 0
+    yield f"together: {total:+.2f} (se {group.error[i]:.2f}); agreement of the criteria {group.agreement:.2f}"
 
 
 def _against(outcome: np.ndarray, i: int) -> str:

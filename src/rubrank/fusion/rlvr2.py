@@ -11,6 +11,7 @@
     rollout 2 of group 0: reward 0.00, 3rd of 3
       Facts (weight 2): 1; beats 1; ties 0 → +0.59
       Style: 4; beats 0; loses to 1
+      together: +0.59 (se 0.59); agreement of the criteria 0.00
       gate: stopped by NotEmpty, so the reward is 0 instead of 1.00
 
     R = Σ w u stretched to [0, 1] within the group, u = utilities of the ordering      grade A: docs/method.md

@@ -7,6 +7,7 @@
     x   effective weights                    o   outcomes by criterion
     n   number of its attribute names        a   attributes   z   mean contrasts   f   pool
     g   γ̂   y   its error   q   taken out      l   groups that it comes from
+    ag  agreement of the criteria            er  standard error of each rollout's sum
     j   scale of the criteria, if not 1      p   gate: passed, factor, low quality, stopped by, missing, hard, lifted
     d   others: number of the rule → rewards
     m   prompt, with b its roles             t   responses              h   thoughts
@@ -105,6 +106,8 @@ def group_data(group: Grouped, interned: Interned, limit: int) -> dict[str, Any]
         "k": None if record.ranking == record.reward else rounded(record.ranking),
         "r": rounded(record.reward),
         "x": rounded(record.effective_weights),
+        "ag": None if record.agreement is None else round(record.agreement, _DECIMALS),
+        "er": None if record.agreement is None else rounded(record.error),
         "o": {name: rounded(won) for name, won in record.outcomes.items()} or None,
         "d": {str(interned.rule(rule)): rounded(reward) for rule, reward in record.others.items()} or None,
         **_attributes(record, interned),

@@ -15,7 +15,7 @@ export function unfold(raw, id, noSignal, tables) {
     ranking: raw.k || raw.r, reward: raw.r, effective: raw.x,
     observed: new Map(Object.entries(raw.o || {})), // a map: criteria may be called "constructor"
     names: raw.n === undefined ? [] : tables.names[raw.n], attributes: raw.a, contrasts: raw.z, pool: raw.f,
-    gamma: raw.g, error: raw.y, taken: raw.q, from: raw.l,
+    agreement: raw.ag, sumErrors: raw.er, gamma: raw.g, error: raw.y, taken: raw.q, from: raw.l,
     scale: raw.j, gate: raw.p ? { passed, factor, lowQuality, stoppedBy, missing, hard, lifted } : null,
     others: Object.entries(raw.d || {}).map(([rule, rewards]) => [tables.rules[rule], rewards]),
     prompt: (raw.m || []).map((text, i) => turnOf([raw.b[i], text, ...(raw.ip?.[i] || [])], raw.iw)),
@@ -62,7 +62,7 @@ function isConstant(group, k) {
 }
 
 export function explainRollout(group, i) {
-  const lines = [...criteriaLines(group, i), ...attributeLines(group, i), ...gateLines(group, i)];
+  const lines = [...criteriaLines(group, i), ...togetherLines(group, i), ...attributeLines(group, i), ...gateLines(group, i)];
   return [headline(group, i), ...lines.map((line) => `  ${line}`)].join("\n");
 }
 
@@ -95,6 +95,12 @@ function criteriaLines(group, i) {
     lines.push(`${name}${weight}: ${score}${against(outcomesOf(group, k)[i], i)}${added}`);
   }
   return lines;
+}
+
+function togetherLines(group, i) {
+  if (!isNumber(group.agreement) || !group.sumErrors || !isNumber(group.sumErrors[i])) return [];
+  const total = fixedSigned(Math.round(1e7 * sum(group.weights.map((w, k) => w * group.values[i][k]))) / 1e7);
+  return [`together: ${total} (se ${fixed(group.sumErrors[i])}); agreement of the criteria ${fixed(group.agreement)}`];
 }
 
 export function against(row, i) {

@@ -20,6 +20,7 @@ export function drawSummary(section, data) {
     tile("Without signal", percent(o.no_signal / o.groups, 1), `${plural(o.no_signal, "group")}: all rewards equal`),
     tile("Stopped by a gate", o.with_gate ? percent(o.stopped / o.rollouts, 1) : "–", o.with_gate ? `${count(o.stopped)} of ${plural(o.rollouts, "rollout")}` : "no gate recorded"),
     tile("Missing scores", percent(o.missing / Math.max(1, o.scores), 1), `${count(o.missing)} of ${count(o.scores)}`),
+    agreementTile(o),
     judgesTile(o.judging),
   ];
   section.querySelector("p")?.remove();
@@ -28,6 +29,12 @@ export function drawSummary(section, data) {
       h("div", { class: "card" }, h("h3", {}, "Rewards within groups"), bars(o.rewards, "Distribution of reward", true),
         h("p", { class: "muted" }, "A reward is relative to its group: over a run its mean says nothing about progress. Look at the criteria over the steps.")),
       h("div", { class: "card" }, h("h3", {}, "What the records say"), judgingOf(o.judging), metadataOf(o), packingOf(data))));
+}
+
+/** Criteria as replicates: how far they say the same, and the standard error of what they say together. */
+function agreementTile(o) {
+  if (!o.agreement_groups) return tile("Agreement of criteria", "–", "needs two that tell rollouts apart");
+  return tile("Agreement of criteria", number(o.agreement, 2), `mean of ${plural(o.agreement_groups, "group")}; standard error of the sum ${number(o.error, 2)}`);
 }
 
 function judgesTile(judging) {

@@ -32,6 +32,8 @@ class Curves:
             return
         self._add(record.step, "run", "mean reward", group.reward.mean())
         self._add(record.step, "run", "groups without signal", float(record.no_signal))
+        if record.agreement is not None:
+            self._add(record.step, "run", "agreement of the criteria", record.agreement)
         if record.gate is not None:
             self._add(record.step, "run", "stopped by a gate", 1.0 - sum(record.gate.passed) / record.size)
         for name, mean in zip(group.names, column_means(group.scores).tolist(), strict=True):

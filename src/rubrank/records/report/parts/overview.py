@@ -14,6 +14,7 @@ import numpy as np
 
 from rubrank.records.report.distribution import distribution
 from rubrank.records.report.grouped import Grouped
+from rubrank.records.report.moments import Moments
 from rubrank.records.report.parts.judging import JUDGING, Judging
 
 _MOST_KEYS = 60
@@ -30,6 +31,7 @@ class Overview:
         self.steps: set[int] = set()
         self.sizes: Counter[int] = Counter()
         self.rewards = array("d")
+        self.agreement, self.error = Moments(), Moments()
         self.metadata: dict[str, _Said] = {}
         self.judging = Judging()
 
@@ -53,6 +55,10 @@ class Overview:
             self.steps.add(record.step)
         self.sizes[record.size] += 1
         self.rewards.extend(record.reward)
+        if record.agreement is not None:
+            self.agreement.add(record.agreement)
+            for error in record.error or ():
+                self.error.add(error)
         self._hear(record.metadata)
 
     def result(self) -> dict[str, Any]:
@@ -68,6 +74,9 @@ class Overview:
             "rules": dict(self.rules.most_common()),
             "sizes": dict(sorted(self.sizes.items())),
             "rewards": distribution(rewards, (0.0, 1.0)),
+            "agreement": self.agreement.mean,
+            "agreement_groups": self.agreement.n,
+            "error": self.error.mean,
             "judging": self.judging.result(),
             "metadata": [said.row(key, self.counts["groups"]) for key, said in self.metadata.items()],
         }
