@@ -12,7 +12,8 @@ form of `pytest.mark.parametrize`, for tests of plain functions with many values
     def test_lower(word):
         assert word.islower()
 
-`examples(400)` is how many hypothesis draws; for `make quick` fewer will do.
+`examples(400)` is how many hypothesis draws; for `make quick` fewer will do. `thinned(values)` are parameters of which
+`make quick` takes every fourth.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
 MOST_SHOWN = 20
@@ -33,6 +35,11 @@ QUICK = 20  # examples of a property in `make quick`
 def examples(most: int) -> settings:
     """Settings of a property that draws so many examples."""
     return settings(max_examples=min(most, QUICK) if settings.default.max_examples == QUICK else most)
+
+
+def thinned(values: Iterable[Any], every: int = 4) -> list[Any]:
+    """Parameters that each take a while: all but every fourth are slow."""
+    return [pytest.param(value, marks=pytest.mark.slow if i % every else ()) for i, value in enumerate(values)]
 
 
 class Cases:

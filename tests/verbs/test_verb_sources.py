@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from cases import folded
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
@@ -63,7 +64,7 @@ def test_what_was_read_is_said(folder, verb):
 
 
 @pytest.mark.parametrize("verb", [*VERBS, *OTHERS])
-@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.json", "t.tsv", "r.yaml"])
+@folded("name", ["t.csv", "t.jsonl", "t.json", "t.tsv", "r.yaml"])
 def test_what_is_not_utf8_is_one_line(folder, verb, name):
     text = '{"group": "é", "prompt": "é", "response": "é", "F": 1}\n' if ".j" in name else "group\té\nq\t1\n"
     Path(name).write_bytes((text if ".csv" not in name else "group,é\nq,1\n").encode("latin-1"))
@@ -76,7 +77,7 @@ def test_what_is_not_utf8_is_one_line(folder, verb, name):
 
 
 @pytest.mark.parametrize("verb", [*VERBS, *OTHERS])
-@pytest.mark.parametrize("name", ["nowhere.csv", "empty", "*.parquet", "x\ty", "", "-"])
+@folded("name", ["nowhere.csv", "empty", "*.parquet", "x\ty", "", "-"])
 def test_what_is_not_there_is_one_line(folder, verb, name):
     done = run(*(VERBS | OTHERS)[verb], name)
     assert done.exit_code in (1, 2)
