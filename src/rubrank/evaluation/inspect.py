@@ -21,6 +21,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean
 from inspect_ai.scorer import scorer as register_scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
+from rubrank.evaluation.asking import dialogues, next_history
 from rubrank.evaluation.benchmark import Answer, Benchmark, ItemScore, Messages, Row
 from rubrank.evaluation.scoring import Judge
 from rubrank.grading.grade import grade
@@ -32,10 +33,9 @@ _KINDS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": Cha
 
 def benchmark_task(benchmark: Benchmark, items: Iterable[Row], *, judge: Judge | None = None, epochs: int = 1) -> Task:
     """A task over the benchmark's items; dialogues are one sample each, their turns asked one after another."""
-    dialogues = _dialogues(benchmark, items)
     samples = [
         Sample(id=id, input=_chat(benchmark.prompt(turns[0])), metadata={"turns": [dict(turn) for turn in turns]})
-        for id, turns in dialogues.items()
+        for id, turns in dialogues(benchmark, items).items()
     ]
     return Task(
         name=benchmark.name,
@@ -44,18 +44,6 @@ def benchmark_task(benchmark: Benchmark, items: Iterable[Row], *, judge: Judge |
         scorer=_benchmark_scorer(benchmark, judge),
         epochs=epochs,
     )
-
-
-def _dialogues(benchmark: Benchmark, items: Iterable[Row]) -> dict[str, list[Row]]:
-    """Items that continue one another stand together; every other item is alone."""
-    found: dict[str, list[Row]] = {}
-    for item in items:
-        id = benchmark.item_id(item)
-        key = str(item["system_id"]) if "system_id" in item and "turn" in item else id
-        found.setdefault(key, []).append(item)
-    for turns in found.values():
-        turns.sort(key=lambda item: int(item.get("turn") or 0))
-    return found
 
 
 def _chat(messages: Messages) -> list[ChatMessage]:
@@ -75,10 +63,7 @@ def _turn_by_turn(benchmark: Benchmark) -> Solver:
             state.messages = _chat(benchmark.prompt(item))
             state = await generate(state)
             outputs.append(state.output.completion)
-            said = split_reasoning(state.output.completion)[1]
-            reference = benchmark.options.get("history") == "reference" and turn.get("reference_answer")
-            own = [*own, {"role": "user", "content": str(turn.get("prompt", ""))}]
-            own.append({"role": "assistant", "content": str(reference or said)})
+            own = next_history(benchmark, turn, own, state.output.completion)
         state.metadata |= {"outputs": outputs, "asked": asked}
         return state
 

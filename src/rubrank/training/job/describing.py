@@ -27,6 +27,9 @@ def describe(plan: Plan) -> str:
         lines.append(
             _line("held out", f"{len(plan.held_out):,} prompts × {rollouts} every {config.held_out.every} steps")
         )
+    if config.evaluate is not None:
+        names, some = ", ".join(config.evaluate.benchmarks), config.evaluate.limit or "all"
+        lines.append(_line("benchmarks", f"{names}, {some} items, every {config.evaluate.every} steps"))
     lines.append(_line("reward", _reward(plan)))
     for control in plan.controls:
         lines.append(_line("attribute", f"{control.name}: {control.adjust} from step {control.start:,} on"))

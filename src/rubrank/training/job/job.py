@@ -153,6 +153,23 @@ class HeldOut(Strict):
         return self
 
 
+class Evaluate(Strict):
+    """Benchmarks that the policy is put to on the way; see docs/evaluation.md."""
+
+    benchmarks: tuple[str, ...] = Field(min_length=1)
+    data: str
+    """Folder of the benchmarks' own data."""
+    every: int = Field(default=50, ge=1)
+    """Steps; also before the first one, and after the last."""
+    limit: int | None = Field(default=32, ge=1)
+    """The first so many items of each."""
+    max_tokens: int = Field(default=512, ge=1)
+    batch: int = Field(default=32, ge=1)
+    """Prompts that are answered together."""
+    judges: str | None = None
+    """A file of judges, for benchmarks that need one."""
+
+
 class Attribute(Controlling):
     """What is taken out of the reward, from when on."""
 
@@ -243,6 +260,7 @@ class Config(Strict):
     model: Model
     stages: tuple[Stage, ...] = Field(min_length=1)
     held_out: HeldOut | None = None
+    evaluate: Evaluate | None = None
     rubric: Any = None
     """Asked of every prompt: a file, a preset, or the criteria themselves. A row's own rubric is added."""
     judges: Any = None

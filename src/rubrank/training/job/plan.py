@@ -24,6 +24,7 @@ from rubrank.judges.judge import Judges, load_judges
 from rubrank.training.engine import Control
 from rubrank.training.job.arguments import check_arguments
 from rubrank.training.job.batching import Cut, cut, processes
+from rubrank.training.job.evaluating import check_evaluation
 from rubrank.training.job.folder import RECORDS, Branch, start_of
 from rubrank.training.job.job import Job, Stage
 from rubrank.training.job.mixing import Part, lay_out
@@ -109,6 +110,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     check_installed(job)
     batch = cut(config.training, config.held_out, world, job.where)
     _check_steps(job)
+    check_evaluation(job)
     controls = tuple(attribute.control_in(config.steps) for attribute in config.attributes)
     reward = _reward(job, controls)
     data = _data(job)

@@ -17,6 +17,7 @@ from typing import Any
 
 from rubrank.errors import only_our_errors
 from rubrank.training.job.arguments import arguments
+from rubrank.training.job.evaluating import evaluating
 from rubrank.training.job.folder import MODEL, RECORDS, write_config
 from rubrank.training.job.plan import Plan
 from rubrank.training.job.policy import model_path
@@ -85,6 +86,8 @@ def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
         peft_config=_adapters(plan),
     )
     trainer.remove_callback(PrinterCallback)
+    if (benchmarks := evaluating(plan.job, trainer)) is not None:
+        trainer.add_callback(benchmarks)
     return trainer
 
 
@@ -128,5 +131,6 @@ def line_of(logs: Mapping[str, Any], step: int, steps: int) -> str:
     criteria = [name for name in logs if name.startswith(start) and name.endswith(end)]
     shown |= {name[len(start) : -len(end)]: name for name in criteria[:6]}
     numbers = [f"{label} {float(logs[name]):.3g}" for label, name in shown.items() if name in logs]
+    numbers += [f"{name} {float(logs[name]):.3g}" for name in logs if name.startswith("benchmark/")]
     said = ", ".join(numbers) or f"{float(logs.get('train_runtime', 0.0)):.0f} s"
     return f"step {step} of {steps}{', held out' if mode else ''}: {said}"
