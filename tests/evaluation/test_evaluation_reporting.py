@@ -35,7 +35,7 @@ def test_table_and_curves_of_checkpoints_by_hand():
     assert curve["name"] == "FRAMES, accuracy"
     assert [point[:2] for point in curve["points"]] == [[0, 25.0], [20, 75.0]]
     assert all(point[2] > 0 for point in curve["points"])
-    assert "step 0, FRAMES: accuracy, context oracle, 4 of 4 scored" in found["notes"]
+    assert "step 0, FRAMES: accuracy, context oracle, step 0, 4 of 4 scored" in found["notes"]
 
 
 def test_one_step_is_no_curve():

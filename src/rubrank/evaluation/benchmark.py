@@ -37,6 +37,10 @@ CAPABILITIES: tuple[Capability, ...] = (
 )
 
 
+OUTPUTS = ("output", "response", "completion", "model_output", "prediction")
+"""What files call what a model said. Not "answer": that is the right one in most benchmarks' data."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """A choice that the paper leaves open: its default, what is allowed, and why one would change it."""
@@ -125,14 +129,17 @@ class Benchmark:
         """Which item a row is about."""
         return str(first_of(row, ("id", "item_id", "question_id", "key", "uid", "_id")))
 
+    def other_ids(self, row: Row) -> Sequence[str]:
+        """By what else outputs may name an item of the data file, such as its prompt."""
+        return ()
+
     def is_summary(self, row: Row) -> bool:
         """A row that holds totals instead of an item; it is passed over."""
         return False
 
     def output(self, row: Row) -> str:
         """What the model said."""
-        value = first_of(row, ("output", "response", "completion", "answer", "model_output", "prediction"))
-        return value if isinstance(value, str) else str(value)
+        return as_text(first_of(row, OUTPUTS))
 
     def prompt(self, item: Row) -> Messages:
         """What the model is asked."""
@@ -164,6 +171,17 @@ def first_of(row: Row, names: Iterable[str]) -> Any:
         if row.get(name) is not None:
             return row[name]
     raise InvalidInput("row", "keys", f"one of {', '.join(names)}", ", ".join(map(str, row)) or "none", "")
+
+
+def as_text(value: Any) -> str:
+    """An output as files hold it: a text, a number, a message, or messages of which the last is meant."""
+    if isinstance(value, list) and value and isinstance(value[-1], Mapping | str):
+        value = value[-1]
+    if isinstance(value, Mapping) and isinstance(value.get("content"), str):
+        value = value["content"]
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return str(value)
+    raise InvalidInput("row", "output", "a text, a message, or a list of these", type(value).__name__, "")
 
 
 def mean(values: Iterable[float]) -> float:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import existing_file, replacing
+from rubrank._files import existing_file, read_text, replacing, unpacked_suffix
 from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import ItemScore, Row
 from rubrank.evaluation.scoring import EvalRun
@@ -25,12 +25,20 @@ _KIND, _VERSION = "rubrank eval", 1
 def read_outputs(path: str | Path) -> Iterator[Row]:
     """Rows of a file of outputs; a JSON object with `rows` is taken for these."""
     path = Path(path)
-    if path.suffix == ".json" and path.is_file():
-        data = json.loads(path.read_text(encoding="utf-8"))
+    if unpacked_suffix(path) == ".json" and path.is_file():
+        data = _json_of(path)
         if isinstance(data, Mapping) and isinstance(data.get("rows"), list):
             yield from data["rows"]
             return
     yield from read_rows(path)
+
+
+def _json_of(path: Path) -> Any:
+    """None where it is no JSON: whoever reads its rows says what is wrong."""
+    try:
+        return json.loads(read_text(path))
+    except ValueError:
+        return None
 
 
 def write_run(run: EvalRun, path: str | Path) -> None:
@@ -47,6 +55,7 @@ def write_run(run: EvalRun, path: str | Path) -> None:
         "reasoning_words": None if math.isnan(run.reasoning_words) else run.reasoning_words,
         "metrics": {name: None if math.isnan(value) else value for name, value in run.metrics.items()},
         "missing": dict(run.missing),
+        "notes": list(run.notes),
         "scores": [asdict(score) for score in run.scores],
     }
     with replacing(path) as partial:
@@ -67,7 +76,15 @@ def read_run(path: str | Path) -> EvalRun:
         remedy = "`rubrank eval score` and `rubrank eval run` write such files."
         raise InvalidInput("eval", "run", "a file of a scored run", str(source), remedy) from None
     return EvalRun(
-        data["benchmark"], data["model"], data["settings"], scores, metrics, data["judge"], words, data["sampling"]
+        data["benchmark"],
+        data["model"],
+        data["settings"],
+        scores,
+        metrics,
+        data["judge"],
+        words,
+        data["sampling"],
+        tuple(data.get("notes", ())),
     )
 
 

@@ -11,19 +11,27 @@ reason and counted, never wrong. Thinking is cut off before scoring, and its len
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.evaluation.benchmark import Answer, Benchmark, ItemScore, Messages, Metrics, Row
+from rubrank._plain import shortened
+from rubrank.errors import InvalidInput, RubrankError, only_our_errors
+from rubrank.evaluation.benchmark import OUTPUTS, Answer, Benchmark, ItemScore, Messages, Metrics, Row
+from rubrank.evaluation.noticing import notes_on
 from rubrank.texts.reasoning import split_reasoning
 from rubrank.texts.words import count_words
 
 Judge: TypeAlias = Callable[[Sequence[Messages]], Sequence[Answer]]
 """Prompts → answers, in order; a failure is an `Answer` without text."""
+
+
+_OTHER_OUTPUTS = ("model_outputs", "predicted_answer", "llm_answer")
+"""As some benchmarks' own files call them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +47,8 @@ class EvalRun:
     reasoning_words: float = math.nan
     """Mean length of the thinking that was cut off; NaN where there was none."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """What one should know about the rows before believing the numbers."""
 
     @property
     def missing(self) -> Counter[str]:
@@ -64,12 +74,12 @@ def score_rows(
 ) -> EvalRun:
     """Score rows of outputs, joined with the benchmark's items."""
     known = _items(benchmark, items)
-    pending: list[_Pending] = []
-    for number, row in enumerate(rows, start=1):
-        if not benchmark.is_summary(row):
-            pending.append(_pending(benchmark, row, known, number))
+    data = len(set(map(id, known.values())))
+    listed = [row for row in rows if not benchmark.is_summary(row)]
+    pending = [_pending(benchmark, row, known, number) for number, row in enumerate(listed, start=1)]
     if not pending:
         raise InvalidInput(f"benchmark {benchmark.name}", "outputs", "at least one row", "none", "")
+    pending, repeated = once_each(pending)
     _ask(benchmark, pending, judge)
     scores = _numbered([_scored(benchmark, one) for one in pending])
     there = [score for score in scores if not score.missing]
@@ -82,6 +92,7 @@ def score_rows(
         benchmark.metrics(there) if there else {benchmark.headline: math.nan},
         judge_name,
         math.fsum(lengths) / len(lengths) if lengths else math.nan,
+        notes=notes_on(listed, scores, repeated, data),
     )
 
 
@@ -89,6 +100,9 @@ def score_rows(
 class _Pending:
     """One output on its way."""
 
+    row: Row
+    number: int
+    id: str
     item: Row
     output: str
     score: ItemScore | None = None
@@ -99,29 +113,48 @@ class _Pending:
 
 def _items(benchmark: Benchmark, items: Iterable[Row]) -> dict[str, Row]:
     known: dict[str, Row] = {}
-    for row in items:
-        known.setdefault(benchmark.item_id(row), row)
+    for number, row in enumerate(items, start=1):
+        with _named(benchmark, f"item {number} of the data file", row):
+            for id in (benchmark.item_id(row), *benchmark.other_ids(row)):
+                known.setdefault(id, row)
     return known
 
 
 def _pending(benchmark: Benchmark, row: Row, known: dict[str, Row], number: int) -> _Pending:
-    id = benchmark.item_id(row)
-    item = {**known.get(id, {}), **row}
-    known.setdefault(id, item)  # files give an item once, and its outputs by id
-    try:
+    with _named(benchmark, f"row {number}", row):
+        id = benchmark.item_id(row)
+        item = {**known.get(id, {}), **row}
+        known.setdefault(id, item)  # files give an item once, and its outputs by id
         score = benchmark.given(item, row)
+        if score is None and _says_nothing(row):
+            score = ItemScore(benchmark.item_id(item), {}, missing="no output in the row")
         if score is not None:
-            return _Pending(item, "", score)
+            return _Pending(row, number, score.id, item, "", score)
         thought, answer = split_reasoning(benchmark.output(row))
-        one = _Pending(item, answer, thought=count_words(thought) if thought else 0)
+        words = count_words(thought) if thought else 0
+        one = _Pending(row, number, benchmark.item_id(item), item, answer, thought=words)
         one.questions = benchmark.questions(item, answer)
         return one
-    except (KeyError, TypeError) as error:
+
+
+def _says_nothing(row: Row) -> bool:
+    """An output that is null: whoever asked the model got no answer. A text without a letter is one."""
+    found = [row[name] for name in (*OUTPUTS, *_OTHER_OUTPUTS) if name in row]
+    return bool(found) and all(value is None for value in found)
+
+
+@contextmanager
+def _named(benchmark: Benchmark, where: str, row: Row) -> Iterator[None]:
+    """Whatever a row lacks is one message that names the row."""
+    try:
+        yield
+    except (RubrankError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        said = str(error) if isinstance(error, RubrankError) else f"{type(error).__name__}: {error}"
         raise InvalidInput(
             f"benchmark {benchmark.name}",
-            f"row {number}",
+            where,
             "the fields of its data file, or an id that is in the file given by --data",
-            f"{type(error).__name__}: {error}; keys {', '.join(map(str, row))}",
+            shortened(f"{said.rstrip('.')}; keys {', '.join(map(str, row))}", 400),
             "",
         ) from None
 
@@ -147,7 +180,23 @@ def _ask(benchmark: Benchmark, pending: Sequence[_Pending], judge: Judge | None)
 def _scored(benchmark: Benchmark, one: _Pending) -> ItemScore:
     if one.score is not None:
         return one.score
-    return benchmark.score(one.item, one.output, one.answers)
+    with _named(benchmark, f"row {one.number}", one.row):
+        return benchmark.score(one.item, one.output, one.answers)
+
+
+def once_each(pending: Sequence[_Pending]) -> tuple[list[_Pending], int]:
+    """Without rows that are copies of another, and how many these are.
+
+    Where every item has equally many outputs they are repeats, alike or not. Where some have more than others, a row
+    that is in the file twice word for word got there by accident, and would count twice.
+    """
+    counts = Counter(one.id for one in pending)
+    if len(set(counts.values())) == 1:
+        return list(pending), 0
+    kept: dict[str, _Pending] = {}
+    for one in pending:
+        kept.setdefault(json.dumps(one.row, sort_keys=True, default=str), one)
+    return list(kept.values()), len(pending) - len(kept)
 
 
 def _numbered(scores: Iterable[ItemScore]) -> list[ItemScore]:

@@ -109,7 +109,10 @@ def note(run: EvalRun) -> str:
     parts = [benchmark.headline, *(f"{name} {value}" for name, value in run.settings.items())]
     if run.judge:
         parts.append(f"judge {run.judge}")
-    return ", ".join([*parts, f"{run.judged} scored"])
+    if not math.isnan(run.reasoning_words):
+        parts.append(f"{run.reasoning_words:.0f} words of thinking cut")
+    parts += [f"{name.replace('_', ' ')} {value}" for name, value in run.sampling.items() if value is not None]
+    return ", ".join([*parts, f"{run.judged} scored", *run.notes])
 
 
 def _capability(run: EvalRun) -> str:

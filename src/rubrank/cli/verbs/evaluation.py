@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,6 +54,7 @@ def score(
     judge: _Judge = None,
     model: Annotated[str, typer.Option(help="What the model is called in tables.")] = "",
     settings: _Settings = None,
+    where: Annotated[list[str] | None, typer.Option(help="Only rows with this value, as column=value.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the scores, as JSON.")] = None,
     force: Force = False,
     as_json: _AsJson = False,
@@ -70,7 +72,7 @@ def score(
         if output:
             output_at(output, inputs=(outputs, judge), force=force, verb="eval score")
         asked, judge_name = judge_of(judge) if judge else (None, "")
-        rows = read_outputs(outputs)
+        rows = _chosen(read_outputs(outputs), where)
         items = items_of(chosen, data) if data else ()
         name = model or outputs.name.split(".")[0]
         found = score_rows(rows, chosen, items=items, judge=asked, model=name, judge_name=judge_name)
@@ -178,16 +180,21 @@ def run(
         raise typer.Exit(1)
 
 
-def _settings(given: list[str] | None) -> dict[str, Any]:
+def _settings(given: list[str] | None, flag: str = "--set", form: str = "name=value") -> dict[str, Any]:
     from rubrank.errors import InvalidInput
 
     found: dict[str, Any] = {}
     for text in given or ():
         name, sign, value = text.partition("=")
         if not sign or not name:
-            raise InvalidInput("eval score", "--set", "name=value", repr(text), "")
+            raise InvalidInput("eval score", flag, form, repr(text), "")
         found[name] = value
     return found
+
+
+def _chosen(rows: Iterable[Mapping[str, Any]], where: list[str] | None) -> Iterator[Mapping[str, Any]]:
+    wanted = _settings(where, "--where", "column=value")
+    return (row for row in rows if all(str(row.get(name)) == value for name, value in wanted.items()))
 
 
 def _show(found: EvalRun, as_json: bool) -> None:
@@ -201,12 +208,18 @@ def _show(found: EvalRun, as_json: bool) -> None:
                 "judged": found.judged,
                 "metrics": dict(found.metrics),
                 "missing": dict(found.missing),
+                "reasoning_words": None if found.reasoning_words != found.reasoning_words else found.reasoning_words,
+                "notes": list(found.notes),
             }
         )
         return
     rows = [[name, number(value, ".4f")] for name, value in found.metrics.items()]
     table(f"{found.benchmark}: {found.model}", ["metric", "value"], rows)
     print(f"{found.judged} scored; settings: {', '.join(f'{k} {v}' for k, v in found.settings.items()) or 'none'}")
+    for note in found.notes:
+        print(f"note: {note}")
+    if found.reasoning_words == found.reasoning_words:
+        print(f"thinking was cut: {found.reasoning_words:.0f} words in the mean of those that have some")
     for reason, count in found.missing.most_common(5):
         print(f"missing {count}: {reason}")
 

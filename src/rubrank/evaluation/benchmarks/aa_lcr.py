@@ -19,6 +19,7 @@ from rubrank.evaluation.benchmark import (
     Messages,
     Row,
     Setting,
+    as_text,
     first_of,
 )
 from rubrank.evaluation.replies import only_word, prompt_of
@@ -48,7 +49,7 @@ class AALCR(Benchmark):
 
     def output(self, row: Row) -> str:
         """What the model answered."""
-        return str(first_of(row, ("llm_answer", "output", "response", "completion")))
+        return as_text(first_of(row, ("llm_answer", "output", "response", "completion")))
 
     def prompt(self, item: Row) -> Messages:
         """The documents, then the question."""

@@ -51,7 +51,12 @@ class Frames(Benchmark):
         decision = row.get("decision")
         if decision is None:
             return None
-        return ItemScore(self.item_id(row), {"correct": float(str(decision).upper() == "TRUE")})
+        word = str(decision).strip().upper()
+        if word not in ("TRUE", "FALSE"):
+            return ItemScore(
+                self.item_id(row), {}, missing=f"the decision is {str(decision)[:80]!r}, not TRUE or FALSE"
+            )
+        return ItemScore(self.item_id(row), {"correct": float(word == "TRUE")})
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Is the reference in the answer?"""

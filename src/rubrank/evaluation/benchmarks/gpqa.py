@@ -28,6 +28,9 @@ from rubrank.evaluation.benchmark import (
     mean,
 )
 
+_RIGHT, _WRONG = ("1", "1.0", "TRUE", "C"), ("0", "0.0", "FALSE", "I")
+_SCORES = dict.fromkeys(_RIGHT, 1.0) | dict.fromkeys(_WRONG, 0.0)
+"""Also as Inspect writes them: C correct, I incorrect."""
 _ANSWER = re.compile(r"Answer\s*[:：]\s*[\"'*`$\s(]*([A-D])\b", re.IGNORECASE)
 
 
@@ -76,7 +79,10 @@ class GPQA(Benchmark):
         """A score in the row, as in tables of item, model and epoch."""
         if row.get("score") is None:
             return None
-        return ItemScore(self.item_id(row), {"correct": float(row["score"])})
+        value = _SCORES.get(str(row["score"]).strip().upper())
+        if value is None:
+            return ItemScore(self.item_id(row), {}, missing=f"the score is {str(row['score'])[:80]!r}, not 0 or 1")
+        return ItemScore(self.item_id(row), {"correct": value})
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the letter."""

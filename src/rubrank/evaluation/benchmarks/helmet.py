@@ -11,9 +11,11 @@ Every string metric is the larger of that of the whole output and that of the te
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from rubrank.errors import UnknownName
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
@@ -24,6 +26,7 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
+    as_text,
     first_of,
     mean,
 )
@@ -81,7 +84,7 @@ class Helmet(Benchmark):
 
     def output(self, row: Row) -> str:
         """The output, which may be empty."""
-        return str(row["output"]) if "output" in row else super().output(row)
+        return as_text(row["output"]) if row.get("output") is not None else super().output(row)
 
     def item_id(self, row: Row) -> str:
         """Given, or data set and question."""
@@ -91,7 +94,7 @@ class Helmet(Benchmark):
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Of narrative questions and summaries."""
-        dataset = str(item.get("dataset", ""))
+        dataset = dataset_of(item)
         if dataset not in JUDGED or (self.options["longqa"] == "rouge" and dataset == "narrativeqa"):
             return []
         if CATEGORY_OF[dataset] == "longqa":
@@ -102,8 +105,8 @@ class Helmet(Benchmark):
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the metric of its category."""
-        dataset = str(item.get("dataset") or "nq")
-        category = CATEGORY_OF.get(dataset, str(item.get("category", "rag")))
+        dataset = dataset_of(item)
+        category = CATEGORY_OF[dataset] if dataset in CATEGORY_OF else str(item["category"])
         labels = {"category": category, "dataset": dataset}
         if answers:
             return self._judged(item, category, answers[0], labels)
@@ -139,6 +142,19 @@ class Helmet(Benchmark):
             sets.setdefault(score.labels["dataset"], []).append(score.values["score"])
         categories = {name: 100.0 * mean(mean(v) for v in sets.values()) for name, sets in sorted(seen.items())}
         return {"score": mean(categories.values()), **categories}
+
+
+def dataset_of(item: Row) -> str:
+    """Its short name; the authors' files say kilt_nq or msmarco_rerank_psg_k1000. Without any: open questions."""
+    given = str(item.get("dataset") or "nq")
+    if given in CATEGORY_OF:
+        return given
+    for name in sorted(CATEGORY_OF, key=len, reverse=True):
+        if re.search(rf"(?<![a-z]){name}(?![a-z])", given.lower()):
+            return name
+    if str(item.get("category")) in set(CATEGORY_OF.values()):
+        return given
+    raise UnknownName.of("benchmark helmet", "dataset", given, CATEGORY_OF)
 
 
 def _answers(item: Row) -> list[str]:

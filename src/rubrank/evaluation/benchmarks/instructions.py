@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from rubrank.errors import RubrankError
+from rubrank.errors import InvalidInput, RubrankError
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
@@ -24,7 +24,7 @@ from rubrank.evaluation.benchmark import (
 )
 from rubrank.rollouts.rollout import to_rollout
 from rubrank.verifiers.ifeval.ids import public_params
-from rubrank.verifiers.verifier import Mode
+from rubrank.verifiers.verifier import Mode, Verifier
 
 _MODES: tuple[Mode, Mode] = ("strict", "loose")
 
@@ -48,6 +48,17 @@ class IFEval(Benchmark):
         """Its key, or the prompt itself: public output files have nothing else."""
         return str(row["key"]) if row.get("key") is not None else str(row.get("prompt") or super().item_id(row))
 
+    def other_ids(self, row: Row) -> Sequence[str]:
+        """The prompt."""
+        return (str(row["prompt"]),) if row.get("prompt") is not None else ()
+
+    def _check_kind(self, verifier: Verifier) -> None:
+        """The other benchmark of the same form has other instructions: its file gives no number here."""
+        other = "ifbench" if self.name == "ifeval" else "ifeval"
+        if verifier.family == other:
+            allowed, remedy = f"instructions of {self.title}", f"Is the benchmark {other} meant?"
+            raise InvalidInput("row", "instruction_id_list", allowed, repr(verifier.name), remedy)
+
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Every instruction, strictly and loosely."""
         rollout = to_rollout({"prompt": str(item.get("prompt", "")), "response": output, "reasoning": ""}, self.name)
@@ -57,6 +68,10 @@ class IFEval(Benchmark):
             given = {key: value for key, value in (arguments or {}).items() if value is not None}
             try:
                 verifier, params = public_params(name, given)
+            except RubrankError as error:
+                return ItemScore(self.item_id(item), {}, missing=f"{name}: {error}")
+            self._check_kind(verifier)
+            try:
                 checked = verifier.check_parameters(params)
             except RubrankError as error:
                 return ItemScore(self.item_id(item), {}, missing=f"{name}: {error}")

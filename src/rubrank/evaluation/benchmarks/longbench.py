@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
@@ -73,6 +74,8 @@ class LongBench(Benchmark):
         """Right, wrong, or no answer."""
         if self.options["compat"] == "upstream" and not output.strip():
             return ItemScore(self.item_id(item), {}, missing="an empty reply, left out upstream")
+        if str(item["answer"]) not in tuple("ABCD"):
+            raise InvalidInput("row", "answer", "A, B, C or D", repr(item["answer"])[:80], "")
         choice = extract(output)
         none = 0.25 if self.options["compensated"] == "yes" else 0.0
         value = none if choice is None else float(choice == str(item["answer"]))

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
@@ -22,6 +23,7 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
+    as_text,
     by_label,
     first_of,
     mean,
@@ -59,7 +61,7 @@ class MMLUPro(Benchmark):
 
     def output(self, row: Row) -> str:
         """What the model said."""
-        return str(first_of(row, ("model_outputs", "output", "response", "completion")))
+        return as_text(first_of(row, ("model_outputs", "output", "response", "completion")))
 
     def prompt(self, item: Row) -> Messages:
         """Worked examples where the file has some, then the question."""
@@ -71,6 +73,8 @@ class MMLUPro(Benchmark):
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the letter."""
+        if str(item["answer"]) not in LETTERS:
+            raise InvalidInput("row", "answer", "a letter from A to J", repr(item["answer"])[:80], "")
         choice = extract(output)
         if choice is None and self.options["compat"] == "upstream":
             rng = random.Random(f"12345 {self.item_id(item)}")  # reproducible item by item, whatever the order

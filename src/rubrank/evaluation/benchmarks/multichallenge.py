@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
@@ -22,6 +23,8 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
+    as_text,
+    first_of,
     mean,
 )
 from rubrank.evaluation.replies import json_object, last_word, prompt_of
@@ -52,19 +55,21 @@ class MultiChallenge(Benchmark):
 
     def output(self, row: Row) -> str:
         """The first attempt of a file that keeps several."""
-        return str(row["responses"][0]) if row.get("responses") else super().output(row)
+        return as_text(row["responses"][0]) if row.get("responses") else super().output(row)
 
     def given(self, item: Row, row: Row) -> ItemScore | None:
         """Published verdicts: one row an attempt, or a list of attempts."""
         attempts = row.get("evaluations") or ([row] if "verdict" in row or "judge_verdict" in row else [])
         if not attempts:
             return None
-        wanted = last_word(str(row.get("pass_criteria") or item.get("PASS_CRITERIA")), ("YES", "NO"))
+        wanted = last_word(str(first_of(item, ("pass_criteria", "PASS_CRITERIA"))).upper(), ("YES", "NO"))
+        if wanted is None:
+            raise InvalidInput("row", "pass_criteria", "YES or NO", repr(item.get("PASS_CRITERIA")), "")
         verdicts = [str(a.get("verdict") or a.get("judge_verdict", "")).strip().upper() for a in attempts]
         known = [verdict for verdict in verdicts if verdict in ("YES", "NO")]
         if not known:
             return ItemScore(self.item_id(row), {}, missing=f"no verdict: {verdicts[0][:80]!r}")
-        return self._scored(row, any(verdict == wanted for verdict in known), "")
+        return self._scored({**item, **row}, any(verdict == wanted for verdict in known), "")
 
     def prompt(self, item: Row) -> Messages:
         """The conversation so far."""
@@ -86,7 +91,7 @@ class MultiChallenge(Benchmark):
         return self._scored(item, passed, str((found or {}).get("reasoning", "")))
 
     def _scored(self, row: Row, passed: bool, reason: str) -> ItemScore:
-        axis = str(row.get("AXIS") or row.get("axis"))
+        axis = str(first_of(row, ("AXIS", "axis")))
         return ItemScore(self.item_id(row), {"passed": float(passed)}, reason, labels={"axis": axis})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:

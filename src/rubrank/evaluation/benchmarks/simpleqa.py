@@ -22,6 +22,7 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
+    as_text,
     first_of,
     mean,
 )
@@ -71,16 +72,17 @@ class SimpleQA(Benchmark):
 
     def output(self, row: Row) -> str:
         """What the model answered."""
-        return str(first_of(row, ("predicted_answer", "llm_answer", "output", "response", "completion")))
+        return as_text(first_of(row, ("predicted_answer", "llm_answer", "output", "response", "completion")))
 
     def given(self, item: Row, row: Row) -> ItemScore | None:
         """A letter in the row."""
         letter = row.get("grade") or row.get("grade_letter")
         if letter is None:
             return None
-        if letter not in ("A", "B", "C"):
-            return ItemScore(self.item_id(row), {}, missing=f"the grade is {letter!r}, not A, B or C")
-        return self._scored(row, letter)
+        read = read_grade(str(letter).upper(), "fixed")
+        if read is None:
+            return ItemScore(self.item_id(row), {}, missing=f"the grade is {str(letter)[:80]!r}, not A, B or C")
+        return self._scored({**item, **row}, read)
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """One question: which letter."""
