@@ -86,6 +86,8 @@ class ItemScore:
     """What the item is: category, axis, difficulty …"""
     lists: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Values of several parts, such as one a constraint."""
+    thought: int = 0
+    """Words of thinking that were cut off before scoring."""
 
 
 class Benchmark:

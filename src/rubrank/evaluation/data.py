@@ -1,17 +1,26 @@
-"""The benchmarks' own data: found below a folder, checked, never downloaded unasked."""
+"""The benchmarks' own data: a file below a folder first, then, where that is allowed, the hub.
+
+items_of(benchmark, Path("benchmarks"))              one clear message, with the command, where it is not there
+items_of(benchmark, Path("benchmarks"), hub=True)    what is not there is loaded by its name on the hub
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rubrank._plain import shortened
 from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import Benchmark, DataFile, Row
 from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class
 from rubrank.evaluation.files import checksum, read_outputs
 
-_ENDINGS = ("", ".gz")
+_ENDINGS = ("", ".gz", ".zst")
+_HUB_NAME = re.compile(r"--repo-type dataset ([\w.-]+/[\w.-]+)")
+_SPLITS = ("test", "eval", "validation", "train")
+"""The first of these that a data set has holds what is asked."""
 
 
 def find_file(wanted: DataFile, folder: Path | None) -> Path | None:
@@ -27,22 +36,53 @@ def find_file(wanted: DataFile, folder: Path | None) -> Path | None:
     return None
 
 
-def items_of(benchmark: Benchmark, folder: Path | None) -> Iterator[Row]:
+def items_of(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) -> Iterator[Row]:
     """The items of a benchmark; one clear message, with the command that gets them, where they are not there."""
     for wanted in benchmark.data:
         path = find_file(wanted, folder)
         if path is None:
-            place = folder or Path("the folder given by --data")
-            raise InvalidInput(
-                f"benchmark {benchmark.name}",
-                "data",
-                f"in {place / wanted.name}",
-                "no such file",
-                f"Get it: {wanted.get}.",
-            )
-        if wanted.sha256 and path.suffix != ".gz" and checksum(path) != wanted.sha256:
+            yield from _from_hub(benchmark, wanted, folder, hub)
+            continue
+        if wanted.sha256 and path.suffix not in _ENDINGS[1:] and checksum(path) != wanted.sha256:
             raise InvalidInput(f"benchmark {benchmark.name}", str(path), "as published", "another checksum", "")
         yield from read_outputs(path)
+
+
+def hub_name(wanted: DataFile) -> str | None:
+    """What a data set is called on the hub; None for one that is not there."""
+    found = _HUB_NAME.search(wanted.get)
+    return found[1] if found else None
+
+
+def _from_hub(benchmark: Benchmark, wanted: DataFile, folder: Path | None, hub: bool) -> Iterable[Row]:
+    name = hub_name(wanted)
+    if hub and name is not None:
+        return hub_rows(name, benchmark.name)
+    place = folder or Path("the folder given by --data")
+    remedy = f"Get it: {wanted.get}" + (", or let --hub load it." if name and not hub else ".")
+    raise InvalidInput(f"benchmark {benchmark.name}", "data", f"in {place / wanted.name}", "no such file", remedy)
+
+
+def hub_rows(name: str, benchmark: str) -> Iterable[Row]:
+    """The rows of a data set on the hub, of the split that holds the questions."""
+    try:
+        import datasets
+    except ImportError:
+        remedy = "Run `pip install datasets`."
+        raise InvalidInput(f"benchmark {benchmark}", "--hub", "with the package datasets", "none", remedy) from None
+    try:
+        found: Any = datasets.load_dataset(name)
+    except Exception as error:  # the hub has many ways to say no
+        said = shortened(" ".join(str(error).split()) or type(error).__name__, 240)
+        remedy = f"Get it: huggingface-cli download --repo-type dataset {name}."
+        raise InvalidInput(f"benchmark {benchmark}", "--hub", f"a hub that gives {name}", said, remedy) from None
+    if not isinstance(found, Mapping):
+        return (dict(row) for row in found)
+    split = next((split for split in _SPLITS if split in found), None)
+    if split is None and len(found) != 1:
+        allowed = f"such that one is {', '.join(_SPLITS)}"
+        raise InvalidInput(f"benchmark {benchmark}", f"splits of {name}", allowed, ", ".join(found), "")
+    return (dict(row) for row in found[split or next(iter(found))])
 
 
 def listing(folder: Path | None) -> list[dict[str, Any]]:
@@ -62,6 +102,7 @@ def listing(folder: Path | None) -> list[dict[str, Any]]:
                 "data": str(path) if path else "not there" if folder else "give --data",
                 "sha256": checksum(path) if path else None,
                 "get": one.data[0].get,
+                "hub": hub_name(one.data[0]),
                 "settings": {key: setting.default for key, setting in one.settings.items()},
             }
         )

@@ -55,6 +55,7 @@ def write_run(run: EvalRun, path: str | Path) -> None:
         "reasoning_words": None if math.isnan(run.reasoning_words) else run.reasoning_words,
         "metrics": {name: None if math.isnan(value) else value for name, value in run.metrics.items()},
         "missing": dict(run.missing),
+        "usage": dict(run.usage),
         "notes": list(run.notes),
         "scores": [asdict(score) for score in run.scores],
     }
@@ -84,6 +85,7 @@ def read_run(path: str | Path) -> EvalRun:
         data["judge"],
         words,
         data["sampling"],
+        data.get("usage", {}),
         tuple(data.get("notes", ())),
     )
 

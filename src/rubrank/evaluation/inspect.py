@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from inspect_ai import Task
@@ -27,12 +27,25 @@ from rubrank.evaluation.scoring import Judge
 from rubrank.grading.grade import grade
 from rubrank.rollouts.rollout import Group, to_rollout
 from rubrank.texts.reasoning import split_reasoning
+from rubrank.texts.words import count_words
 
+_KEPT = ("asked", "outputs", "thoughts")
+"""What the solver leaves in a sample's metadata, one each for every turn."""
 _KINDS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 
 
-def benchmark_task(benchmark: Benchmark, items: Iterable[Row], *, judge: Judge | None = None, epochs: int = 1) -> Task:
-    """A task over the benchmark's items; dialogues are one sample each, their turns asked one after another."""
+def benchmark_task(
+    benchmark: Benchmark,
+    items: Iterable[Row],
+    *,
+    judge: Judge | None = None,
+    epochs: int = 1,
+    scored: Callable[[TaskState], None] | None = None,
+) -> Task:
+    """A task over the benchmark's items; dialogues are one sample each, their turns asked one after another.
+
+    scored: called with every sample that has its score.
+    """
     samples = [
         Sample(id=id, input=_chat(benchmark.prompt(turns[0])), metadata={"turns": [dict(turn) for turn in turns]})
         for id, turns in dialogues(benchmark, items).items()
@@ -41,7 +54,7 @@ def benchmark_task(benchmark: Benchmark, items: Iterable[Row], *, judge: Judge |
         name=benchmark.name,
         dataset=MemoryDataset(samples, name=benchmark.name),
         solver=_turn_by_turn(benchmark),
-        scorer=_benchmark_scorer(benchmark, judge),
+        scorer=_benchmark_scorer(benchmark, judge, scored),
         epochs=epochs,
     )
 
@@ -55,7 +68,7 @@ def _turn_by_turn(benchmark: Benchmark) -> Solver:
     """Ask every turn of a sample; the model's own answers stay in the history."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        outputs, asked = [], []
+        outputs, asked, thoughts = [], [], []
         own: list[dict[str, str]] = []
         for turn in state.metadata["turns"]:
             item = {**turn, "history": own or turn.get("history") or [], "repeat": state.epoch - 1}
@@ -63,21 +76,33 @@ def _turn_by_turn(benchmark: Benchmark) -> Solver:
             state.messages = _chat(benchmark.prompt(item))
             state = await generate(state)
             outputs.append(state.output.completion)
+            thoughts.append(_thought(state))
             own = next_history(benchmark, turn, own, state.output.completion)
-        state.metadata |= {"outputs": outputs, "asked": asked}
+        state.metadata |= {"outputs": outputs, "asked": asked, "thoughts": thoughts}
         return state
 
     return solve
 
 
-def _benchmark_scorer(benchmark: Benchmark, judge: Judge | None) -> Scorer:
+def _thought(state: TaskState) -> int:
+    """Words of thinking: in the text, or apart from it, as most providers give it."""
+    content = state.output.message.content if state.output.choices else ""
+    apart = "" if isinstance(content, str) else " ".join(p.reasoning for p in content if p.type == "reasoning")
+    return count_words(f"{split_reasoning(state.output.completion)[0] or ''} {apart}".strip())
+
+
+def _benchmark_scorer(
+    benchmark: Benchmark, judge: Judge | None, scored: Callable[[TaskState], None] | None = None
+) -> Scorer:
     @register_scorer(metrics=[], name=f"rubrank/{benchmark.name}")
     def made() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:
             found = [
-                await _scored(benchmark, turn, output, judge, state.epoch - 1)
-                for turn, output in zip(state.metadata["asked"], state.metadata["outputs"], strict=True)
+                replace(await _scored(benchmark, turn, output, judge, state.epoch - 1), thought=thought)
+                for turn, output, thought in zip(*(state.metadata[name] for name in _KEPT), strict=True)
             ]
+            if scored is not None:
+                scored(state)
             values = {name: float(value) for name, value in found[-1].values.items()}
             reasons = "; ".join(one.missing or one.reason for one in found if one.missing or one.reason)
             return Score(

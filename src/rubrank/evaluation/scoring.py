@@ -16,12 +16,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
-from rubrank.evaluation.benchmark import OUTPUTS, Answer, Benchmark, ItemScore, Messages, Metrics, Row
+from rubrank.evaluation.benchmark import OUTPUTS, Answer, Benchmark, ItemScore, Messages, Metrics, Row, mean
 from rubrank.evaluation.noticing import notes_on
 from rubrank.texts.reasoning import split_reasoning
 from rubrank.texts.words import count_words
@@ -47,6 +47,8 @@ class EvalRun:
     reasoning_words: float = math.nan
     """Mean length of the thinking that was cut off; NaN where there was none."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    usage: Mapping[str, float] = field(default_factory=dict)
+    """Of `rubrank eval run`: the model's tokens, and what judging cost."""
     notes: tuple[str, ...] = ()
     """What one should know about the rows before believing the numbers."""
 
@@ -83,7 +85,6 @@ def score_rows(
     _ask(benchmark, pending, judge)
     scores = _numbered([_scored(benchmark, one) for one in pending])
     there = [score for score in scores if not score.missing]
-    lengths = [one.thought for one in pending if one.thought]
     return EvalRun(
         benchmark.name,
         model,
@@ -91,7 +92,7 @@ def score_rows(
         tuple(scores),
         benchmark.metrics(there) if there else {benchmark.headline: math.nan},
         judge_name,
-        math.fsum(lengths) / len(lengths) if lengths else math.nan,
+        thinking_of(scores),
         notes=notes_on(listed, scores, repeated, data),
     )
 
@@ -181,7 +182,12 @@ def _scored(benchmark: Benchmark, one: _Pending) -> ItemScore:
     if one.score is not None:
         return one.score
     with _named(benchmark, f"row {one.number}", one.row):
-        return benchmark.score(one.item, one.output, one.answers)
+        return replace(benchmark.score(one.item, one.output, one.answers), thought=one.thought)
+
+
+def thinking_of(scores: Iterable[ItemScore]) -> float:
+    """The mean length of the thinking that was cut off, of the outputs that had some; NaN without any."""
+    return mean(score.thought for score in scores if score.thought)
 
 
 def once_each(pending: Sequence[_Pending]) -> tuple[list[_Pending], int]:

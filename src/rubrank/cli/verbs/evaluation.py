@@ -67,15 +67,17 @@ def score(
         from rubrank.evaluation.files import read_outputs, write_run
         from rubrank.evaluation.judging import judge_of
         from rubrank.evaluation.scoring import score_rows
+        from rubrank.grading.progress import Bar
 
         chosen = find_benchmark(benchmark, **_settings(settings))
         if output:
             output_at(output, inputs=(outputs, judge), force=force, verb="eval score")
-        asked, judge_name = judge_of(judge) if judge else (None, "")
         rows = _chosen(read_outputs(outputs), where)
         items = items_of(chosen, data) if data else ()
         name = model or outputs.name.split(".")[0]
-        found = score_rows(rows, chosen, items=items, judge=asked, model=name, judge_name=judge_name)
+        with Bar("judging") as bar:
+            asked, judge_name = judge_of(judge, bar) if judge else (None, "")
+            found = score_rows(rows, chosen, items=items, judge=asked, model=name, judge_name=judge_name)
         if output:
             write_run(found, output)
     _show(found, as_json)
@@ -152,6 +154,9 @@ def run(
     max_tokens: Annotated[int | None, typer.Option(help="Of each answer.")] = None,
     seed: Annotated[int, typer.Option(help="Of sampling.")] = 0,
     batch: Annotated[int | None, typer.Option(min=1, help="Samples at once: a local model's batch.")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Answers to an item; by default the benchmark's.")] = None,
+    settings: _Settings = None,
+    hub: Annotated[bool, typer.Option("--hub", help="Load from the hub what is not below --data.")] = False,
 ) -> None:
     """Run a model on the benchmarks whose data is there, through Inspect; goes on where it was interrupted."""
     with errors_in_words():
@@ -170,6 +175,9 @@ def run(
             max_tokens=max_tokens,
             seed=seed,
             batch=batch,
+            repeats=repeats,
+            settings=_settings(settings),
+            hub=hub,
         )
         made, problems = run_suite(options)
     if made is not None:

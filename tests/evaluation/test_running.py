@@ -1,0 +1,190 @@
+"""`rubrank eval run`: thinking that is cut and counted, settings and repeats by name, the hub, cost of judging."""
+
+import json
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from rubrank.cli.app import app
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class, find_benchmark
+from rubrank.evaluation.data import hub_name, items_of
+from rubrank.evaluation.files import read_run
+from rubrank.evaluation.judging import FileJudge, judge_of
+from rubrank.evaluation.running import RunOptions, Watch, configured, run_suite
+from rubrank.judges.judge import Reply, Usage
+
+ITEMS = [
+    {"key": 1, "prompt": "No commas.", "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]},
+    {"key": 2, "prompt": "None here.", "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]},
+]
+
+
+@pytest.fixture
+def data(tmp_path):
+    (tmp_path / "ifeval.jsonl").write_text("".join(json.dumps(item) + "\n" for item in ITEMS))
+    return tmp_path
+
+
+def scripted(*contents):
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+    outputs = []
+    for content in contents:
+        made = ModelOutput.from_content("mockllm/model", "")
+        made.choices[0].message.content = content
+        made.completion = content if isinstance(content, str) else content[-1].text
+        made.usage = ModelUsage(input_tokens=3, output_tokens=2, total_tokens=5)
+        outputs.append(made)
+    return get_model("mockllm/model", custom_outputs=outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Inspect's own
+def test_thinking_is_cut_and_its_length_kept_in_the_text_and_apart(data):
+    pytest.importorskip("inspect_ai")
+    from inspect_ai.model import ContentReasoning, ContentText
+
+    apart = [ContentReasoning(reasoning="five words, with a comma"), ContentText(text="small")]
+    options = RunOptions("mockllm/model", only="ifeval", data=data, output=data / "out", repeats=2, batch=1)
+    same = "<think>one, two, three</think>none"
+    table, problems = run_suite(options, scripted(same, apart, same, apart))
+    assert problems == []
+    assert table is not None
+    assert table.rows[0].cells == {"ifeval": 100.0}
+    run = read_run(data / "out" / "ifeval.json")
+    assert len(run.scores) == 4
+    assert sorted(score.thought for score in run.scores) == [3, 3, 5, 5]
+    assert run.reasoning_words == 4.0
+    assert run.sampling["repeats"] == 2
+    assert run.usage == {"input_tokens": 12, "output_tokens": 8}
+    note = table.rows[0].notes["ifeval"]
+    assert "4 words of thinking cut" in note
+    assert "repeats 2" in note
+    assert "compat upstream" in note
+
+
+def test_settings_go_to_the_benchmarks_that_have_them():
+    options = RunOptions("m", settings={"compat": "fixed"}, repeats=3)
+    assert configured("ifeval", options).options == {"compat": "fixed"}
+    assert configured("gpqa", options).options["repeats"] == 3
+    assert configured("multichallenge", options).options["attempts"] == 3
+    assert configured("frames", options).options == {"context": "oracle"}
+    with pytest.raises(UnknownName, match="compat"):
+        run_suite(RunOptions("m", only="ifeval", settings={"compt": "fixed"}))
+
+
+def test_no_temperature_is_not_to_sample_for_a_local_model():
+    local, endpoint = RunOptions("hf/x", temperature=0.0), RunOptions("openai-api/x/y", temperature=0.0)
+    assert local.generation() == {"seed": 0, "model_args": {"do_sample": False}}
+    assert endpoint.generation() == {"seed": 0, "temperature": 0.0}
+
+
+# ------------------------------------------------------------------------------------------------------------- the hub
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """A stand-in for `datasets`: there is no hub here."""
+    module = ModuleType("datasets")
+    module.__spec__ = ModuleSpec("datasets", None)
+    module.asked = []
+    module.found = {"google/IFEval": {"train": ITEMS}}
+
+    def load_dataset(name):
+        module.asked.append(name)
+        return module.found[name]
+
+    module.load_dataset = load_dataset
+    monkeypatch.setitem(sys.modules, "datasets", module)
+    return module
+
+
+def test_the_local_file_comes_first_and_then_the_hub(hub, data, tmp_path):
+    assert list(items_of(find_benchmark("ifeval"), data, hub=True)) == ITEMS
+    assert hub.asked == []
+    assert list(items_of(find_benchmark("ifeval"), tmp_path / "other", hub=True)) == ITEMS
+    assert hub.asked == ["google/IFEval"]
+
+
+def test_without_leave_nothing_is_loaded_and_the_command_is_said(hub, tmp_path):
+    with pytest.raises(InvalidInput, match=r"huggingface-cli download.*--hub"):
+        list(items_of(find_benchmark("ifeval"), tmp_path))
+    assert hub.asked == []
+    with pytest.raises(InvalidInput, match="git clone"):  # not on the hub at all
+        list(items_of(find_benchmark("sysbench"), tmp_path, hub=True))
+
+
+def test_a_hub_that_says_no_is_one_message_with_the_command(hub, tmp_path):
+    hub.found.clear()
+    with pytest.raises(InvalidInput, match=r"--hub.*huggingface-cli download --repo-type dataset google/IFEval"):
+        list(items_of(find_benchmark("ifeval"), tmp_path, hub=True))
+
+
+def test_the_split_with_the_questions_is_taken(hub, tmp_path):
+    hub.found["google/IFEval"] = {"train": [], "test": ITEMS}
+    assert list(items_of(find_benchmark("ifeval"), tmp_path, hub=True)) == ITEMS
+    hub.found["google/IFEval"] = {"a": [], "b": []}
+    with pytest.raises(InvalidInput, match="splits"):
+        list(items_of(find_benchmark("ifeval"), tmp_path, hub=True))
+
+
+def test_most_benchmarks_have_a_name_on_the_hub():
+    named = [name for name in BENCHMARKS if hub_name(benchmark_class(name).data[0])]
+    assert {"ifeval", "mmlu-pro", "gpqa", "frames", "longbench-v2"} <= set(named)
+
+
+# ------------------------------------------------------------------------------------------------------------ the cost
+
+
+class Asker:
+    async def ask(self, call):
+        failed = "fail" in call.messages[0]["content"]
+        return Reply(None, "timeout") if failed else Reply("TRUE", usage=Usage(cost=0.25))
+
+
+def test_a_judge_counts_calls_cost_and_failures(tmp_path, monkeypatch):
+    class Askers:
+        def of(self, leaf):
+            return Asker()
+
+    async def opened(*given):
+        return Askers()
+
+    monkeypatch.setattr("rubrank.evaluation.judging.open_askers", opened)
+    judges = tmp_path / "judges.yaml"
+    judges.write_text("judges: [{name: j, endpoints: [{model: m, base_url: 'http://127.0.0.1:9'}]}]\n")
+    heard, told = [], []
+
+    class Hears:
+        def __call__(self, done, total):
+            heard.append((done, total))
+
+        def tell(self, what):
+            told.append(what)
+
+    judge, name = judge_of(judges, Hears())
+    assert isinstance(judge, FileJudge)
+    assert name == "j (m)"
+    answers = judge([[{"role": "user", "content": text}] for text in ("a", "fail", "b")])
+    assert [answer.text for answer in answers] == ["TRUE", None, "TRUE"]
+    assert heard[-1] == (3, 3)
+    assert told[-1] == "cost 0.5000, 1 failed"
+
+
+def test_the_bar_of_a_run_tells_tokens_and_cost(monkeypatch):
+    told = []
+    monkeypatch.setattr("rubrank.grading.progress.Bar.tell", lambda self, what: told.append(what))
+    with Watch("IFEval", 2, SimpleNamespace(cost=0.125)) as watch:
+        watch.scored(SimpleNamespace(output=SimpleNamespace(usage=SimpleNamespace(total_tokens=1200))))
+        watch.scored(SimpleNamespace(output=SimpleNamespace(usage=None)))
+    assert told == ["1,200 tokens, judging cost 0.1250"] * 2
+
+
+def test_the_verb_takes_them_by_name(tmp_path):
+    done = CliRunner().invoke(app, ["eval", "run", "--model", "m", "--only", "ifeval", "--set", "x=1"])
+    assert done.exit_code == 2
+    assert "--set" in done.output
