@@ -48,6 +48,19 @@ def test_an_interval_covers_the_value_and_is_a_point_where_all_agree():
     assert interval(frames("a", [1] * 10)) == (100.0, 100.0)
 
 
+def test_the_table_with_intervals(tmp_path):
+    write_run(frames("a", [1, 0] * 50), tmp_path / "runs" / "frames.json")
+    command = ["eval", "table", str(tmp_path / "runs"), "--intervals"]
+    (row,) = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["rows"]
+    low, high = row["intervals"]["frames"]
+    assert low < row["points"]["frames"] == 50.0 < high
+    printed = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "t.md")])
+    assert printed.exit_code == 0, printed.output
+    assert f"50.00 [{low:.2f}, {high:.2f}]" in (tmp_path / "t.md").read_text()
+    without = CliRunner().invoke(app, ["eval", "table", str(tmp_path / "runs"), "--json"])
+    assert json.loads(without.stdout)["rows"][0]["intervals"] == {}
+
+
 @pytest.fixture
 def records(tmp_path):
     scores = tmp_path / "scores.jsonl"

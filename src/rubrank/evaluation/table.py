@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import CAPABILITIES, mean
 from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class
+from rubrank.evaluation.comparing import interval
 from rubrank.evaluation.scoring import EvalRun
 
 
@@ -30,6 +31,8 @@ class TableRow:
     overall: float
     notes: Mapping[str, str]
     """Benchmark → what stands beside the number: settings, judge, how many were judged."""
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Benchmark → 95% interval over items, where it was asked for."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class CapabilityTable:
         head = ["model", *names, *(f"*{c}*" for c in self.capabilities), "**overall**"]
         lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
         for row in self.rows:
-            cells = [_points(row.cells.get(name, math.nan)) for name in self.benchmarks]
+            cells = [_points(row.cells.get(name, math.nan)) + _between(row, name) for name in self.benchmarks]
             cells += [_points(row.averages.get(c, math.nan)) for c in self.capabilities]
             lines.append(f"| {' | '.join([row.model, *cells, _points(row.overall)])} |")
         lines.append("")
@@ -64,6 +67,7 @@ class CapabilityTable:
                     "points": dict(row.cells),
                     "capabilities": dict(row.averages),
                     "overall": row.overall,
+                    "intervals": {name: list(pair) for name, pair in row.intervals.items()},
                     "notes": dict(row.notes),
                 }
                 for row in self.rows
@@ -71,8 +75,8 @@ class CapabilityTable:
         }
 
 
-def capability_table(runs: Sequence[EvalRun]) -> CapabilityTable:
-    """The table of all runs; a model may have each benchmark once."""
+def capability_table(runs: Sequence[EvalRun], *, intervals: bool = False) -> CapabilityTable:
+    """The table of all runs; a model may have each benchmark once. intervals: of each benchmark, over its items."""
     models: dict[str, dict[str, EvalRun]] = {}
     for run in runs:
         own = models.setdefault(run.model or "model", {})
@@ -81,12 +85,12 @@ def capability_table(runs: Sequence[EvalRun]) -> CapabilityTable:
             raise InvalidInput("eval table", "runs", "each benchmark once a model", got, "Name models with --model.")
         own[run.benchmark] = run
     names = tuple(name for name in BENCHMARKS if any(name in own for own in models.values()))
-    rows = tuple(_row(model, own) for model, own in models.items())
+    rows = tuple(_row(model, own, intervals) for model, own in models.items())
     kinds = tuple(c for c in CAPABILITIES if any(c in row.averages for row in rows))
     return CapabilityTable(names, kinds, rows)
 
 
-def _row(model: str, runs: Mapping[str, EvalRun]) -> TableRow:
+def _row(model: str, runs: Mapping[str, EvalRun], intervals: bool) -> TableRow:
     cells = {name: points(runs[name]) for name in BENCHMARKS if name in runs}
     by_kind: dict[str, list[float]] = {}
     for name, value in cells.items():
@@ -94,7 +98,8 @@ def _row(model: str, runs: Mapping[str, EvalRun]) -> TableRow:
             by_kind.setdefault(_capability(runs[name]), []).append(value)
     averages = {kind: mean(values) for kind, values in by_kind.items()}
     overall = mean(value for value in cells.values() if not math.isnan(value))
-    return TableRow(model, cells, averages, overall, {name: note(run) for name, run in runs.items()})
+    between = {name: interval(runs[name]) for name in cells if runs[name].scores} if intervals else {}
+    return TableRow(model, cells, averages, overall, {name: note(run) for name, run in runs.items()}, between)
 
 
 def points(run: EvalRun) -> float:
@@ -117,6 +122,10 @@ def note(run: EvalRun) -> str:
 
 def _capability(run: EvalRun) -> str:
     return str(run.settings.get("capability") or benchmark_class(run.benchmark).capability)
+
+
+def _between(row: TableRow, name: str) -> str:
+    return " [{:.2f}, {:.2f}]".format(*row.intervals[name]) if name in row.intervals else ""
 
 
 def _points(value: float) -> str:

@@ -90,6 +90,7 @@ def show_table(
     runs: Annotated[list[Path], typer.Argument(help="Scored runs: files, or folders of them.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it as Markdown.")] = None,
     force: Force = False,
+    intervals: Annotated[bool, typer.Option("--intervals", help="95% intervals over items.")] = False,
     as_json: _AsJson = False,
 ) -> None:
     """The paper's table: benchmarks, capability averages, overall."""
@@ -100,7 +101,7 @@ def show_table(
 
         if output:
             output_at(output, inputs=runs, force=force, verb="eval table")
-        made = capability_table(read_runs(runs))
+        made = capability_table(read_runs(runs), intervals=intervals)
         if output:
             with replacing(output) as partial:
                 partial.write_text(made.markdown(), encoding="utf-8")
@@ -237,7 +238,19 @@ def _print_table(made: CapabilityTable) -> None:
 
     for row in made.rows:
         run = [name for name in made.benchmarks if name in row.cells]
-        cells = [[benchmark_class(name).title, row.notes[name], number(row.cells[name])] for name in run]
-        cells += [[f"= {kind}", "", number(value)] for kind, value in row.averages.items()]
-        cells.append(["= overall", f"over {len(run)} of {len(made.benchmarks)} benchmarks", number(row.overall)])
-        table(row.model, ["benchmark", "how", "points"], cells, words=2)
+        cells = [
+            [benchmark_class(name).title, row.notes[name], number(row.cells[name]), *_interval(row.intervals, name)]
+            for name in run
+        ]
+        more = [""] * bool(row.intervals)
+        cells += [[f"= {kind}", "", number(value), *more] for kind, value in row.averages.items()]
+        said = f"over {len(run)} of {len(made.benchmarks)} benchmarks"
+        cells.append(["= overall", said, number(row.overall), *more])
+        table(row.model, ["benchmark", "how", "points", *(["95%"] * bool(more))], cells, words=2)
+
+
+def _interval(intervals: Mapping[str, tuple[float, float]], name: str) -> list[str]:
+    """A cell, where intervals were asked for."""
+    if not intervals:
+        return []
+    return ["[{}, {}]".format(*map(number, intervals[name])) if name in intervals else ""]
