@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from cases import folded
 
 import rubrank
 
@@ -143,7 +144,7 @@ def test_exactly_these_names():
     assert sorted(rubrank.__all__) == NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@folded("name", NAMES)
 def test_every_name_is_what_its_home_defines(name):
     value = getattr(rubrank, name)
     if hasattr(value, "__module__"):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from calling import SCHEMA, ask, ask_all, call_of, judge_of, run
+from cases import folded
 from server import Answer, Server, refusal_of
 
 from rubrank.judges.client.client import Client
@@ -47,8 +48,8 @@ def test_the_best_form_that_the_server_takes(accepted, requests):
     assert [reply.attempts for reply in replies] == [1] * 3
 
 
-@pytest.mark.parametrize("status", [400, 422, 501])
-@pytest.mark.parametrize(
+@folded("status", [400, 422, 501])
+@folded(
     "message",
     ["'response_format' is not supported", "json_schema: extra inputs", "Grammar error", "guided decoding is off"],
 )

@@ -7,6 +7,7 @@ import json
 
 import pytest
 from calling import ask, ask_all, call_of, judge_of, run
+from cases import folded
 from faults import COMPLETIONS, FINAL, GOOD, HTTP, TEXTS, bomb, meet, packed, said
 from server import Answer, Server
 
@@ -21,13 +22,13 @@ def test_a_good_reply_is_a_score():
     assert (met.value, met.error, met.requests) == (1.0, "", 1)
 
 
-@pytest.mark.parametrize("fault", TEXTS)
+@folded("fault", TEXTS)
 def test_texts(fault):
     met = meet(said(TEXTS[fault]))
     assert (met.value, met.error) == (None, "")
 
 
-@pytest.mark.parametrize("fault", COMPLETIONS)
+@folded("fault", COMPLETIONS)
 def test_completions(fault):
     met = meet(COMPLETIONS[fault])
     assert (met.value, met.error) == (None, "")

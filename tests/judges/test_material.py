@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from cases import examples
+from cases import examples, folded
 from hypothesis import given
 from hypothesis import strategies as st
 from prompted import JUDGED, calls, criterion, rollout, system, user
@@ -30,8 +30,8 @@ def test_reference_facts_come_from_everywhere(where):
     assert "core_facts" not in system(absolute_call(given, rollout())), "material is no parameter in words"
 
 
-@pytest.mark.parametrize("tongue", TONGUES)
-@pytest.mark.parametrize("name", [name for name in JUDGED if "without" in load_prompt(name, "en").sections])
+@folded("tongue", TONGUES)
+@folded("name", [name for name in JUDGED if "without" in load_prompt(name, "en").sections])
 def test_what_a_judge_is_told_without_what_it_needs(name, tongue):
     without = load_prompt(name, tongue)["without"]
     assert without in user(absolute_call(criterion(name), rollout(), language=tongue))

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 import pytest
+from cases import folded
 from prompted import JUDGED, criterion, rollout, system
 
 from rubrank.judges.prompting import absolute_call, has_prompt
@@ -27,8 +28,8 @@ def test_every_judged_criterion_has_a_prompt_in_both_languages():
     assert not has_prompt("_common")
 
 
-@pytest.mark.parametrize("tongue", TONGUES)
-@pytest.mark.parametrize("name", [*JUDGED, "_question"])
+@folded("tongue", TONGUES)
+@folded("name", [*JUDGED, "_question"])
 def test_sections_are_complete(name, tongue):
     prompt = load_prompt(name, tongue)
     allowed = {"version", "question", "counts", "ignore", "edges", "anchors", "findings"}
@@ -43,8 +44,8 @@ def test_sections_are_complete(name, tongue):
     assert not ("without" in prompt.sections and not prompt.needs)
 
 
-@pytest.mark.parametrize("tongue", TONGUES)
-@pytest.mark.parametrize("name", JUDGED)
+@folded("tongue", TONGUES)
+@folded("name", JUDGED)
 def test_there_is_an_anchor_for_every_value(name, tongue):
     prompt, domain = load_prompt(name, tongue), KNOWN[name].domain
     if domain.values:
@@ -57,7 +58,7 @@ def test_there_is_an_anchor_for_every_value(name, tongue):
     assert all(anchor in text for anchor in prompt.anchors.values())
 
 
-@pytest.mark.parametrize("name", [*JUDGED, "_question"])
+@folded("name", [*JUDGED, "_question"])
 def test_both_languages_have_the_same_structure(name):
     en, zh = (load_prompt(name, tongue) for tongue in TONGUES)
     assert set(en.sections) == set(zh.sections)
@@ -94,7 +95,7 @@ def recorded() -> dict[str, list[object]]:
     }
 
 
-@pytest.mark.parametrize("name", [*JUDGED, "_question"])
+@folded("name", [*JUDGED, "_question"])
 def test_every_value_has_a_finding_and_every_finding_a_value(name):
     asked = criterion(name).scale.asked if name in KNOWN else (0.0, 1.0)
     for number in asked:

@@ -4,12 +4,13 @@ import time
 from email.utils import formatdate
 
 import pytest
+from cases import folded
 
 from rubrank.judges.client.retrying import backoff, of_status, retry_after
 from rubrank.judges.judge import Retry
 
 
-@pytest.mark.parametrize(
+@folded(
     ("headers", "seconds"),
     [
         ({}, None),
@@ -44,7 +45,7 @@ def test_no_wait_ends_before_the_server_said():
     assert 10.0 <= min(waits) < max(waits) <= 11.0
 
 
-@pytest.mark.parametrize(
+@folded(
     ("status", "next_", "healthy"),
     [
         (400, "elsewhere", True),

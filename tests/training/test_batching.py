@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.training.job.batching import cut
@@ -14,9 +15,9 @@ def test_by_default_one_group_at_a_time():
     assert (found.rollouts, found.per_device, found.accumulation, found.steps_per_generation) == (128, 8, 16, 16)
 
 
-@pytest.mark.parametrize("world", [1, 2, 3, 4, 8])
-@pytest.mark.parametrize("updates", [1, 2, 4])
-@pytest.mark.parametrize("per_device", [None, 1, 2])
+@folded("world", [1, 2, 3, 4, 8])
+@folded("updates", [1, 2, 4])
+@folded("per_device", [None, 1, 2])
 def test_every_rollout_is_used_once_in_each_batch(world, updates, per_device):
     training = Training(prompts_per_batch=24, updates_per_batch=updates, per_device_train_batch_size=per_device)
     found = cut(training, None, world, "x")
