@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from rubrank_lab import results
+from rubrank_lab import results, runtime
 from rubrank_lab.claims import CLAIMS, Claim, decided, verdict
 from rubrank_lab.comparing import difference, summary, two_tails
 from rubrank_lab.document import Heading, Page, Paragraph, Table
 from rubrank_lab.experiments import cells_of, load_experiments
 from rubrank_lab.page import make_page
 from rubrank_lab.view import View
+
+import rubrank
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "recipes" / "lab"
@@ -157,3 +159,16 @@ def test_bins_hold_means():
     kept = results.Results(results.binned(table))
     assert kept.curve("c", "m") == [(0, 2.0), (1, 7.0)]
     assert kept.final("c") == {"m": 7.0}
+
+
+def test_fusion_is_timed_on_logged_rollouts(tmp_path):
+    chance = random.Random(0)
+    scores = [[[chance.random(), float(chance.random() < 0.5)] for _ in range(8)] for _ in range(6)]
+    batch = rubrank.ScoreBatch.of_arrays(scores, criteria=["Facts", "Form"])
+    rubrank.write_records(tmp_path / "records.jsonl", rubrank.records_of(rubrank.find_rule("rlvr2")(batch)))
+    times = runtime.time_fusion(tmp_path / "records.jsonl", ["gdpo", "rlvr2"], calls=2)
+    assert set(times) == {"gdpo", "rlvr2"}
+    assert all(math.isfinite(value) for value in times.values())
+    assert runtime.read_times(tmp_path) == {}
+    runtime.write_times(tmp_path, times)
+    assert runtime.read_times(tmp_path) == {rule: pytest.approx(value, abs=1e-3) for rule, value in times.items()}

@@ -16,6 +16,7 @@ from pathlib import Path
 from rubrank_lab.experiments import Experiment, cells_of, choose, load_experiments
 from rubrank_lab.grid import Ran, is_finished, run_grid
 from rubrank_lab.results import collect, load
+from rubrank_lab.runtime import read_times, time_fusion, write_times
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,14 @@ class Laboratory:
         """Run what is not finished."""
         cells = [cell for one in experiments for cell in cells_of(one, seeds, smoke)]
         return run_grid(cells, work, frozenset() if smoke else load(self.folder).cells, until)
+
+    def time_fusion(self, work: Path) -> Path | None:
+        """Time the rules of the experiment on runtime on what its RLVR² logged; once, and only where it was run."""
+        arms = self.experiments["runtime"].arms
+        records = work / "cells" / arms["RLVR²"].key / "run" / "records.jsonl"
+        if not records.is_file() or read_times(self.folder):
+            return None
+        return write_times(self.folder, time_fusion(records, [cell.rule for cell in arms.values()]))
 
     def collect(self, work: Path) -> int:
         """Take over what was run; returns how many cells are new."""

@@ -17,6 +17,7 @@ from rubrank_lab.document import Heading, Page, Paragraph, Part, Table
 from rubrank_lab.experiments import Experiment
 from rubrank_lab.files import replacing
 from rubrank_lab.results import load
+from rubrank_lab.runtime import read_times
 from rubrank_lab.sections import section
 from rubrank_lab.view import View
 
@@ -28,11 +29,12 @@ def make_page(folder: Path, experiments: Mapping[str, Experiment]) -> Page:
     """The page."""
     results = load(folder)
     paper = yaml.safe_load((folder / "paper.yaml").read_text(encoding="utf-8"))
+    fusion = read_times(folder)
     views = {name: View(one, results) for name, one in experiments.items()}
     parts: list[Part] = [Paragraph(text) for text in _preface(folder)]
     parts += _overview(views)
     for view in views.values():
-        parts += section(view, paper)
+        parts += section(view, paper, fusion)
     return Page(TITLE, parts)
 
 

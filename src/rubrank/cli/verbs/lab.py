@@ -94,6 +94,7 @@ def report(
         laboratory = _laboratory(recipes)
         if collect:
             print(f"{laboratory.collect(work)} new cells")
+            laboratory.time_fusion(work)
         for path in laboratory.report(output or Path("out/lab/report.html"), markdown):
             print(path)
 
