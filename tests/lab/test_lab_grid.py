@@ -121,6 +121,14 @@ def test_one_that_fails_is_written_down_and_the_others_go_on(ran, tmp_path):
     assert "no such thing" in (tmp_path / "failed" / f"{broken.key}.txt").read_text()
 
 
+def test_a_complaint_is_gone_when_the_cell_succeeds(ran, tmp_path):
+    complaint = tmp_path / "failed" / f"{MAIN.key}.txt"
+    complaint.parent.mkdir(parents=True)
+    complaint.write_text("what went wrong before")
+    assert grid.run_grid([MAIN], tmp_path) == grid.Ran(1, 0, 0)
+    assert not complaint.exists()
+
+
 def test_a_cell_that_somebody_else_runs_is_left_to_them(ran, tmp_path):
     claim = tmp_path / "claims" / MAIN.key
     claim.parent.mkdir(parents=True)

@@ -74,12 +74,13 @@ def is_finished(cell: Cell, work: Path, checkpoint: bool = False) -> bool:
 
 
 def _run(cell: Cell, work: Path, keep: bool) -> bool:
+    complaint = work / "failed" / f"{cell.key}.txt"
+    complaint.unlink(missing_ok=True)
     try:
         run_cell(cell, work, policy_of(cell, work), keep)
     except Exception:
-        path = work / "failed" / f"{cell.key}.txt"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(traceback.format_exc(), encoding="utf-8")
+        complaint.parent.mkdir(exist_ok=True)
+        complaint.write_text(traceback.format_exc(), encoding="utf-8")
         return False
     return True
 
