@@ -6,6 +6,7 @@
     rubrank replay, robustness, bench                verbs/replay.py       other rules
     rubrank record                                   verbs/record.py       everything about each group, kept
     rubrank report                                   verbs/report.py       a page to open in a browser
+    rubrank view                                     verbs/view.py         the same, live, of runs of any size
     rubrank sandbox check                            verbs/sandbox.py      what holds on this machine
     rubrank eval list, score, table, compare, run    verbs/evaluation.py   benchmarks
     rubrank train                                    verbs/train.py        a whole training run from one file
@@ -31,6 +32,7 @@ from rubrank.cli.printing import errors_in_words
 from rubrank.cli.verbs import criteria, evaluation, export, fusing, judge, record, replay, report, sandbox, train, warm
 from rubrank.cli.verbs import lab as laboratory
 from rubrank.cli.verbs import serve as serving
+from rubrank.cli.verbs import view as viewing
 
 app = typer.Typer(
     name="rubrank",
@@ -45,6 +47,7 @@ for verbs in (criteria, judge, fusing, record, replay, report, export, sandbox, 
     verbs.register(app)
 serving.register(app)
 laboratory.register(app)
+viewing.register(app)
 
 
 @app.command()

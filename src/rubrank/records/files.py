@@ -52,7 +52,7 @@ def read(path: Path) -> Iterator[GroupRecord]:
     """The records, one by one."""
     existing_file(path)
     lines = _parquet_lines(path) if _is_parquet(path) else _json_lines(path)
-    return (_parsed(path, number, line) for number, line in lines)
+    return (record_in(line, f"{path}:{number}") for number, line in lines)
 
 
 def is_records(path: Path) -> bool:
@@ -143,7 +143,8 @@ def _write_parquet(path: Path, records: Iterable[GroupRecord]) -> int:
     return len(rows)
 
 
-def _parsed(path: Path, number: int, line: str) -> GroupRecord:
+def record_in(line: str, where: str) -> GroupRecord:
+    """The record that a line holds; raises one clear error, which says where, if it holds none."""
     try:
         try:
             record = GroupRecord.model_validate_json(line)
@@ -155,14 +156,13 @@ def _parsed(path: Path, number: int, line: str) -> GroupRecord:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "line"
         raise BadTable(
-            f"{path}:{number}",
+            where,
             place,
             f"that of a record ({first['msg']})",
             repr(first.get("input"))[:80],
             "Records are written by write_records, `rubrank record` or a trainer.",
         ) from None
     if record.version > VERSION:
-        raise BadTable(
-            f"{path}:{number}", "version", f"at most {VERSION}", str(record.version), "Use a newer rubrank to read it."
-        )
+        allowed = f"at most {VERSION}"
+        raise BadTable(where, "version", allowed, str(record.version), "Use a newer rubrank to read it.")
     return record

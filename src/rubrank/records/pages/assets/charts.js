@@ -75,7 +75,7 @@ export function lineChart(title, lines, options = {}) {
   const readout = h("output", { class: "readout" }, alone ? `${write(end[1])} at the last step` : "");
   const label = drawn.map(({ name, points }) => `${alone ? title : name}: ${write(points[0][1])} at step ${points[0][0]}, ${write(points[points.length - 1][1])} at step ${points[points.length - 1][0]}`).join("; ");
   const svg = s("svg", { class: "line", viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, role: "img", "aria-label": alone ? label : `${title}. ${label}` },
-    axes(scale), drawn.map((line) => plotted(line.points, x, y, line.colour)));
+    axes(scale), drawn.map((line) => plotted(line.points, scale, line.colour)));
   if (options.zero && scale.low < 0 && scale.high > 0) svg.append(s("line", { class: "zero", x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: y(0), y2: y(0) }));
   const dot = s("circle", { class: "dot", r: 3.5, visibility: "hidden" }), all = drawn.flatMap((line) => line.points.map((point) => [point, line]));
   svg.append(dot);
@@ -110,13 +110,14 @@ function axes({ low, high, first, last, x, y, write }) {
   const across = ticks(low, high).map((value) => s("g", { class: "tick" },
     s("line", { x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: y(value), y2: y(value) }),
     s("text", { x: PLOT.left - 5, y: y(value) + 3.5, "text-anchor": "end" }, write(value))));
-  const below = (last === first ? [first] : ticks(first, last, 4).filter(Number.isInteger)).map((step) => s("text", {
+  const below = (last === first ? [first] : ticks(first, last, 6).filter(Number.isInteger)).map((step) => s("text", {
     class: "step", x: x(step), y: PLOT.height - 17, "text-anchor": x(step) > PLOT.width - 24 ? "end" : "middle" }, count(step)));
   return [...across, ...below, s("text", { class: "axis", x: (PLOT.left + PLOT.width - PLOT.right) / 2, y: PLOT.height - 4, "text-anchor": "middle" }, "step")];
 }
 
-function plotted(shown, x, y, colour) {
-  const band = [...shown.map((p) => [x(p[0]), y(p[1] + (p[2] || 0))]), ...shown.slice().reverse().map((p) => [x(p[0]), y(p[1] - (p[2] || 0))])];
+function plotted(shown, { low, high, x, y }, colour) {
+  const edge = (p, sign) => [x(p[0]), y(Math.max(low, Math.min(high, p[1] + sign * (p[2] || 0))))];
+  const band = [...shown.map((p) => edge(p, 1)), ...shown.slice().reverse().map((p) => edge(p, -1))];
   const path = (points) => points.map(([a, b], i) => `${i ? "L" : "M"}${a.toFixed(1)} ${b.toFixed(1)}`).join("");
   const parts = [s("path", { class: "band", d: `${path(band)}Z` }), s("path", { class: "curve", d: path(shown.map((p) => [x(p[0]), y(p[1])])) })];
   if (shown.length <= 30) parts.push(...shown.map((p) => s("circle", { class: "point", cx: x(p[0]), cy: y(p[1]), r: 2 })));

@@ -1,0 +1,161 @@
+"""How soon `rubrank view` shows a long run, how quickly it answers, and how much memory it takes.
+
+    python benchmarks/viewer.py                         100,000 groups of 8 rollouts, with texts: about 2 GB
+    python benchmarks/viewer.py --groups 20000 --keep run.jsonl
+
+The run is made of real records, the demo's, each with another name, step and rewards. The server is a process of its
+own; memory is what Linux says of it (/proc/PID/status). The browser part needs Chromium, chromedriver and selenium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rubrank import grade, load_demo_groups, records_of
+
+QUESTIONS = {
+    "first rows": "groups?run=0",
+    "rows in the middle": "groups?run=0&offset={middle}",
+    "state": "groups?run=0&state=stopped",
+    "sorted": "groups?run=0&sort=spread",
+    "score": "groups?run=0&criterion={criterion}&score=low&value=0",
+    "one group": "group?run=0&g={middle}",
+    "another rule": "group?run=0&g={middle}&rule=gdpo%2B",
+    "curves": "curves",
+    "the same prompt": "same?run=0&g={middle}",
+}
+
+
+def write_run(path: Path, groups: int, steps: int) -> None:
+    """Real records, repeated with other names, steps and a little noise on the rewards."""
+    rolled = list(load_demo_groups())
+    table = grade(rolled, workers=0)
+    known = [
+        json.loads(r.model_dump_json(exclude_defaults=True)) for r in records_of(table.fuse(), table, groups=rolled)
+    ]
+    random = np.random.default_rng(0)
+    with path.open("w", encoding="utf-8") as file:
+        for g in range(groups):
+            record = dict(known[g % len(known)])
+            record["group"], record["step"] = f"{record['group']}-{g:06d}", g * steps // groups
+            record["reward"] = [round(min(1.0, max(0.0, x + random.normal(0, 0.05))), 6) for x in record["reward"]]
+            file.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+@contextmanager
+def served(path: Path) -> Iterator[tuple[str, int]]:
+    """The viewer over a file: its address and its process."""
+    command = [sys.executable, "-m", "rubrank", "view", str(path), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip(), process.pid
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def ask(address: str, question: str) -> Any:
+    with urllib.request.urlopen(f"{address}api/{question}", timeout=120) as answer:
+        return json.loads(answer.read())
+
+
+def memory(pid: int) -> dict[str, float]:
+    """Megabytes now and at most."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return {name: int(re.search(rf"{name}:\s+(\d+)", status)[1]) / 1024 for name in ("VmRSS", "VmHWM")}  # type: ignore[index]
+
+
+def until(condition: Any, seconds: float = 900.0) -> float:
+    start = time.perf_counter()
+    while not condition() and time.perf_counter() - start < seconds:
+        time.sleep(0.05)
+    return time.perf_counter() - start
+
+
+def answer_times(address: str, groups: int, repeats: int = 5) -> dict[str, float]:
+    """Median milliseconds of every question; the first of each is left out, as it may compile."""
+    criterion = ask(address, "state")["runs"][0]["criteria"][0]
+    found = {}
+    for name, question in QUESTIONS.items():
+        times = []
+        for n in range(repeats + 1):
+            filled = question.format(middle=groups // 2 + n, criterion=criterion)
+            start = time.perf_counter()
+            ask(address, filled)
+            times.append(time.perf_counter() - start)
+        found[name] = 1000.0 * float(np.median(times[1:]))
+    return found
+
+
+def search_time(address: str, groups: int) -> float:
+    """Seconds until a word that one group has is found, and the search is through."""
+    start = time.perf_counter()
+    while ask(address, f"groups?run=0&query=-{groups - 1:06d}")["done"] < 1.0:
+        pass
+    return time.perf_counter() - start
+
+
+def page_time(address: str) -> float | None:
+    """Seconds until a browser shows the list of groups and the first one; None without a browser."""
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        return None
+    from report import browser  # benchmarks/report.py
+
+    with browser(1440, 900) as driver:
+        start = time.perf_counter()
+        driver.get(address + "#view=groups")
+        until(lambda: driver.execute_script("return document.documentElement.dataset.ready"), 60)
+        return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--groups", type=int, default=100_000)
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--keep", type=Path, help="where to leave the run; used again if it is there")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = options.keep or Path(folder) / "records.jsonl"
+        if not path.exists():
+            write_run(path, options.groups, options.steps)
+        print(f"{options.groups:,} groups, {path.stat().st_size / 1e6:,.0f} MB")
+        start = time.perf_counter()
+        with served(path) as (address, pid):
+            up = time.perf_counter() - start
+            ask(address, "groups?run=0")
+            print(f"server up after {up:.2f} s, first rows {time.perf_counter() - start:.2f} s after the command")
+            shown = page_time(address)
+            print(
+                "no browser here" if shown is None else f"page ready {shown:.2f} s after it was opened, while reading"
+            )
+            state = lambda: ask(address, "state")["runs"][0]  # noqa: E731
+            until(lambda: state()["groups"] == options.groups)
+            print(f"all groups can be opened {time.perf_counter() - start:.1f} s after the command")
+            until(lambda: state()["ready"] == options.groups)
+            print(f"all read {time.perf_counter() - start:.1f} s after the command")
+            used = memory(pid)
+            print(f"memory {used['VmRSS']:.0f} MB, at most {used['VmHWM']:.0f} MB")
+            for name, milliseconds in answer_times(address, options.groups).items():
+                print(f"  {name}: {milliseconds:.0f} ms")
+            print(f"  search through all texts: {search_time(address, options.groups):.1f} s")
+            shown = page_time(address)
+            print("" if shown is None else f"page ready {shown:.2f} s after it was opened, all read")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""The verb view: a local page over records, also while they are being written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rubrank.cli.printing import errors_in_words
+from rubrank.records.viewer.serving import PORT
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to a command line."""
+    app.command()(view)
+
+
+def view(
+    records: Annotated[list[Path], typer.Argument(help="Files or folders of records; each is a run.")],
+    host: Annotated[
+        str, typer.Option(help="Address to listen at. Beyond this machine, a token is asked for.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port, or the next that is free; 0 takes any.", min=0, max=65535)] = PORT,
+    browse: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> None:
+    """Look at records in the browser, also while they are being written; several runs are compared.
+
+    Ends with Ctrl-C. Needs rubrank[serve].
+    """
+    with errors_in_words():
+        from rubrank.records.viewer.serving import serve
+
+        serve(records, host=host, port=port, opened=lambda address: _say(address, browse))
+
+
+def _say(address: str, browse: bool) -> None:
+    typer.echo(address)
+    if browse:
+        import webbrowser
+
+        webbrowser.open(address)

@@ -1,0 +1,177 @@
+"""The files of a run as plain local files that may still grow.
+
+    part = part_of(Path("records.jsonl.gz")); part.advance(); part.local, part.size
+
+A folder is all its records files, in the order of their names, numbers read as numbers: records.2 before records.10.
+What is compressed, or Parquet, is unpacked into a temporary file as it grows; memory stays small whatever its size.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+from rubrank._files import zstandard_for
+from rubrank.errors import InvalidInput
+
+SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
+_BLOCK = 1 << 22
+_AT_ONCE = 1 << 26  # bytes that one call of `advance` unpacks
+_CHECKED = 256  # bytes before the end of what was read, to see that they are still the same
+_NUMBER = re.compile(r"(\d+)")
+
+
+def paths_of(source: Path) -> list[Path]:
+    """The records files of a file or a folder."""
+    if not source.is_dir():
+        return [source]
+    found = [path for path in source.iterdir() if path.name.endswith(SUFFIXES) and not path.name.startswith(".")]
+    return sorted(found, key=lambda path: [int(p) if p.isdigit() else p for p in _NUMBER.split(path.name)])
+
+
+def check_source(source: Path) -> Path:
+    """The path, if there is something to look at; raises if not."""
+    if not source.exists():
+        raise InvalidInput("rubrank view", "RECORDS", "a file or a folder", f"{source}, which is not there", "")
+    if source.is_dir() and not paths_of(source):
+        allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"
+        raise InvalidInput("rubrank view", "RECORDS", allowed, f"{source}, which has none", "")
+    if source.is_file() and not source.name.endswith(SUFFIXES):
+        raise InvalidInput("rubrank view", "RECORDS", f"a file that ends in {', '.join(SUFFIXES)}", source.name, "")
+    return source
+
+
+def part_of(path: Path) -> Part:
+    """The part of a run that a file is."""
+    if path.name.endswith(".jsonl"):
+        return Part(path)
+    return _Parquet(path) if path.suffix == ".parquet" else _Packed(path)
+
+
+class Part:
+    """A plain file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = self.local = path
+        self.size = 0
+        """Bytes of `local` that can be read."""
+        self.done = True
+        """Was everything that is there at present unpacked?"""
+        self.total = 0
+        """Bytes of the file itself."""
+        self._inode: int | None = None
+
+    def advance(self) -> bool:
+        """Look what is there now; False: it is another file than before, or shorter, and must be read anew."""
+        found = self.path.stat()
+        same = self._inode in (None, found.st_ino) and found.st_size >= self.total
+        self._inode, self.total = found.st_ino, found.st_size
+        return same and self._more()
+
+    def _more(self) -> bool:
+        self.size = self.total
+        return True
+
+    def before(self, end: int) -> bytes:
+        """The last bytes before a place: as long as they are the same, so is the file."""
+        with self.local.open("rb") as file:
+            file.seek(max(0, end - _CHECKED))
+            return file.read(min(end, _CHECKED))
+
+    def close(self) -> None:
+        """Give back what was taken."""
+
+
+class _Packed(Part):
+    """A compressed file, unpacked into a temporary one; new members and frames are appended by loggers."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._spool = tempfile.NamedTemporaryFile(prefix="rubrank-view-", suffix=".jsonl")  # noqa: SIM115
+        self.local, self._read = Path(self._spool.name), 0
+        self._unpack = _gzip() if path.suffix == ".gz" else _zstd(path)
+
+    def _more(self) -> bool:
+        budget = _AT_ONCE
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            while budget > 0 and (block := file.read(_BLOCK)):
+                self._read += len(block)
+                made = self._unpack(block)
+                self._spool.write(made)
+                budget -= len(made) + 1
+        self._spool.flush()
+        self.size, self.done = self._spool.tell(), self._read >= self.total
+        return True
+
+    def close(self) -> None:
+        self._spool.close()
+
+
+class _Parquet(Part):
+    """A file that `write_records` made, complete when it appears; its records become lines."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._spool = tempfile.NamedTemporaryFile(prefix="rubrank-view-", suffix=".jsonl")  # noqa: SIM115
+        self.local, self._row = Path(self._spool.name), 0
+
+    def _more(self) -> bool:
+        import polars
+
+        if self._row == 0 or not self.done:
+            some = polars.scan_parquet(self.path).select("record").slice(self._row, 1000).collect()["record"]
+            self._spool.writelines(line.encode() + b"\n" for line in some)
+            self._spool.flush()
+            self._row += len(some)
+            self.size, self.done = self._spool.tell(), len(some) < 1000
+        return True
+
+    def close(self) -> None:
+        self._spool.close()
+
+
+def _gzip() -> Any:
+    """A function from compressed blocks to what is in them, over any number of members."""
+    state = [zlib.decompressobj(31)]
+
+    def unpack(block: bytes) -> bytes:
+        made = []
+        while block:
+            made.append(state[0].decompress(block))
+            block = state[0].unused_data
+            if state[0].eof:
+                state[0] = zlib.decompressobj(31)
+                block = block.lstrip(b"\0")
+        return b"".join(made)
+
+    return unpack
+
+
+def _zstd(path: Path) -> Any:
+    packer = zstandard_for(path)
+    state = [packer.ZstdDecompressor().decompressobj()]
+
+    def unpack(block: bytes) -> bytes:
+        made = []
+        while block:
+            made.append(state[0].decompress(block))
+            block = state[0].unused_data if state[0].eof else b""
+            if state[0].eof:
+                state[0] = packer.ZstdDecompressor().decompressobj()
+        return b"".join(made)
+
+    return unpack
+
+
+def read_at(part: Part, offset: int, length: int) -> bytes:
+    """Some bytes of a part."""
+    descriptor = os.open(part.local, os.O_RDONLY)
+    try:
+        return os.pread(descriptor, length, offset)
+    finally:
+        os.close(descriptor)
