@@ -32,11 +32,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from rubrank.errors import RubrankError
 from rubrank.fusion.rules import rule_names
 from rubrank.records import pages
+from rubrank.records.facts import title_of
 from rubrank.records.report.making import plain
 from rubrank.records.viewer.curves import common_prompts, curves_of, steps_of
 from rubrank.records.viewer.finding import Finder, Wanted
-from rubrank.records.viewer.index import NO_STEP
-from rubrank.records.viewer.light import head_of
+from rubrank.records.viewer.index import NO_STEP, UNREADABLE, group_facts
+from rubrank.records.viewer.light import decoded, head_of
 from rubrank.records.viewer.run import Run
 from rubrank.records.viewer.showing import csv_rows, means, record_of, shown
 
@@ -233,19 +234,28 @@ def _wanted(request: Request) -> Wanted:
 
 
 def row_of(run: Run, g: int) -> dict[str, Any]:
-    """What a list shows of a group; its prompt is read now."""
-    from rubrank.records.facts import title_of
+    """What a list shows of a group. Its prompt is read now; so are its facts, if nobody has read them yet."""
+    line = run.line(g)
+    if g < run.index.ready:
+        known = {name: run.index.facts[name][g].item() for name in ("step", "size", "spread", "bits", "stopped")}
+    else:
+        known = _facts_now(line)
+    head = {"id": "", "title": "this line is no record"} if known["bits"] & UNREADABLE else _head(line)
+    step = None if known["step"] == NO_STEP else known["step"]
+    return {"g": g, **head, **known, "step": step, "spread": round(known["spread"], 4)}
 
-    columns, step = run.index.facts, int(run.index.facts["step"][g])
-    named = {"g": g, "id": run.index.ids[g], "title": title_of(head_of(run.line(g)).prompt)}
-    return {
-        **named,
-        "step": None if step == NO_STEP else step,
-        "size": int(columns["size"][g]),
-        "spread": round(float(columns["spread"][g]), 4),
-        "bits": int(columns["bits"][g]),
-        "stopped": int(columns["stopped"][g]),
-    }
+
+def _facts_now(line: bytes) -> dict[str, Any]:
+    try:
+        found = group_facts(decoded(line))
+    except (ValueError, RecursionError, TypeError):
+        return {"step": NO_STEP, "size": 0, "spread": 0.0, "bits": UNREADABLE, "stopped": 0}
+    return {name: found[name] for name in ("step", "size", "spread", "bits", "stopped")}
+
+
+def _head(line: bytes) -> dict[str, str]:
+    head = head_of(line)
+    return {"id": head.group, "title": title_of(head.prompt)}
 
 
 def _run_state(run: Run) -> dict[str, Any]:

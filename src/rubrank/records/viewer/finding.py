@@ -95,13 +95,16 @@ class Finder:
             return self._find(wanted)
 
     def _find(self, wanted: Wanted) -> Found:
-        key = wanted.check(), self.run.epoch, self.run.index.ready
+        index, plain = self.run.index, replace(wanted, query="")
+        key = wanted.check(), self.run.epoch, len(index) if wanted == Wanted() else index.ready
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
-        index, plain = self.run.index, replace(wanted, query="")
         fits = fitting(index, plain)
-        if wanted.query.strip():
+        if wanted == Wanted():  # everything can be opened as soon as it is found
+            unread = np.arange(len(fits), len(index))
+            found = Found(np.concatenate([np.flatnonzero(fits), unread]))
+        elif wanted.query.strip():
             search = self._search(wanted)
             done = search.go_on(np.flatnonzero(fits), _PATIENCE)
             found = Found(ordered(index, np.array(search.hits, dtype=np.int64), wanted.sort), done)

@@ -51,7 +51,7 @@ class Grown:
             self.arrays[name][self.length] = value
         self.length += 1
 
-    def extend(self, **values: np.ndarray) -> None:
+    def extend(self, **values: Any) -> None:
         """Many rows."""
         more = len(next(iter(values.values())))
         while self.length + more > len(next(iter(self.arrays.values()))):
@@ -90,21 +90,9 @@ class Index:
 
     def add_record(self, record: Light) -> None:
         """The facts of the next group."""
-        reward = record.reward
-        bits = facts.bits_of(record) | EVALUATION * (record.metadata.get("mode") == "eval")
-        g = self.facts.length
-        self._add_series(g, record)
+        self._add_series(self.facts.length, record)
         self.ids.append(record.group)
-        self.facts.append(
-            step=NO_STEP if record.step is None else record.step,
-            size=len(reward),
-            spread=max(reward) - min(reward) if reward else 0.0,
-            mean=sum(reward) / len(reward) if reward else 0.0,
-            bits=bits,
-            stopped=facts.stopped(record),
-            rule=self.rules.setdefault(record.rule, len(self.rules)),
-            same=same_prompt(record),
-        )
+        self.facts.append(**group_facts(record), rule=self.rules.setdefault(record.rule, len(self.rules)))
 
     def add_unreadable(self, why: str) -> None:
         """The next line is no record."""
@@ -113,24 +101,41 @@ class Index:
         self.facts.append(step=NO_STEP, bits=UNREADABLE)
 
     def _add_series(self, g: int, record: Light) -> None:
-        names = [("criterion", criterion.name) for criterion in record.criteria]
-        tables = [record.scores]
-        if record.attributes is not None:
-            names += [("attribute", name) for name in record.attribute_names]
-            tables.append(record.attributes)
-        for name, column in zip(names, _columns(tables), strict=False):
+        """Mean, lowest and highest of every criterion and attribute of which something is known."""
+        names, columns = _measured(record)
+        rows = []
+        for name, column in zip(names, columns, strict=False):
             known = [x for x in column if x is not None]
             if known:
                 number = self.names.setdefault(name, len(self.names))
-                mean = sum(known) / len(known)
-                self.series.append(group=g, series=number, average=mean, low=min(known), high=max(known))
-        if record.responses:
-            number = self.names.setdefault(("attribute", "answer characters"), len(self.names))
-            lengths = [len(text) for text in record.responses]
-            self.series.append(
-                group=g, series=number, average=sum(lengths) / len(lengths), low=min(lengths), high=max(lengths)
-            )
+                rows.append((g, number, sum(known) / len(known), min(known), max(known)))
+        if rows:
+            group, series, average, low, high = zip(*rows, strict=True)
+            self.series.extend(group=group, series=series, average=average, low=low, high=high)
 
 
-def _columns(tables: list[Any]) -> list[tuple[Any, ...]]:
-    return [column for table in tables for column in zip(*table, strict=False)]
+def group_facts(record: Light) -> dict[str, Any]:
+    """What a list shows of a group, and filters look at."""
+    reward = record.reward
+    return {
+        "step": NO_STEP if record.step is None else record.step,
+        "size": len(reward),
+        "spread": max(reward) - min(reward) if reward else 0.0,
+        "mean": sum(reward) / len(reward) if reward else 0.0,
+        "bits": facts.bits_of(record) | EVALUATION * (record.metadata.get("mode") == "eval"),
+        "stopped": facts.stopped(record),
+        "same": same_prompt(record),
+    }
+
+
+def _measured(record: Light) -> tuple[list[tuple[str, str]], list[Any]]:
+    """Names of criteria and attributes, and the values of the group's rollouts."""
+    names = [("criterion", criterion.name) for criterion in record.criteria]
+    columns: list[Any] = list(zip(*record.scores, strict=False))[: len(names)]
+    if record.attributes is not None:
+        names += [("attribute", name) for name in record.attribute_names]
+        columns += zip(*record.attributes, strict=False)
+    if record.responses:
+        names.append(("attribute", "answer characters"))
+        columns.append([len(text) for text in record.responses])
+    return names, columns

@@ -18,7 +18,7 @@ export function fill(element, props, children) {
     else if (key.startsWith("--")) element.style.setProperty(key, value);
     else element.setAttribute(key, value === true ? "" : value);
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child !== null && child !== undefined && child !== false) element.append(child);
   }
   return element;
@@ -30,7 +30,7 @@ export const add = (element, ...children) => fill(element, null, children);
 export const byId = (id) => document.getElementById(id);
 
 export function replaceChildren(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
 }
 
 export function chip(text, kind, title) {

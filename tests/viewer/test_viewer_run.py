@@ -1,0 +1,184 @@
+"""Files of every kind become groups that can be opened, also while they are written, torn or replaced."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rubrank.errors import InvalidInput
+from rubrank.records import facts
+from rubrank.records.record import GroupRecord, write_records
+from rubrank.records.viewer.curves import common_prompts, curves_of, steps_of
+from rubrank.records.viewer.index import NO_STEP
+from rubrank.records.viewer.light import decoded
+from rubrank.records.viewer.run import Run
+from rubrank.records.viewer.showing import record_of as read_line
+from rubrank.records.viewer.showing import replayed, shown
+from rubrank.records.viewer.sources import check_source, paths_of
+
+Make = Callable[..., GroupRecord]
+
+
+def line_of(record: GroupRecord) -> str:
+    return record.model_dump_json(exclude_defaults=True) + "\n"
+
+
+def read(path: Path) -> Run:
+    run = Run(path)
+    run.catch_up()
+    return run
+
+
+@pytest.mark.parametrize("name", ["r.jsonl", "r.jsonl.gz", "r.parquet"])
+def test_every_kind_of_file_is_read(tmp_path: Path, name: str, demo_records: list[GroupRecord]) -> None:
+    write_records(tmp_path / name, demo_records)
+    run = read(tmp_path / name)
+    assert run.index.ids == [record.group for record in demo_records]
+    assert read_line(run.line(7)) == demo_records[7]
+    assert run.index.facts["bits"].tolist() == [facts.bits_of(record) for record in demo_records]
+    run.stop()
+
+
+def test_zstd_with_several_frames(tmp_path: Path, demo_records: list[GroupRecord]) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    text = "".join(map(line_of, demo_records)).encode()
+    packer = zstandard.ZstdCompressor()
+    (tmp_path / "r.jsonl.zst").write_bytes(packer.compress(text[:5000]) + packer.compress(text[5000:]))
+    assert len(read(tmp_path / "r.jsonl.zst").index) == len(demo_records)
+
+
+def test_the_facts_are_those_of_the_report(
+    demo_records: list[GroupRecord], rule_records: list[GroupRecord], odd_records: list[GroupRecord]
+) -> None:
+    for record in [*demo_records, *rule_records, *odd_records]:
+        assert facts.bits_of(decoded(line_of(record).encode())) == facts.bits_of(record)
+
+
+def test_a_file_that_is_being_written(tmp_path: Path, record_of: Make) -> None:
+    path = tmp_path / "r.jsonl"
+    lines = [line_of(record_of({"A": [0.0, 1.0]}, [0.0, 1.0], group=f"g{n}", step=n)) for n in range(4)]
+    path.write_text(lines[0] + lines[1][:40], encoding="utf-8")
+    run = read(path)
+    assert run.index.ids == ["g0"]
+    with path.open("a", encoding="utf-8") as file:
+        file.write(lines[1][40:].rstrip("\n"))
+    run.catch_up()
+    assert run.index.ids == ["g0", "g1"]  # whole, though its line is not ended yet
+    with path.open("a", encoding="utf-8") as file:
+        file.write("\n\n" + lines[2])
+    run.catch_up()
+    assert run.index.ids == ["g0", "g1", "g2"]
+    assert json.loads(run.line(2))["group"] == "g2"
+
+
+def test_a_compressed_file_that_is_being_written(tmp_path: Path, record_of: Make) -> None:
+    path = tmp_path / "r.jsonl.gz"
+    packed = [gzip.compress(line_of(record_of({"A": [1.0]}, [0.5], group=f"g{n}")).encode()) for n in range(3)]
+    path.write_bytes(packed[0] + packed[1][:20])
+    run = read(path)
+    assert run.index.ids == ["g0"]
+    path.write_bytes(b"".join(packed))
+    run.catch_up()
+    assert run.index.ids == ["g0", "g1", "g2"]
+
+
+@pytest.mark.parametrize("how", ["shorter", "replaced", "rewritten"])
+def test_a_file_that_became_another_is_read_anew(tmp_path: Path, how: str, record_of: Make) -> None:
+    path = tmp_path / "r.jsonl"
+    lines = [line_of(record_of({"A": [1.0]}, [0.5], group=name)) for name in ("aa", "bb", "cc", "dd")]
+    path.write_text("".join(lines[:2]), encoding="utf-8")
+    run = read(path)
+    if how == "replaced":
+        (tmp_path / "new").write_text("".join(lines[2:]), encoding="utf-8")
+        os.replace(tmp_path / "new", path)
+    else:
+        path.write_text(lines[2] if how == "shorter" else "".join(lines[2:]), encoding="utf-8")
+    run.catch_up()
+    assert run.index.ids == (["cc"] if how == "shorter" else ["cc", "dd"])
+    assert run.epoch >= 1
+
+
+def test_a_folder_of_rotated_files(tmp_path: Path, record_of: Make) -> None:
+    for name in ("r.2.jsonl", "r.10.jsonl", "r.1.jsonl.gz"):
+        write_records(tmp_path / name, [record_of({"A": [1.0]}, [0.5], group=name)])
+    (tmp_path / "notes.txt").write_text("x")
+    run = read(tmp_path)
+    assert run.index.ids == ["r.1.jsonl.gz", "r.2.jsonl", "r.10.jsonl"]
+    write_records(tmp_path / "r.11.jsonl", [record_of({"A": [1.0]}, [0.5], group="new")])
+    run.catch_up()
+    assert run.index.ids[-1] == "new"
+    assert [path.name for path in paths_of(tmp_path)][-1] == "r.11.jsonl"
+
+
+def test_lines_that_are_no_records_are_counted_and_skipped(tmp_path: Path, record_of: Make) -> None:
+    good = line_of(record_of({"A": [1.0]}, [0.5]))
+    (tmp_path / "r.jsonl").write_text(f'{good}{{"a": 1}}\nnonsense\n[1]\n{"[" * 100_000}\n{good}', encoding="utf-8")
+    run = read(tmp_path / "r.jsonl")
+    assert (len(run.index), len(run.index.unreadable)) == (6, 4)
+    assert [number for number, _ in run.index.unreadable] == [1, 2, 3, 4]
+
+
+def test_odd_characters_and_numbers(tmp_path: Path, record_of: Make) -> None:
+    record = record_of({"A": [1.0, None]}, [0.5, 0.5], responses=("\ud800 half", "\u2028é"), group="\x00ü")
+    write_records(tmp_path / "r.jsonl", [record])
+    run = read(tmp_path / "r.jsonl")
+    assert run.index.ids == ["\x00ü"]
+    assert read_line(run.line(0)).responses == record.responses
+
+
+@pytest.mark.parametrize("missing", ["no.jsonl", "notes.txt", "empty"])
+def test_what_cannot_be_looked_at(tmp_path: Path, missing: str) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidInput, match="RECORDS must be"):
+        check_source(tmp_path / missing)
+
+
+def test_curves_and_steps(tmp_path: Path, record_of: Make) -> None:
+    records = [
+        record_of({"A": [x, x]}, [0.0, x], step=step)
+        for x, step in zip([0, 1, 0, 1, 0.5, 1.0], [0] * 5 + [10], strict=True)
+    ]
+    records += [
+        record_of({"A": [0.0, 0.0]}, [0.0, 1.0], step=0, metadata={"mode": "eval"}),
+        record_of({"A": [1.0]}, [1.0]),
+    ]
+    write_records(tmp_path / "r.jsonl", records)
+    index = read(tmp_path / "r.jsonl").index
+    curves = {curve["name"]: curve["points"] for curve in curves_of(index)["curves"]}
+    assert [point[:2] for point in curves["A"]] == [[0, 0.5], [10, 1.0]]
+    assert curves["A"][0][2] == pytest.approx(0.6208, abs=1e-3)  # Student's: 2.776 · 0.5 / √5
+    assert curves["groups without signal"][0][1] == pytest.approx(2 / 5)
+    rows = {row["step"]: row for row in steps_of(index)}
+    assert (rows[0]["groups"], rows[10]["groups"], rows[None]["groups"]) == (6, 1, 1)
+    assert index.facts["step"][-1] == NO_STEP
+
+
+def test_the_same_prompts_of_two_runs(tmp_path: Path, record_of: Make) -> None:
+    ask = lambda text: ({"role": "user", "content": text},)  # noqa: E731
+    for name, high in (("a", 1.0), ("b", 0.25)):
+        texts = ("x", "y", name)
+        made = [record_of({"A": [high, 0.0]}, [1.0, 0.0], group=f"{name}{t}", prompt=ask(t), step=0) for t in texts]
+        made.append(record_of({"A": [high / 2, 0.0]}, [1.0, 0.0], group="again", prompt=ask("x"), step=1))
+        write_records(tmp_path / f"{name}.jsonl", made)
+    one, other = (read(tmp_path / f"{name}.jsonl").index for name in "ab")
+    found = common_prompts(one, other)
+    assert [(a, b) for a, b, _, _ in found] == [(1, 1), (3, 3)]  # y differs most; of x the last is taken
+    assert found[0][2:] == pytest.approx((0.5, 0.125))
+
+
+def test_another_rule_in_place(demo_records: list[GroupRecord]) -> None:
+    record = demo_records[0]
+    again = replayed(record, "weighted-mean+")
+    assert (again.rule, again.responses, again.group) == ("weighted-mean+", record.responses, record.group)
+    assert again.others[record.rule] == record.reward
+    data = shown(line_of(record).encode(), "weighted-mean+")
+    assert (data["replayed"], data["written"], data["rule"]) == (True, record.rule, "weighted-mean+")
+    np.testing.assert_allclose(data["raw"]["r"], again.reward, atol=1e-7)
+    assert shown(line_of(record).encode())["replayed"] is False
