@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -80,6 +81,16 @@ def memory(pid: int) -> dict[str, float]:
     return {name: int(re.search(rf"{name}:\s+(\d+)", status)[1]) / 1024 for name in ("VmRSS", "VmHWM")}  # type: ignore[index]
 
 
+def seconds_of(pid: int) -> float:
+    """Processor time that a process has taken: what a machine with other work on it would need if it were idle."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def said(what: str, start: float, pid: int) -> None:
+    print(f"{what} {time.perf_counter() - start:.2f} s after the command; {seconds_of(pid):.2f} s of processor time")
+
+
 def until(condition: Any, seconds: float = 900.0) -> float:
     start = time.perf_counter()
     while not condition() and time.perf_counter() - start < seconds:
@@ -138,16 +149,16 @@ def main() -> None:
         with served(path) as (address, pid):
             up = time.perf_counter() - start
             ask(address, "groups?run=0")
-            print(f"server up after {up:.2f} s, first rows {time.perf_counter() - start:.2f} s after the command")
+            said(f"server up after {up:.2f} s, first rows", start, pid)
             shown = page_time(address)
             print(
                 "no browser here" if shown is None else f"page ready {shown:.2f} s after it was opened, while reading"
             )
             state = lambda: ask(address, "state")["runs"][0]  # noqa: E731
             until(lambda: state()["groups"] == options.groups)
-            print(f"all groups can be opened {time.perf_counter() - start:.1f} s after the command")
+            said("all groups can be opened", start, pid)
             until(lambda: state()["ready"] == options.groups)
-            print(f"all read {time.perf_counter() - start:.1f} s after the command")
+            said("all read", start, pid)
             used = memory(pid)
             print(f"memory {used['VmRSS']:.0f} MB, at most {used['VmHWM']:.0f} MB")
             for name, milliseconds in answer_times(address, options.groups).items():

@@ -209,7 +209,8 @@ def test_previous_next_and_back(page: Page, records: list[GroupRecord]) -> None:
 def test_runs_over_each_other_and_the_same_prompt(page: Page, records: list[GroupRecord]) -> None:
     page.run("[...document.querySelectorAll('nav a')].pop().click()")
     assert page.until(lambda: len(page.texts("#compare .plot")) > 4)
-    assert page.texts("#compare .plot:first-child .lines-legend span") == ["a.jsonl", "b.jsonl"]
+    legend = "return [...document.querySelector('#compare .lines-legend').children].map((line) => line.textContent)"
+    assert page.run(legend) == ["a.jsonl", "b.jsonl"]
     assert page.until(lambda: len(page.texts("#compare tbody tr")) == 19)
     page.run("document.querySelector('#compare tbody tr a').click()")
     assert page.until(lambda: page.texts(".group-name"))
@@ -224,7 +225,7 @@ def test_runs_over_each_other_and_the_same_prompt(page: Page, records: list[Grou
 def test_files_can_be_saved(page: Page, tmp_path: Path, records: list[GroupRecord]) -> None:
     behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
     page.driver.execute_cdp_cmd("Page.setDownloadBehavior", behaviour)
-    page.run("document.querySelectorAll('#steps .plot:first-child .save button').forEach((b) => b.click())")
+    page.run("document.querySelector('#steps .plot .save').childNodes.forEach((b) => b.click())")
     names = lambda: {path.name for path in tmp_path.iterdir()}  # noqa: E731
     assert page.until(lambda: {"groups-without-signal.svg", "groups-without-signal.png"} <= names()), names()
     assert (tmp_path / "groups-without-signal.png").read_bytes().startswith(b"\x89PNG")
@@ -237,8 +238,9 @@ def test_files_can_be_saved(page: Page, tmp_path: Path, records: list[GroupRecor
     stem = f"group-{records[0].group}"
     assert page.until(lambda: {f"{stem}.csv", f"{stem}.json"} <= names()), names()
     assert json.loads((tmp_path / f"{stem}.json").read_text())["id"] == records[0].group
-    page.run("document.querySelectorAll('.save-list a').forEach((a) => a.click())")
-    assert page.until(lambda: {"groups.csv", "groups.jsonl"} <= names()), names()
+    for at, name in enumerate(("groups.csv", "groups.jsonl")):
+        page.run("document.querySelectorAll('.save-list a')[arguments[0]].click()", at)
+        assert page.until(lambda name=name: name in names()), names()
 
 
 def test_light_dark_and_still(page: Page) -> None:

@@ -26,7 +26,7 @@ def view(
 ) -> None:
     """Look at records in the browser, also while they are being written; several runs are compared.
 
-    Ends with Ctrl-C. Needs rubrank[serve].
+    Ends with Ctrl-C. Needs the extra `serve`.
     """
     with errors_in_words():
         from rubrank.records.viewer.serving import serve

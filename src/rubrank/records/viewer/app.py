@@ -145,6 +145,8 @@ class Api:
 
     def state(self, request: Request) -> Any:
         """The runs, how far they are read, and what can be filtered by."""
+        for run in self.runs:
+            run.make_way()
         return {"runs": [_run_state(run) for run in self.runs], "rules": [f"{name}+" for name in rule_names()]}
 
     def groups(self, request: Request) -> Any:
@@ -209,6 +211,7 @@ class Api:
         number = int(request.query_params.get("run", 0))
         if not 0 <= number < len(self.runs):
             raise IndexError(number)
+        self.runs[number].make_way()
         return number, self.runs[number]
 
 

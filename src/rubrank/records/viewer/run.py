@@ -24,6 +24,7 @@ from rubrank.records.viewer.light import decoded
 from rubrank.records.viewer.sources import Part, part_of, paths_of, read_at
 
 _BLOCK = 1 << 24
+_MOMENT, _BREATH = 0.15, 0.002  # seconds
 _PAUSE = 1.0  # seconds between looks at the files
 _AT_ONCE = 256  # records that are read before new bytes are looked for
 _MOST_SAID = 20  # lines that are told about because they are no records
@@ -39,6 +40,7 @@ class Run:
         self.epoch = 0
         """Counts up when the run begins anew: numbers of groups are then others."""
         self.problem = ""
+        self._waited_on = 0.0
         self._stop, self._lock = threading.Event(), threading.RLock()
         self._thread: threading.Thread | None = None
         self._begin()
@@ -75,6 +77,10 @@ class Run:
                 "unreadable": len(self.index.unreadable),
                 "unreadable_first": self.index.unreadable[:_MOST_SAID],
             }
+
+    def make_way(self) -> None:
+        """Somebody is waiting for an answer: read more slowly for a moment."""
+        self._waited_on = time.monotonic() + _MOMENT
 
     # ------------------------------------------------------------------------------------------------------- thread
 
@@ -178,6 +184,8 @@ class Run:
         """Facts of the next groups."""
         index, count = self.index, 0
         while index.ready < len(index) and count < _AT_ONCE and not self._stop.is_set() and not until():
+            if time.monotonic() < self._waited_on:
+                time.sleep(_BREATH)
             line = self.line(index.ready)
             try:
                 record = decoded(line)

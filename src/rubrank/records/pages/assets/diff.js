@@ -11,10 +11,10 @@ export const wordsOf = (text) => text.match(/\s+|[\p{Script=Han}\p{Script=Hiraga
 
 /** [kind, text] in order: "same", "left" (only there), "right" (only there). */
 export function diff(left, right) {
-  return merged(compare(wordsOf(left), wordsOf(right), left, right));
+  return merged(whole(merged(compare(wordsOf(left), wordsOf(right)))));
 }
 
-function compare(a, b, left, right) {
+function compare(a, b) {
   let start = 0, end = 0;
   while (start < a.length && start < b.length && a[start] === b[start]) start += 1;
   while (end < a.length - start && end < b.length - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end += 1;
@@ -58,13 +58,32 @@ function longestCommon(x, y) {
   return [...found, ...x.slice(i).map((word) => ["left", word]), ...y.slice(j).map((word) => ["right", word])];
 }
 
+/** A space or a comma between two changes belongs to them: marks of whole phrases are easier to read. */
+function whole(pieces) {
+  const changed = (piece) => piece !== undefined && piece[0] !== "same";
+  return pieces.flatMap((piece, i) => (piece[0] === "same" && /^[\s\p{P}]*$/u.test(piece[1]) && changed(pieces[i - 1]) && changed(pieces[i + 1])
+    ? [["left", piece[1]], ["right", piece[1]]] : [piece]));
+}
+
+/** Neighbours of one kind as one; between two pieces that are the same in both, what is left comes before what is right. */
 function merged(pieces) {
   const found = [];
+  let left = "", right = "";
+  const close = () => {
+    if (left) found.push(["left", left]);
+    if (right) found.push(["right", right]);
+    left = right = "";
+  };
   for (const [kind, text] of pieces) {
-    if (!text) continue;
-    if (found.length && found[found.length - 1][0] === kind) found[found.length - 1][1] += text;
-    else found.push([kind, text]);
+    if (kind === "left") left += text;
+    else if (kind === "right") right += text;
+    else if (text) {
+      close();
+      if (found.length && found[found.length - 1][0] === "same") found[found.length - 1][1] += text;
+      else found.push([kind, text]);
+    }
   }
+  close();
   return found;
 }
 

@@ -1,6 +1,6 @@
 // Who beats whom on a criterion: rows against columns. Wins are filled, ties are dots, losses are outlined: not by colour alone.
 
-import { choice, h, replaceChildren, s } from "./dom.js";
+import { choice, h, nameParts, replaceChildren, s } from "./dom.js";
 import { isNumber, percent } from "./numbers.js";
 import { against, isKnown, outcomesOf } from "./words.js";
 
@@ -28,7 +28,7 @@ export function matrices(group) {
   const all = group.weights.map((_, k) => k);
   const tells = all.filter((k) => outcomesOf(group, k).some((row) => row.some((x) => x !== null && x !== 0.5)));
   const silent = all.filter((k) => !tells.includes(k)).map((k) => group.criteria[k].name);
-  const draw = (k) => h("figure", { class: "small-matrix", "--side": `${16 + group.G * 14}px` }, h("figcaption", {}, group.criteria[k].name,
+  const draw = (k) => h("figure", { class: "small-matrix", "--side": `${16 + group.G * 14}px` }, h("figcaption", {}, nameParts(group.criteria[k].name),
     isNumber(group.effective?.[k]) && h("small", {}, ` decides ${percent(group.effective[k])}`)), outcomeMatrix(group, k));
   const key = (kind, text) => h("span", {}, h("i", { class: kind }), text);
   const body = h("div", { class: "matrices" });

@@ -43,9 +43,6 @@ class App {
     this.runs = runs;
     this.rules = rules;
     if (this.address.run >= runs.length) this.address.run = 0;
-    document.title = `rubrank view: ${this.run.name}`;
-    const unread = this.run.groups - this.run.ready;
-    byId("progress").textContent = [!this.run.scanned && "scanning", unread > 0 && `read ${percent(this.run.ready / this.run.groups)}`, `${count(this.run.groups)} groups`].filter(Boolean).join(", ");
     const problems = runs.filter((run) => run.problem).map((run) => run.problem);
     const broken = runs.filter((run) => run.unreadable).map((run) => `${run.name}: ${count(run.unreadable)} lines are no records (the first: line ${run.unreadable_first[0][0] + 1}, ${run.unreadable_first[0][1]})`);
     this.say([...problems, ...broken].join(". "));
@@ -56,6 +53,7 @@ class App {
       if (this.live && !document.hidden) {
         const before = JSON.stringify(this.runs.map((run) => [run.version, run.epoch]));
         await this.look();
+        this.drawProgress();
         if (before !== JSON.stringify(this.runs.map((run) => [run.version, run.epoch]))) await this.show(true);
         document.documentElement.dataset.looked = String(Number(document.documentElement.dataset.looked || 0) + 1);
       }
@@ -78,11 +76,20 @@ class App {
   async show(again) {
     const { view } = this.address;
     this.drawNav();
+    this.drawProgress();
+    if (this.view !== undefined && this.view !== view) scrollTo(0, 0);
+    this.view = view;
     for (const [name] of VIEWS) byId(name).hidden = name !== view;
     if (view === "groups") return this.groups.show(again);
     const curves = await get("curves");
     if (view === "compare") return drawCompare(byId("compare"), curves, this);
     return drawSteps(byId("steps"), curves[this.address.run], this.run, (changes) => this.navigate(changes));
+  }
+
+  drawProgress() {
+    const { name, groups, ready, scanned } = this.run;
+    document.title = `rubrank view: ${name}`;
+    byId("progress").textContent = [!scanned && "scanning", ready < groups && `read ${percent(ready / groups)}`, `${count(groups)} groups`].filter(Boolean).join(", ");
   }
 
   drawNav() {

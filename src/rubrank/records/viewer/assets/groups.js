@@ -51,7 +51,7 @@ export class Groups {
     } else if (again) await this.refresh();
     if (address.group === undefined) {
       const first = this.factsAt(0);
-      if (first) await this.detail.show(first.g, undefined, "");
+      if (first) await this.detail.show(first.g, address.rollout, address.rule || "");
       this.list.open = first ? 0 : -1;
     } else {
       await this.detail.show(address.group, address.rollout, address.rule || "");
