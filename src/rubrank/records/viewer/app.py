@@ -142,6 +142,7 @@ class Api:
     def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = runs
         self.finders = [Finder(run) for run in runs]
+        self.drawn: dict[int, tuple[Any, Any]] = {}
 
     def state(self, request: Request) -> Any:
         """The runs, how far they are read, and what can be filtered by."""
@@ -193,7 +194,17 @@ class Api:
 
     def curves(self, request: Request) -> Any:
         """Curves and steps of every run."""
-        return plain([{"name": run.name, **curves_of(run.index), "table": steps_of(run.index)} for run in self.runs])
+        return [self._drawn(number) for number in range(len(self.runs))]
+
+    def _drawn(self, number: int) -> Any:
+        """Kept until there is something new."""
+        run = self.runs[number]
+        run.make_way()
+        key = run.epoch, run.index.ready
+        if self.drawn.get(number, (None,))[0] != key:
+            found = {"name": run.name, **curves_of(run.index), "table": steps_of(run.index)}
+            self.drawn[number] = key, plain(found)
+        return self.drawn[number][1]
 
     def export(self, request: Request) -> Any:
         """The groups of a list as a file: rollouts as CSV, or records as they are."""

@@ -33,33 +33,40 @@ def curves_of(index: Index) -> dict[str, Any]:
         "the longest wins": (bits & facts.LONGEST_WINS > 0).astype(float),
         "spread of rewards": index.facts["spread"][:n].astype(float),
     }
-    curves = [_curve("run", name, at[used], values[used], steps) for name, values in told.items()]
+    curves = [_curve(name, at[used], values[used], steps) for name, values in told.items()]
     return {"steps": steps, "width": width, "curves": curves + _series(index, n, at, steps)}
 
 
 def _series(index: Index, n: int, at: np.ndarray, steps: list[int]) -> list[dict[str, Any]]:
+    """All series at once: one count over (series, point)."""
     numbers, groups, values = index.series.columns("series", "group", "average")
     names = list(index.names.items())
-    known = groups < n
-    known[known] &= at[groups[known]] >= 0
-    numbers, places, values = numbers[known], at[groups[known]], values[known].astype(float)
-    counts = np.bincount(numbers, minlength=len(names))
+    known = np.flatnonzero(groups < n)
+    known = known[at[groups[known]] >= 0]
+    places = numbers[known].astype(np.int64) * len(steps) + at[groups[known]]
+    sums = _sums(places, values[known].astype(float), len(names) * len(steps))
+    tables = [column[: len(names) * len(steps)].reshape(len(names), len(steps)) for column in sums]
     shown, curves = Counter[str](), []
-    for (kind, name), number in sorted(names, key=lambda item: -counts[item[1]]):
+    for (kind, name), number in sorted(names, key=lambda item: -tables[0][item[1]].sum()):
         shown[kind] += 1
-        if shown[kind] <= _SHOWN and counts[number]:
-            mine = numbers == number
-            curves.append(_curve(kind, name, places[mine], values[mine], steps))
+        if shown[kind] <= _SHOWN and tables[0][number].any():
+            points = _points([table[number] for table in tables], steps)
+            curves.append({"kind": kind, "name": name, "points": points})
     return curves
 
 
-def _curve(kind: str, name: str, at: np.ndarray, values: np.ndarray, steps: list[int]) -> dict[str, Any]:
-    sums = [np.bincount(at, weights, minlength=len(steps)) for weights in (None, values, values * values)]
-    points = []
-    for place in np.flatnonzero(sums[0]):
-        moments = Moments.of(*(column[place] for column in sums))
-        points.append([steps[place], moments.mean, moments.half_width])
-    return {"kind": kind, "name": name, "points": points}
+def _sums(at: np.ndarray, values: np.ndarray, places: int) -> list[np.ndarray]:
+    """Count, sum and sum of squares at every place."""
+    return [np.bincount(at, weights, minlength=places) for weights in (None, values, values * values)]
+
+
+def _points(sums: list[np.ndarray], steps: list[int]) -> list[list[Any]]:
+    found = [(place, Moments.of(*(column[place] for column in sums))) for place in np.flatnonzero(sums[0])]
+    return [[steps[place], moments.mean, moments.half_width] for place, moments in found]
+
+
+def _curve(name: str, at: np.ndarray, values: np.ndarray, steps: list[int]) -> dict[str, Any]:
+    return {"kind": "run", "name": name, "points": _points(_sums(at, values, len(steps)), steps)}
 
 
 def _binned(index: Index, n: int) -> tuple[np.ndarray, list[int], int]:
