@@ -12,7 +12,7 @@ import pytest
 
 from rubrank import RLVR2, attenuate
 from rubrank.records.comparing import kendall_by_group, mean, ordered
-from rubrank.studies.replay.replay import run_rule
+from rubrank.studies.replay.replay import run_rule, steps
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
@@ -32,10 +32,10 @@ def studies():
     return found
 
 
-def batch_of(study, shuffled=False):
+def batch_of(study, shuffled=False, seed=0):
     batch, words = study.table.batch(), study.attributes[:, :1]
     if shuffled:
-        rng = np.random.default_rng(0)
+        rng = np.random.default_rng(seed)
         words = np.concatenate([rng.permutation(words[a:b]) for a, b in pairwise(batch.starts)])
     return replace(batch, attributes_MD=words, attribute_names=("words",))
 
@@ -56,6 +56,38 @@ def test_shuffled_lengths_change_nothing_of_a_judge(studies, adjust, pool):
 def test_verdicts_of_programs_adjusted_by_name(studies, shuffled):
     found = tau(batch_of(studies["verdicts"], shuffled), adjust=attenuate(1.0), adjust_criteria="all")
     assert found >= 0.995
+
+
+@pytest.mark.parametrize("name", ["en:punctuation:no_comma", "en:combination:repeat_prompt", "fr:keywords:existence"])
+def test_what_is_found_about_verdicts_is_what_the_oracle_finds(studies, name):
+    """`remove` changes the verdicts of programs where length does matter: γ̂, its error and γ̃ are those of §4."""
+    sys.path.insert(0, str(Path(__file__).parent / "models"))
+    import plain_control as plain
+
+    sys.path.remove(str(Path(__file__).parent / "models"))
+    batch = batch_of(studies["verdicts"])
+    control = RLVR2(adjust="remove", adjust_criteria="all")(batch).control
+    k, rows = batch.names.index(name), [slice(a, b) for a, b in pairwise(batch.starts)]
+    contrasts = plain.batch_contrasts([batch.attributes_MD[of] for of in rows])
+    outcomes = [plain.outcomes_of(batch.scores_MK[of, k]) for of in rows]
+    gamma, se, n, _, _ = plain.joint(outcomes, contrasts, batch.sizes, 1.0, 1.0, "bradley-terry")
+    assert control.n_NK[0, k] == n
+    assert control.gamma_NKD[0, k] == pytest.approx(gamma, abs=1e-9)
+    assert control.se_NKD[0, k] == pytest.approx(se, abs=1e-9)
+    assert control.shrunk_NKD[0, k] == pytest.approx(plain.shrunk(gamma, se, n), abs=1e-9)
+    assert control.shrunk_NKD[0, k] != 0.0
+
+
+@pytest.mark.parametrize("pool", ["batch", "run"])
+def test_shuffled_lengths_are_found_to_matter_as_often_as_chance_allows(studies, pool):
+    """Two-sided, at 5%, over 20 shuffles: what `remove` then changes is the level of the test, not a fault."""
+    found = []
+    for seed in range(20):
+        rule = RLVR2(adjust="remove", adjust_criteria="all", pool=pool)
+        for step in steps(batch_of(studies["verdicts"], shuffled=True, seed=seed), 128):
+            control = rule(step).control
+            found.append(control.shrunk_NKD[0, control.n_NK[0] >= 8, 0] != 0.0)
+    assert 0.02 <= np.concatenate(found).mean() <= 0.08
 
 
 @pytest.mark.parametrize("pool", ["batch", "run", "group"])

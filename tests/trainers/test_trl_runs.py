@@ -110,22 +110,7 @@ def two(tmp_path_factory) -> list[dict[str, Any]]:
         "num_generations_eval": 2,
         "per_device_eval_batch_size": 3,
     }
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc_per_node",
-        "2",
-        str(ROOT / "tests/trainers/tiny_trl.py"),
-        str(out),
-        json.dumps(options),
-    ]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = [json.loads((out / f"rank-{rank}.json").read_text()) for rank in range(2)]
-    return [{**one, "records": out / "records.jsonl"} for one in found]
+    return tiny_trl.in_two_processes(out, options)
 
 
 def test_a_process_holds_parts_of_groups(two):

@@ -9,6 +9,8 @@ script it writes what every process got to OUT/rank-N.json.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -123,6 +125,23 @@ def trainer_of(
     )
 
 
+def in_two_processes(out: Path, options: dict[str, Any]) -> list[dict[str, Any]]:
+    """Run `main` in two gloo processes; what each of them wrote."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, __file__, str(out), json.dumps(options)],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = [json.loads((out / f"rank-{rank}.json").read_text()) for rank in range(2)]
+    return [{**one, "records": out / "records.jsonl"} for one in found]
+
+
 def main(out: Path, options: dict[str, Any]) -> None:
     """Train in every process, and write what each one's calls were and gave."""
     import torch
@@ -131,8 +150,8 @@ def main(out: Path, options: dict[str, Any]) -> None:
     from rubrank.training.trl.reward import RubricReward, current_processes
 
     torch.set_num_threads(1)
-    rule = options.pop("rule", "rlvr2+")
-    reward = RubricReward(RUBRIC, rule=rule, records=out / "records.jsonl")
+    rule, resume = options.pop("rule", "rlvr2+"), options.pop("resume", None)
+    reward = RubricReward(RUBRIC, rule=rule, records=out / "records.jsonl", **options.pop("reward", {}))
     calls: list[dict[str, Any]] = []
 
     def watched(prompts: Any, completions: Any, **kwargs: Any) -> Any:
@@ -141,6 +160,7 @@ def main(out: Path, options: dict[str, Any]) -> None:
             {
                 "prompts": [p[0]["content"] for p in prompts],
                 "completions": [c[0]["content"] for c in completions],
+                "tokens": [len(ids) for ids in kwargs["completion_ids"]],
                 "rewards": rewards,
                 "train": kwargs["log_metric"].__self__.model.training,
             }
@@ -151,7 +171,7 @@ def main(out: Path, options: dict[str, Any]) -> None:
     held_out = rows() if "eval_strategy" in options else None
     trainer = trainer_of(watched, out, held_out=held_out, **options)
     set_seed(3 + trainer.accelerator.process_index)  # ranks sample differently
-    trainer.train()
+    trainer.train(resume_from_checkpoint=resume)
     here = current_processes()
     found = {"calls": calls, "world": here.world, "state": reward.engine.state_dict(), "log": trainer.state.log_history}
     (out / f"rank-{here.rank}.json").write_text(json.dumps(found))
