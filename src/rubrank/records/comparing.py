@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rubrank.scores.kendall import tau
+
 _ROUNDING = 1e-9
 
 
@@ -57,7 +59,7 @@ def ordered(reward_M: np.ndarray, starts: np.ndarray) -> Ordered:
 
 def kendall_by_group(a: Ordered, b: Ordered) -> np.ndarray:
     """τ-b of every group in which both tell rollouts apart; groups sorted by size."""
-    return np.concatenate([_cosine(_flat(x), _flat(y)) for x, y in _both(a, b)])
+    return np.concatenate([tau((x * y).sum((1, 2)), _pairs_told(x), _pairs_told(y)) for x, y in _both(a, b)])
 
 
 def spearman_by_group(a: Ordered, b: Ordered) -> np.ndarray:
@@ -104,12 +106,12 @@ def _both(a: Ordered, b: Ordered) -> list[tuple[np.ndarray, np.ndarray]]:
     return pairs or [(np.zeros((0, 1, 1)), np.zeros((0, 1, 1)))]
 
 
-def _flat(sign: np.ndarray) -> np.ndarray:
-    return sign.reshape(len(sign), sign.shape[1] * sign.shape[2])
-
-
 def _tells(sign: np.ndarray) -> np.ndarray:
     return np.asarray(sign.any((1, 2)))
+
+
+def _pairs_told(sign: np.ndarray) -> np.ndarray:
+    return np.asarray(np.abs(sign).sum((1, 2)))
 
 
 def _cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -9,6 +9,8 @@ from math import sqrt
 
 import numpy as np
 
+from rubrank.scores import kendall
+
 _NORMAL_95 = 1.959963984540054
 _ROUNDING = 1e-9
 FEWEST = 5  # groups that an interval is given for
@@ -73,13 +75,11 @@ def tau(signs_CP: np.ndarray, known_CP: np.ndarray, other_P: np.ndarray) -> list
     """τ-b of every criterion with one ranking, over the pairs that the criterion compares; NaN without a signal."""
     both = signs_CP @ other_P
     own, its = np.abs(signs_CP).sum(1), known_CP @ np.abs(other_P)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where((own > 0) & (its > 0), both / np.sqrt(own * its), np.nan).tolist()
+    return kendall.tau(both, own, its).tolist()
 
 
 def tau_matrix(signs_KP: np.ndarray, known_KP: np.ndarray) -> np.ndarray:
     """(K, K): τ-b of every two criteria, over the pairs that both compare; NaN where one tells no rollouts apart."""
     both = signs_KP @ signs_KP.T
     told = np.abs(signs_KP) @ known_KP.T  # pairs that k tells apart and l compares
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where((told > 0) & (told.T > 0), both / np.sqrt(told * told.T), np.nan)
+    return kendall.tau(both, told, told.T)

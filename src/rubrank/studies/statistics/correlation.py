@@ -13,12 +13,11 @@ left out. NaN: one of them ties everything. With `bootstrap=1000` an interval is
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, only_our_errors
+from rubrank.scores.kendall import tau, tau_b
 from rubrank.studies.statistics.resampling import (
     Clusters,
     Estimate,
@@ -112,51 +111,6 @@ def within_measure(x: np.ndarray, y: np.ndarray, draw: Resampling) -> Measure:
     return Measure(weighted_mean(each), int(known.sum()), draw.clusters)
 
 
-def tau_b(x: np.ndarray, y: np.ndarray) -> float:
-    """Kendall's tau-b in O(n log² n): sort by x, then count the pairs that y has the other way round."""
-    n = len(x)
-    order = np.lexsort((y, x))
-    x, y = x[order], y[order]
-    codes = np.unique(y, return_inverse=True)[1]
-    pairs = n * (n - 1) // 2
-    tied_x, tied_y = _tied(x), _tied(np.sort(y))
-    tied_both = _tied(x, y)
-    # Within equal x, y is sorted: only pairs that differ in both are ever inverted.
-    concordant_less_discordant = pairs - tied_x - tied_y + tied_both - 2 * _inversions(codes)
-    spread = math.sqrt(float(pairs - tied_x)) * math.sqrt(float(pairs - tied_y))
-    return concordant_less_discordant / spread if spread > 0.0 else math.nan
-
-
-def _tied(*sorted_columns: np.ndarray) -> int:
-    """Pairs of rows that are equal, of rows in which equals stand together."""
-    n = len(sorted_columns[0])
-    if n == 0:
-        return 0
-    change = np.zeros(n - 1, bool)
-    for column in sorted_columns:
-        change |= column[1:] != column[:-1]
-    runs = np.diff(np.concatenate([[0], np.flatnonzero(change) + 1, [n]]))
-    return int((runs * (runs - 1) // 2).sum())
-
-
-def _inversions(codes: np.ndarray) -> int:
-    """Pairs i < j with codes[i] > codes[j]: a merge sort from the bottom up, every level in one stroke."""
-    n, top = len(codes), int(codes.max(initial=0)) + 1
-    count, width = 0, 1
-    values, place = codes.astype(np.int64), np.arange(n)
-    while width < n:
-        block = place // (2 * width)
-        right = (place // width) % 2 == 1
-        keys = block * top + values  # sorted within every half, and by block: so sorted among all left halves
-        left_keys, right_keys = keys[~right], keys[right]
-        not_above = np.searchsorted(left_keys, right_keys, side="right")
-        in_blocks_so_far = np.searchsorted(left_keys, (block[right] + 1) * top, side="left")
-        count += int((in_blocks_so_far - not_above).sum())
-        values = np.sort(keys) - block * top
-        width *= 2
-    return count
-
-
 def _weighed(x: np.ndarray, y: np.ndarray, of_row: np.ndarray) -> Statistic:
     """Pairs of units counted by their clusters: in a draw, clusters g and h have times_g · times_h times as many."""
     order = np.argsort(of_row, kind="stable")
@@ -170,9 +124,7 @@ def _weighed(x: np.ndarray, y: np.ndarray, of_row: np.ndarray) -> Statistic:
 
     def statistic(times: np.ndarray) -> np.ndarray:
         w = times[:, present]
-        both, in_x, in_y = (((w @ table) * w).sum(axis=1) for table in tables)
-        spread = np.sqrt(in_x) * np.sqrt(in_y)
-        return np.where(spread > 0.0, both / np.where(spread > 0.0, spread, 1.0), np.nan)
+        return tau(*(((w @ table) * w).sum(axis=1) for table in tables))
 
     return statistic
 
@@ -193,15 +145,7 @@ def kendall_each(x: np.ndarray, y: np.ndarray, draw: Resampling) -> np.ndarray:
     order = np.argsort(draw.of_row[both], kind="stable")
     ends = np.bincount(draw.of_row[both], minlength=draw.clusters).cumsum()
     x, y = x[both][order], y[both][order]
-    return np.array([_small_tau(x[a:b], y[a:b]) for a, b in zip([0, *ends[:-1]], ends, strict=False)])
-
-
-def _small_tau(x: np.ndarray, y: np.ndarray) -> float:
-    if len(x) > 64:
-        return tau_b(x, y)
-    in_x, in_y = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
-    spread = math.sqrt(np.count_nonzero(in_x)) * math.sqrt(np.count_nonzero(in_y))
-    return float((in_x * in_y).sum()) / spread if spread > 0.0 else math.nan
+    return np.array([tau_b(x[a:b], y[a:b]) for a, b in zip([0, *ends[:-1]], ends, strict=False)])
 
 
 def weighted_mean(each: np.ndarray) -> Statistic:
