@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from hashlib import blake2b
 from pathlib import Path
 
@@ -74,6 +75,16 @@ def test_both_languages_have_the_same_structure(name):
         assert en[part].count("\n") == zh[part].count("\n"), part
 
 
+def test_no_text_speaks_of_numbers_of_a_scale():
+    """Who has anchors of their own would read two scales in one prompt."""
+    for tongue in TONGUES:
+        for name in JUDGED:
+            prompt = load_prompt(name, tongue)
+            texts = [prompt.get(part) for part in ("question", "counts", "ignore", "edges", "without", "cannot")]
+            found = re.findall(r"(?:worth|give|allows|[:：为给]) ?[01](?:\.\d+)?(?![\w%])", "\n".join(texts))
+            assert found == [], name
+
+
 def test_chinese_prompts_are_chinese():
     for name in JUDGED:
         text = load_prompt(name, "zh")["question"] + load_prompt(name, "zh")["counts"]
@@ -81,7 +92,7 @@ def test_chinese_prompts_are_chinese():
 
 
 def test_a_change_of_wording_raises_the_version():
-    """To renew the record: PYTHONPATH=src python tests/judges/test_prompt_files.py, after raising the version."""
+    """To renew the record: PYTHONPATH=src:tests python tests/judges/test_prompt_files.py, after raising the version."""
     kept = json.loads(VERSIONS.read_text())
     assert kept == recorded(), "a prompt changed: raise its [version] in both languages, then renew the record"
 

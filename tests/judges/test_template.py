@@ -18,6 +18,7 @@ from rubrank.judges.kinds.panel import completed
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
 from rubrank.judges.template import SLOTS, Template
 from rubrank.rubrics.rubric import Criterion
+from rubrank.training.configured import load_config
 
 ENDPOINT = {"base_url": "http://localhost:1/v1", "model": "m"}
 OWN = "[system]\nYou grade our help desk.\n{criteria}\n{reply}\n[user]\n{conversation}\n{reference}\n{response}\n"
@@ -53,6 +54,17 @@ def test_a_file_is_looked_for_beside_the_file_of_judges(tmp_path: Path, monkeypa
     (folder / "judges.yaml").write_text(json.dumps({"endpoints": [ENDPOINT], "prompt": "none.txt"}))
     with pytest.raises(InvalidInput, match=r"conf/none\.txt\. It is looked for beside"):
         load_judges("conf/judges.yaml")
+
+
+def test_judges_that_stand_in_another_file_have_their_templates_beside_it(tmp_path: Path):
+    (tmp_path / "own.txt").write_text(OWN, encoding="utf-8")
+    given = {"endpoints": [ENDPOINT], "prompt": "own.txt"}
+    assert load_judges(given, folder=tmp_path).judges[0].prompt.text == OWN
+    rubric = {"criteria": [{"name": "Clear", "question": "Is it clear?"}]}
+    (tmp_path / "rubrank.yaml").write_text(json.dumps({"rubric": rubric, "judges": given}))
+    config, folder = load_config(tmp_path / "rubrank.yaml")
+    engine = config.engine(folder)
+    assert engine.judges.judges[0].prompt.text == OWN
 
 
 def test_a_message_without_parts_is_the_users():

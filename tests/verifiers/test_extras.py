@@ -10,6 +10,7 @@ import pytest
 
 from rubrank import Rollout, find_verifier, grade
 from rubrank.errors import InvalidInput
+from rubrank.training.engine import RewardEngine
 
 ROOT = Path(__file__).parents[2]
 MATH = {"name": "Right", "verifier": "GroundTruthMatch", "params": {"truth": "x+1", "mode": "math"}}
@@ -27,6 +28,12 @@ def test_what_is_not_installed_is_told_before_anything_is_graded(criterion, pack
         grade([{"prompt": "p", "response": "r"}], {"criteria": ["EmptyAnswer", criterion]}, workers=0)
     assert f"pip install 'rubrank[{extra}]'" in str(error.value)
     assert repr(criterion["name"]) in str(error.value)
+
+
+def test_a_trainer_says_it_before_the_first_step(monkeypatch):
+    monkeypatch.setitem(sys.modules, "math_verify", None)
+    with pytest.raises(InvalidInput, match=r"rubrank\[math\]"):
+        RewardEngine({"criteria": [MATH]}).check_rubric(None)
 
 
 def test_other_modes_need_nothing(monkeypatch):

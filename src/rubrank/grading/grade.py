@@ -230,10 +230,7 @@ def _plan(rubric: Rubric, compat: Compat, mode: Mode) -> _Plan:
 def _check(column: int, criterion: Criterion, compat: Compat, mode: Mode) -> _Check:
     verifier = criterion.decided_by
     params = verifier.check_parameters(dict(criterion.params))
-    if (lacking := verifier.lacking(params)) is not None:  # nothing is graded yet: better now than missing throughout
-        package, _, remedy = lacking.partition(" is not installed: ")
-        allowed = f"decided with {package}, which {verifier.name} needs for these parameters"
-        raise InvalidInput(f"criterion {criterion.name!r}", "it", allowed, "no such package", f"Run {remedy}.")
+    criterion.check_installed()  # nothing is graded yet: better now than missing throughout
     digest = check_digest(verifier, params, compat, mode)
     decide = verifier.bind(params, compat, mode)
     together = verifier.bind_group(params) if verifier.sees_group else None

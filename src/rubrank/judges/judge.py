@@ -259,8 +259,11 @@ class Judges(_Confidential):
 
 
 @only_our_errors
-def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges) -> Judges:
-    """Judges from a YAML, TOML or JSON file or what it holds; one judge alone will do."""
+def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges, *, folder: str | Path | None = None) -> Judges:
+    """Judges from a YAML, TOML or JSON file or what it holds; one judge alone will do.
+
+    folder: where templates (`prompt: file.txt`) are looked for; by default beside the file, or here.
+    """
     from rubrank.rubrics.files import read_data
 
     if isinstance(source, Judges):
@@ -268,11 +271,11 @@ def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges) -> Judg
     if isinstance(source, Judge):
         return Judges(judges=(source,))
     data, where = (source, "judges") if isinstance(source, Mapping) else (read_data(source), str(source))
-    folder = Path() if isinstance(source, Mapping) else Path(source).parent
+    beside = Path() if isinstance(source, Mapping) else Path(source).parent
     if isinstance(data, Mapping) and "judges" not in data:
         data = {"judges": [data]}
     try:
-        return Judges.model_validate(data, context={"folder": folder})
+        return Judges.model_validate(data, context={"folder": beside if folder is None else Path(folder)})
     except ValidationError as error:
         raise in_our_words(error, where, Judges, "docs/judges.md")[0] from None
 

@@ -172,6 +172,14 @@ class Criterion(Strict):
             owner = error.owner if error.owner.startswith("criterion") else f"criterion {self.name!r}: {error.owner}"
             raise type(error)(owner, error.parameter, error.allowed, error.got, error.remedy) from None
 
+    def check_installed(self) -> None:
+        """Refuse what cannot be decided here for want of a package, and say how to install it."""
+        lacking = None if self.judged else self.decided_by.lacking(self.decided_by.check_parameters(dict(self.params)))
+        if lacking is not None:
+            package, _, remedy = lacking.partition(" is not installed: ")
+            allowed = f"one whose packages are installed: {self.decided_by.name} needs {package} for these parameters"
+            raise self._wrong("verifier", allowed, "none", f"Run {remedy}.")
+
     def _wrong(self, parameter: str, allowed: str, got: str, remedy: str) -> InvalidInput:
         return InvalidInput(f"criterion {self.name!r}", parameter, allowed, got, remedy)
 

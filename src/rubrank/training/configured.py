@@ -93,7 +93,7 @@ class RewardConfig(Strict):
             _beside(folder, self.rubric),
             self.rule,
             gate=None if self.gate is None else _gate(self.gate),
-            judges=_beside(folder, self.judges),
+            judges=_judges(folder, self.judges),
             attributes=[one.control() for one in self.attributes],
             workers=self.workers,
             cache=None if self.cache is None else folder / self.cache,
@@ -160,6 +160,13 @@ def without_checkpoints(engine: RewardEngine, owner: str) -> RewardEngine:
 def _beside(folder: Path, value: Any) -> Any:
     """A file beside the configuration; presets and data as they are."""
     return str(folder / value) if isinstance(value, str) and (folder / value).is_file() else value
+
+
+def _judges(folder: Path, given: Any) -> Any:
+    """A file beside the configuration, or judges that stand in it; their templates are beside it, too."""
+    from rubrank.judges.judge import load_judges
+
+    return load_judges(given, folder=folder) if isinstance(given, Mapping) else _beside(folder, given)
 
 
 def _gate(options: Mapping[str, Any]) -> Gate:

@@ -402,6 +402,7 @@ class RewardEngine:
 
     def _check_decided(self, rubric: Rubric, where: str) -> None:
         for criterion in rubric.criteria:
+            criterion.check_installed()
             if criterion.judged and (self.judges is None or self.judges.judge_of(criterion.name) is None):
                 near = get_close_matches(criterion.name, VERIFIERS, n=1)
                 raise InvalidInput(

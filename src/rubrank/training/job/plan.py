@@ -195,7 +195,8 @@ def _judges(job: Job) -> Judges | None:
     """Their replies are kept in the run's folder, unless they say where: what is made again is not paid again."""
     if job.config.judges is None:
         return None
-    judges = load_judges(_file_or_data(job, job.config.judges))
+    given = _file_or_data(job, job.config.judges)
+    judges = load_judges(given, folder=None if isinstance(given, str) else job.path("."))
     return judges.model_copy(update={"cache": judges.cache or str(job.output / "replies.sqlite")})
 
 
