@@ -146,6 +146,23 @@ def test_results_that_nobody_asked_for_are_left_out(tmp_path):
     assert results.collect(tmp_path, tmp_path / "folder", {"y"}) == 0
 
 
+def test_cells_of_another_policy_are_not_mixed_in(tmp_path):
+    work, folder = tmp_path / "work", tmp_path / "folder"
+    for name in ("results", "policy"):
+        (work / name).mkdir(parents=True)
+    weights = work / "policy" / "model.safetensors"
+    for key, held in (("x", b"one"), ("y", b"one"), ("z", b"another")):
+        weights.write_bytes(held)
+        table = pl.DataFrame({"cell": [key], "phase": ["eval"], "step": [4], "metric": ["thinking"], "value": [1.0]})
+        table.write_parquet(work / "results" / f"{key}.parquet")
+        if held == b"one":
+            assert results.collect(work, folder, {"x", "y", "z"}) == 1
+        else:
+            with pytest.raises(rubrank.InvalidInput, match="the policy"):
+                results.collect(work, folder, {"x", "y", "z"})
+    assert results.load(folder).cells == {"x", "y"}
+
+
 def test_a_page_says_the_same_in_both_forms():
     page = Page("T", [Heading("A"), Paragraph("a `b` <c>"), Table(["x", "y|z"], [["1", "2"]])])
     assert page.markdown("p") == "# T\n\n## A\n\na `b` <c>\n\n| x | y/z |\n| --- | --- |\n| 1 | 2 |\n"

@@ -38,6 +38,7 @@ class Ran:
 def run_grid(cells: Sequence[Cell], work: Path, done: frozenset[str] = frozenset(), until: float | None = None) -> Ran:
     """Run what is not finished. done: keys of cells whose results are elsewhere. until: begin none after this time."""
     work.mkdir(parents=True, exist_ok=True)
+    one_thread()
     todo = to_run(cells, work, done)
     kept = {cell.trunk.key for cell in todo if cell.trunk is not None}
     finished = failed = 0
@@ -54,6 +55,13 @@ def run_grid(cells: Sequence[Cell], work: Path, done: frozenset[str] = frozenset
             print(said, file=sys.stderr, flush=True)
     left = sum(not is_finished(cell, work, cell.key in kept) for cell in todo)
     return Ran(finished, failed, left - failed)
+
+
+def one_thread() -> None:
+    """So small a model gains nothing from a second thread, and sums come out the same everywhere."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def to_run(cells: Sequence[Cell], work: Path, done: frozenset[str] = frozenset()) -> list[Cell]:

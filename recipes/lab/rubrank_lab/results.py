@@ -9,16 +9,20 @@ Evaluations keep every number; of the training steps each bin of an eighth of th
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+from rubrank import InvalidInput
 from rubrank_lab.files import replacing
 
 BINS = 8
 FILE = Path("results") / "cells.parquet"
+POLICY = Path("results") / "policy.sha256"
+"""Of the weights that all kept cells began with."""
 _DROPPED = ("grad_norm", "reward")
 
 
@@ -60,6 +64,22 @@ def load(folder: Path) -> Results:
     return Results(pl.DataFrame(schema=schema))
 
 
+def check_policy(work: Path, folder: Path) -> None:
+    """Cells of another supervised start cannot stand beside those that are kept; the first one is written down."""
+    weights = work / "policy" / "model.safetensors"
+    if not weights.is_file():
+        return
+    found, kept = hashlib.sha256(weights.read_bytes()).hexdigest(), folder / POLICY
+    if not kept.is_file():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(found + "\n", encoding="utf-8")
+    if kept.read_text(encoding="utf-8").strip() != found:
+        remedy = "Another machine or version may round otherwise: run all cells anew with results/ removed."
+        raise InvalidInput(
+            "rubrank lab report", "the policy", f"the one of {kept}", f"{weights}: {found[:12]}…", remedy
+        )
+
+
 def collect(work: Path, folder: Path, known: Collection[str]) -> int:
     """Add what is new and of the experiments' cells; returns how many were."""
     kept = load(folder)
@@ -67,6 +87,7 @@ def collect(work: Path, folder: Path, known: Collection[str]) -> int:
     new = [path for path in there if path.stem in known and path.stem not in kept.cells]
     if not new:
         return 0
+    check_policy(work, folder)
     table = pl.concat([kept.table, *(binned(pl.read_parquet(path)) for path in new)])
     path = folder / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
