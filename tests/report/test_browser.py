@@ -284,6 +284,26 @@ def test_steps_rules_without_utilities_and_odd_groups(
     assert page.complaints() == []
 
 
+def test_benchmarks_are_drawn_where_some_were_run(
+    driver: Any, page: Page, tmp_path: Path, demo_records: list[GroupRecord]
+) -> None:
+    assert page.run("return document.getElementById('evaluation').hidden")
+    evaluation = {
+        "columns": ["IFEval", "overall"],
+        "rows": [{"model": "step 0", "points": [12.5, 12.5]}, {"model": "<b>step 20</b>", "points": [None, 20.0]}],
+        "notes": ["step 0, IFEval: prompt strict, 32 of 32 scored"],
+        "curves": [{"name": "IFEval, prompt strict", "points": [[0, 12.5, 4.0], [20, 20.0, None]]}],
+    }
+    write_report(demo_records[:2], tmp_path / "benchmarks.html", evaluation=evaluation)
+    drawn = Page(driver, tmp_path / "benchmarks.html")
+    assert "12.50" in drawn.text("#evaluation table")
+    assert "<b>step 20</b>" in drawn.text("#evaluation table")
+    assert len(drawn.find("#evaluation .plot")) == 1
+    assert "32 of 32 scored" in drawn.text("#evaluation")
+    assert "Benchmarks" in drawn.text("#nav")
+    assert drawn.complaints() == []
+
+
 def test_nothing_is_written_into_the_address_by_itself(page: Page) -> None:
     assert page.run("return [location.hash, scrollY]") == ["", 0]
 
