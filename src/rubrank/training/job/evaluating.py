@@ -10,7 +10,7 @@ out of 100) and to OUTPUT/evaluations/step-000020/ifeval.json, which `rubrank ev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from rubrank.evaluation.data import items_of
 from rubrank.evaluation.files import write_run
 from rubrank.evaluation.generating import answers_of
 from rubrank.evaluation.judging import judge_of
-from rubrank.evaluation.scoring import score_rows
+from rubrank.evaluation.scoring import Judge, score_rows
 from rubrank.evaluation.table import points
 from rubrank.training.job.job import Evaluate, Job
 
@@ -49,45 +49,56 @@ def _items(job: Job, wanted: Evaluate) -> list[tuple[Benchmark, list[Row]]]:
 
 def evaluating(job: Job, trainer: Any) -> Any:
     """The trainer's callback; None where the config asks for nothing."""
-    from transformers import TrainerCallback
-
     wanted = job.config.evaluate
     if wanted is None:
         return None
     if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
         got = "weights that are divided over processes"
         raise InvalidInput(job.where, "evaluate", "left out, or a policy that is whole on its device", got, "")
-    items = _items(job, wanted)
     judge, judge_name = judge_of(job.path(wanted.judges)) if wanted.judges else (None, "")
+    return _callback(_Looking(job.output, wanted, trainer, _items(job, wanted), judge, judge_name))
 
-    class Evaluating(TrainerCallback):
-        """Numbers of a step are logged once, however often the step is come by."""
 
-        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            if state.global_step == 0:
-                self._look(state)
+@dataclass(frozen=True)
+class _Looking:
+    """What is asked of the policy, and where the numbers go."""
 
-        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            if state.global_step % wanted.every == 0 or state.global_step == state.max_steps:
-                self._look(state)
+    output: Path
+    wanted: Evaluate
+    trainer: Any
+    items: Sequence[tuple[Benchmark, list[Row]]]
+    judge: Judge | None
+    judge_name: str
 
-        def _look(self, state: Any) -> None:
-            if state.is_world_process_zero:
-                _evaluate(trainer, state.global_step)
-
-    def _evaluate(trainer: Any, step: int) -> None:
+    def look(self, step: int) -> None:
+        """Ask, score, write, log."""
         from transformers import Trainer
 
-        model = trainer.accelerator.unwrap_model(trainer.model)
-        ask = answers_of(model, trainer.processing_class, max_tokens=wanted.max_tokens, batch=wanted.batch)
+        wanted, model = self.wanted, self.trainer.accelerator.unwrap_model(self.trainer.model)
+        ask = answers_of(model, self.trainer.processing_class, max_tokens=wanted.max_tokens, batch=wanted.batch)
         logs = {}
-        for benchmark, some in items:
-            rows = ask_items(benchmark, some, ask)
-            run = score_rows(rows, benchmark, judge=judge, model=f"step {step}", judge_name=judge_name)
+        for benchmark, items in self.items:
+            rows = ask_items(benchmark, items, ask)
+            run = score_rows(rows, benchmark, judge=self.judge, model=f"step {step}", judge_name=self.judge_name)
             sampling = {"step": step, "limit": wanted.limit, "max_tokens": wanted.max_tokens, "temperature": 0.0}
-            write_run(replace(run, sampling=sampling), _file(job.output, step, benchmark.name))
+            write_run(replace(run, sampling=sampling), _file(self.output, step, benchmark.name))
             logs[f"benchmark/{benchmark.name}"] = points(run)
-        Trainer.log(trainer, logs)  # TRL's own would empty the means of the step under way
+        Trainer.log(self.trainer, logs)  # TRL's own would empty the means of the step under way
+
+
+def _callback(looking: _Looking) -> Any:
+    """Before the first step, every n steps, and after the last."""
+    from transformers import TrainerCallback
+
+    class Evaluating(TrainerCallback):
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == 0 and state.is_world_process_zero:
+                looking.look(0)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            due = state.global_step % looking.wanted.every == 0 or state.global_step == state.max_steps
+            if due and state.is_world_process_zero:
+                looking.look(state.global_step)
 
     return Evaluating()
 
