@@ -58,15 +58,15 @@ def process(*arguments: object, **more) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
 
 
-def documented() -> list[tuple[str, str, str]]:
+def documented(page: Path = DOC) -> list[tuple[str, str, str]]:
     """(language, file name, text) of every block of the page."""
-    return re.findall(r"^```(\w+) ?(\S*)\n(.*?)^```$", DOC.read_text(encoding="utf-8"), re.M | re.S)
+    return re.findall(r"^```(\w+) ?(\S*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
-def console_steps() -> list[tuple[str, str]]:
+def console_steps(page: Path = DOC) -> list[tuple[str, str]]:
     """(command, what it prints) of every console block, in order."""
     steps = []
-    for language, _, text in documented():
+    for language, _, text in documented(page):
         if language == "console":
             for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
                 command, _, expected = part.partition("\n")
@@ -78,31 +78,32 @@ def without_margins(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
 
 
-def test_the_page_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("name", ["cli.md", "start.md"])
+def test_the_page_is_true(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     """`make docs-output` writes what the commands print instead of comparing it."""
     update = request.config.getoption("--update-examples", False)
-    page = DOC.read_text(encoding="utf-8")
+    page = ROOT / "docs" / name
+    text = page.read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    for _, name, text in documented():
-        if name:
-            Path(name).write_text(text, encoding="utf-8")
-    assert len(console_steps()) > 8
-    for command, expected in console_steps():
+    for _, file, content in documented(page):
+        if file:
+            Path(file).write_text(content, encoding="utf-8")
+    assert len(console_steps(page)) > 6
+    for command, expected in console_steps(page):
         program, *arguments = shlex.split(command)
         printed = Path(arguments[0]).read_text() if program == "cat" else run(*arguments).output
         printed = without_margins(printed)
         if update:
-            page = page.replace(
+            text = text.replace(
                 f"$ {command}\n{expected}", f"$ {command}\n{printed}\n" if printed else f"$ {command}\n"
             )
         else:
             assert printed == without_margins(expected), command
     if update:
-        DOC.write_text(re.sub(r"\n+(?=^```$)", "\n", page, flags=re.M), encoding="utf-8")
-    for language, _, text in documented():
-        if language == "python":
-            exec(text, {})
+        page.write_text(re.sub(r"\n+(?=^```$)", "\n", text, flags=re.M), encoding="utf-8")
 
 
 def test_version_and_help() -> None:

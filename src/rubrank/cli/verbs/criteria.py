@@ -120,7 +120,8 @@ def grade(
     keep = None if cache == "none" else cache or str(output) + ".cache"
     with errors_in_words():
         # Everything that can be known comes first: nothing is paid for and then refused.
-        output_at(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
+        if not dry_run:  # which writes nothing
+            output_at(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
         check_share(most_missing)
         seconds, asked = _seconds(timeout), _judges(judges, cache_only, dry_run)
         columns = columns_from(column, group_column, "grade")
