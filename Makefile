@@ -10,7 +10,7 @@ HELD := --constraint constraints.txt
 # Files whose tests share something dear stay together (tests/conftest.py); all others go to whoever is free.
 PARALLEL := -n auto --dist loadgroup --no-loadscope-reorder
 
-.PHONY: demo train-demo quick test test-newest test-verl constraints bench check fix docs-output clean
+.PHONY: demo train-demo quick test test-newest test-verl constraints bench check fix docs docs-output clean
 
 # The demo needs the package alone; tests and benchmarks need everything.
 $(BASE): pyproject.toml constraints.txt
@@ -84,6 +84,9 @@ bench: $(READY)  ## side-by-side timings, printed as ratios
 fix: $(READY)
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+docs: $(READY)  ## the documentation as a site in out/site, built strictly and offline
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 docs-output: $(READY)  ## write what the examples of the docs print below their print statements
 	-$(PY) -m pytest tests/test_documents.py -k examples_of_a_document --update-examples

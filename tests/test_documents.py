@@ -78,7 +78,9 @@ def own_main(monkeypatch):
 
 
 # docs/cli.md works on the files that it shows, which tests/test_cli.py writes first.
-@pytest.mark.parametrize("path", [p for p in DOCUMENTS if examples_of(p) and p.name not in ("cli.md", "start.md")], ids=name)
+@pytest.mark.parametrize(
+    "path", [p for p in DOCUMENTS if examples_of(p) and p.name not in ("cli.md", "start.md")], ids=name
+)
 @pytest.mark.usefixtures("own_main")
 def test_examples_of_a_document(path, tmp_path, monkeypatch, eval_example, capsys):
     monkeypatch.chdir(tmp_path)

@@ -61,11 +61,11 @@ def test_tensors_of_every_kind(dtype):
 
 def test_results_are_short_when_printed():
     result = fused(SCORES, criteria=NAMES)
-    assert repr(result) == "Fused(rlvr2: 4 rollouts in 1 groups, 3 criteria, 0 groups without signal)"
-    assert repr(result.batch) == "ScoreBatch(4 rollouts in 1 groups, 3 criteria)"
+    assert repr(result) == "Fused(rlvr2: 4 rollouts in 1 group, 3 criteria, 0 without signal)"
+    assert repr(result.batch) == "ScoreBatch(4 rollouts in 1 group, 3 criteria)"
     assert repr(result[0]) == "FusedGroup(0, 4 rollouts, 3 criteria, rollout 1 is best)"
     table = graded()
-    assert repr(table) == "ScoreTable(3 rollouts in 1 groups, 2 criteria, 0 scores missing)"
+    assert repr(table) == "ScoreTable(3 rollouts in 1 group, 2 criteria, 0 scores missing)"
     assert repr(table["tides"]) == "GroupScores('tides', 3 rollouts, criteria: WordCount, Keyword)"
 
 

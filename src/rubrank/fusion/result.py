@@ -27,7 +27,7 @@ from rubrank.fusion.advantages import agreement, errors
 from rubrank.fusion.explain import explain_rollout
 from rubrank.fusion.gate import Gate, GateResult
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.frames import html_table, shown_cell, to_pandas
+from rubrank.scores.frames import counted, html_table, shown_cell, to_pandas
 from rubrank.scores.observed import was_compared
 from rubrank.scores.outcomes import outcomes
 from rubrank.scores.spread import no_signal
@@ -187,8 +187,8 @@ class Fused:
     def __repr__(self) -> str:
         quiet = int(np.count_nonzero(self.no_signal))
         return (
-            f"Fused({self.rule}: {len(self.value_M):,} rollouts in {self.batch.N:,} groups, "
-            f"{self.batch.K:,} criteria, {quiet:,} groups without signal)"
+            f"Fused({self.rule}: {len(self.value_M):,} rollouts in {counted(self.batch.N, 'group')}, "
+            f"{self.batch.K:,} criteria, {quiet:,} without signal)"
         )
 
     def _repr_html_(self) -> str:

@@ -97,7 +97,7 @@ class ScoreBatch:
         return batch_of_arrays(cls, owner, scores, groups, criteria, numbers, layers, *more, outcomes, own)
 
     def __repr__(self) -> str:
-        return f"ScoreBatch({len(self.scores_MK):,} rollouts in {self.N:,} groups, {self.K:,} criteria)"
+        return f"ScoreBatch({len(self.scores_MK):,} rollouts in {counted(self.N, 'group')}, {self.K:,} criteria)"
 
     @property
     def N(self) -> int:

@@ -81,6 +81,11 @@ def to_pandas(frame: Any) -> Any:
     return pd.DataFrame({name: frame[name].to_list() for name in frame.columns})
 
 
+def counted(number: int, noun: str) -> str:
+    """1 group, 1,024 groups."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def shown_cell(cell: Any) -> str:
     """A cell for people: four digits of a number, a dash where there is none."""
     if cell is None or cell != cell:

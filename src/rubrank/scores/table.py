@@ -26,7 +26,7 @@ from rubrank.judges.judging import Judgments, Provenance
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.batching import score_batch_of
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.frames import html_table, shown_cell, to_pandas
+from rubrank.scores.frames import counted, html_table, shown_cell, to_pandas
 from rubrank.verifiers.domain import Layer
 
 Penalties: TypeAlias = Literal["rank", "ignore"]
@@ -271,7 +271,7 @@ class ScoreTable:
     def __repr__(self) -> str:
         missing = int(np.isnan(self.scores).sum())
         return (
-            f"ScoreTable({len(self):,} rollouts in {len(self.groups):,} groups, {len(self.criteria):,} criteria, "
+            f"ScoreTable({len(self):,} rollouts in {counted(len(self.groups), 'group')}, {len(self.criteria):,} criteria, "
             f"{missing:,} scores missing)"
         )
 
