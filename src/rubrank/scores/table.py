@@ -271,8 +271,8 @@ class ScoreTable:
     def __repr__(self) -> str:
         missing = int(np.isnan(self.scores).sum())
         return (
-            f"ScoreTable({len(self):,} rollouts in {counted(len(self.groups), 'group')}, {len(self.criteria):,} criteria, "
-            f"{missing:,} scores missing)"
+            f"ScoreTable({len(self):,} rollouts in {counted(len(self.groups), 'group')}, "
+            f"{len(self.criteria):,} criteria, {missing:,} scores missing)"
         )
 
     def _repr_html_(self) -> str:
