@@ -23,7 +23,8 @@ KINDS = (
     ("pairwise", {"pairs": 8}),
     ("pairwise", {}),
 )
-WORDS = "the river carries silt from the hills to a wide delta where herons wait for the tide".split()
+TEXT = "the river carries silt from the hills to a wide delta where herons wait for the tide"
+WORDS = TEXT.split()
 
 
 def text(words: int, seed: int) -> str:
@@ -38,7 +39,9 @@ def rollouts() -> list[dict[str, object]]:
 
 
 def rubric(K: int) -> list[dict[str, object]]:
-    return [{"name": f"c{k}", "question": f"Does the answer mention {text(6, k)}", "domain": "binary"} for k in range(K)]
+    return [
+        {"name": f"c{k}", "question": f"Does the answer mention {text(6, k)}", "domain": "binary"} for k in range(K)
+    ]
 
 
 def judge(kind: str, options: dict[str, object]) -> dict[str, object]:
