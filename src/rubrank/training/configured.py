@@ -140,6 +140,13 @@ def _configured(source: str, owner: str, apart: str) -> tuple[RewardEngine, str]
     return without_checkpoints(config.engine(folder, apart=apart), owner), config.rubric_column
 
 
+def engine_of(given: RewardEngine | str | Path | None, owner: str, *, apart: str = "") -> tuple[RewardEngine, str]:
+    """An engine, and where a row has its own rubric, from an engine, the path of a configuration, or RUBRANK_CONFIG."""
+    if isinstance(given, RewardEngine):
+        return without_checkpoints(given, owner), "rubric"
+    return configured(given, owner, apart=apart)
+
+
 def without_steps(engine: RewardEngine, owner: str) -> RewardEngine:
     """The engine, for a trainer that does not say its step; attributes that begin later are refused."""
     late = [control.name for control in engine.controls if control.start > 0]

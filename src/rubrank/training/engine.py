@@ -24,6 +24,7 @@ has.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 import warnings
@@ -439,6 +440,15 @@ def _in_thoughts(group: Group) -> Group:
     return group if same else Group.model_construct(id=group.id, rollouts=rollouts, rubric=group.rubric)
 
 
+def without_unknown(rewards: Sequence[float]) -> list[float]:
+    """Rewards for trainers that cannot leave a rollout out: one about which nothing is known gets the mean of its
+    group, so that its advantage is 0 and the others' baseline stays. Nothing known about any: 0 for all.
+    """
+    known = [reward for reward in rewards if not math.isnan(reward)]
+    mean = sum(known) / len(known) if known else 0.0
+    return [mean if math.isnan(reward) else reward for reward in rewards]
+
+
 def _growing(path: Path) -> Path:
     if not path.name.endswith((".jsonl", ".jsonl.gz")):
         raise InvalidInput(_OWNER, "records", "a .jsonl or .jsonl.gz file", str(path), "It grows with every step.")
@@ -457,4 +467,4 @@ def _cut(values: Sequence[Any], batch: ScoreBatch) -> tuple[tuple[Any, ...], ...
     return tuple(tuple(values[first:end]) for first, end in pairwise(batch.starts.tolist()))
 
 
-__all__ = ["Control", "Graded", "RewardEngine", "StepRewards"]
+__all__ = ["Control", "Graded", "RewardEngine", "StepRewards", "without_unknown"]

@@ -11,15 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isnan
 from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import decoded
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.counting import counted, with_total
-from rubrank.training.engine import RewardEngine, StepRewards
+from rubrank.training.engine import RewardEngine, StepRewards, without_unknown
 from rubrank.training.making import opened_by, rollout_of
+
+__all__ = [
+    "Completion",
+    "Query",
+    "group_of_query",
+    "messages",
+    "query_of",
+    "score_query",
+    "split_prompt",
+    "without_unknown",
+]
 
 _INSTRUCTIONS = ("instruction_id_list", "kwargs")
 
@@ -123,15 +133,6 @@ async def score_query(
     return await engine.score_async([group], step, train=train)
 
 
-def without_unknown(rewards: Sequence[float]) -> list[float]:
-    """Rewards for trainers that cannot leave a rollout out: one about which nothing is known gets the mean of its
-    group, so that its advantage is 0 and the others' baseline stays. Nothing known about any: 0 for all.
-    """
-    known = [reward for reward in rewards if not isnan(reward)]
-    mean = sum(known) / len(known) if known else 0.0
-    return [mean if isnan(reward) else reward for reward in rewards]
-
-
 def messages(value: Any) -> Any:
     """Messages that are objects as mappings; parts that are thoughts as `reasoning_content`. Texts as they are."""
     if isinstance(value, list | tuple):
@@ -162,3 +163,14 @@ def _all_dumped(value: Any) -> Any:
 
 def _dumped(value: Any) -> Any:
     return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else value
+
+
+def split_prompt(conversation: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """A conversation as messages: what was there before the policy first spoke, and what came then."""
+    every = [_message(one) for one in conversation]
+    first = next((i for i, one in enumerate(every) if _role(one) == "assistant"), len(every))
+    return every[:first], every[first:]
+
+
+def _role(message: Any) -> Any:
+    return message.get("role") if isinstance(message, Mapping) else None

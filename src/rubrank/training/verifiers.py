@@ -1,16 +1,24 @@
-"""verifiers ≤ 0.3.1: a rubric as a reward function of whole groups.
+"""verifiers: a rubric as a reward function of whole groups (≤ 0.3.1), or at the end of an episode (0.4).
 
-    from rubrank.training.verifiers import group_reward, rubric_of
+    from rubrank.training.verifiers import group_reward, rubric_of            verifiers ≤ 0.3.1
 
     env = vf.SingleTurnEnv(dataset=dataset, rubric=rubric_of("reward.yaml"))
     rubric.add_reward_func(group_reward(engine))                 or: beside functions of your own
+
+    from rubrank.training.verifiers import RubricFinalize                     verifiers 0.4
+
+    class Env(RubricFinalize, BestOfNEnv): ...                   any environment whose episode has several attempts
 
 A function of a `vf.Rubric` whose parameters have plural names is called with all rollouts of an example: shape (a). A
 row's `info` may hold the query's own rubric; what else is in it, and `answer`, is metadata. verifiers cannot leave a
 rollout out: one about which nothing is known gets the mean of its group. It does not say its step either.
 
 verifiers catches what a function raises, logs it, and gives the group zeros: with no other function no advantage, so
-nothing is learnt from it. Look for "Error calling group reward function" in the log. verifiers 0.4.0 has no Rubric.
+nothing is learnt from it. Look for "Error calling group reward function" in the log.
+
+verifiers 0.4 has no Rubric. `Env.finalize(task, episode)` sees the finished traces of an episode, which are the group
+(`episodes.py`): n attempts, as in its best-of-n environment. What is raised there fails the episode, and verifiers
+tries it again. Where a group is several episodes, as in prime-rl, see `prime_rl.py`.
 """
 
 from __future__ import annotations
@@ -21,8 +29,9 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.configured import configured, without_checkpoints, without_steps
+from rubrank.training.configured import engine_of, without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
+from rubrank.training.episodes import reward_episodes
 from rubrank.training.queries import query_of, score_query, without_unknown
 
 _OWNER = "verifiers"
@@ -69,10 +78,30 @@ def rubric_of(engine: RewardEngine | str | Path | None = None, **given: Any) -> 
     return vf.Rubric(funcs=[group_reward(engine, **given)])
 
 
+class RubricFinalize:
+    """To be mixed in before an environment of verifiers 0.4."""
+
+    rubrank: RewardEngine | str | Path | None = None
+    """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
+    rubrank_name = "rubric"
+    """Of the reward, in a trace."""
+    rubrank_replaces = True
+    """False: what the task rewards is added to it, instead of becoming a metric."""
+
+    async def finalize(self, task: Any, episode: Any) -> None:
+        """The environment's own judgement, then the rubric's rewards."""
+        await super().finalize(task, episode)  # type: ignore[misc]
+        engine, column = engine_of(self.rubrank, _OWNER)
+        given: dict[str, Any] = {"rubric_column": column, "name": self.rubrank_name}
+        for result in await reward_episodes(engine, [episode], replace=self.rubrank_replaces, **given):
+            self.rubrank_report(result)
+
+    def rubrank_report(self, result: StepRewards) -> None:
+        """Called with what each group gave; override it for logs."""
+
+
 def _engine(given: RewardEngine | str | Path | None) -> tuple[RewardEngine, str]:
-    if isinstance(given, RewardEngine):
-        return without_checkpoints(without_steps(given, _OWNER), _OWNER), "rubric"
-    found, key = configured(given, _OWNER)
+    found, key = engine_of(given, _OWNER)
     return without_steps(found, _OWNER), key
 
 
@@ -95,7 +124,7 @@ def _of(value: Any, name: str) -> Any:
 
 
 def _package() -> Any:
-    remedy = "pip install 'verifiers<0.4'"
+    remedy = "pip install 'verifiers<0.4'; with 0.4, mix rubrank.training.verifiers.RubricFinalize into an environment."
     try:
         import verifiers as vf  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError as error:

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.engine import Graded, RewardEngine, StepRewards
+from rubrank.training.engine import Graded, RewardEngine, StepRewards, without_unknown
 
 if TYPE_CHECKING:
     from rubrank.judges.judging import Judgments
@@ -96,8 +96,12 @@ def score_flat(
     train: bool = True,
     group_of: GroupOf = by_key,
     processes: Processes = Processes(),  # noqa: B008 - frozen
+    means: bool = False,
 ) -> FlatRewards:
-    """Rewards of this process's samples; a function that makes them may fail without leaving the others waiting."""
+    """Rewards of this process's samples; a function that makes them may fail without leaving the others waiting.
+
+    means: a rollout about which nothing is known gets the mean of its group, for trainers that can leave nobody out.
+    """
     parts = together(processes, samples if callable(samples) else lambda: samples)
     everybody = [sample for part in parts for sample in part]
     if not everybody:
@@ -107,6 +111,8 @@ def score_flat(
     mine = groups[processes.rank :: processes.world]
     graded = _in_order(together(processes, lambda: engine.grade(mine, processes=processes.world)), len(groups))
     result = engine.fuse(groups, graded, step, train=train, write=processes.rank == 0)
+    if means:
+        result = replace(result, rewards=tuple(tuple(without_unknown(group)) for group in result.rewards))
     ends = list(accumulate(len(part) for part in parts))
     own = places[ends[processes.rank] - len(parts[processes.rank]) : ends[processes.rank]]
     return _taken(result, own)

@@ -1,0 +1,121 @@
+"""ms-swift 4.6: a rubric as an outcome reward. This file is the plug-in.
+
+    export RUBRANK_CONFIG=/abs/reward.yaml          docs/frameworks.md says what is in it
+    swift rlhf --rlhf_type grpo … --reward_funcs rubrank --num_generations 8 \\
+        --external_plugins $(python -c "import rubrank.training.swift as m; print(m.__file__)")
+
+ms-swift calls a reward function on the rows of each process, which may differ in number: shape (b), gathered here. It
+passes `prompt_id`, the same for all rows with the same messages: where two rows of the dataset have the same prompt,
+those with another rubric are apart, and the others go by their order, `num_generations` at a time.
+
+ms-swift adds up rewards with missing ones as 0, so a rollout about which nothing is known gets the mean of its group.
+It does not say whether it evaluates: a rule that remembers is refused where the run evaluates.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from rubrank.errors import InvalidInput
+from rubrank.training.configured import engine_of
+from rubrank.training.counting import counted
+from rubrank.training.engine import RewardEngine
+from rubrank.training.finishing import named_reason
+from rubrank.training.queries import Completion, query_of, split_prompt
+from rubrank.training.shapes.flat_batch import GroupOf, Sample, score_flat
+from rubrank.training.trl.reward import current_processes
+
+_OWNER = "ms-swift"
+_NOT_ROWS = ("trainer_state", "trajectory_inputs")
+_KNOWN = (
+    "messages", "prompt_id", "request_id", "finish_reason", "is_truncated", "rollout_infos", "response_token_ids",
+    "images", "videos", "audios", "objects",
+)  # fmt: skip
+
+
+class RubricORM:
+    """An `ORM` of ms-swift."""
+
+    rubrank: Any = None
+    """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
+
+    def __init__(self, args: Any = None, **_: Any) -> None:
+        self.args = args
+        self.engine, self._column = engine_of(self.rubrank, _OWNER)
+        if self.engine.remembers and getattr(args, "eval_strategy", "no") not in (None, "no"):
+            allowed = "one that remembers nothing: ms-swift does not say when it evaluates"
+            raise InvalidInput(_OWNER, "rule", allowed, repr(self.engine.rule.name), "Or --eval_strategy no.")
+
+    def __call__(self, completions: Sequence[str], **given: Any) -> list[float]:
+        """The reward of every completion of this process."""
+        state = given.get("trainer_state")
+        size = getattr(self.args, "num_generations", None)
+        result = score_flat(
+            self.engine,
+            lambda: _samples(self.engine, completions, given, self._column),
+            step=int(getattr(state, "global_step", 0) or 0),
+            group_of=by_prompt_id(size),
+            processes=current_processes(),
+            means=True,
+        )
+        return result.rewards
+
+
+def by_prompt_id(size: int | None) -> GroupOf:
+    """Groups of `size` among the rows with the same key, in their order; all of them where that does not go up."""
+
+    def group_of(samples: Sequence[Sample]) -> list[Hashable]:
+        number: dict[Hashable, int] = {}
+        for sample in samples:
+            number[sample.key] = number.get(sample.key, 0) + 1
+        seen: dict[Hashable, int] = {}
+        keys: list[Hashable] = []
+        for sample in samples:
+            at = seen[sample.key] = seen.get(sample.key, -1) + 1
+            cut = at // size if size and number[sample.key] % size == 0 else 0
+            prompt, _ = sample.key  # type: ignore[misc]
+            keys.append(f"{prompt}.{cut}" if cut else _name(sample.key, number))
+        return keys
+
+    return group_of
+
+
+def _name(key: Any, every: Mapping[Hashable, int]) -> Hashable:
+    """The prompt's id, and the rubric's where another row of the same prompt has another one."""
+    same = [other for other in every if other[0] == key[0]]  # type: ignore[index]
+    return key[0] if len(same) == 1 else f"{key[0]}:{same.index(key)}"
+
+
+def _samples(engine: RewardEngine, completions: Sequence[str], given: Mapping[str, Any], column: str) -> list[Sample]:
+    number = len(completions)
+    columns = {n: v for n, v in given.items() if n not in _NOT_ROWS and isinstance(v, Sequence) and len(v) == number}
+    if "prompt_id" not in columns:
+        got = ", ".join(sorted(given)) or "nothing"
+        raise InvalidInput(_OWNER, "prompt_id", "among what ms-swift passes", got, "Use ms-swift 4.6 or later.")
+    rows = [{name: values[i] for name, values in columns.items()} for i in range(number)]
+    return [_sample(engine, said, row, column) for said, row in zip(completions, rows, strict=True)]
+
+
+def _sample(engine: RewardEngine, said: str, row: Mapping[str, Any], column: str) -> Sample:
+    before, after = split_prompt(row.get("messages") or [])
+    more = {name: value for name, value in row.items() if name not in _KNOWN}
+    query = query_of(before, {**more, "prompt": before}, rubric_column=column)
+    reason = "length" if row.get("is_truncated") else named_reason(row.get("finish_reason"))
+    answer = [*after[:-1], {**after[-1], "content": said}] if after else said
+    rollout = Completion(answer, reason).rollout(engine, query, _OWNER)
+    ids = row.get("response_token_ids")
+    return Sample(counted(rollout, ids[-1] if ids and isinstance(ids[0], list) else ids or None, None),
+                  (row["prompt_id"], repr(query.rubric)), query.rubric)  # fmt: skip
+
+
+def register() -> None:
+    """Make it known to ms-swift as `rubrank`; done when ms-swift loads this file."""
+    from swift.rewards import orms  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    orms["rubrank"] = RubricORM
+
+
+if "swift" in sys.modules:
+    register()
