@@ -12,9 +12,11 @@
     configured.py    an engine from a file of settings, for trainers that only take the path of a function
     queries.py       labels and rows → prompts with their rubrics
 
-    verl.py          verl's v1 trainer: shape (b); verl_reward_loop.py  its reward loop: shape (c)
-    openrlhf.py, slime.py, tinker.py, verifiers.py: shape (a); docs/frameworks.md
-    trl.py           TRL's GRPOTrainer: shape (b), or (a) in AsyncGRPO; trl_callback.py ties it to checkpoints
+    trl/, verl/      TRL's GRPOTrainer and verl, shapes (b) and (c)
+    openrlhf.py, slime.py, tinker.py, verifiers.py, prime_rl.py, art.py, atropos.py, areal.py, open_instruct.py, roll.py
+                     shape (a); episodes.py  what verifiers 0.4 and prime-rl share
+    swift.py, skyrl.py, nemo_rl.py, easyr1.py, rllm.py: shape (b); nemo_gym.py: shape (c); docs/frameworks.md
+    turns.py         tokens and masks of agents → messages; progress.py  how good the policy is
 
 An adapter for another trainer is a few dozen lines over one of the three: docs/trainers.md. Nothing here imports torch;
 what a trainer needs of its own is imported when it is used.

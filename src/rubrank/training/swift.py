@@ -75,8 +75,8 @@ def by_prompt_id(size: int | None) -> GroupOf:
         for sample in samples:
             at = seen[sample.key] = seen.get(sample.key, -1) + 1
             cut = at // size if size and number[sample.key] % size == 0 else 0
-            prompt, _ = sample.key  # type: ignore[misc]
-            keys.append(f"{prompt}.{cut}" if cut else _name(sample.key, number))
+            name = _name(sample.key, number)
+            keys.append(f"{name}.{cut}" if cut else name)
         return keys
 
     return group_of

@@ -14,7 +14,7 @@ stays text. What stands between two turns of the policy is a tool's message if a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -35,6 +35,40 @@ def turns_of(ids: Sequence[int], mask: Sequence[Any] | None, decode: Callable[[A
     if said and said[-1]["role"] != "assistant":
         said.append({"role": "assistant", "content": ""})  # it ended before the policy spoke again
     return said or [{"role": "assistant", "content": ""}]
+
+
+def turns_by_ends(
+    ids: Sequence[int], ends: Collection[int], decode: Callable[[Any], str]
+) -> tuple[list[dict[str, Any]], Sequence[int]]:
+    """The messages of a response whose mask is not known, and the tokens of its last turn.
+
+    A turn ends with an end token, after which sampling stops: what the policy writes cannot pass for a tool's answer.
+    Behind it stand the name of a role and what that role says, as chat templates have it.
+    """
+    pieces = _split(ids, ends)
+    said = [assistant_message(decode(pieces[0]))]
+    for piece in pieces[1:]:
+        head, _, body = decode(piece).strip("\n").partition("\n")
+        role = head.strip().lower()
+        if role == "assistant" or (role not in _ROLES and said[-1]["role"] != "assistant"):
+            said.append(assistant_message(body if role == "assistant" else decode(piece)))
+        else:
+            said += _answers(body if role in _ROLES else decode(piece), called=bool(said[-1].get("tool_calls")))
+    if said[-1]["role"] != "assistant":
+        said.append({"role": "assistant", "content": ""})
+        return said, ids[:0]
+    return said, pieces[-1]
+
+
+def _split(ids: Sequence[int], ends: Collection[int]) -> list[Sequence[int]]:
+    """At end tokens, each of which belongs to what is before it; at least one piece."""
+    pieces, here = [], 0
+    for at, token in enumerate(ids, start=1):
+        if int(token) in ends:
+            pieces.append(ids[here:at])
+            here = at
+    rest = ids[here:]
+    return [*pieces, rest] if len(rest) or not pieces else pieces
 
 
 def last_turn(ids: Sequence[int], mask: Sequence[Any] | None) -> Sequence[int]:

@@ -26,13 +26,13 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.judges import COMPARES
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.counting import counted
+from rubrank.training.configured import without_steps
 from rubrank.training.engine import RewardEngine, StepRewards, dividing
-from rubrank.training.finishing import end_tokens, finish_reason
 from rubrank.training.shapes.barrier import Barrier
 from rubrank.training.verl.grading import GradedTogether
+from rubrank.training.verl.reading import Reading, is_held_out, step_of
 from rubrank.training.verl.scores import with_means
-from rubrank.training.verl.settings import OWNER, Settings, most_tokens, plain
+from rubrank.training.verl.settings import OWNER, Settings, plain
 
 try:
     import ray  # type: ignore[import-not-found, unused-ignore]
@@ -76,10 +76,9 @@ class _Reading(RewardManagerBase):
         length = row.get("response_len")
         if length is None:
             length = int(item.batch["attention_mask"][-len(ids) :].sum())
-        text = await asyncio.to_thread(self.tokenizer.decode, ids[:length], skip_special_tokens=True)
         name = f"rollout {row.get('session_id', '?')} of {row.get('uid', '?')}"
-        reason = finish_reason(ids[:length], end_tokens(self.tokenizer), most_tokens(self.config))
-        rollout = counted(self.settings.rollout(row, text, name, finish_reason=reason), ids[:length], self.tokenizer)
+        reading = Reading(self.settings, self.tokenizer, self.config)
+        rollout = await asyncio.to_thread(reading.rollout, row, ids[:length], name)
         return row, rollout, self.settings.own_rubric(row)
 
 
@@ -105,7 +104,7 @@ class RubricBarrier(_Reading):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         check_waiting(self.config)
-        forgetful_engine(self.settings)  # raises here, rather than in the actor
+        self.engine = forgetful_engine(self.settings)  # raises here, rather than in the actor
         actor: Any = ray.remote(BarrierActor).options(
             name=ACTOR, get_if_exists=True, max_concurrency=_ENOUGH, num_cpus=0
         )
@@ -115,13 +114,14 @@ class RubricBarrier(_Reading):
     async def run_single(self, data: Any) -> dict[str, Any]:
         """Called by verl with one rollout."""
         row, rollout, rubric = await self._read(data)
-        for name in ("uid", "global_steps"):
-            if name not in row:
-                remedy = "Use the v1 trainer: trainer.use_v1=true."
-                raise InvalidInput("RubricBarrier", name, "among what verl passes", ", ".join(sorted(row)), remedy)
-        reward, shown = await self.actor.reward.remote(
-            str(row["uid"]), rollout, rubric, row.get("session_id"), int(row["global_steps"])
-        )
+        if "uid" not in row:
+            remedy = "Use the v1 trainer (trainer.use_v1=true), or fully_async_policy, one_step_off_policy."
+            raise InvalidInput("RubricBarrier", "uid", "among what verl passes", ", ".join(sorted(row)), remedy)
+        step = step_of(row, getattr(data, "meta_info", None))
+        if step is None:
+            without_steps(self.engine, "RubricBarrier")
+        given = str(row["uid"]), rollout, rubric, row.get("session_id"), step or 0, is_held_out(row)
+        reward, shown = await self.actor.reward.remote(*given)
         return {"reward_score": reward, "reward_extra_info": shown}
 
 
@@ -151,7 +151,8 @@ class Alone:
         found = await self.grading.grade(Group(id="alone", rollouts=(rollout,), rubric=rubric))
         unknown = math.isnan(found.reward)
         shown = {f"rubrank/{name}": found.scores.get(name) for name in self.shared}
-        return 0.0 if unknown else found.reward, {**shown, "rubrank/unknown": float(unknown)}, found.text
+        shown |= {"rubrank/unknown": float(unknown), "rubrank/score": None if unknown else found.reward}
+        return 0.0 if unknown else found.reward, shown, found.text
 
 
 def check_waiting(config: Any) -> None:
@@ -195,10 +196,11 @@ class BarrierActor:
         self._means: dict[str, float] = {}
 
     async def reward(
-        self, uid: str, rollout: Rollout, rubric: Any, session: Any, step: int
+        self, uid: str, rollout: Rollout, rubric: Any, session: Any, step: int, held_out: bool = False
     ) -> tuple[float, dict[str, Any]]:
         """The reward of one rollout within its group, or by itself in validation; and what is shown with it."""
-        if await self.partitions.of(uid) == "val":
+        partition = await self.partitions.of(uid)
+        if partition == "val" or (partition is None and held_out):
             reward, shown, _ = await self.alone.grade(rollout, rubric)
             return reward, shown
         reward = await self.barrier.reward(uid, rollout, step=step, rubric=rubric, member=session)

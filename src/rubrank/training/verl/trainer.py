@@ -5,13 +5,13 @@
                                whole batch, `rm_scores` written back
                             →  verl's own advantage
 
-Shape (b), on the one process that controls the run. verl loads this module by the entry point `verl.plugins`, which
-registers the modes below; docs/verl.md has the command. Where a judge compares rollouts with one another, or rollouts
-bring no scores, the trainer grades them itself.
+Shape (b), on the one process that controls the run. verl loads `plugin.py` by the entry point `verl.plugins`, which
+imports this module with verl's trainer; it registers the modes below; docs/verl.md has the command. Where a judge
+compares rollouts with one another, or rollouts bring no scores, the trainer grades them itself.
 
-A rollout about which nothing is known gets the mean of the known rewards of its group, so that its advantage is 0 where
-advantages are measured from the group's mean. In a session of several outputs the last one is graded, and all get its
-reward, as in verl.
+A rollout about which nothing is known gets the mean of the known rewards of its group, so that its advantage is 0
+where advantages are measured from the group's mean. In a session of several outputs the last one is graded, and all
+get its reward, as in verl.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from rubrank.errors import JudgeOutage, JudgingFailed, RubrankError
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.counting import counted
 from rubrank.training.engine import Graded
-from rubrank.training.finishing import end_tokens, finish_reason
+from rubrank.training.verl.reading import Reading
 from rubrank.training.verl.scores import regrouped, with_means
-from rubrank.training.verl.settings import Settings, most_tokens, plain
+from rubrank.training.verl.settings import Settings, plain
 
 INSTALL = (
     "needs verl 0.9.1 and its queue: pip install verl==0.9.1 'TransferQueue>=0.1.10' pyzmq msgspec cachetools fastapi"
@@ -133,15 +132,12 @@ class RubricAdvantage(_Trainer):
         outputs: dict[str, list[int]] = {}
         for i, key in enumerate(keys):
             outputs.setdefault(key.rpartition("_")[0], []).append(i)
-        sessions = []
+        sessions, reading = [], Reading(self.settings, self.tokenizer, self.config)
         for name, places in outputs.items():
             last = max(places, key=lambda i: int(keys[i].rpartition("_")[2]))
             row = {column: values[last] for column, values in columns.items()}
-            text = self.tokenizer.decode(responses[last], skip_special_tokens=True)
             info = (row.get("extra_fields") or {}).get("reward_extra_info") or {}
-            reason = finish_reason(responses[last], end_tokens(self.tokenizer), most_tokens(self.config))
-            said = self.settings.rollout(row, text, f"session {name}", finish_reason=reason)
-            rollout = counted(said, responses[last], self.tokenizer)
+            rollout = reading.rollout(row, responses[last], f"session {name}")
             rubric = self.settings.own_rubric(row)
             sessions.append(_Session(str(row["uid"]), rollout, rubric, info.get(SCORES), tuple(places)))
         return sessions, [len(response) for response in responses]
