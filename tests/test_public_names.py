@@ -196,7 +196,10 @@ def test_one_version():
     assert rubrank.__version__ == project["version"]
 
 
-FRAMEWORKS = "trl|verl|openrlhf|slime|tinker|verifiers"
+FRAMEWORKS = (
+    "trl|verl|openrlhf|slime|tinker|verifiers|prime_rl|swift|skyrl|nemo_rl|nemo_gym|art|atropos|areal|open_instruct|rllm"
+    "|roll|easyr1"
+)
 PUBLIC = rf"training\.(?:{FRAMEWORKS})(?:[ ]|$)|evaluation\.inspect[ ]"
 DEEP = re.compile(rf"^[ ]*(?:from|import)[ ]+rubrank\.(?!{PUBLIC})[\w.]+.*$", re.MULTILINE)
 
