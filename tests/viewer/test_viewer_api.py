@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import http.client
 import io
 import json
 from collections.abc import Iterator
@@ -156,6 +157,12 @@ def test_a_token_where_others_can_reach(tmp_path: Path, demo_records: list[Group
         assert found.open("api/state?token=wrong")[0] == 401
         assert found.open("api/state", Cookie="rubrank-view=wrong")[0] == 401
         assert found.open("api/state", Cookie="rubrank-view=secret")[0] == 200
+        connection = http.client.HTTPConnection(found.address.removeprefix("http://").rstrip("/"))
+        connection.request("GET", "/?token=secret")
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["location"]) == (303, "/")  # the token leaves the address
+        assert {"HttpOnly", "SameSite=strict"} <= set(answer.headers["set-cookie"].split("; "))
+        connection.close()
 
 
 def test_addresses() -> None:

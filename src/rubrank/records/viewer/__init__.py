@@ -4,7 +4,7 @@
     rubrank view run-a/ run-b/records.jsonl           two runs, compared
 
 Nothing is loaded as a whole. A run's files are scanned for line ends, and what lists, filters and curves need of each
-record is kept in columns (`index.py`); records themselves are read when somebody looks at them.
+record is kept in columns (`index.py`); records themselves are read when they are looked at.
 
     sources.py     files of a run: plain, compressed, Parquet, folders of them; growing or replaced
     light.py       the fields of a record that an index needs, decoded quickly

@@ -248,7 +248,7 @@ def _wanted(request: Request) -> Wanted:
 
 
 def row_of(run: Run, g: int) -> dict[str, Any]:
-    """What a list shows of a group. Its prompt is read now; so are its facts, if nobody has read them yet."""
+    """What a list shows of a group. Its prompt is read now; so are its facts, if the run is not read as far yet."""
     line = run.line(g)
     if g < run.index.ready:
         known = {name: run.index.facts[name][g].item() for name in ("step", "size", "spread", "bits", "stopped")}

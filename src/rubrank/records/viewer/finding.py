@@ -58,7 +58,7 @@ class Wanted:
     state: str = ""
     criterion: str = ""
     score: str = "any"
-    """Of the criterion: "low" = somebody scores at most `value`, "high" = somebody at least, "constant", "differs"."""
+    """Of the criterion: "low" = a rollout scores at most `value`, "high" = at least, "constant", "differs"."""
     value: float = 0.0
     step: int | None = None
     rule: str = ""

@@ -79,7 +79,7 @@ class Run:
             }
 
     def make_way(self) -> None:
-        """Somebody is waiting for an answer: read more slowly for a moment."""
+        """A request is waiting for its answer: read more slowly for a moment."""
         self._waited_on = time.monotonic() + _MOMENT
 
     # ------------------------------------------------------------------------------------------------------- thread

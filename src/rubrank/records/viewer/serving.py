@@ -71,7 +71,7 @@ def _listen(host: str, port: int) -> socket.socket:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((host, at))
-            found.listen(128)  # whoever comes before the server is up waits
+            found.listen(128)  # a browser that comes before the server is up waits
             return found
         except OSError as error:
             found.close()

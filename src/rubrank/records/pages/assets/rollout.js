@@ -11,7 +11,7 @@ export function rolloutView(group, i, query) {
   return [
     explanation(group, i),
     turns.length > 0 && h("details", { class: "before", open: turns.length <= 8 }, h("summary", {}, `On the way: ${turnsTitle(turns)}`), conversation(turns, query)),
-    answer !== undefined && h("section", { class: "text", "aria-label": "Response" }, reasoningView(group.thoughts?.[i], query), textBlock(answer, "said answer", query),
+    answer !== undefined && h("section", { class: "text", "aria-label": "Response" }, turns.length > 0 && h("b", { class: "role" }, "answer"), reasoningView(group.thoughts?.[i], query), textBlock(answer, "said answer", query),
       h("p", { class: "muted measure" }, `${count(lengthOf(answer))} characters`)),
     verdicts(group, i, query),
   ];

@@ -6,7 +6,7 @@ import { drawCompare } from "./compare.js";
 import { byId, choice, h, replaceChildren, setUpTheme } from "./dom.js";
 import { Groups } from "./groups.js";
 import { setUpKeys } from "./keys.js";
-import { count, percent } from "./numbers.js";
+import { count, percent, plural } from "./numbers.js";
 import { drawSteps } from "./steps.js";
 
 const EVERY = 2000; // milliseconds between looks
@@ -89,7 +89,7 @@ class App {
   drawProgress() {
     const { name, groups, ready, scanned } = this.run;
     document.title = `rubrank view: ${name}`;
-    byId("progress").textContent = [!scanned && "scanning", ready < groups && `read ${percent(ready / groups)}`, `${count(groups)} groups`].filter(Boolean).join(", ");
+    byId("progress").textContent = [!scanned && "scanning", ready < groups && `read ${percent(ready / groups)}`, plural(groups, "group")].filter(Boolean).join(", ");
   }
 
   drawNav() {

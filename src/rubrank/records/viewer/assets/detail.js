@@ -92,7 +92,7 @@ function besideView(found, mine) {
   if (mine.answer === null || !others.length) return null;
   const place = h("div", {}), title = (one) => `${one.name}${one.step === null ? "" : `, step ${one.step}`}: best, rollout ${one.best}`;
   const draw = (i) => (i === "" ? replaceChildren(place) : replaceChildren(place, sideBySide(mine.answer, others[Number(i)].answer, [title(mine), title(others[Number(i)])])));
-  return [choice("Best response beside that of", [["", "nobody"], ...others.map((one, i) => [String(i), title(one)])], "", draw), place];
+  return [choice("Best response beside that of", [["", "none"], ...others.map((one, i) => [String(i), title(one)])], "", draw), place];
 }
 
 function metadataView(metadata) {

@@ -13,7 +13,7 @@ const STATES = [
   ["judgesFailed", "judges failed"], ["gateMissing", "gate undecided"], ["rulesDisagree", "rules disagree"], ["longestWins", "the longest wins"],
 ];
 const SORTS = [["file", "as in the file"], ["spread", "largest spread"], ["narrow", "smallest spread"], ["size", "most rollouts"], ["stopped", "most stopped"], ["latest", "latest step"], ["first", "first step"]];
-const SCORES = [["any", "asked for"], ["low", "somebody at most"], ["high", "somebody at least"], ["differs", "tells apart"], ["constant", "ties all"]];
+const SCORES = [["any", "asked for"], ["low", "a rollout at most"], ["high", "a rollout at least"], ["differs", "tells apart"], ["constant", "ties all"]];
 
 export class Groups {
   constructor(section, app) {
