@@ -326,6 +326,33 @@ def test_what_texts_say_is_not_done(driver: Any, tmp_path: Path, record_of: Call
             assert page.complaints() == []
 
 
+def test_odd_groups(
+    driver: Any, tmp_path: Path, rule_records: list[GroupRecord], odd_records: list[GroupRecord], record_of: Any
+) -> None:
+    """Comparisons, spans, lower is better, one rollout, none, no criterion that says anything, no step."""
+    odd = [*rule_records[:1], *odd_records, record_of({"A": []}, [], no_signal=True, group="empty")]
+    write_records(tmp_path / "odd.jsonl", odd)
+    with served(tmp_path / "odd.jsonl") as found:
+        page = Page(driver, found)
+        for g, record in enumerate(odd):
+            page.run("location.hash = arguments[0]", f"#group={g}")
+            wait = lambda g=g: page.run("return document.querySelector('.group').dataset.group") == str(g)  # noqa: E731
+            assert page.until(wait)
+            assert page.text(".group-name") == record.group
+        assert page.complaints() == []
+
+
+def test_the_focus_stays_where_it_is(driver: Any, tmp_path: Path, records: list[GroupRecord]) -> None:
+    path = tmp_path / "live.jsonl"
+    write_records(path, records[:2])
+    with served(path, live=True) as found:
+        page = Page(driver, found, "#view=groups")
+        page.driver.find_element("id", "query").send_keys("e")
+        write_records(path, [r.model_copy(update={"step": 50}) for r in records[2:4]], append=True)
+        assert page.until(lambda: "of 4 groups" in page.text("#groups .status"))
+        assert page.run("return [document.activeElement.id, document.activeElement.value]") == ["query", "e"]
+
+
 def test_a_long_list_is_fetched_as_it_is_looked_at(
     driver: Any, tmp_path: Path, record_of: Callable[..., GroupRecord]
 ) -> None:

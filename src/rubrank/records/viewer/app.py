@@ -56,6 +56,7 @@ _COOKIE = "rubrank-view"
 _PAGE = 60  # rows of a list in one answer
 _MOST_SAME = 60
 _MOST_COMMON = 200
+_MOST_CRITERIA = 1000
 _KINDS = {".js": "text/javascript", ".css": "text/css"}
 
 
@@ -209,7 +210,10 @@ class Api:
     def export(self, request: Request) -> Any:
         """The groups of a list as a file: rollouts as CSV, or records as they are."""
         number, run = self._run(request)
-        groups = self.finders[number].find(_wanted(request)).groups.tolist()
+        found = self.finders[number].find(_wanted(request))
+        while found.done < 1.0:
+            found = self.finders[number].find(_wanted(request))
+        groups = found.groups.tolist()
         kind = request.query_params.get("format", "csv")
         made = _csv(run, groups) if kind == "csv" else (run.line(g) + b"\n" for g in groups)
         name = "groups.csv" if kind == "csv" else "groups.jsonl"
@@ -275,7 +279,6 @@ def _head(line: bytes) -> dict[str, str]:
 def _run_state(run: Run) -> dict[str, Any]:
     index = run.index
     steps = np.unique(index.facts["step"][: index.ready])
-    criteria = [name for kind, name in list(index.names) if kind == "criterion"]
     known = {"name": run.name, "path": str(run.source), "version": run.version, "epoch": run.epoch}
     return {
         **known,
@@ -284,8 +287,17 @@ def _run_state(run: Run) -> dict[str, Any]:
         "steps": steps[steps != NO_STEP].tolist(),
         "rollouts": int(index.facts["size"].sum()),
         "rules": list(index.rules),
-        "criteria": sorted(criteria),
+        "criteria": sorted(_criteria(run)),
     }
+
+
+def _criteria(run: Run) -> list[str]:
+    """Names to filter by; where every query brings criteria of its own, those that most groups have."""
+    counts = np.bincount(run.index.series["series"])
+    names = [
+        (name, at) for (kind, name), at in list(run.index.names.items()) if kind == "criterion" and at < len(counts)
+    ]
+    return [name for name, at in sorted(names, key=lambda item: -counts[item[1]])[:_MOST_CRITERIA]]
 
 
 def _csv(run: Run, groups: Sequence[int]) -> Iterator[str]:

@@ -41,8 +41,12 @@ export class Groups {
   async show(again) {
     const { address, run } = this.app, key = JSON.stringify([address.run, run.epoch, this.filters()]);
     const drawn = JSON.stringify([address.run, run.criteria, run.steps.length, run.rules]);
-    if (this.drawn !== drawn || (this.asked !== key && document.activeElement?.id !== "query")) this.drawControls();
-    this.drawn = drawn;
+    const typing = this.controls.contains(document.activeElement) && document.activeElement.matches("input");
+    if (!typing && (this.drawn !== drawn || this.asked !== key)) {
+      this.drawControls();
+      this.drawn = drawn;
+    }
+    this.drawSave();
     if (this.asked !== key) {
       this.asked = key;
       this.pages.clear();
@@ -60,7 +64,14 @@ export class Groups {
     this.list.draw();
   }
 
+  /** Draw the filters anew; the one that had the focus has it again. */
   drawControls() {
+    const label = this.controls.contains(document.activeElement) ? document.activeElement.closest("label")?.firstChild.textContent : undefined;
+    this.fillControls();
+    if (label) [...this.controls.querySelectorAll("label")].find((field) => field.firstChild.textContent === label)?.lastChild.focus();
+  }
+
+  fillControls() {
     const { app } = this, { run, address } = app, set = (key) => (value) => app.navigate({ [key]: value, group: undefined, rollout: undefined });
     let timer = 0;
     const wait = (key) => (event) => { clearTimeout(timer); timer = setTimeout(() => set(key)(event.target.value), 250); };
@@ -75,6 +86,10 @@ export class Groups {
       run.rules.length > 1 && choice("Rule", [["", "all"], ...named(run.rules)], address.rule_filter || "", set("rule_filter")),
       choice("Sort by", SORTS, address.sort || "file", set("sort")),
       h("button", { type: "button", class: "quiet", onclick: () => app.navigate({ ...Object.fromEntries(FILTERS.map((key) => [key, undefined])), group: undefined, rollout: undefined }) }, "Clear"));
+  }
+
+  drawSave() {
+    const { address } = this.app;
     const file = (format, text) => h("a", { class: "tiny-link", href: addressOf("export", { run: address.run, ...this.filters(), format }), download: "" }, text);
     replaceChildren(this.save, file("csv", "CSV"), file("jsonl", "JSON"));
   }
