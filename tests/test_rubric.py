@@ -66,7 +66,7 @@ def test_toml_is_the_same_schema(tmp_path):
 
 
 def test_dump_refuses_what_it_cannot_write(tmp_path):
-    with pytest.raises(InvalidInput, match=r"\.yaml or \.json"):
+    with pytest.raises(InvalidInput, match=r"\.yaml, \.yml or \.json"):
         dump_rubric(essay(), tmp_path / "essay.toml")
 
 

@@ -25,9 +25,10 @@ from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.rollouts.columns import COLUMNS
 from rubrank.rollouts.reading import groups_of_rows
 from rubrank.rollouts.rows import Row, read_rows
+from rubrank.rubrics.dependencies import in_cycles
 from rubrank.rubrics.notes import YES_NO, yes_no_only
 from rubrank.rubrics.public import rubric_data
-from rubrank.rubrics.rubric import MOST_CRITERIA, Criterion, Rubric, in_cycles, load_rubric, merge_extended, read_data
+from rubrank.rubrics.rubric import MOST_CRITERIA, Criterion, Rubric, load_rubric, merge_extended, read_data
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self
 from unicodedata import category
 
 import yaml
@@ -38,6 +38,7 @@ from rubrank._files import wrong_suffix
 from rubrank._plain import Strict, in_our_words, shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED
+from rubrank.rubrics.dependencies import Dependency, check_edges
 from rubrank.rubrics.files import presets, read_data
 from rubrank.rubrics.scale import Scale, check_findings, domain_of, read_anchors, read_findings, scale_of
 from rubrank.verifiers.verifier import (
@@ -61,14 +62,6 @@ JUDGE = "judge"
 
 _INVISIBLE = ("Cc", "Cf", "Zs", "Zl", "Zp")
 _HEAVIEST = 1e9  # a larger weight is a slip, and would drown everything else
-EdgeKind: TypeAlias = Literal["weak", "strong", "trigger"]
-
-
-class Dependency(Strict):
-    """Another criterion that this one builds on: without it, this one is worth less (or nothing)."""
-
-    on: str
-    kind: EdgeKind = "weak"
 
 
 class Criterion(Strict):
@@ -271,12 +264,7 @@ class Rubric(Strict):
         twice = sorted(name for name, times in names.items() if times > 1)
         if twice:
             raise InvalidInput(f"rubric {self.id!r}", "criteria", "of different names", f"{twice} twice", "")
-        for criterion in self.criteria:
-            _refuse_duplicates(criterion)
-            for edge in criterion.depends:
-                if edge.on not in names:
-                    raise UnknownName.of(f"criterion {criterion.name!r}", "depends", edge.on, names)
-        _refuse_cycles(self)
+        check_edges({criterion.name: criterion.depends for criterion in self.criteria}, f"rubric {self.id!r}")
         return self
 
     def __getitem__(self, name: str) -> Criterion:
@@ -301,41 +289,6 @@ class Rubric(Strict):
         """These criteria, then those of `more`; one of the same name is replaced."""
         merged = {criterion.name: criterion for criterion in (*self.criteria, *more.criteria)}
         return Rubric(id=more.id, version=more.version, criteria=tuple(merged.values()))
-
-
-def _refuse_duplicates(criterion: Criterion) -> None:
-    on = Counter(edge.on for edge in criterion.depends)
-    twice = sorted(name for name, times in on.items() if times > 1)
-    if twice:
-        raise InvalidInput(
-            f"criterion {criterion.name!r}",
-            "depends",
-            "one edge for each prerequisite",
-            f"{twice[0]!r} twice",
-            "Keep the stronger one.",
-        )
-
-
-def _refuse_cycles(rubric: Rubric) -> None:
-    left = in_cycles({c.name: [edge.on for edge in c.depends] for c in rubric.criteria})
-    if left:
-        raise InvalidInput(f"rubric {rubric.id!r}", "depends", "without cycles", f"a cycle among {left}", "")
-
-
-def in_cycles(needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Names that are never ready: on a cycle, or needing one that is. Each edge is looked at once."""
-    waiting = {name: sum(on in needs for on in ons) for name, ons in needs.items()}
-    followers: dict[str, list[str]] = {}
-    for name, ons in needs.items():
-        for on in ons:
-            followers.setdefault(on, []).append(name)
-    ready = [name for name, count in waiting.items() if not count]
-    for name in ready:
-        for follower in followers.get(name, ()):
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                ready.append(follower)
-    return sorted(set(needs) - set(ready))
 
 
 # ------------------------------------------------------------------------------------------------- files and presets

@@ -280,7 +280,7 @@ def _questions(frame: Prompt, rows: Sequence[_Row]) -> list[str]:
     scales = ["\n".join(_answered(form, labels)) for *_, form in asked]
     usual, times = Counter(scales).most_common(1)[0]
     rules = "\n".join(prompt[part] for part in ("counts", "ignore", "edges"))
-    shared = [frame["questions"], rules, _cannot(asked[0][3], prompt.language)]
+    shared = [frame["questions"], rules, _cannot(asked[0][3], prompt.language, any(form.words for *_, form in asked))]
     if times > 1 or len(asked) == 1:
         shared.append(usual if times == len(asked) else fill(frame["usual"], scale=usual))
     else:
