@@ -46,6 +46,11 @@ class AdaptivePlaces:
         """Is there a free place that no call waits for?"""
         return self.taken < int(self.limit) and not self._waiting
 
+    @property
+    def wanted(self) -> int:
+        """Places that are taken or waited for."""
+        return self.taken + len(self._waiting)
+
     async def take(self) -> None:
         """Wait for a place; first come, first served."""
         if self.free:

@@ -75,6 +75,18 @@ class SharedEndpoint:
         self._latency = 0.0
         self._rates: tuple[float | None, float | None] = (None, None)
         self._terms: list[Terms] = []
+        self._places: int | None = None
+
+    @property
+    def ceiling(self) -> int:
+        """Places by the terms of all judges, whoever else shares them."""
+        return min((terms.concurrency for terms in self._terms), default=0)
+
+    def hold(self, places: int) -> None:
+        """Use no more than so many places, and the same part of the rates: other processes have the rest."""
+        self._places = places
+        if self._terms:
+            self._apply()
 
     def join(self, terms: Terms) -> None:
         """One more judge; until it leaves, its limits hold."""
@@ -89,8 +101,14 @@ class SharedEndpoint:
 
     def _apply(self) -> None:
         every = self._terms
-        self.places.set_ceiling(min(terms.concurrency for terms in every))
-        rates = (_least([t.requests_per_minute for t in every]), _least([t.tokens_per_minute for t in every]))
+        ceiling = self.ceiling if self._places is None else min(self._places, self.ceiling)
+        self.places.set_ceiling(ceiling)
+        part = 1.0 if self._places is None else max(ceiling, 1) / self.ceiling
+        requests, tokens = (
+            _least([t.requests_per_minute for t in every]),
+            _least([t.tokens_per_minute for t in every]),
+        )
+        rates = (None if requests is None else requests * part, None if tokens is None else tokens * part)
         if rates != self._rates:
             self._rates, self.limits = rates, Limits(*rates)
         self.breaker.allow(min(t.breaker_failures for t in every), max(t.breaker_pause for t in every))

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
 from rubrank.judges.client.endpoint import JudgeEndpoint, SharedEndpoint
+from rubrank.judges.client.sharing import Use
 from rubrank.judges.client.transport import Transport
 from rubrank.judges.judge import Endpoint, Judge, Reply
 
@@ -26,6 +27,7 @@ class Endpoints:
         self._transport = Transport()
         self._shared: dict[str, SharedEndpoint] = {}
         self._news = asyncio.Event()
+        self._sharing = False
         self.running: dict[tuple[int, bytes], asyncio.Future[Reply | None]] = {}
         """Calls that are being asked, by store and key."""
 
@@ -51,7 +53,21 @@ class Endpoints:
         name = json.dumps([endpoint.base_url, endpoint.model, endpoint.api_key_env, dict(endpoint.headers)])
         if name not in self._shared:
             self._shared[name] = SharedEndpoint(endpoint, self._transport, self._tell)
+            if self._sharing:
+                self._shared[name].hold(0)  # until it is known what the others have left
         return self._shared[name]
+
+    def uses(self) -> dict[str, Use]:
+        """What this process does with each endpoint that somebody asks, for `sharing.Shares`."""
+        self._sharing = True
+        asked = {name: shared for name, shared in self._shared.items() if shared.ceiling}
+        return {name: Use(shared.ceiling, shared.places.wanted, shared.places.taken) for name, shared in asked.items()}
+
+    def hold(self, places: Mapping[str, int]) -> None:
+        """Keep to these parts of the limits."""
+        for name, number in places.items():
+            if name in self._shared:
+                self._shared[name].hold(number)
 
     def _tell(self) -> None:
         """An endpoint opened or closed: waiting calls look again."""

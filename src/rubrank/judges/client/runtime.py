@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,8 +25,10 @@ from typing import Any, TypeVar
 
 from rubrank.judges.client.endpoints import Endpoints
 from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.sharing import LEASE, Report
 
 T = TypeVar("T")
+_log = logging.getLogger("rubrank.judges")
 
 _LAST = 5.0  # seconds for the end of a process
 
@@ -109,6 +113,26 @@ class Runtime:
     async def awaited(self, main: Coroutine[Any, Any, T]) -> T:
         """The result, for another event loop; if that is cancelled, so is the work."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_plain(main), self._loop))
+
+    def share_limits(self, report: Report, owner: str, every: float = LEASE / 10) -> None:
+        """Share the limits of all endpoints with other processes, from now on; see `sharing.py`."""
+        self.endpoints.uses()  # what is opened from here on holds nothing until it is told
+        asyncio.run_coroutine_threadsafe(self._sharing(report, owner, every), self._loop)
+
+    async def _sharing(self, report: Report, owner: str, every: float) -> None:
+        last = time.monotonic()
+        while True:
+            uses = self.endpoints.uses()
+            if uses:
+                try:
+                    self.endpoints.hold(await report(owner, uses))
+                    last = time.monotonic()
+                except Exception as error:
+                    if time.monotonic() - last > LEASE:  # somebody else may hold it by now
+                        _log.warning("limits are not shared any more: %s", error)
+                        self.endpoints.hold(dict.fromkeys(uses, 1))
+                        last = time.monotonic()
+            await asyncio.sleep(every)
 
     @contextmanager
     def store(self, path: str | Path, *, read_only: bool = False) -> Iterator[Replies]:

@@ -1,0 +1,96 @@
+"""Limits of an endpoint that several processes share: never more than there is, and nothing idle for long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+from judges.server import MODEL, Answer, Server
+
+from rubrank import Judge, Judges, RewardEngine, rollout_of
+from rubrank.judges.client.runtime import close_runtime, runtime
+from rubrank.judges.client.sharing import Shares, Use
+from rubrank.rollouts.rollout import Group
+
+NAME = "endpoint"
+
+
+def report(shares, owner, wanted, taken=0, ceiling=64):
+    return shares.report(owner, {NAME: Use(ceiling, wanted, taken)})[NAME]
+
+
+def test_one_alone_has_it_all():
+    assert report(Shares(), "a", 100) == 64
+    assert report(Shares(), "a", 0) == 64
+
+
+def test_another_gets_its_part_when_it_is_given_up():
+    now = [0.0]
+    shares = Shares(clock=lambda: now[0])
+    assert report(shares, "a", 100) == 64
+    assert report(shares, "b", 100) == 0  # all is held
+    assert report(shares, "a", 100, taken=64) == 32  # is to shrink, but its calls are still under way
+    assert report(shares, "b", 100) == 0
+    assert report(shares, "a", 100, taken=32) == 32
+    assert report(shares, "b", 100) == 32
+
+
+def test_it_goes_by_what_is_needed():
+    shares = Shares()
+    report(shares, "a", 1)
+    report(shares, "b", 1000)
+    for _ in range(3):
+        few, many = report(shares, "a", 1), report(shares, "b", 1000, taken=10)
+    assert few == 1
+    assert many == 63
+
+
+def test_who_is_not_heard_of_holds_nothing():
+    now = [0.0]
+    shares = Shares(clock=lambda: now[0])
+    report(shares, "a", 100)
+    now[0] = 2.9
+    assert report(shares, "b", 100) == 0
+    now[0] = 3.2
+    assert report(shares, "b", 100) == 64
+    shares.leave("b")
+    assert report(shares, "c", 1) == 64
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 200)), max_size=60), st.integers(5, 100))
+def test_never_more_than_there_is(steps, ceiling):
+    """Whatever each wants, in any order: the places that may be in use at the same time are at most the ceiling."""
+    shares = Shares(clock=lambda: 0.0)
+    granted, taken = dict.fromkeys(range(5), 0), dict.fromkeys(range(5), 0)
+    for owner, wanted in steps:
+        granted[owner] = report(shares, str(owner), wanted, taken[owner], ceiling)
+        taken[owner] = min(wanted, max(granted[owner], 0))
+        assert sum(max(granted[i], taken[i]) for i in range(5)) <= ceiling
+
+
+def test_a_process_keeps_to_its_part():
+    """The runtime asks, holds nothing before it is told, and opens more places as it is given them."""
+    close_runtime()
+    most, now, seen = [2], [0], [0]
+
+    def script(asked):
+        now[0] += 1
+        seen[0] = max(seen[0], now[0])
+        return Answer('{"verdict": 1}', delay=0.05)
+
+    async def shares(owner, uses):
+        return dict.fromkeys(uses, most[0])
+
+    with Server(script) as server:
+        endpoint = {"base_url": server.url, "model": MODEL, "concurrency": 64}
+        judges = Judges(judges=(Judge.model_validate({"endpoints": [endpoint]}),))
+        runtime().share_limits(shares, "me", every=0.05)
+        engine = RewardEngine([{"name": "CoreIntentMatch"}], judges=judges)
+        rollouts = tuple(rollout_of("p", f"text {i}") for i in range(12))
+        begun = time.monotonic()
+        asyncio.run(engine.score_async([Group(id="g", rollouts=rollouts)], 0))
+        assert time.monotonic() - begun >= 12 / 2 * 0.05
+        assert len(server.completions) == 12
+    close_runtime()
