@@ -36,6 +36,13 @@ def worth(texts: Sequence[Text]) -> bool:
     return True
 
 
+def load() -> None:
+    """Load the compiled code now: for a process that will read much, such as a service."""
+    global _read
+    scan([Text("A word.")])
+    _read = _PAYS
+
+
 def scan_if_worth(texts: Sequence[Text]) -> None:
     """Scan them, or leave them to Python."""
     if worth(texts):
