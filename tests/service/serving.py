@@ -120,7 +120,7 @@ def process(folder: Path, *arguments: str, env: dict[str, str] | None = None, **
                 break
         else:
             raise AssertionError(f"the service did not start: {''.join(lines)}")
-        threading.Thread(target=made.stderr.read, daemon=True).start()
+        threading.Thread(target=made.stderr.read).start()
         served = Served(lines[-1].split()[-1], folder, made)
         served.wait_ready()
         yield served
@@ -128,3 +128,4 @@ def process(folder: Path, *arguments: str, env: dict[str, str] | None = None, **
         if made.poll() is None:
             made.kill()
         made.wait(10)
+        made.stderr.close()

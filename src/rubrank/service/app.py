@@ -12,6 +12,7 @@ Bodies are JSON in UTF-8. Every answer that is no 2xx is {"error": {…}}.
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import sys
 import time
@@ -117,7 +118,8 @@ class Routes:
         work = asyncio.gather(*(self.service.sample(sample) for sample in samples))
         gone = asyncio.ensure_future(_disconnected(request))
         try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            both: set[asyncio.Future[Any]] = {work, gone}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return list(await work)
             work.cancel()
@@ -138,7 +140,7 @@ class Routes:
 
     async def healthz(self, request: Request) -> Response:
         """The process is there."""
-        return Response(b'{"status": "ok"}', media_type=_JSON)
+        return Response(to_json({"status": "ok", "process": os.getpid()}), media_type=_JSON)
 
     async def readyz(self, request: Request) -> Response:
         """It takes requests."""

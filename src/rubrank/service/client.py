@@ -25,7 +25,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from rubrank.errors import InvalidInput, RubrankError, refuses_wrong_kinds
@@ -49,7 +50,7 @@ class ServiceError(RubrankError, RuntimeError):
 
 @refuses_wrong_kinds
 class RewardClient:
-    """Calls of one service; may be used by several threads, each of which keeps a connection.
+    """Calls of one service; may be used by several threads. Connections are kept, until `close` or the end of `with`.
 
     timeout: seconds for one try. tries: how often a call is made before it is given up.
     """
@@ -57,6 +58,7 @@ class RewardClient:
     def __init__(
         self, url: str | None = None, *, token: str | None = None, timeout: float = 600.0, tries: int = 8
     ) -> None:
+        self._idle: list[http.client.HTTPConnection] = []
         address = urlsplit(url or os.environ.get(URL) or "")
         if address.scheme not in ("http", "https") or not address.hostname:
             got = repr(url) if url else "none"
@@ -66,13 +68,24 @@ class RewardClient:
         self._headers = {"Content-Type": "application/json"}
         if secret:
             self._headers["Authorization"] = f"Bearer {secret}"
-        self._local = threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_local"}
+        return {**self.__dict__, "_idle": []}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _local=threading.local())
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections; the next call opens another."""
+        while self._idle:
+            with suppress(IndexError):
+                self._idle.pop().close()
+
+    def __del__(self) -> None:
+        self.close()
 
     # ---------------------------------------------------------------------------------------------------------- calls
 
@@ -126,7 +139,6 @@ class RewardClient:
             try:
                 status, answer = self._request(path, content)
             except (OSError, http.client.HTTPException) as found:
-                self._local.connection = None
                 error = ServiceError(f"{self._where}: {type(found).__name__}: {found}")
                 continue
             if status == http.client.OK:
@@ -141,12 +153,19 @@ class RewardClient:
         return f"{self._address.scheme}://{self._address.hostname}:{self._address.port or ''}"
 
     def _request(self, path: str, content: bytes) -> tuple[int, bytes]:
-        connection = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = self._connect()
-        connection.request("POST", self._address.path.rstrip("/") + path, content, self._headers)
-        response = connection.getresponse()
-        return response.status, response.read()
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connect()
+        try:
+            connection.request("POST", self._address.path.rstrip("/") + path, content, self._headers)
+            response = connection.getresponse()
+            found = response.status, response.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
+        return found
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._address.hostname or "", self._address.port

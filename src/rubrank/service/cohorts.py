@@ -271,7 +271,15 @@ class Cohorts:
             caller.member.graded = graded
         caller.settled = True
         self._advance(caller.cohort)
-        return await caller.future
+        found = await caller.future
+        if isinstance(found, Answer):
+            self._forget(ticket.id)
+        return found
+
+    def _forget(self, id: int) -> None:
+        caller = self._callers.pop(id, None)
+        if caller is not None:
+            caller.member.callers.discard(id)
 
     def _close(self, cohort: _Cohort) -> None:
         """No more siblings: all are there, or the deadline has passed."""
@@ -332,10 +340,12 @@ class Cohorts:
         self._advance(cohort)
 
     def _tell(self, id: int) -> None:
-        caller = self._callers.pop(id)
-        caller.member.callers.discard(id)
+        """Its answer; one that is still being judged hears of it when it is."""
+        caller = self._callers[id]
         if not caller.future.done() and caller.member.answer is not None:
             caller.future.set_result(caller.member.answer)
+        if caller.settled:
+            self._forget(id)
 
     def fail(self, ticket: int, error: Exception) -> None:
         """Scoring did not work: tell all that wait. The samples stay, for callers that try again."""
@@ -345,39 +355,34 @@ class Cohorts:
         cohort = caller.cohort
         if not caller.late:
             cohort.state, cohort.leader = "closed", None
-        waiting = [id for id in cohort.callers if not self._callers[id].late]
+        waiting = [id for id in cohort.callers if self._callers[id].settled and not self._callers[id].late]
         for id in [ticket] if caller.late else waiting:
-            one = self._callers.pop(id)
-            one.member.callers.discard(id)
+            one = self._callers[id]
+            self._forget(id)
             one.member.graded = None
             if not one.future.done():
                 one.future.set_exception(error)
                 one.future.exception()  # seen: the caller may be gone
 
     def abandon(self, ticket: Ticket) -> None:
-        """Its caller is gone; the sample stays in its group."""
-        caller = self._callers.pop(ticket.id, None)
-        if caller is None:
+        """Its caller is gone; the sample stays in its group. A caller that scores the group goes on."""
+        caller = self._callers.get(ticket.id)
+        if caller is None or caller.cohort.leader == ticket.id:
             return
-        caller.member.callers.discard(ticket.id)
+        self._forget(ticket.id)
         caller.future.cancel()
-        cohort = caller.cohort
-        if cohort.leader == ticket.id and cohort.state == "scoring":
-            cohort.state, cohort.leader = "closed", None
-            self._unwork(cohort)
-        self._advance(cohort)
+        self._advance(caller.cohort)
 
     def abandon_all(self, owner: str) -> None:
-        """All callers of a replica that has died."""
+        """All callers of a replica that has died; groups that it was scoring are given to others."""
         for id in [id for id, caller in self._callers.items() if caller.owner == owner]:
-            found = self._callers.get(id)
-            if found is not None:
-                self.abandon(Ticket(id, found.cohort.id, found.member.number))
-
-    def _unwork(self, cohort: _Cohort) -> None:
-        for id in cohort.callers:
-            if self._callers[id].future.done():
-                self._callers[id].future = asyncio.get_running_loop().create_future()
+            caller = self._callers[id]
+            cohort = caller.cohort
+            self._forget(id)
+            caller.future.cancel()
+            if cohort.leader == id:
+                cohort.state, cohort.leader = "closed", None
+            self._advance(cohort)
 
     # ------------------------------------------------------------------------------------------------------ remembering
 
@@ -432,10 +437,7 @@ class Cohorts:
         for cohort in self._rounds.values():
             if cohort.timer is not None:
                 cohort.timer.cancel()
-        chosen = [id for id, caller in self._callers.items() if not only_open or caller.cohort.state == "open"]
-        for id in chosen:
-            caller = self._callers.pop(id)
-            caller.member.callers.discard(id)
-            if not caller.future.done():
-                caller.future.set_exception(error)
+        for caller in self._callers.values():
+            if (not only_open or caller.cohort.state == "open") and not caller.future.done():
+                caller.future.set_exception(error)  # those that are still being judged hear of it when they are
                 caller.future.exception()  # seen: the caller may be gone

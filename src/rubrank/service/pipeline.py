@@ -93,7 +93,8 @@ class Pipeline:
         self.check(groups)
         options: dict[str, Any] = {"step": step, "train": train, "write": write, "alone": alone}
         if self.engine.judges is None:
-            return await self._do(groups, **options)  # type: ignore[no-any-return]
+            done: Done = await self._do(groups, **options)
+            return done
         return await self.fuse(groups, self.engine.checked(await self.grade(groups)), **options)
 
     async def grade(self, groups: Sequence[Group], *, compare: bool | None = None) -> Graded:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rollouts.rollout import Group
 from rubrank.service.access import Refused, refused
 from rubrank.service.cohorts import Answer, Cohorts, Sample, Ticket, Work
 from rubrank.service.config import ServiceConfig
@@ -25,8 +26,10 @@ from rubrank.service.metrics import Metrics
 from rubrank.service.pipeline import Done, Pipeline
 from rubrank.service.store import Store
 from rubrank.service.wire import GroupsRequest, cost_of, scored, to_json
+from rubrank.texts.scan import scanning
 from rubrank.training.configured import without_steps
 from rubrank.training.engine import Graded, RewardEngine
+from rubrank.training.making import rollout_of
 from rubrank.training.queries import without_unknown
 from rubrank.training.shapes.early import joined
 
@@ -56,12 +59,20 @@ class Gathering(Protocol):
         """The caller is gone."""
         ...
 
+    async def request(self, id: str) -> bytes | None:
+        """What a request was answered."""
+        ...
+
+    async def keep_request(self, id: str, answer: bytes) -> None:
+        """Remember it."""
+        ...
+
 
 class Here:
     """Siblings that meet in this process."""
 
-    def __init__(self, cohorts: Cohorts) -> None:
-        self.cohorts = cohorts
+    def __init__(self, cohorts: Cohorts, store: Store) -> None:
+        self.cohorts, self._store = cohorts, store
         self.enter, self.settle, self.publish = cohorts.enter, cohorts.settle, cohorts.publish
 
     async def fail(self, ticket: int, error: Exception) -> None:
@@ -71,6 +82,14 @@ class Here:
     async def abandon(self, ticket: Ticket) -> None:
         """The caller is gone."""
         self.cohorts.abandon(ticket)
+
+    async def request(self, id: str) -> bytes | None:
+        """What a request was answered."""
+        return self._store.request(id)
+
+    async def keep_request(self, id: str, answer: bytes) -> None:
+        """Remember it."""
+        await self._store.keep_request(id, answer)
 
 
 def leaving() -> Refused:
@@ -101,7 +120,7 @@ class Service:
         known = store.state()
         if known is not None and engine.remembers:
             engine.load_state_dict(known)
-        here = siblings or Here(Cohorts(store, deadline=config.deadline, keep=config.keep))
+        here = siblings or Here(Cohorts(store, deadline=config.deadline, keep=config.keep), store)
         service = cls(config, engine, store, here)
         service._warming = asyncio.create_task(service._warm())
         return service
@@ -114,9 +133,13 @@ class Service:
         except RubrankError:  # the rubric alone may have nothing to rank by: queries bring the rest
             pass
         self.ready = True
+        rubric = self.engine.rubric
+        if rubric is not None and sum(c.decided_by.scans for c in rubric.criteria if not c.judged) >= scanning.COSTS:
+            # Without it nothing is wrong, only slower; and compiling may take a minute, for which no end waits.
+            threading.Thread(target=scanning.load, name="rubrank-compile", daemon=True).start()
 
     def _try_out(self) -> None:
-        group = Group(id="warm-up", rollouts=tuple(Rollout(prompt=_WARM[0], response=text) for text in _WARM[1:]))
+        group = Group(id="warm-up", rollouts=tuple(rollout_of(_WARM[0], text) for text in _WARM[1:]))
         kept = self.engine.state_dict()
         scores = self.engine.decide([group]).groups
         self.engine.fuse([group], Graded(scores), 0, train=False, write=False)
@@ -127,8 +150,14 @@ class Service:
     async def groups(self, request: GroupsRequest) -> bytes:
         """The answer to `POST /v1/groups`; one that was given before is given again."""
         if request.request_id is None:
-            return await self._answered(request)
-        known = self.store.request(request.request_id)
+            if self.engine.judges is None:
+                return await self._answered(request)
+            answer: bytes = await asyncio.shield(
+                self.start(self._answered(request))
+            )  # it is paid for
+            return answer
+        task = self._running.get(request.request_id)
+        known = None if task is not None else await self.siblings.request(request.request_id)
         if known is not None:
             self.metrics.count("repeated")
             return known
@@ -141,7 +170,7 @@ class Service:
         assert request.request_id is not None
         try:
             answer = await self._answered(request)
-            await self.store.keep_request(request.request_id, answer, self._learnt())
+            await self.siblings.keep_request(request.request_id, answer)
             return answer
         finally:
             del self._running[request.request_id]
@@ -151,8 +180,7 @@ class Service:
         options: dict[str, Any] = {"train": request.train, "alone": request.metrics}
         done = await self.pipeline.score(request.groups, request.step, **options)
         self._count(done, len(request.groups))
-        if request.request_id is None:
-            self._keep_state()
+        self._keep_state()
         groups = [
             scored(scores, rewards, request.reasons) | ({"stopped_by": stopped} if any(stopped) else {})
             for scores, rewards, stopped in zip(done.graded.groups, done.rewards, done.stopped_by, strict=True)

@@ -136,10 +136,8 @@ class Store:
         row = self._db.execute("SELECT answer FROM requests WHERE id = ?", (_name(id),)).fetchone()
         return None if row is None else bytes(row[0])
 
-    async def keep_request(self, id: str, answer: bytes, state: Mapping[str, Any] | None) -> None:
-        """Remember it, together with what the rule has learnt by then."""
-        if state is not None:
-            self._put(*_state(state))
+    async def keep_request(self, id: str, answer: bytes) -> None:
+        """Remember it; what the rule had learnt by then was put down before it, and is written with it."""
         await self._kept("INSERT OR REPLACE INTO requests VALUES (?, ?, ?)", (_name(id), time.time(), answer))
 
     def keep_state(self, state: Mapping[str, Any]) -> None:

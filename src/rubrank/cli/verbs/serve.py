@@ -22,6 +22,11 @@ def serve(
     port: Annotated[
         int | None, typer.Option(help="Instead of the file's; 0: any that is free.", show_default=False)
     ] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="Several replicas on Ray Serve instead of one process.")] = False,
+    replicas: Annotated[int, typer.Option(min=1, help="Of --ray.")] = 2,
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray cluster; left out: one is started here.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Serve rewards over HTTP to trainers: whole groups, or the samples of OpenRLHF, slime, miles and NeMo Gym."""
@@ -29,7 +34,7 @@ def serve(
         from rubrank.service.config import changed, load_service
         from rubrank.service.describing import describe, plan, require_packages
 
-        require_packages()
+        require_packages(ray)
         found, folder = load_service(config)
         found = changed(found, host=host, port=port)
         decided = plan(found, folder)
@@ -38,10 +43,18 @@ def serve(
         else:
             print(describe(decided))
         if not dry_run:
-            _run(found, folder)
+            _run(found, folder, {"replicas": replicas, "address": address} if ray else None)
 
 
-def _run(config: Any, folder: Path) -> None:
+def _run(config: Any, folder: Path, on_ray: dict[str, Any] | None) -> None:
+    def stated(url: str) -> None:
+        typer.echo(f"rubrank: serving on {url}", err=True)
+
+    if on_ray is not None:
+        from rubrank.service.replicas import serve_on_ray
+
+        serve_on_ray(config, folder, stated=stated, **on_ray)
+        return
     from rubrank.service.running import serve as run
 
-    run(config, folder, stated=lambda url: typer.echo(f"rubrank: serving on {url}", err=True))
+    run(config, folder, stated=stated)

@@ -58,7 +58,7 @@ class Endpoints:
         return self._shared[name]
 
     def uses(self) -> dict[str, Use]:
-        """What this process does with each endpoint that somebody asks, for `sharing.Shares`."""
+        """What this process does with each endpoint that is asked, for `sharing.Shares`."""
         self._sharing = True
         asked = {name: shared for name, shared in self._shared.items() if shared.ceiling}
         return {name: Use(shared.ceiling, shared.places.wanted, shared.places.taken) for name, shared in asked.items()}

@@ -68,7 +68,7 @@ class Shares:
             holders.pop(owner, None)
 
     def held(self, name: str) -> int:
-        """Places of an endpoint that somebody holds."""
+        """Places of an endpoint that are held."""
         return sum(holder.held for holder in self._alive(name, self.clock()).values())
 
     def _alive(self, name: str, now: float) -> dict[str, _Holder]:

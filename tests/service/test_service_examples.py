@@ -1,0 +1,76 @@
+"""The files of examples/service: as far as they can be looked at without Docker and systemd."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from rubrank.service.config import load_service
+from rubrank.service.describing import describe, plan
+
+HERE = Path(__file__).parents[2] / "examples" / "service"
+
+
+def test_the_configuration_is_right(monkeypatch):
+    monkeypatch.setenv("RUBRANK_TOKEN", "x")
+    found = plan(*load_service(HERE / "service.yaml"))
+    assert found["address"] == "http://0.0.0.0:8300"
+    assert found["token"] is True
+    assert found["criteria"] == ["EmptyAnswer", "WordCount", "GeneralQuality"]
+    assert found["judges"][0]["cache"].endswith("state/replies.sqlite")
+    assert "judge      main: batched, Qwen3-32B" in describe(found)
+
+
+def test_the_command_checks_and_refuses_in_one_line(monkeypatch):
+    monkeypatch.delenv("RUBRANK_TOKEN", raising=False)
+    command = [sys.executable, "-m", "rubrank", "serve", str(HERE / "service.yaml"), "--dry-run", "--json"]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "token_env RUBRANK_TOKEN" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    allowed = subprocess.run(
+        [*command, "--host", "127.0.0.1", "--port", "9000"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "RUBRANK_TOKEN": "x"},
+    )
+    assert json.loads(allowed.stdout)["address"] == "http://127.0.0.1:9000"
+
+
+def test_compose_and_dockerfile_agree_with_it():
+    config, _ = load_service(HERE / "service.yaml")
+    service = yaml.safe_load((HERE / "compose.yaml").read_text())["services"]["rewards"]
+    assert service["ports"] == [f"{config.port}:{config.port}"]
+    assert config.token_env in service["environment"]
+    assert any(volume.endswith(f"/{config.folder}") for volume in service["volumes"])
+    assert int(service["stop_grace_period"].rstrip("s")) > config.shutdown
+    assert (HERE / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+    lines = (HERE / "Dockerfile").read_text().splitlines()
+    assert f"EXPOSE {config.port}" in lines
+    copied = [line.split()[1:-1] for line in lines if line.startswith("COPY")]
+    assert all((HERE.parents[1] / name).exists() for names in copied for name in names)
+
+
+def test_the_unit_ends_it_in_order():
+    unit = configparser.ConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read(HERE / "rubrank-serve.service")
+    assert unit["Service"]["KillSignal"] == "SIGTERM"
+    assert int(unit["Service"]["TimeoutStopSec"]) > load_service(HERE / "service.yaml")[0].shutdown
+    assert " serve " in unit["Service"]["ExecStart"]
+
+
+def test_a_plan_in_words(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text("rubric: [EmptyAnswer, {name: WordCount, params: {low: 3}}]\n")
+    said = describe(plan(*load_service(path)))
+    assert "http://127.0.0.1:8300; no token" in said
+    assert "2 criteria for all" in said
+    assert not (tmp_path / "rubrank-service").exists()
