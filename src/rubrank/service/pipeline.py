@@ -41,7 +41,7 @@ class Done:
     stopped_by: tuple[tuple[str, ...], ...]
     """The gates that stopped each rollout, as text."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Of this request alone; empty where it was fused together with others."""
+    """Of a request that was fused alone; else there are none."""
 
 
 @dataclass(eq=False)
@@ -206,7 +206,8 @@ class Pipeline:
         graded = first.graded if len(jobs) == 1 else _joined(jobs)
         assert graded is not None
         try:
-            step = self.engine.fuse(groups, graded, first.step, train=first.train, write=first.write)
+            given = {"train": first.train, "write": first.write, "logged": first.alone}
+            step = self.engine.fuse(groups, graded, first.step, **given)
         except Exception as error:
             if len(jobs) == 1:
                 found.append((first, error))
@@ -219,8 +220,7 @@ class Pipeline:
         for job in jobs:
             end = at + len(job.groups)
             assert job.graded is not None
-            metrics = step.metrics if len(jobs) == 1 else {}
-            found.append((job, Done(step.rewards[at:end], job.graded, stopped[at:end], metrics)))
+            found.append((job, Done(step.rewards[at:end], job.graded, stopped[at:end], step.metrics)))
             at = end
 
 

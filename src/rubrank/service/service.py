@@ -152,9 +152,7 @@ class Service:
         if request.request_id is None:
             if self.engine.judges is None:
                 return await self._answered(request)
-            answer: bytes = await asyncio.shield(
-                self.start(self._answered(request))
-            )  # it is paid for
+            answer: bytes = await asyncio.shield(self.start(self._answered(request)))  # it is paid for
             return answer
         task = self._running.get(request.request_id)
         known = None if task is not None else await self.siblings.request(request.request_id)

@@ -238,10 +238,20 @@ class RewardEngine:
         return graded
 
     def fuse(
-        self, groups: Sequence[Group], graded: Graded, step: int, *, train: bool = True, write: bool = True
+        self,
+        groups: Sequence[Group],
+        graded: Graded,
+        step: int,
+        *,
+        train: bool = True,
+        write: bool = True,
+        logged: bool = True,
     ) -> StepRewards:
-        """Rewards of all groups of a step from their scores. `write=False` leaves the records to another process."""
-        from rubrank.training.metrics import metrics_of, texts_of
+        """Rewards of all groups of a step from their scores. `write=False` leaves the records to another process.
+
+        logged: False leaves out the metrics and all columns but the gates': a third of the work of rule criteria.
+        """
+        from rubrank.training.metrics import metrics_of, stopped_of, texts_of
         from rubrank.training.progress import score_lines
 
         if not groups:
@@ -259,6 +269,9 @@ class RewardEngine:
             if write and self.records is not None:
                 self._write(result, table, groups, step, train)
             unknown = _unknown(result, table)
+            known = np.where(unknown, np.nan, result.reward).tolist()
+            if not logged:
+                return StepRewards(_cut(known, batch), {}, stopped_of(result))
             metrics = metrics_of(result, table, rollouts, self._shared)
             gate = getattr(self.rule, "gate", None)
             metrics |= score_lines(result.batch, gate, unknown, table, groups, self._shared, self._lines)
@@ -266,8 +279,7 @@ class RewardEngine:
             metrics |= self._times(graded.seconds + time.perf_counter() - begun, train)
             if graded.judging is not None:
                 metrics |= {"rubrank/judge/waited": graded.seconds, "rubrank/judge/hidden": graded.hidden}
-        known = np.where(unknown, np.nan, result.reward)
-        return StepRewards(_cut(known.tolist(), batch), metrics, texts_of(result, table))
+        return StepRewards(_cut(known, batch), metrics, texts_of(result, table))
 
     def _ruled(self, batch: ScoreBatch, controlled: Controlled, train: bool) -> Fused:
         rule = self.rule if controlled.values_MD is None else changed(self.rule, adjust=controlled.adjust)

@@ -179,18 +179,25 @@ def _judging(judging: Judgments | None) -> dict[str, float]:
 
 def texts_of(result: Fused, table: ScoreTable) -> dict[str, tuple[tuple[str, ...], ...]]:
     """Group, scores and gate of every rollout, for a reader."""
+    return {
+        f"{_P}/group": tuple((group.id,) * len(group.scores) for group in table.groups),
+        f"{_P}/scores": tuple(_scores(group) for group in table.groups),
+        **stopped_of(result),
+    }
+
+
+def stopped_of(result: Fused) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """The gates that stopped each rollout, for a reader."""
     batch = result.batch
     stopped: Sequence[str] = [""] * len(batch.scores_MK)
     if result.gate is not None and result.gated is not None:
         names = [str(name) for name in result.gate.global_quality]
         rows = result.gated.stopped_by.tolist()
-        stopped = [", ".join(name for name, by in zip(names, row, strict=True) if by) for row in rows]
-    cuts = list(pairwise(batch.starts.tolist()))
-    return {
-        f"{_P}/group": tuple((group.id,) * len(group.scores) for group in table.groups),
-        f"{_P}/scores": tuple(_scores(group) for group in table.groups),
-        f"{_P}/stopped_by": tuple(tuple(stopped[first:end]) for first, end in cuts),
-    }
+        stopped = [
+            ", ".join(name for name, by in zip(names, row, strict=True) if by) if any(row) else "" for row in rows
+        ]
+    cuts = pairwise(batch.starts.tolist())
+    return {f"{_P}/stopped_by": tuple(tuple(stopped[first:end]) for first, end in cuts)}
 
 
 def _scores(group: GroupScores) -> tuple[str, ...]:
