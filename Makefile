@@ -7,7 +7,7 @@ VERL := .venv-verl
 NEWEST := .venv-newest
 # The versions that CI tests: `make test` is the same today and next year. `make test-newest` does without.
 HELD := --constraint constraints.txt
-# Files whose tests share something dear stay together (tests/conftest.py); all others go to whoever is free.
+# Files whose tests share something dear stay together (tests/conftest.py); all others go to the worker that is free.
 PARALLEL := -n auto --dist loadgroup --no-loadscope-reorder
 
 .PHONY: demo train-demo quick test test-newest test-verl constraints bench check fix docs docs-output clean

@@ -129,6 +129,7 @@ def test_a_difference_that_is_there_is_found(made):
     assert len(said) == len(CLAIMS)
 
 
+@pytest.mark.slow
 def test_the_whole_page_can_be_made(made):
     page = make_page(made, EXPERIMENTS)
     text, html = page.markdown("pictures"), page.html()

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
 pytest.importorskip("trl", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
-pytestmark = [pytest.mark.filterwarnings("default")]  # their warnings are not ours to mend
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # their warnings are not ours to mend
 
 from training import tiny  # noqa: E402
 
@@ -45,7 +45,6 @@ def folder(made, tmp_path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "job", ignore=shutil.ignore_patterns("run")))
 
 
-@pytest.mark.slow
 def test_checkpoints_are_evaluated_and_the_run_goes_on_as_without(folder):
     wanted = {"every": 2, "benchmarks": ["ifeval"], "limit": 2, "data": "data", "max_tokens": 8, "batch": 1}
     done = run(make_plan(tiny.job(folder, **SHORT, evaluate=wanted, report_to=["tensorboard"])))
