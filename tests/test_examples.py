@@ -121,3 +121,30 @@ def test_own_judge_kind(run):
     assert "Como.    1.0  yes" in text
     assert "Tea?     None  neither yes nor no" in text
     assert text.endswith("asked 4, lost 1\n")
+
+
+def test_grading(run):
+    text = run("10")
+    assert numbers_after("rewards", text) == [1.0, 0.25, 0.0, 0.0]
+    assert "gate: stopped by RepeatSegment" in text
+
+
+def test_a_judge(run):
+    text = run("11")
+    assert "response 1: 0, No cause is named." in text
+    assert numbers_after("rewards", text) == [1.0, 0.0, 1.0]
+    assert "again: 0 calls, 3 from the cache" in text
+
+
+def test_other_rules(run):
+    text = run("12")
+    first = numbers_after("rlvr2", text.partition("share in")[0])
+    assert first[0] == 1.0
+    assert first[1] < first[2] < 1.0  # Borda ranks as RLVR² does; adding up does not
+
+
+@pytest.mark.slow
+def test_a_reward_server(run):
+    pytest.importorskip("starlette", reason="pip install 'rubrank[serve]'")
+    text = run("13")
+    assert numbers_after("rewards", text) == [1.0, 0.25, 0.0]

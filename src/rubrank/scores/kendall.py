@@ -32,7 +32,7 @@ def tau_b(x: np.ndarray, y: np.ndarray) -> float:
 
 def _pair_by_pair(x: np.ndarray, y: np.ndarray) -> tuple[int, int, int]:
     in_x, in_y = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
-    return int((in_x * in_y).sum()), np.count_nonzero(in_x), np.count_nonzero(in_y)
+    return int((in_x * in_y).sum()), int(np.count_nonzero(in_x)), int(np.count_nonzero(in_y))
 
 
 def _by_sorting(x: np.ndarray, y: np.ndarray) -> tuple[int, int, int]:
