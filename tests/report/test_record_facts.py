@@ -1,0 +1,91 @@
+"""What a reader should know about a group at a glance, and what judging took, from grading to the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from judges.server import Server
+from test_judged import ROWS, RUBRIC, judges, ranking
+
+from rubrank.grading.grade import grade
+from rubrank.records import facts
+from rubrank.records.record import GroupRecord, read_records, records_of, write_records
+from rubrank.records.report.grouped import Grouped
+from rubrank.records.report.parts.judging import Judging
+from rubrank.records.report.parts.overview import Overview
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.files import read_scores
+
+Make = Callable[..., GroupRecord]
+
+
+@pytest.mark.parametrize(
+    ("responses", "reward", "wins"),
+    [
+        (("long one", "short"), [1.0, 0.0], True),
+        (("long one", "short"), [0.0, 1.0], False),
+        (("same", "size"), [1.0, 0.0], False),
+        (("long one", "short"), [0.5, 0.5], False),
+        (None, [1.0, 0.0], False),
+    ],
+)
+def test_the_longest_wins(record_of: Make, responses: Any, reward: list[float], wins: bool) -> None:
+    record = record_of({"A": [1.0, 0.0]}, reward, responses=responses)
+    assert bool(facts.bits_of(record) & facts.LONGEST_WINS) is wins
+
+
+@pytest.mark.parametrize(
+    ("more", "failed"),
+    [
+        ({"metadata": {"judges": {"asked": 2, "missing": 1}}}, True),
+        ({"metadata": {"judges": {"asked": 2, "missing": 0}}}, False),
+        ({"reasons": (("fine",), ("timeout after 120 s",))}, True),
+        ({"reasons": (("fine",), ("needs a judge",))}, False),
+        ({"reasons": (("fine",), ("not asked: a gate has stopped it",))}, False),
+        ({}, False),
+        ({"metadata": {"judges": {"missing": "many"}}, "reasons": (("",), ("",))}, False),
+    ],
+)
+def test_judges_failed_only_where_they_were_asked(record_of: Make, more: dict[str, Any], failed: bool) -> None:
+    record = record_of({"A": [1.0, None]}, [1.0, 0.0], **more)
+    assert bool(facts.bits_of(record) & facts.JUDGES_FAILED) is failed
+    program = (CriterionData("A", verifier="WordCount"),)
+    if "metadata" not in more:
+        record = record_of({"A": [1.0, None]}, [1.0, 0.0], criteria=program, **more)
+        assert not facts.bits_of(record) & facts.JUDGES_FAILED
+
+
+def test_titles() -> None:
+    said = ({"role": "user", "content": "first"}, {"role": "user", "content": "  last \n one "}, {"role": "assistant"})
+    assert facts.title_of(said) == "last one"
+    assert facts.title_of(({"role": "system", "content": "x" * 500},)).endswith("…")
+    assert facts.title_of(None) == ""
+
+
+def test_what_judging_took_reaches_records_by_way_of_a_file(tmp_path: Path) -> None:
+    with Server(ranking) as server:
+        table = grade(ROWS, RUBRIC, judges=judges(server, kind="listwise"), workers=0)
+    table.write(tmp_path / "scores.parquet")
+    again = read_scores(tmp_path / "scores.parquet")
+    for known in (table, again):
+        write_records(tmp_path / "records.jsonl", records_of(known.fuse(), known))
+        (record,) = read_records(tmp_path / "records.jsonl")
+        spent = record.metadata["judging"]
+        assert (spent["calls"], spent["hits"], spent["failures"]) == (1, 0, {})
+        overview = Overview()
+        overview.add(Grouped.of(record))
+        said = overview.result()
+        assert (said["judging"]["calls"], said["judging"]["asked"]) == (1, 1)
+        assert said["metadata"] == []
+
+
+def test_judging_adds_up_and_odd_metadata_is_left_out() -> None:
+    judging = Judging()
+    assert judging.result() is None
+    for n in range(3):
+        judging.add({"judges": {"asked": 2, "missing": n}, "judging": {"calls": 4, "failures": {"timeout": n}}})
+    judging.add({"judges": "none", "judging": {"cost": "free", "calls": True, "failures": ["x"]}})
+    assert judging.result() == {"calls": 12, "asked": 6, "missing": 3, "failures": {"timeout": 3}}
