@@ -33,13 +33,13 @@ export function drawSummary(section, data) {
 
 /** Criteria as replicates: how far they say the same, and the standard error of what they say together. */
 function agreementTile(o) {
-  if (!o.agreement_groups) return tile("Agreement of criteria", "–", "needs two that tell rollouts apart");
-  return tile("Agreement of criteria", number(o.agreement, 2), `mean of ${plural(o.agreement_groups, "group")}; standard error of the sum ${number(o.error, 2)}`);
+  if (!o.agreement_groups) return tile("Agreement", "–", "needs two that tell rollouts apart");
+  return tile("Agreement", number(o.agreement, 2), `mean of ${plural(o.agreement_groups, "group")}; standard error of the sum ${number(o.error, 2)}`);
 }
 
 function judgesTile(judging) {
   if (!judging) return tile("Judges", "–", "none asked, or not recorded");
-  const { asked, missing, calls } = judging;
+  const { asked, missing = 0, calls } = judging;
   if (!asked) return tile("Judges", count(calls || 0), "calls");
   return tile("Judges failed", percent(missing / asked, 1), `${count(missing)} of ${plural(asked, "answer")} missing`);
 }
@@ -47,12 +47,12 @@ function judgesTile(judging) {
 /** Calls, cost and failures of the judges, added up over the run. */
 function judgingOf(judging) {
   if (!judging) return null;
-  const { asked, missing, calls, hits, cost, input_tokens: read, output_tokens: wrote, failures } = judging;
+  const { asked, missing = 0, calls, hits, cost, input_tokens: read = 0, output_tokens: wrote = 0, failures } = judging;
   const failed = Object.entries(failures || {});
   const rows = [
     asked && ["Answers asked for", `${count(asked)}, ${missing ? `${count(missing)} missing` : "none missing"}`],
     calls !== undefined && ["Calls", `${count(calls)}${hits ? `, and ${count(hits)} answered from the cache` : ""}`],
-    read !== undefined && read + wrote > 0 && ["Tokens", `${count(read)} read, ${count(wrote)} written`],
+    read + wrote > 0 && ["Tokens", `${count(read)} read, ${count(wrote)} written`],
     cost !== undefined && ["Cost", number(cost)],
     failed.length > 0 && ["Failures", failed.map(([why, n]) => `${why} (${count(n)})`).join(", ")],
   ].filter(Boolean);
