@@ -16,9 +16,9 @@ command = [sys.executable, "-m", "rubrank", "serve", "service.json"]
 with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
     assert server.stderr is not None
     url = server.stderr.readline().split()[-1]  # the first line says where it listens
-    client = RewardClient(url)
     group = {"id": "tides", "prompt": "Explain tides.", "responses": ["The moon pulls.", "Moon.", ""]}
-    answer = client.groups([group], step=0)["groups"][0]
+    with RewardClient(url) as client:
+        answer = client.groups([group], step=0)["groups"][0]
     server.terminate()
 
 print("rewards", answer["rewards"])
