@@ -38,7 +38,7 @@ def row_of(ask: Ask, number: int, scale: Mapping[str, float] | None = None, only
     """One row. scale: of Density, other than 0 to 100; only="binary": yes/no criteria alone."""
     chance = random.Random(number)
     judged = ["Accuracy", *(name for name in JUDGED[1:] if chance.random() < 0.55)]
-    criteria = [*_verified(ask, scale, chance.random() < 0.6), *(_judged(name) for name in judged)]
+    criteria: list[Any] = [*_verified(ask, scale, chance.random() < 0.6), *(_judged(name) for name in judged)]
     if only == "binary":
         criteria = [one for one in criteria if one["name"] not in ("Coverage", "Order", "Density", "Variety", *JUDGED)]
     criteria += [*GATES, {"name": "NoOpening", "verifier": "LabNoOpening"}]

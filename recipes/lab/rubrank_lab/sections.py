@@ -104,6 +104,17 @@ def _number(value: float, form: str = ".2f") -> str:
     return "–" if math.isnan(value) else format(value, form)
 
 
+def _sameness(view: View, pairs: Sequence[tuple[str, str]]) -> list[Part]:
+    """Arms that should be the same run, number by number."""
+    told = []
+    for arm, other in pairs:
+        seeds, compared, equal = view.same(arm, other) if {arm, other} <= set(view.experiment.arms) else (0, 0, 0)
+        if seeds:
+            over = "1 seed" if seeds == 1 else f"{seeds} seeds"
+            told.append(f"“{arm}” and “{other}”: {equal} of {compared} final numbers are equal ({over}).")
+    return [Paragraph(" ".join(told))] if told else []
+
+
 def _arms(view: View) -> list[str]:
     return [arm for arm in view.experiment.arms if view.seeds(arm)]
 
@@ -200,6 +211,7 @@ def _thinking(view: View, paper: Mapping[str, Any]) -> list[Part]:
         told = f"{paper[arm]:.2f}" if arm in paper else "–"
         rows.append([arm, told, view.summary(arm, "true_quality").said()])
     return [
+        *_sameness(view, [("λ = 0", "off")]),
         Picture("lab_thinking", "Words of thinking over the run, by λ", curves(panels, mark=0.7)),
         Table(["λ", "paper, overall (9B)", "here, true quality"], rows),
         Paragraph(TOLD["influence"]),
@@ -262,7 +274,12 @@ def _scale(view: View, paper: Mapping[str, Any]) -> list[Part]:
     for arm in _arms(view):
         numbers = [view.summary(arm, metric).said() for metric in ("true_quality", "score_FactCount", "score_Coverage")]
         rows.append([arm, *numbers])
-    return [Table(["", "true quality", "FactCount", "Coverage"], rows)]
+    alike = [
+        (f"{rule}, {change}", f"{rule}, as given")
+        for rule in ("RLVR²", "raw sum")
+        for change in ("× 10", "squared", "+ 5")
+    ]
+    return [Table(["", "true quality", "FactCount", "Coverage"], rows), *_sameness(view, alike)]
 
 
 def _runtime(view: View, paper: Mapping[str, Any], fusion: Mapping[str, float]) -> list[Part]:

@@ -61,6 +61,16 @@ class View:
         both = [seed for seed in first if seed in second]
         return difference([first[seed] for seed in both], [second[seed] for seed in both])
 
+    def same(self, arm: str, other: str) -> tuple[int, int, int]:
+        """Seeds that both have, numbers of the final evaluation that both have, and how many of these are equal."""
+        both = [seed for seed in self.seeds(arm) if seed in self.seeds(other)]
+        compared = equal = 0
+        for seed in both:
+            first, second = (self.results.final(self.cell(name, seed).key) for name in (arm, other))
+            shared = [name for name in first if name in second]
+            compared, equal = compared + len(shared), equal + sum(first[name] == second[name] for name in shared)
+        return len(both), compared, equal
+
     def curve(self, arm: str, metric: str) -> list[tuple[int, float]]:
         """(eighth of the run, mean over seeds and steps); a branch begins where it left."""
         parts = COMPOSED.get(metric)
