@@ -13,6 +13,7 @@ import yaml
 
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.adjust import attenuate
+from rubrank.fusion.options import FuseOptions, RankingOptions
 from rubrank.training import configured as module
 from rubrank.training.configured import RewardConfig, configured, load_config, main, without_checkpoints, without_steps
 from rubrank.training.engine import Control, RewardEngine
@@ -48,6 +49,32 @@ def test_everything_that_a_file_can_say(tmp_path):
     assert engine.records == tmp_path / "out" / "records-host-1.jsonl"
     assert engine.rule.gate.floor == 0.25
     assert engine.judges.judge_of("anything").endpoints[0].model == "m"
+
+
+def test_options_of_the_ranking_are_those_of_fuse(tmp_path):
+    """Declared once: same keys, same defaults, same words; and they reach the rule."""
+    from rubrank.training.job.job import Config
+
+    shared = [name for name in RankingOptions.model_fields if name != "rule"]
+    for model in (FuseOptions, RewardConfig, Config):
+        for name in shared:
+            field = RankingOptions.model_fields[name]
+            assert (model.model_fields[name].default, model.model_fields[name].description) == (
+                field.default,
+                field.description,
+            )
+    said = {"prior": 2.0, "span": "sd", "scale": "utility", "penalties": "ignore"}
+    engine = load_config(written(tmp_path, rubric=[LAKE], rule="rlvr2+", gate={"floor": 0.25}, **said))[0].engine()
+    ranking = engine.rule.rule
+    assert (ranking.prior, ranking.span, ranking.scale, engine.penalties) == (2.0, "sd", "utility", "ignore")
+    assert engine.rule.gate.floor == 0.25
+
+
+def test_options_of_rlvr2_are_for_rlvr2(tmp_path):
+    plain, _ = load_config(written(tmp_path, rubric=[LAKE], rule="gdpo+", scale="ranking", prior=1.0))
+    assert plain.engine().rule.name == "gdpo+"
+    with pytest.raises(InvalidInput, match=r"reward: rule must be 'rlvr2', alone or composed, where prior is given"):
+        load_config(written(tmp_path, rubric=[LAKE], rule="gdpo+", prior=2.0))[0].engine()
 
 
 def test_presets_and_criteria_need_no_file(tmp_path):

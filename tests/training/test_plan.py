@@ -145,6 +145,15 @@ def test_what_is_wrong_is_said_before_the_model_loads(folder, changes, said):
     assert "\n" not in str(raised.value)
 
 
+def test_advantages_need_a_trainer_that_does_not_scale(folder):
+    """`scale: utility` with TRL's own scaling would be scaled twice: said by the plan."""
+    said = {"rule": "rlvr2+", "scale": "utility", "prior": 2.0}
+    with pytest.raises(InvalidInput, match=r"training\.scale_rewards must be off with scale='utility'"):
+        make_plan(tiny.job(folder, **said))
+    engine = make_plan(tiny.job(folder, **said, training__scale_rewards="none")).reward.engine
+    assert (engine.scale, engine.rule.rule.prior) == ("utility", 2.0)
+
+
 def test_messages_for_a_model_without_a_template(folder):
     (folder / "prompts.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "Hello"}]}) + "\n")
     with pytest.raises(InvalidInput, match=r"model\.path must be a model that takes messages, as the data has"):

@@ -14,8 +14,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from rubrank._plain import Strict
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.fusion.adjust import Adjustment, Pool, attenuate
 from rubrank.fusion.gate import Gate, Missing, Shape
@@ -38,21 +39,10 @@ def _field(default: Any, description: str, panel: str, metavar: str | None = Non
     return Field(default, description=description, json_schema_extra={"panel": panel, "metavar": metavar}, **more)
 
 
-class FuseOptions(BaseModel):
-    """Options of a fusion; what is not given keeps the library's default."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class RankingOptions(Strict):
+    """The options of a fusion that the files of trainers have too; what is not given keeps the library's default."""
 
     rule: str = _field("rlvr2+", "The rule, such as rlvr2+, gdpo+ or focal:gamma=2; + gates it.", _RULE)
-    weight: dict[str, float] = _field({}, "Weight of a criterion, > 0; repeatable.", _RULE, "NAME=NUMBER")
-    margin: dict[str, float] = _field(
-        {}, "Differences of at most this much are ties; repeatable.", _RULE, "NAME=NUMBER"
-    )
-    domain: dict[str, tuple[float, float]] = _field(
-        {}, "Scale of a criterion in a table without a rubric, default 0:1; repeatable.", _RULE, "NAME=LOW:HIGH"
-    )
-    lower: tuple[str, ...] = _field((), "A criterion on which lower is better; repeatable.", _RULE, "NAME")
-    model: str = _field("bradley-terry", "bradley-terry (default), thurstone or borda.", _RULE)
     prior: float = _field(1.0, "Precision of the prior on utilities, default 1.", _RULE)
     span: Span = _field(
         "model", "Utilities as fitted, or each criterion's span or deviation scaled to 1.", _RULE, "model|unit|sd"
@@ -63,6 +53,32 @@ class FuseOptions(BaseModel):
     penalties: Penalties = _field(
         "rank", "Criteria of low quality under a rule without +, default rank.", _RULE, "rank|ignore"
     )
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """Those of these options that were set."""
+        return {name: getattr(self, name) for name in names if name in self.model_fields_set}
+
+    def trained_rule(self, owner: str, gate: Gate | None = None) -> Rule:
+        """The rule of a trainer with what is said here about utilities, where that is not the default."""
+        fields = type(self).model_fields
+        options = {name: getattr(self, name) for name in ("prior", "span", "scale")}
+        changed = {name: value for name, value in options.items() if value != fields[name].default}
+        rule = find_rule(self.rule, gate=gate)
+        return with_options(rule, owner, **changed) if changed else rule
+
+
+class FuseOptions(RankingOptions):
+    """Options of a fusion; what is not given keeps the library's default."""
+
+    weight: dict[str, float] = _field({}, "Weight of a criterion, > 0; repeatable.", _RULE, "NAME=NUMBER")
+    margin: dict[str, float] = _field(
+        {}, "Differences of at most this much are ties; repeatable.", _RULE, "NAME=NUMBER"
+    )
+    domain: dict[str, tuple[float, float]] = _field(
+        {}, "Scale of a criterion in a table without a rubric, default 0:1; repeatable.", _RULE, "NAME=LOW:HIGH"
+    )
+    lower: tuple[str, ...] = _field((), "A criterion on which lower is better; repeatable.", _RULE, "NAME")
+    model: str = _field("bradley-terry", "bradley-terry (default), thurstone or borda.", _RULE)
     attribute: tuple[str, ...] = _field(
         (), "Column whose influence is taken out, such as tokens; repeatable.", _LENGTH, "NAME"
     )
@@ -95,10 +111,6 @@ class FuseOptions(BaseModel):
     gate_shape: Shape = _field("linear", "Between the two; default linear.", _GATE, "linear|smoothstep")
     gate_missing: Missing = _field("pass", "What a missing gate score does, default pass.", _GATE, "pass|fail")
     gate_lift: float = _field(0.25, "What the worst that passes has, default 0.25; 0 is the paper's gate.", _GATE)
-
-    def given(self, *names: str) -> dict[str, Any]:
-        """Those of these options that were set."""
-        return {name: getattr(self, name) for name in names if name in self.model_fields_set}
 
     def found_rule(self, expression: str | None = None) -> Rule:
         """The rule with its options.

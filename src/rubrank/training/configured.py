@@ -31,13 +31,13 @@ from rubrank._plain import Strict, in_our_words
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.adjust import Draw, Pool, attenuate
 from rubrank.fusion.gate import Gate
-from rubrank.fusion.rlvr2 import Scale
-from rubrank.scores.table import Penalties
+from rubrank.fusion.options import RankingOptions
 from rubrank.training.engine import Control, RewardEngine
 from rubrank.training.making import Thinking
 
 VARIABLE = "RUBRANK_CONFIG"
 _PAGE = "docs/frameworks.md"
+_OWNER = "reward"
 
 
 class Controlling(Strict):
@@ -61,11 +61,10 @@ class Controlling(Strict):
         return Control(self.name, adjust, self.start)  # type: ignore[arg-type]
 
 
-class RewardConfig(Strict):
+class RewardConfig(RankingOptions):
     """What a configuration file holds."""
 
     rubric: Any = None
-    rule: str = "rlvr2+"
     gate: Mapping[str, Any] | None = None
     judges: Any = None
     attributes: tuple[Controlling, ...] = ()
@@ -75,8 +74,6 @@ class RewardConfig(Strict):
     seed: int = 0
     pool: Pool | None = None
     adjust_criteria: tuple[str, ...] | Literal["all"] | None = None
-    scale: Scale = "ranking"
-    penalties: Penalties = "rank"
     thinking: Thinking = "auto"
     rubric_column: str = "rubric"
     imports: tuple[str, ...] = ()
@@ -91,8 +88,7 @@ class RewardConfig(Strict):
             records = records.with_name(f"{name}-{apart}{dot}{rest}")
         return RewardEngine(
             _beside(folder, self.rubric),
-            self.rule,
-            gate=None if self.gate is None else _gate(self.gate),
+            self.trained_rule(_OWNER, None if self.gate is None else _gate(self.gate)),
             judges=_judges(folder, self.judges),
             attributes=[one.control() for one in self.attributes],
             workers=self.workers,
@@ -101,7 +97,6 @@ class RewardConfig(Strict):
             seed=self.seed,
             pool=self.pool,
             adjust_criteria=self.adjust_criteria,
-            scale=self.scale,
             penalties=self.penalties,
             thinking=self.thinking,
         )

@@ -39,6 +39,7 @@ from rubrank._plain import Strict, in_our_words
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.adjust import Pool
 from rubrank.fusion.gate import Missing, Shape
+from rubrank.fusion.options import RankingOptions
 from rubrank.training.configured import Controlling
 from rubrank.training.controls import Control
 from rubrank.training.making import Thinking
@@ -254,7 +255,7 @@ class Training(Strict):
     save_total_limit: int | None = Field(default=2, ge=1)
 
 
-class Config(Strict):
+class Config(RankingOptions):
     """What a config file holds."""
 
     model: Model
@@ -265,7 +266,6 @@ class Config(Strict):
     """Asked of every prompt: a file, a preset, or the criteria themselves. A row's own rubric is added."""
     judges: Any = None
     """A file, or what it would hold."""
-    rule: str = "rlvr2+"
     gate: Gating | None = None
     attributes: tuple[Attribute, ...] = ()
     pool: Pool | None = None

@@ -169,10 +169,11 @@ def _reward(job: Job, controls: Sequence[Control]) -> Any:
     from rubrank.training.trl.reward import RubricReward
 
     config = job.config
-    return RubricReward(
+    gate = None if config.gate is None else Gate(**config.gate.model_dump())
+    reward = RubricReward(
         _file_or_data(job, config.rubric),
-        rule=config.rule,
-        gate=None if config.gate is None else Gate(**config.gate.model_dump()),
+        rule=config.trained_rule(job.where, gate),
+        penalties=config.penalties,
         judges=_judges(job),
         attributes=controls,
         workers=config.workers,
@@ -182,6 +183,8 @@ def _reward(job: Job, controls: Sequence[Control]) -> Any:
         adjust_criteria=config.adjust_criteria,
         thinking=config.thinking,
     )
+    reward.engine.check_scaling(job.where, "training.scale_rewards", config.training.scale_rewards != "none")
+    return reward
 
 
 def _file_or_data(job: Job, given: Any) -> Any:

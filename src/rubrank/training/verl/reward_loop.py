@@ -134,7 +134,8 @@ class Alone:
     def __init__(self, settings: Settings, processes: int = 1) -> None:
         # A rollout alone has no others to be stretched among: its mean as it is, times the gate's factor.
         gate = {**(settings.reward.gate or {}), "lift": 0.0}
-        engine = settings.engine(rule="weighted-mean+", gate=gate, attributes=(), records=None, scale="ranking")
+        plain = {"scale": "ranking", "prior": 1.0, "span": "model"}  # those of a ranking
+        engine = settings.engine(rule="weighted-mean+", gate=gate, attributes=(), records=None, **plain)
         self.complete = engine.judges is None or all(judge.kind not in COMPARES for judge in engine.judges.judges)
         if not self.complete:
             engine.judges = None
