@@ -100,8 +100,8 @@ class Service:
         self.process.stderr.close()
 
 
-async def post_all(url: str, bodies: list[Any], places: int, path: str = "/v1/groups") -> list[Any]:
-    """All bodies, so many at a time; exceptions stand for what failed."""
+async def post_all(url: str, bodies: list[Any], places: int, done: list[int] | None = None) -> list[Any]:
+    """All bodies, so many at a time; exceptions stand for what failed. done: grows with every answer."""
     limit = asyncio.Semaphore(places)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=3600)) as session:
@@ -109,9 +109,12 @@ async def post_all(url: str, bodies: list[Any], places: int, path: str = "/v1/gr
         async def post(body: Any) -> Any:
             async with limit:
                 try:
-                    async with session.post(url + path, data=body) as response:
+                    async with session.post(f"{url}/v1/groups", data=body) as response:
                         response.raise_for_status()
-                        return await response.read()
+                        answer = await response.read()
+                        if done is not None:
+                            done.append(1)
+                        return answer
                 except aiohttp.ClientError as error:
                     return error
 
@@ -218,8 +221,10 @@ async def kill(groups: int, delay: float) -> dict[str, Any]:
         service = Service(Path(folder), **judged(url, places))
         async with aiohttp.ClientSession() as session:
             await service.ready(session)
-        running = asyncio.create_task(post_all(service.url, bodies, places))
-        await asyncio.sleep(groups * 4 / places * delay / 3 + 0.5)
+        done: list[int] = []
+        running = asyncio.create_task(post_all(service.url, bodies, places, done=done))
+        while len(done) < groups // 3:
+            await asyncio.sleep(0.02)
         service.end(signal.SIGKILL)
         first = await running
         service = Service(Path(folder), **judged(url, places))

@@ -85,7 +85,12 @@ def serve(config: ServiceConfig, folder: Path, *, stated: Callable[[str], None] 
     tls = config.files_of_tls(folder)
     app = make_app(opened(config, folder))
     listening = _listening(config)
-    settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
+    settings: dict[str, Any] = {
+        "log_level": "warning",
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,
+    }
     if tls is not None:
         settings |= {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
     most = max(1, math.ceil(config.shutdown))

@@ -139,6 +139,9 @@ class Service:
             threading.Thread(target=scanning.load, name="rubrank-compile", daemon=True).start()
 
     def _try_out(self) -> None:
+        if self.engine.judges is not None:
+            from rubrank.judges import askers, prompting  # noqa: F401 - loaded before the first caller waits for it
+
         group = Group(id="warm-up", rollouts=tuple(rollout_of(_WARM[0], text) for text in _WARM[1:]))
         kept = self.engine.state_dict()
         scores = self.engine.decide([group]).groups
