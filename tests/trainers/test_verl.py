@@ -134,7 +134,7 @@ def test_scores_from_the_queue_are_believed(alone):
     ]
     batch = put(alone, [{"key": f"b_{i}_0", "text": "x", "scores": text} for i, text in enumerate(texts)])
     metrics = advantage(alone, batch)
-    assert list(rewards_of(alone, batch).values()) == pytest.approx([0.0, 1.0, 0.5])  # the unknown one: the mean
+    assert list(rewards_of(alone, batch).values()) == pytest.approx([0.25, 1.0, 0.625])  # the unknown one: the mean
     assert read(alone, batch, "advantages")["b_2_0"]["advantages"].abs().sum() == pytest.approx(0.0, abs=1e-6)
     assert metrics["rubrank/unknown"] == pytest.approx(1 / 3)
 
@@ -143,14 +143,14 @@ def test_of_several_outputs_the_last_one_counts(alone):
     rows = [("c_0_0", "moon moon moon"), ("c_1_0", "x"), ("c_0_1", "x"), ("c_1_1", "a full moon")]
     batch = put(alone, [{"key": key, "text": text} for key, text in rows])
     advantage(alone, batch)
-    assert rewards_of(alone, batch) == pytest.approx({"c_0_0": 0.0, "c_0_1": 0.0, "c_1_0": 1.0, "c_1_1": 1.0})
+    assert rewards_of(alone, batch) == pytest.approx({"c_0_0": 0.25, "c_0_1": 0.25, "c_1_0": 1.0, "c_1_1": 1.0})
 
 
 def test_padding_is_nobody(alone):
     rows = [("d_0_0", "moon"), ("d_1_0", "x"), ("padx_0_0", "moon")]
     batch = put(alone, [{"key": key, "text": text, "reward": 0.25} for key, text in rows], padding=1)
     metrics = advantage(alone, batch)
-    assert rewards_of(alone, batch) == pytest.approx({"d_0_0": 1.0, "d_1_0": 0.0, "padx_0_0": 0.25})
+    assert rewards_of(alone, batch) == pytest.approx({"d_0_0": 1.0, "d_1_0": 0.25, "padx_0_0": 0.25})
     assert metrics["rubrank/Keyword/mean"] == 0.5
 
 
