@@ -94,7 +94,7 @@ def said(what: str, start: float, pid: int) -> None:
 def until(condition: Any, seconds: float = 900.0) -> float:
     start = time.perf_counter()
     while not condition() and time.perf_counter() - start < seconds:
-        time.sleep(0.05)
+        time.sleep(0.2)
     return time.perf_counter() - start
 
 

@@ -25,6 +25,7 @@ from rubrank.records.viewer.sources import Part, part_of, paths_of, read_at
 
 _BLOCK = 1 << 24
 _MOMENT, _BREATH = 0.15, 0.002  # seconds
+_BETWEEN = 16  # records between two breaths, so that many questions do not stop the reading
 _PAUSE = 1.0  # seconds between looks at the files
 _AT_ONCE = 256  # records that are read before new bytes are looked for
 _MOST_SAID = 20  # lines that are told about because they are no records
@@ -184,7 +185,7 @@ class Run:
         """Facts of the next groups."""
         index, count = self.index, 0
         while index.ready < len(index) and count < _AT_ONCE and not self._stop.is_set() and not until():
-            if time.monotonic() < self._waited_on:
+            if count % _BETWEEN == 0 and time.monotonic() < self._waited_on:
                 time.sleep(_BREATH)
             line = self.line(index.ready)
             try:
