@@ -27,6 +27,7 @@ from rubrank import GroupRecord, Measure, Resampling, ratio_measure, read_record
 DRAWS = 10_000
 SHOWN = 12
 EVERYWHERE = ("count:unique_word_count", "Subject")  # asked of every prompt; the others are its constraints
+SCORE = "rubrank/score"  # rows bring their criteria, which have no lines of their own
 LOGGED = (
     "step",
     "epoch",
@@ -105,7 +106,7 @@ def log_of(run: Path) -> list[dict[str, Any]]:
 
 def _is_logged(name: str) -> bool:
     bare = name.removeprefix("eval_")
-    return bare in LOGGED or (bare.startswith("rubrank/") and bare.endswith("/mean"))
+    return bare in LOGGED or bare == SCORE or (bare.startswith("rubrank/") and bare.endswith("/mean"))
 
 
 def draw(log: list[dict[str, Any]], shares: Mapping[str, Any], file: Path) -> None:
@@ -130,7 +131,9 @@ def draw(log: list[dict[str, Any]], shares: Mapping[str, Any], file: Path) -> No
 
 
 def _draw_trained(axis: Any, trained: list[dict[str, Any]]) -> None:
-    names = sorted({name for line in trained for name in line if name.startswith("rubrank/") and ":" in name})
+    names = sorted(
+        {name for line in trained for name in line if name == SCORE or (name.startswith("rubrank/") and ":" in name)}
+    )
     for name in names:
         points = [(line["step"], line[name]) for line in trained if name in line]
         mean = np.convolve([y for _, y in points], np.ones(5), "valid") / 5 if len(points) >= 5 else []

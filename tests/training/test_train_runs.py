@@ -148,6 +148,8 @@ def test_stages_follow_each_other(folder):
     laid_out = [plan.rows[row]["prompt"] for row in plan.order]
     laid_out = [text if isinstance(text, str) else text[0]["content"] for text in laid_out]
     assert [record.prompt[0]["content"] for record in records] == laid_out
+    told = [(record.metadata["stage"], record.metadata["source"]) for record in records]
+    assert told == [("chat", "prompts.jsonl")] * 4 + [("agentic", "own.jsonl")] * 4
     assert all(text.startswith("Count") for text in laid_out[4:])
     assert [("Own" in [c.name for c in record.criteria]) for record in records] == [False] * 4 + [True] * 4
     assert [record.attribute_names for record in records] == [()] * 4 + [("answer_length",)] * 4

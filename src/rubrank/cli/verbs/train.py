@@ -64,9 +64,10 @@ def _run(plan: Plan, config: Path) -> Done:
 
 def _show(done: Done) -> None:
     start, end = "eval_rubrank/", "/mean"
-    for name in done.last:
-        if name.startswith(start) and name.endswith(end):
+    for name in sorted(done.last, key=lambda name: name != f"{start}score"):
+        if name == f"{start}score" or (name.startswith(start) and name.endswith(end)):
             before = f"{done.first[name]:.3f} → " if name in done.first else ""
-            print(f"held out: {name[len(start) : -len(end)]} {before}{done.last[name]:.3f}", file=sys.stderr)
+            shown = name.removeprefix(start).removesuffix(end)
+            print(f"held out: {shown} {before}{done.last[name]:.3f}", file=sys.stderr)
     print(f"records: {done.records}", file=sys.stderr)
     print(f"policy:  {done.model}", file=sys.stderr)
