@@ -96,6 +96,7 @@ def fresh() -> Iterator[tuple[str, str, dict[str, Any], str, Unit, str]]:
     """Name, code, its variables, the figure it prints, its unit, and the bar in words."""
     for statement in ("import rubrank", "from rubrank import fuse"):
         yield statement, fusion.IMPORT, {"statement": statement}, "seconds", "s", "200 ms"
+    shape: tuple[int, ...]
     for name, shape, D, pool in (
         ("no attributes", (128, 8, 12), 0, "group"),
         ("groups of 64", (16, 64, 12), 0, "group"),

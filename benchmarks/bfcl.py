@@ -21,7 +21,14 @@ from typing import Any
 
 from rubrank import Rollout, find_verifier
 
-CATEGORIES = ("simple_python", "multiple", "parallel", "parallel_multiple", "live_simple", "live_multiple")
+CATEGORIES: tuple[str, ...] = (
+    "simple_python",
+    "multiple",
+    "parallel",
+    "parallel_multiple",
+    "live_simple",
+    "live_multiple",
+)
 CATEGORIES += ("live_parallel", "live_parallel_multiple")
 Calls = list[dict[str, dict[str, Any]]]
 Truth = list[dict[str, dict[str, list[Any]]]]
@@ -109,7 +116,7 @@ def ours(truth: Truth) -> Callable[[Calls], bool | None]:
 
     def run(calls: Calls) -> bool | None:
         made = [{"name": name, "arguments": given} for call in calls for name, given in call.items()]
-        value, _ = decide(Rollout(response="", tool_calls=made))
+        value, _ = decide(Rollout.model_validate({"response": "", "tool_calls": made}))
         return None if value is None else value == 1.0
 
     return run

@@ -16,7 +16,7 @@ from rubrank.grading.estimate import estimate
 QUERIES, G = 128, 8
 SAMPLE = 8  # queries that are really counted: all are alike, but for their numbers
 SIZES = (1, 8, 30)
-KINDS = (
+KINDS: tuple[tuple[str, dict[str, object]], ...] = (
     ("batched", {}),
     ("absolute", {}),
     ("listwise", {}),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rubrank import Criterion, Rollout
 from rubrank.judges.prompting import absolute_call, batched_call
@@ -45,15 +46,16 @@ CHINESE = [
 LIBRARY = ["GeneralQuality", "CoreIntentMatch", "CoreFactAccuracy", "MaterialFaithfulness", "RoleConsistency"]
 LIBRARY += ["RoboticTemplate", "Verbosity", "Affectation"]
 ROLLOUTS = {
-    "en": Rollout(prompt="Tell me about West Lake.", response="West Lake lies in Hangzhou."),
-    "zh": Rollout(prompt="介绍一下西湖。", response="西湖在杭州。"),
+    "en": Rollout.model_validate({"prompt": "Tell me about West Lake.", "response": "West Lake lies in Hangzhou."}),
+    "zh": Rollout.model_validate({"prompt": "介绍一下西湖。", "response": "西湖在杭州。"}),
 }
 
 
 def questions(language: str, count: int) -> list[Criterion]:
     texts = ENGLISH if language == "en" else CHINESE
     aspect = "Part {}: {}" if language == "en" else "第{}部分：{}"
-    return [Criterion(question=aspect.format(i // len(texts) + 1, texts[i % len(texts)])) for i in range(count)]
+    asked = [aspect.format(i // len(texts) + 1, texts[i % len(texts)]) for i in range(count)]
+    return [Criterion.model_validate({"question": question}) for question in asked]
 
 
 def counter(path: Path | None) -> tuple[Callable[[str], int], str]:
@@ -63,8 +65,8 @@ def counter(path: Path | None) -> tuple[Callable[[str], int], str]:
     return token_counter(path)
 
 
-def tokens(count: Callable[[str], int], call: object) -> int:
-    return sum(count(message["content"]) for message in call.messages)  # type: ignore[attr-defined]
+def tokens(count: Callable[[str], int], call: Any) -> int:
+    return sum(count(message["content"]) for message in call.messages)
 
 
 def main() -> None:

@@ -24,10 +24,10 @@ class Endpoint(BaseHTTPRequestHandler):
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"][-1]["content"]
-        response = re.search(r"<response \w+>(.*)</response", asked, re.DOTALL)[1]
+        (response,) = re.findall(r"<response \w+>(.*)</response", asked, re.DOTALL)
         right = "moon" in response.lower()
-        finding = {"reasoning": "The moon is named." if right else "No cause is named."}
-        finding |= {"finding": "holds" if right else "does not hold", "verdict": int(right)}
+        said = "The moon is named." if right else "No cause is named."
+        finding = {"reasoning": said, "finding": "holds" if right else "does not hold", "verdict": int(right)}
         message = {"role": "assistant", "content": json.dumps({"Right": finding})}
         usage = {"prompt_tokens": len(asked) // 4, "completion_tokens": 12, "total_tokens": len(asked) // 4 + 12}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
@@ -66,8 +66,10 @@ table = rubrank.grade(rollouts, rubric, judges=judges, workers=0)
 for i in range(3):
     print(f"response {i}: {table['tides'].score(i, 'Right'):g}, {table['tides'].reason(i, 'Right')}")
 print("rewards", table.fuse().reward.round(2))
+assert table.judging is not None
 print(f"{table.judging.account.calls} calls")
 
 again = rubrank.grade(rollouts, rubric, judges=judges, workers=0)  # replies are kept: nothing is paid twice
+assert again.judging is not None
 print(f"again: {again.judging.account.calls} calls, {again.judging.account.hits} from the cache")
 server.shutdown()

@@ -53,7 +53,7 @@ def _batches(attributes: bool = False) -> list[ScoreBatch]:
     found = []
     for shape in ((8, 4, 3), (8, 64, 3), (8, 300, 2)):
         scores = rng.random(shape)
-        more = {"attributes": rng.random((*shape[:2], 2))} if attributes else {}
+        more: dict[str, Any] = {"attributes": rng.random((*shape[:2], 2))} if attributes else {}
         found.append(ScoreBatch.of_arrays(scores, **more))
         found.append(ScoreBatch.of_arrays(np.where(rng.random(shape) < 0.2, np.nan, scores), margins=0.1, **more))
     return found

@@ -118,7 +118,10 @@ def show_calls(
 
 def _stand_in() -> Group:
     responses = ("(the response)", "(another response)")
-    return Group(id="stand-in", rollouts=tuple(Rollout(prompt="(the query)", response=text) for text in responses))
+    return Group(
+        id="stand-in",
+        rollouts=tuple(Rollout.model_validate({"prompt": "(the query)", "response": text}) for text in responses),
+    )
 
 
 def _group(groups: Sequence[Group], id: str | None) -> Group:

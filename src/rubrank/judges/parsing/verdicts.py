@@ -164,7 +164,7 @@ def _items_asked(call: Call | None, key: str | None = None) -> _Listed | None:
         schema = (schema or {}).get("properties", {}).get(name)
     if schema is None:
         return None
-    array = next((one for one in schema.get("anyOf", [schema]) if one.get("type") == "array"), {})
+    array: dict[str, Any] = next((one for one in schema.get("anyOf", [schema]) if one.get("type") == "array"), {})
     return _Listed(array.get("minItems"))
 
 

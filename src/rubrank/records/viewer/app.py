@@ -177,7 +177,8 @@ class Api:
         g = int(request.query_params["g"])
         if not 0 <= g < run.index.ready:
             return {"found": []}
-        wanted, found = run.index.facts["same"][g], []
+        wanted = run.index.facts["same"][g]
+        found: list[dict[str, Any]] = []
         for number, other in enumerate(self.runs):
             for at in np.flatnonzero(other.index.facts["same"] == wanted)[: _MOST_SAME - len(found)].tolist():
                 record = record_of(other.line(at))
