@@ -119,7 +119,7 @@ def test_the_unknown_get_the_mean_of_their_group():
     from rubrank.training.verl.reward_loop import BarrierActor
 
     class Unsure(RewardEngine):
-        def score(self, groups: Any, *given: Any, **named: Any) -> StepRewards:
+        def fuse(self, groups: Any, *given: Any, **named: Any) -> StepRewards:
             return StepRewards(((1.0, math.nan, 0.5),), columns={"rubrank/group": ((groups[0].id,) * 3,)})
 
     async def main() -> list[Any]:
@@ -172,6 +172,7 @@ def test_judges_who_compare_are_left_to_the_trainer(policy):
         "rubrank/Keyword": 1.0,
         "rubrank/Better": None,
         "rubrank/unknown": 0.0,
+        "rubrank/score": pytest.approx(2 / 3),
     }
     judge["kind"] = "absolute"
     assert Alone(Settings.of({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}})).complete
