@@ -120,6 +120,20 @@ def test_curves_are_kept_in_eight_bins(made):
     assert set(kept.final(key)) == set(METRICS)
 
 
+def test_lines_are_drawn_over_the_same_seeds(made):
+    """Those that put most cells into the drawing: 2 arms × 3 seeds before 1 arm × 5, but not 2 × 2."""
+    kept, one = results.load(made), EXPERIMENTS["null"]
+
+    def view(seeds: int) -> View:
+        lost = [cell.key for cell in cells_of(one) if cell.rule == "rlvr2" and cell.seed >= seeds]
+        return View(one, results.Results(kept.table.filter(~pl.col("cell").is_in(lost))))
+
+    arms = list(one.arms)
+    assert view(5).curves(arms, "thinking") == [(arm, view(5).curve(arm, "thinking")) for arm in arms]
+    assert view(3).curves(arms, "thinking") == [(arm, view(5).curve(arm, "thinking", [0, 1, 2])) for arm in arms]
+    assert [arm for arm, _ in view(2).curves(arms, "thinking")] == ["weighted sum"]
+
+
 def test_a_difference_that_is_there_is_found(made):
     views = {name: View(one, results.load(made)) for name, one in EXPERIMENTS.items()}
     said = {one.claim.said: one.verdict for one in decided(views)}
@@ -165,9 +179,9 @@ def test_cells_of_another_policy_are_not_mixed_in(tmp_path):
 
 
 def test_a_page_says_the_same_in_both_forms():
-    page = Page("T", [Heading("A"), Paragraph("a `b` <c>"), Table(["x", "y|z"], [["1", "2"]])])
-    assert page.markdown("p") == "# T\n\n## A\n\na `b` <c>\n\n| x | y/z |\n| --- | --- |\n| 1 | 2 |\n"
-    assert "<code>b</code> &lt;c&gt;" in page.html()
+    page = Page("T", [Heading("A"), Paragraph("a `b` <c> **d** [e](f.md)"), Table(["x", "y|z"], [["1", "2"]])])
+    assert page.markdown("p") == "# T\n\n## A\n\na `b` <c> **d** [e](f.md)\n\n| x | y/z |\n| --- | --- |\n| 1 | 2 |\n"
+    assert "<code>b</code> &lt;c&gt; <strong>d</strong> <em>e</em>" in page.html()
     assert "<td>2</td>" in page.html()
 
 

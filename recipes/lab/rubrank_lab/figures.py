@@ -6,8 +6,8 @@ curves([("off", points), ("λ = 1", points)], "words of thinking")      an SVG t
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from rubrank_lab.results import BINS
 
@@ -22,13 +22,15 @@ def curves(panels: Sequence[tuple[str, Sequence[tuple[str, Points]]]], mark: flo
     matplotlib.use("svg")
     from matplotlib import pyplot
 
+    names = list(dict.fromkeys(name for _, lines in panels for name, _ in lines))
+    colours = {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}
     with pyplot.rc_context({"svg.hashsalt": "rubrank", "font.size": 9, "svg.fonttype": "none"}):
         figure, axes = pyplot.subplots(1, len(panels), figsize=(4.4 * len(panels), 3.2), squeeze=False)
+        drawn: dict[str, Any] = {}
         for axis, (title, lines) in zip(axes[0], panels, strict=True):
-            _panel(axis, title, lines, mark)
-        handles, labels = max((axis.get_legend_handles_labels() for axis in axes[0]), key=lambda found: len(found[1]))
-        figure.legend(handles, labels, loc="lower center", ncol=min(5, max(1, len(labels))), frameon=False)
-        rows = -(-len(labels) // 5)
+            drawn |= _panel(axis, title, lines, colours, mark)
+        figure.legend(drawn.values(), drawn, loc="lower center", ncol=min(5, max(1, len(drawn))), frameon=False)
+        rows = -(-len(drawn) // 5)
         figure.tight_layout(rect=(0, 0.07 * rows + 0.01, 1, 1))
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
@@ -36,15 +38,19 @@ def curves(panels: Sequence[tuple[str, Sequence[tuple[str, Points]]]], mark: flo
     return text.getvalue()
 
 
-def _panel(axis: object, title: str, lines: Sequence[tuple[str, Points]], mark: float | None) -> None:
-    for number, (name, points) in enumerate(lines):
+def _panel(
+    axis: Any, title: str, lines: Sequence[tuple[str, Points]], colours: Mapping[str, str], mark: float | None
+) -> dict[str, Any]:
+    """Name → its line."""
+    drawn = {}
+    for name, points in lines:
         at = [(bin_ + 0.5) / BINS * 100 for bin_, _ in points]
         values = [value for _, value in points]
-        colour = _COLOURS[number % len(_COLOURS)]
-        axis.plot(at, values, marker="o", markersize=3, linewidth=1.5, color=colour, label=name)  # type: ignore[attr-defined]
+        (drawn[name],) = axis.plot(at, values, marker="o", markersize=3, linewidth=1.5, color=colours[name])
     if mark is not None:
-        axis.axvline(100 * mark, color="#bbbbbb", linestyle="--", linewidth=1)  # type: ignore[attr-defined]
-    axis.set_title(title)  # type: ignore[attr-defined]
-    axis.set_xlabel("% of the run")  # type: ignore[attr-defined]
+        axis.axvline(100 * mark, color="#bbbbbb", linestyle="--", linewidth=1)
+    axis.set_title(title)
+    axis.set_xlabel("% of the run")
     for side in ("top", "right"):
-        axis.spines[side].set_visible(False)  # type: ignore[attr-defined]
+        axis.spines[side].set_visible(False)
+    return drawn

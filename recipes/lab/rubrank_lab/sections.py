@@ -156,8 +156,8 @@ def _p(value: float) -> str:
 def _main(view: View, paper: Mapping[str, Any]) -> list[Part]:
     arms = _arms(view)
     panels = [
-        ("true quality", [(arm, view.curve(arm, "true_quality")) for arm in arms]),
-        ("words of thinking", [(arm, view.curve(arm, "thinking")) for arm in arms]),
+        ("true quality", view.curves(arms, "true_quality")),
+        ("words of thinking", view.curves(arms, "thinking")),
     ]
     about = "True quality and words of thinking over the run, by method"
     return [
@@ -203,8 +203,8 @@ def _thinking(view: View, paper: Mapping[str, Any]) -> list[Part]:
     ours = [arm for arm in arms if not arm.startswith("letter")]
     letter = [arm for arm in arms if arm.startswith("letter") or arm == "off"]
     panels = [
-        ("pooled over the run", [(arm, view.curve(arm, "thinking")) for arm in ours]),
-        ("the paper's letter", [(arm, view.curve(arm, "thinking")) for arm in letter]),
+        ("pooled over the run", view.curves(ours, "thinking")),
+        ("the paper's letter", view.curves(letter, "thinking")),
     ]
     rows = []
     for arm in arms:
@@ -239,7 +239,7 @@ def _formatting(view: View, paper: Mapping[str, Any]) -> list[Part]:
             [name.replace("_", " "), _number(summary(early).mean, ".1f"), *late, *(f"{value:.2f}" for value in told)]
         )
     header = ["density, % of lines", "training, first 60%", *(f"end, {arm}" for arm in arms)]
-    lines = [(arm, view.curve(arm, "markers")) for arm in arms]
+    lines = view.curves(arms, "markers")
     return [
         Table([*header, "paper, steps 0–70", "paper, steps 80–100"], rows),
         Picture("lab_formatting", "Markdown markers over the run", curves([("markers in an answer", lines)], mark=0.7)),
@@ -248,7 +248,7 @@ def _formatting(view: View, paper: Mapping[str, Any]) -> list[Part]:
 
 def _headroom(view: View, paper: Mapping[str, Any]) -> list[Part]:
     arms = _arms(view)
-    panels = [(kind, [(arm, view.curve(arm, kind)) for arm in arms]) for kind in ("challenging", "saturated")]
+    panels = [(kind, view.curves(arms, kind)) for kind in ("challenging", "saturated")]
     rows = []
     for arm in arms:
         gains = []

@@ -71,16 +71,26 @@ class View:
             compared, equal = compared + len(shared), equal + sum(first[name] == second[name] for name in shared)
         return len(both), compared, equal
 
-    def curve(self, arm: str, metric: str) -> list[tuple[int, float]]:
-        """(eighth of the run, mean over seeds and steps); a branch begins where it left."""
+    def curve(self, arm: str, metric: str, seeds: Sequence[int] | None = None) -> list[tuple[int, float]]:
+        """(eighth of the run, mean over seeds and steps); a branch begins where it left. seeds: default all."""
         parts = COMPOSED.get(metric)
         by_bin: dict[int, list[float]] = {}
-        for seed in self.seeds(arm):
+        for seed in self.seeds(arm) if seeds is None else seeds:
             key = self.cell(arm, seed).key
             for name in [f"score_{one}" for one in parts] if parts else [metric]:
                 for at, value in self.results.curve(key, name):
                     by_bin.setdefault(at, []).append(value)
         return [(at, sum(values) / len(values)) for at, values in sorted(by_bin.items())]
+
+    def curves(self, arms: Sequence[str], metric: str) -> list[tuple[str, list[tuple[int, float]]]]:
+        """Lines that can be compared: over the same seeds, chosen such that most cells are in the drawing."""
+        best: tuple[int, int] = (0, 0)
+        drawn, shared = list(arms), []
+        for seeds in map(self.seeds, arms):
+            having = [arm for arm in arms if set(seeds) <= set(self.seeds(arm))]
+            if (len(having) * len(seeds), len(seeds)) > best:
+                best, drawn, shared = (len(having) * len(seeds), len(seeds)), having, seeds
+        return [(arm, self.curve(arm, metric, shared)) for arm in drawn]
 
 
 def _of(found: dict[str, float], metric: str) -> float:
