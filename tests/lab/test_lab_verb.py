@@ -56,4 +56,4 @@ def test_a_small_version_of_everything_runs(tmp_path):
     cells = {cell.key for one in load_experiments(RECIPE).values() for cell in cells_of(one, smoke=True)}
     assert {path.stem for path in (tmp_path / "results").glob("*.parquet")} == cells
     again = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert "0 cells run, 0 failed, 0 left" in again.stdout
+    assert "cells run: 0, failed: 0, left: 0" in again.stdout

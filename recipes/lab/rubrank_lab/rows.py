@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rubrank_lab.files import replacing
 from rubrank_lab.truth import most_words
 from rubrank_lab.world import CLOSING, Ask, draw_ask
 
@@ -95,4 +96,5 @@ def write_rows(folder: Path, scale: Mapping[str, float] | None = None, only: str
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in (("prompts", rows[:TRAINED]), ("held_out", rows[TRAINED:])):
         text = "".join(json.dumps(row) + "\n" for row in part)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+        with replacing(folder / f"{name}.jsonl") as partial:  # another process may read it
+            partial.write_text(text, encoding="utf-8")

@@ -72,7 +72,7 @@ def run(
         except KeyboardInterrupt:
             typer.echo("rubrank: interrupted; the same command goes on", err=True)
             raise typer.Exit(130) from None
-    print(f"{ran.finished} cells run, {ran.failed} failed, {ran.left} left")
+    print(f"cells run: {ran.finished}, failed: {ran.failed}, left: {ran.left}")
     if ran.failed or any(failed):
         typer.echo(f"rubrank: what went wrong is in {work / 'failed'}", err=True)
         raise typer.Exit(1)
@@ -106,7 +106,8 @@ def _start(
     options = ["--seeds", str(seeds), "--work", str(work), *(["--smoke"] if smoke else [])]
     options += [] if minutes is None else ["--minutes", str(minutes)]
     options += [] if recipes is None else ["--recipes", str(recipes)]
-    return subprocess.Popen([sys.executable, "-m", "rubrank", "lab", "run", *(names or []), *options])
+    command = [sys.executable, "-m", "rubrank", "lab", "run", *(names or []), *options]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 
 def _laboratory(given: Path | None) -> Any:
