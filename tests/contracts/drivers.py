@@ -78,9 +78,15 @@ def trace(asked: Asked, one: Said) -> Any:
     call = Plain(error=None, finish_reason=one.end, usage=usage)
     data = {"prompt": asked.prompt, **asked.about}
     found = Plain(
-        agent=Plain(name="agent", trainable=True), last_error=None, is_truncated=one.end == "length", branches=talk,
-        calls=[call], task=Plain(data=_Data(data)), rewards=rewards, metrics={},
-    )  # fmt: skip
+        agent=Plain(name="agent", trainable=True),
+        last_error=None,
+        is_truncated=one.end == "length",
+        branches=talk,
+        calls=[call],
+        task=Plain(data=_Data(data)),
+        rewards=rewards,
+        metrics={},
+    )
     found.record_reward = lambda name, value: rewards.__setitem__(name, Plain(value=value))
     found.record_metric = lambda name, value: found.metrics.__setitem__(name, value)
     return found
@@ -145,11 +151,14 @@ def art(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[flo
         about = {name: value if isinstance(value, str) else json.dumps(value) for name, value in asked.about.items()}
         trajectories = [
             Plain(
-                messages_and_choices=[*asked.user, *one.before, _Choice(one)], tools=None, metadata=about, reward=0.3,
+                messages_and_choices=[*asked.user, *one.before, _Choice(one)],
+                tools=None,
+                metadata=about,
+                reward=0.3,
                 metrics={},
             )
             for one in asked.said
-        ]  # fmt: skip
+        ]
         group = asyncio.run(score(Plain(trajectories=trajectories, metadata={}, metrics={})))
         found.append([one.reward for one in group.trajectories])
     return found
@@ -221,10 +230,15 @@ def open_instruct(engine: RewardEngine, groups: list[Asked], train: bool) -> lis
         truth = [json.dumps({"prompt": asked.prompt, **asked.about})]
         scores, _ = asyncio.run(
             score(
-                [ids_of(one) for one in asked.said], [one.text for one in asked.said], [truth] * number,
-                ["data"] * number, [one.end for one in asked.said], None, [f"<|user|>{asked.prompt}"] * number,
+                [ids_of(one) for one in asked.said],
+                [one.text for one in asked.said],
+                [truth] * number,
+                ["data"] * number,
+                [one.end for one in asked.said],
+                None,
+                [f"<|user|>{asked.prompt}"] * number,
             )
-        )  # fmt: skip
+        )
         found.append(scores)
     return found
 
@@ -256,9 +270,11 @@ def roll(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[fl
         for one in asked.said:
             ids = [*ids_of(one), 7, 7]  # filled up
             batch = {
-                "prompts": np.array([[ord(c) for c in asked.prompt]]), "responses": np.array([ids]),
-                "response_mask": np.array([[1] * (len(ids) - 2) + [0, 0]]), "response_level_rewards": np.array([0.3]),
-            }  # fmt: skip
+                "prompts": np.array([[ord(c) for c in asked.prompt]]),
+                "responses": np.array([ids]),
+                "response_mask": np.array([[1] * (len(ids) - 2) + [0, 0]]),
+                "response_level_rewards": np.array([0.3]),
+            }
             row = {name: [value] for name, value in {"prompt": asked.prompt, **asked.about}.items()}
             row["sampling_params"] = [json.dumps({"finish_reasons": [one.end]})]
             items.append(Plain(batch=batch, non_tensor_batch=row))
@@ -296,13 +312,18 @@ def swift(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[f
     prompts = list(dict.fromkeys(asked.prompt for asked in groups))
     rows = [
         {
-            "messages": [*asked.user, *one.messages], "prompt_id": f"prompt_{prompts.index(asked.prompt)}",
-            "request_id": f"{g}-{i}", "finish_reason": one.end, "is_truncated": one.end == "length",
-            "response_token_ids": [ids_of(one)], "rubric": None, **asked.about,
+            "messages": [*asked.user, *one.messages],
+            "prompt_id": f"prompt_{prompts.index(asked.prompt)}",
+            "request_id": f"{g}-{i}",
+            "finish_reason": one.end,
+            "is_truncated": one.end == "length",
+            "response_token_ids": [ids_of(one)],
+            "rubric": None,
+            **asked.about,
         }
         for g, asked in enumerate(groups)
         for i, one in enumerate(asked.said)
-    ]  # fmt: skip
+    ]
     columns = {name: [row.get(name) for row in rows] for name in rows[0]}
     function = Function(Plain(num_generations=size))
     said = [one.text for asked in groups for one in asked.said]
@@ -332,17 +353,19 @@ def skyrl(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[f
     asyncio.run(
         trainer.generate(
             {
-                "prompts": [asked.user for _, asked, _ in rows], "env_extras": [asked.about for _, asked, _ in rows],
+                "prompts": [asked.user for _, asked, _ in rows],
+                "env_extras": [asked.about for _, asked, _ in rows],
                 "trajectory_ids": [Plain(instance_id=uid) for uid, _, _ in rows],
             }
         )
-    )  # fmt: skip
+    )
     output = {
         "prompt_token_ids": [[ord(c) for c in asked.prompt] for _, asked, _ in rows],
         "response_ids": [ids_of(one) for _, _, one in rows],
         "loss_masks": [[1] * len(ids_of(one)) for _, _, one in rows],
-        "rewards": [0.3] * len(rows), "stop_reasons": [one.end for _, _, one in rows],
-    }  # fmt: skip
+        "rewards": [0.3] * len(rows),
+        "stop_reasons": [one.end for _, _, one in rows],
+    }
     found = trainer.postprocess_generator_output(output, [uid for uid, _, _ in rows])
     assert "rubrank/score" in trainer.all_metrics
     return _cut(found, groups)
@@ -353,12 +376,13 @@ def easyr1(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[
 
     rows = [
         {
-            "response": one.text, "response_length": 50 if one.end == "length" else len(one.text),
+            "response": one.text,
+            "response_length": 50 if one.end == "length" else len(one.text),
             "ground_truth": ground_truth_of({"prompt": asked.prompt, **asked.about}, g),
         }
         for g, asked in enumerate(groups)
         for one in asked.said
-    ]  # fmt: skip
+    ]
     return _cut([one["overall"] for one in compute_score(rows, engine, most_tokens=50)], groups)
 
 
@@ -399,7 +423,19 @@ def nemo_gym(engine: RewardEngine, groups: list[Asked], train: bool) -> list[lis
 DRIVERS = {
     driver.__name__: driver
     for driver in (
-        verifiers, prime_rl, art, atropos, areal, open_instruct, rllm, roll, swift, skyrl, easyr1, nemo_rl, nemo_gym,
+        verifiers,
+        prime_rl,
+        art,
+        atropos,
+        areal,
+        open_instruct,
+        rllm,
+        roll,
+        swift,
+        skyrl,
+        easyr1,
+        nemo_rl,
+        nemo_gym,
     )
-}  # fmt: skip
+}
 SINGLE = {"areal", "nemo_rl"}  # rewards are float32 tensors there

@@ -134,8 +134,11 @@ def test_records_hold_the_rewards(name, tmp_path):
 
 
 WITH_MESSAGES = {"verifiers", "prime_rl", "art", "atropos", "rllm", "swift", "nemo_rl"}
-CALL = {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function", "function": {
-    "name": "look", "arguments": '{"at": "map"}'}}]}  # fmt: skip
+CALL = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [{"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at": "map"}'}}],
+}
 
 
 def test_calls_of_tools_are_calls(name):

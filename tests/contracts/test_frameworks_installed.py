@@ -104,8 +104,13 @@ def test_atropos(record_property):
             text, _ = self.left.pop(0)
             ids = Tokenizer().encode(text)
             talk = [{"role": "user", "content": item["question"]}, {"role": "assistant", "content": text}]
-            return {"tokens": [1, *ids], "masks": [-100, *ids], "scores": 0.4, "messages": talk,
-                    "overrides": {"finish_reason": dict(SAID)[text]}}, []  # fmt: skip
+            return {
+                "tokens": [1, *ids],
+                "masks": [-100, *ids],
+                "scores": 0.4,
+                "messages": talk,
+                "overrides": {"finish_reason": dict(SAID)[text]},
+            }, []
 
         async def get_next_item(self) -> Any:
             return None
@@ -162,10 +167,12 @@ def test_swift(record_property):
     samples = [
         GRPOSample(
             messages=[{"role": "user", "content": "Name a lake."}, {"role": "assistant", "content": text}],
-            prompt_id="prompt_0", request_id=str(i), finish_reason=end,
+            prompt_id="prompt_0",
+            request_id=str(i),
+            finish_reason=end,
         )
         for i, (text, end) in enumerate(SAID)
-    ]  # fmt: skip
+    ]
     found = algorithm.compute_rewards_per_func(
         samples, [Function(Plain(num_generations=3))], None, torch.device("cpu"), Plain(global_step=0)
     )
@@ -186,9 +193,12 @@ def test_skyrl(record_property):
     made.tokenizer, made.global_step, made.all_metrics, made.train_dataset = Tokenizer(), 0, {}, None
     ids = [Tokenizer().encode(text) for text, _ in SAID]
     output = {
-        "prompt_token_ids": [Tokenizer().encode("Name a lake.")] * 3, "response_ids": ids, "rewards": [0.4] * 3,
-        "loss_masks": [[1] * len(one) for one in ids], "stop_reasons": [end for _, end in SAID],
-    }  # fmt: skip
+        "prompt_token_ids": [Tokenizer().encode("Name a lake.")] * 3,
+        "response_ids": ids,
+        "rewards": [0.4] * 3,
+        "loss_masks": [[1] * len(one) for one in ids],
+        "stop_reasons": [end for _, end in SAID],
+    }
     found, _ = made.postprocess_generator_output(output, ["0"] * 3)
     assert [row[-1] for row in found["rewards"]] == REWARDS
     assert made.all_metrics["reward/avg_raw_reward"] == pytest.approx(sum(REWARDS) / 3)

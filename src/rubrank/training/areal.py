@@ -104,13 +104,15 @@ def tensors(sampled: Sequence[Any], rewards: Sequence[float]) -> dict[str, Any]:
     rows = []
     for one in sampled:
         before, after = list(one.input_tokens), list(one.output_tokens)
-        rows.append({
-            "input_ids": before + after,
-            "loss_mask": [0] * len(before) + [1] * len(after),
-            "logprobs": [0.0] * len(before) + list(one.output_logprobs),
-            "versions": [-1] * len(before) + list(one.output_versions),
-            "attention_mask": [True] * (len(before) + len(after)),
-        })  # fmt: skip
+        rows.append(
+            {
+                "input_ids": before + after,
+                "loss_mask": [0] * len(before) + [1] * len(after),
+                "logprobs": [0.0] * len(before) + list(one.output_logprobs),
+                "versions": [-1] * len(before) + list(one.output_versions),
+                "attention_mask": [True] * (len(before) + len(after)),
+            }
+        )
     longest = max(len(row["input_ids"]) for row in rows)
     kinds = {"logprobs": torch.float32, "attention_mask": torch.bool}
     found = {

@@ -141,8 +141,9 @@ class _Waiting:
         """When the siblings are there."""
         loop = self._started()
         assert self._barrier is not None
-        asked = self._barrier.reward(str(sample.key), sample.rollout, step=0, rubric=sample.rubric,
-                                     train=self._environment.train)  # fmt: skip
+        asked = self._barrier.reward(
+            str(sample.key), sample.rollout, step=0, rubric=sample.rubric, train=self._environment.train
+        )
         found = asyncio.run_coroutine_threadsafe(asked, loop).result()
         return self._means.get(str(sample.key), 0.0) if math.isnan(found) else found
 

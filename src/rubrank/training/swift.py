@@ -30,9 +30,18 @@ from rubrank.training.trl.reward import current_processes
 _OWNER = "ms-swift"
 _NOT_ROWS = ("trainer_state", "trajectory_inputs")
 _KNOWN = (
-    "messages", "prompt_id", "request_id", "finish_reason", "is_truncated", "rollout_infos", "response_token_ids",
-    "images", "videos", "audios", "objects",
-)  # fmt: skip
+    "messages",
+    "prompt_id",
+    "request_id",
+    "finish_reason",
+    "is_truncated",
+    "rollout_infos",
+    "response_token_ids",
+    "images",
+    "videos",
+    "audios",
+    "objects",
+)
 
 
 class RubricORM:
@@ -106,8 +115,11 @@ def _sample(engine: RewardEngine, said: str, row: Mapping[str, Any], column: str
     answer = [*after[:-1], {**after[-1], "content": said}] if after else said
     rollout = Completion(answer, reason).rollout(engine, query, _OWNER)
     ids = row.get("response_token_ids")
-    return Sample(counted(rollout, ids[-1] if ids and isinstance(ids[0], list) else ids or None, None),
-                  (row["prompt_id"], repr(query.rubric)), query.rubric)  # fmt: skip
+    return Sample(
+        counted(rollout, ids[-1] if ids and isinstance(ids[0], list) else ids or None, None),
+        (row["prompt_id"], repr(query.rubric)),
+        query.rubric,
+    )
 
 
 def register() -> None:
