@@ -7,11 +7,14 @@ from scripted import judge, question
 from rubrank.errors import UnknownName
 from rubrank.judges import COMPARES, KINDS, count_calls, find_kind
 
+# Others may be registered in this process: by the laboratory, by tests of plug-ins.
+OURS = [name for name, home in KINDS.items() if isinstance(home, str) and home.startswith("rubrank.judges.kinds")]
+
 
 def test_every_kind_of_the_contract_is_there() -> None:
-    assert set(KINDS) == {"absolute", "batched", "pairwise", "listwise"}
-    assert set(KINDS) > COMPARES
-    for name in KINDS:
+    assert set(OURS) == {"absolute", "batched", "pairwise", "listwise"}
+    assert set(OURS) > {"pairwise", "listwise"} == COMPARES & set(OURS)
+    for name in OURS:
         assert type(find_kind(name)).__name__.lower() == name
 
 
@@ -21,7 +24,7 @@ def test_an_unknown_kind() -> None:
 
 
 def test_calls_are_known_before_they_are_made() -> None:
-    counts = {kind: count_calls(question(4), judge(kind=kind)) for kind in KINDS}
+    counts = {kind: count_calls(question(4), judge(kind=kind)) for kind in OURS}
     assert counts == {"absolute": 4, "batched": 4, "pairwise": 12, "listwise": 1}
 
 

@@ -207,7 +207,13 @@ def test_keywords_belong_to_criteria():
     from rubrank.cli.listing import _all_names, _keywords
 
     assert set(_keywords()) <= _all_names()
-    assert {name for name in _all_names() if ":" not in name} <= set(_keywords()), "say how people look for it"
+    # Others may be registered in this process: by tests of verifiers of one's own, by the laboratory.
+    ours = {name for name in _all_names() if name not in VERIFIERS or _home(name).startswith("rubrank.verifiers")}
+    assert {name for name in ours if ":" not in name} <= set(_keywords()), "say how people look for it"
+
+
+def _home(name):
+    return VERIFIERS[name].function.__module__
 
 
 def test_criteria_shows_one_with_examples():
