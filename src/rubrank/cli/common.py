@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -20,8 +20,13 @@ Column: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--column", help="FIELD=COLUMN, such as response=model_output; repeatable.", show_default=False),
 ]
-
-
+Engine: TypeAlias = Annotated[
+    Literal["local", "ray"], typer.Option("--engine", help="Where it runs: here, or on Ray (docs/scale.md).")
+]
+Address: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--address", help="Of a Ray cluster; by default one on this machine.", show_default=False),
+]
 Long: TypeAlias = Annotated[bool, typer.Option("--long", help="One row a score; by default seen from the columns.")]
 Source: TypeAlias = Annotated[
     str, typer.Argument(help="Scores in any shape that fuse reads, or a file of records (docs/data.md).")
@@ -34,6 +39,14 @@ def table_columns(group_column: Sequence[str] | None, long: bool, column: Sequen
 
     pairs = dict(_pair(text, "rubrank") for text in column or ())
     return TableOptions(group_column=tuple(group_column or ()), long=long, column=pairs).columns()
+
+
+def check_address(engine: str, address: str | None, verb: str) -> None:
+    """Refuse the address of a cluster that would not be used."""
+    from rubrank.errors import InvalidInput
+
+    if address is not None and engine != "ray":
+        raise InvalidInput(verb, "--address", "used with --engine ray", f"--engine {engine}", "")
 
 
 def say(line: str) -> None:

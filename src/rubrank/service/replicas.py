@@ -18,14 +18,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.judges.client.runtime import runtime
-from rubrank.judges.client.sharing import LEASE, Shares, Use
+from rubrank.judges.client.limits_actor import LimitsActor, share_through
+from rubrank.judges.client.sharing import LEASE
 from rubrank.service.app import Opened, make_app
 from rubrank.service.cohorts import Answer, Cohorts, Sample, Ticket, Work
 from rubrank.service.config import ServiceConfig
@@ -93,21 +93,6 @@ class SiblingsActor:
             for owner in [owner for owner, seen in self._seen.items() if now - seen > _DEAD]:
                 del self._seen[owner]
                 cohorts.abandon_all(owner)
-
-
-class LimitsActor:
-    """`Shares` behind Ray."""
-
-    def __init__(self) -> None:
-        self._shares = Shares()
-
-    async def report(self, owner: str, uses: Mapping[str, Use]) -> dict[str, int]:
-        """See `Shares.report`."""
-        return self._shares.report(owner, uses)
-
-    async def held(self) -> dict[str, int]:
-        """Places that are held, by endpoint."""
-        return {name: self._shares.held(name) for name in self._shares._holders}
 
 
 class There:
@@ -178,14 +163,10 @@ def opened_on_ray(config: ServiceConfig, folder: Path) -> Opened:
         name = replica_name()
         siblings, limits = (ray.get_actor(actor, NAMESPACE) for actor in (SIBLINGS, LIMITS))
 
-        async def report(owner: str, uses: Mapping[str, Use]) -> Mapping[str, int]:
-            places: Mapping[str, int] = await limits.report.remote(owner, dict(uses))
-            return places
-
         there = There(siblings, name)
         service = await Service.opened(config, folder, there, apart=name)
         if service.engine.judges is not None:
-            runtime().share_limits(report, name)
+            share_through(limits, name)
         staying = asyncio.get_running_loop().create_task(there.stay())
         try:
             yield service, secret

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rubrank.cli.common import Column, Force, GroupColumn, columns_from
+from rubrank.cli.common import Address, Column, Engine, Force, GroupColumn, check_address, columns_from
 from rubrank.cli.printing import errors_in_words, print_json, print_line, table
 from rubrank.cli.verbs.judge import judging_dict, show_judging
 
@@ -87,6 +88,8 @@ def grade(
     ),
     force: Force = False,
     workers: Annotated[int | None, typer.Option(help="Processes; 0: none. By default, as many as help.")] = None,
+    engine: Engine = "local",
+    address: Address = None,
     cache: Annotated[
         str | None, typer.Option(help='Where verdicts are kept; by default OUTPUT.cache. "none": nowhere.')
     ] = None,
@@ -111,18 +114,24 @@ def grade(
 ) -> None:
     """Grade rollouts on all criteria and write a score table. A run that was killed goes on where it stopped."""
     from rubrank._files import output_at
-    from rubrank.grading import grade as grading
+    from rubrank.grading.grade import grade as locally
     from rubrank.grading.missing import check_share, missing_of
     from rubrank.rollouts.reading import read_rollouts
     from rubrank.rubrics.notes import YES_NO, yes_no_only
     from rubrank.scores.files import SUFFIXES
 
+    run: Any = locally
     keep = None if cache == "none" else cache or str(output) + ".cache"
     with errors_in_words():
         # Everything that can be known comes first: nothing is paid for and then refused.
         if not dry_run:  # which writes nothing
             output_at(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
         check_share(most_missing)
+        check_address(engine, address, "grade")
+        if engine == "ray":
+            from rubrank.grading.ray_data import grade_on_ray
+
+            run = partial(grade_on_ray, address=address)
         seconds, asked = _seconds(timeout), _judges(judges, cache_only, dry_run)
         columns = columns_from(column, group_column, "grade")
         if dry_run:
@@ -130,7 +139,7 @@ def grade(
             return
         found = read_rollouts(rollouts, columns)
         typer.echo(str(found), err=True)
-        graded = grading.grade(
+        graded = run(
             found.groups,
             rubric,
             compat=compat,

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 
+from rubrank.cli.common import Address, Engine, check_address
 from rubrank.cli.options import TableOptions, given_options, with_options
 from rubrank.cli.printing import errors_in_words
 from rubrank.errors import InvalidInput
@@ -49,6 +50,8 @@ def fuse(
     ] = False,
     prefix: Annotated[str, typer.Option(help="Put before the names of the added columns.", show_default=False)] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an output that exists.")] = False,
+    engine: Engine = "local",
+    address: Address = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary line.")] = False,
 ) -> None:
     """One reward for every rollout: the table with the columns reward and no_signal, and ranking if there is a gate.
@@ -65,6 +68,7 @@ def fuse(
         where, options = given_options(context, *_models())
         if json and output is not None:
             raise InvalidInput("rubrank fuse", "output", "-o FILE or --json", "both", "")
+        check_address(engine, address, "rubrank fuse")
         with Bar("reading", quiet) as bar:
             summary = files.fuse_file(
                 file,
@@ -75,6 +79,8 @@ def fuse(
                 utilities=utilities,
                 prefix=prefix,
                 force=force,
+                engine=engine,
+                address=address,
                 progress=lambda doing, share: bar(share, 1.0, doing),
             )
         if output is None and not json:

@@ -20,10 +20,12 @@ The parts are in this folder: names, the readers of each format, the survey, the
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import polars as pl
@@ -32,13 +34,16 @@ from rubrank.errors import BadTable, UnknownName, only_our_errors
 from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.result import Fused, FusedGroup
 from rubrank.fusion.stream.names import Columns, Progress, format_of
+from rubrank.fusion.stream.on_ray import Parts, check_partitioned, fused_on_ray
 from rubrank.fusion.stream.opening import open_table, shape_of
 from rubrank.fusion.stream.plan import TablePlan, make_plan
 from rubrank.fusion.stream.readers import Csv
 from rubrank.fusion.stream.writers import JsonLinesWriter, Writer, checked_target, writer_to
+from rubrank.grading.cluster import connected
 
 __all__ = ["PREVIEW", "Columns", "Summary", "explain_file", "fuse_file", "has_rubric", "open_table"]
 
+Engine: TypeAlias = Literal["local", "ray"]
 PREVIEW = 10
 """How many groups a summary shows."""
 
@@ -84,6 +89,8 @@ def fuse_file(
     prefix: str = "",
     force: bool = False,
     progress: Progress | None = None,
+    engine: Engine = "local",
+    address: str | None = None,
 ) -> Summary:
     """Fuse every group of a table; the output is the table with its rewards.
 
@@ -95,7 +102,11 @@ def fuse_file(
     utilities: write the column "utility.<criterion>" for each criterion too.
     prefix: put before the name of every column that is added.
     force: replace an output that exists; never the input.
+    engine: "local", or "ray": chunks of groups are fused by a Ray cluster, to the same bits.
+    address: of the cluster; None: the one this process is connected to, or one on this machine.
     """
+    if engine not in get_args(Engine):
+        raise UnknownName.of("fuse", "engine", engine, get_args(Engine))
     stream, target = (None, Path(output)) if isinstance(output, str | Path) else (output, None)
     kind = "jsonl" if stream is not None else None
     if target is not None:
@@ -106,11 +117,12 @@ def fuse_file(
         reader.typed = kind not in (None, "csv")
     plan = make_plan(reader, options or FuseOptions(), columns or Columns(), any_order, progress)
     plan.add_columns(prefix, utilities, kind)
-    if target is not None:
-        with writer_to(target, plan) as writer:
-            summary = _fuse_all(plan, writer, progress)
-    else:
-        summary = _fuse_all(plan, None if stream is None else JsonLinesWriter(stream, plan), progress)
+    with ExitStack() as stack:
+        fused = stack.enter_context(_fusing(plan, progress, engine, address))
+        writer: Writer | None = None if stream is None else JsonLinesWriter(stream, plan)
+        if target is not None:
+            writer = stack.enter_context(writer_to(target, plan))
+        summary = _fuse_all(plan, writer, fused)
     summary.shape, summary.by = shape_of(reader, path), "/".join(plan.layout.groups)
     return summary
 
@@ -153,7 +165,20 @@ def has_rubric(path: Any) -> bool:
     return bool(open_table(path, Columns(long=False)).rubrics)
 
 
-def _fuse_all(plan: TablePlan, writer: Writer | None, progress: Progress | None) -> Summary:
+@contextmanager
+def _fusing(
+    plan: TablePlan, progress: Progress | None, engine: str, address: str | None
+) -> Iterator[Iterable[tuple[pl.DataFrame, Parts]]]:
+    """Every chunk with what becomes of its rows: here, or on Ray."""
+    if engine == "local":
+        yield ((chunk, list(plan.fuse(chunk))) for chunk in plan.chunks(progress))
+        return
+    check_partitioned(plan)
+    with connected(address, "fuse") as ray:
+        yield fused_on_ray(ray, plan, progress)
+
+
+def _fuse_all(plan: TablePlan, writer: Writer | None, chunks: Iterable[tuple[pl.DataFrame, Parts]]) -> Summary:
     names = tuple(plan.ranked_names(plan.layout.names))
     zeros = np.zeros(len(names), np.int64)
     summary = Summary(
@@ -166,8 +191,7 @@ def _fuse_all(plan: TablePlan, writer: Writer | None, progress: Progress | None)
         gates=plan.gates,
     )
     column = {name: k for k, name in enumerate(names)}
-    for chunk in plan.chunks(progress):
-        parts = list(plan.fuse(chunk))
+    for chunk, parts in chunks:
         for _, fused in parts:
             _count(summary, fused, [column[name] for name in fused.criteria])
         if writer is not None:

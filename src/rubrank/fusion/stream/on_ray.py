@@ -1,0 +1,87 @@
+"""Chunks of a table fused by the tasks of a Ray cluster, in order, a few at a time.
+
+    with connected(address, "fuse") as ray:
+        for chunk, parts in fused_on_ray(ray, plan): ...
+
+A chunk holds whole groups, and a group's rewards depend on that group alone: the chunks may go anywhere, and the bits
+are those of the local path. This process reads and writes; what is under way at the same time is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from rubrank.errors import InvalidInput, RubrankError
+from rubrank.fusion.result import Fused
+from rubrank.fusion.stream.names import Progress, Rubrics
+from rubrank.fusion.stream.plan import TablePlan
+from rubrank.grading.cluster import processors
+
+OWNER = "fuse on Ray"
+Parts: TypeAlias = list[tuple[np.ndarray, Fused]]
+_AHEAD = 2  # chunks for each processor that are read before the first is done
+
+
+@dataclass(frozen=True)
+class _Described:
+    """What a task must know of the file that a chunk was read from; the file itself stays here."""
+
+    path: Path
+    unit: str
+    text_is_number: bool
+    rubrics: Rubrics
+
+    @classmethod
+    def of(cls, plan: TablePlan) -> TablePlan:
+        """The plan, as it can be sent."""
+        reader = plan.layout.reader
+        known: Any = cls(reader.path, reader.unit, reader.text_is_number, reader.rubrics)
+        return replace(plan, layout=replace(plan.layout, reader=known))
+
+
+def check_partitioned(plan: TablePlan) -> None:
+    """Refuse a rule that must see more than can be cut into chunks."""
+    if plan.whole and plan.layout.batch is None:
+        allowed = "one in which the rewards of a group depend on that group alone, or a table with batches"
+        remedy = "Name the column of batches (--column batch=NAME), or leave --engine ray out."
+        raise InvalidInput(OWNER, "rule", allowed, f"{plan.rule.name!r} over the whole table", remedy)
+    if plan.any_order:
+        remedy = "Sort the table by group, or leave --engine ray out."
+        raise InvalidInput(OWNER, "--any-order", "left out: chunks are cut between groups", "given", remedy)
+
+
+def fused_on_ray(ray: Any, plan: TablePlan, progress: Progress | None = None) -> Iterator[tuple[pl.DataFrame, Parts]]:
+    """Every chunk with what became of its rows, in the order of the table."""
+    task = ray.remote(_fused).options(num_cpus=1)
+    shared = ray.put(_Described.of(plan))
+    under_way: deque[tuple[pl.DataFrame, Any]] = deque()
+    most = _AHEAD * processors(ray)
+    for chunk in plan.chunks(progress):
+        under_way.append((chunk, task.remote(shared, chunk)))
+        if len(under_way) >= most:
+            yield _taken(ray, under_way)
+    while under_way:
+        yield _taken(ray, under_way)
+
+
+def _taken(ray: Any, under_way: deque[tuple[pl.DataFrame, Any]]) -> tuple[pl.DataFrame, Parts]:
+    chunk, reference = under_way.popleft()
+    found = ray.get(reference)
+    if isinstance(found, RubrankError):
+        raise found
+    return chunk, found
+
+
+def _fused(plan: TablePlan, chunk: pl.DataFrame) -> Parts | RubrankError:
+    """In a task; errors are given back as they are."""
+    try:
+        return list(plan.fuse(chunk))
+    except RubrankError as error:
+        return error

@@ -1,0 +1,246 @@
+"""Grading on a Ray cluster: the groups are partitioned, the limits of judges are shared, the scores are the same bits.
+
+    table = grade_on_ray("rollouts.jsonl", "rubric.yaml", judges="judges.yaml", address="ray://head:10001")
+    scored = on_ray(ray.data.read_parquet("rollouts/"), "rubric.yaml", group="uid")        a dataset, lazily
+
+Every actor grades whole groups as `grade` does and holds one judge runtime; one more actor divides the limits of the
+endpoints among them. Verdicts and replies that are kept in files are found again by the next run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pickle
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from rubrank.errors import InvalidInput, RubrankError, only_our_errors
+from rubrank.grading.cluster import connected, processors, quiet
+from rubrank.grading.grade import Progress, Timeout, _check_options, _loaded, _Plan, _plans, _refuse_unjudged, grade
+from rubrank.grading.judged import judged_table_async
+from rubrank.grading.missing import check_share, missing_of
+from rubrank.grading.progress import Bar
+from rubrank.judges import KINDS
+from rubrank.judges.judge import Judge, Judges
+from rubrank.judges.judging import Judgments, checked
+from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.rollout import Group
+from rubrank.rubrics.public import to_rubric
+from rubrank.rubrics.rubric import Rubric
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.verifiers.verifier import Compat, Mode
+
+OWNER = "grade on Ray"
+_PART, _JUDGED_PART = 256, 1024  # rollouts handed to an actor at a time; judges want many calls under way
+_PARTS_EACH = 4  # at least so many parts for every actor, so that none waits long for the slowest
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What an actor needs to know to grade."""
+
+    rubric: Rubric | None
+    compat: Compat = "fixed"
+    mode: Mode = "strict"
+    cache: str | None = None
+    timeout: Timeout = "auto"
+    judges: Judges | None = None
+    modules: tuple[str, ...] = ()
+    """That register verifiers of one's own."""
+
+    @property
+    def workers(self) -> int:
+        """Processes beside an actor: one where something may have to be stopped."""
+        return int(bool(self.modules) or self.timeout not in ("auto", None))
+
+
+class Grader:
+    """What an actor holds: the judge runtime of its process, and how to grade."""
+
+    def __init__(self, setting: Setting, limits: Any = None) -> None:
+        from rubrank.judges.client.limits_actor import share_through
+
+        for module in setting.modules:
+            importlib.import_module(module)
+        self._setting = setting
+        if setting.judges is not None and limits is not None:
+            share_through(limits, f"grader-{uuid4().hex}")
+
+    def table(self, groups: Sequence[Group]) -> ScoreTable:
+        """The scores of whole groups; what judges do not answer is missing, and for the caller to count."""
+        setting = self._setting
+        options: dict[str, Any] = {"compat": setting.compat, "mode": setting.mode, "cache": setting.cache}
+        table = grade(groups, setting.rubric, workers=setting.workers, timeout=setting.timeout, **options)
+        if setting.judges is None:
+            return table
+        plans = _plans(groups, setting.rubric, setting.compat, setting.mode)
+        asked = [plan.asked for plan in plans]
+        return asyncio.run(judged_table_async(table, groups, asked, setting.judges))
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        """Parts of packed groups → parts of packed scores, or of the error."""
+        return {"number": list(batch["number"]), "packed": [self._packed(part) for part in batch["packed"]]}
+
+    def _packed(self, part: bytes) -> bytes:
+        try:
+            return pickle.dumps(self.table(pickle.loads(part)))
+        except RubrankError as error:
+            return pickle.dumps(error)
+
+
+@only_our_errors
+def grade_on_ray(
+    rollouts: Any,
+    rubric: Rubric | str | Path | Any = None,
+    *,
+    address: str | None = None,
+    compat: Compat = "fixed",
+    mode: Mode = "strict",
+    workers: int | None = None,
+    cache: str | Path | None = None,
+    columns: dict[str, str] | None = None,
+    progress: Progress | bool = False,
+    timeout: Timeout = "auto",
+    judges: Any = None,
+    most_missing: float | None = None,
+) -> ScoreTable:
+    """`grade` on a Ray cluster: the same parameters, the same table.
+
+    address: of the cluster; None: the one this process is connected to, or one on this machine.
+    workers: actors; None: one for each processor of the cluster.
+    cache: as for `grade`; every machine has its own file at this path.
+    """
+    _check_options(compat, mode, workers)
+    if most_missing is not None:
+        check_share(most_missing)
+    asked = None if judges is None else _loaded(judges)
+    groups = read_groups(rollouts, columns)
+    plans = _plans(groups, rubric, compat, mode)
+    if asked is None and most_missing is not None and most_missing < 1.0:
+        _refuse_unjudged(plans)
+    setting = Setting(_shared(rubric), compat, mode, _absolute(cache), timeout, asked)
+    setting = _checked_setting(setting, plans, workers)
+    with connected(address, OWNER) as ray, Bar("grading") as bar:
+        table = _merged(_tables(ray, setting, groups, workers, bar if progress is True else progress or None))
+    if asked is not None and table.judging is not None:
+        checked(table.judging, asked)
+    if most_missing is not None:
+        missing_of(table).check(most_missing)
+    return table
+
+
+# ------------------------------------------------------------------------------------------------------------- checking
+
+
+def _shared(rubric: Any) -> Rubric | None:
+    return None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
+
+
+def _absolute(path: str | Path | None) -> str | None:
+    """Actors do not start where we stand."""
+    return None if path is None else str(Path(path).resolve())
+
+
+def _checked_setting(setting: Setting, plans: Iterable[_Plan], workers: int | None) -> Setting:
+    """The setting with the modules to import; refused is what cannot be the same there as here."""
+    if workers == 0:
+        raise InvalidInput(OWNER, "workers", "1 or more", "0", "")
+    checks = {check.verifier.name: check for plan in plans for check in (*plan.checks, *plan.group_checks)}
+    local = sorted(name for name, check in checks.items() if check.is_local)
+    if local:
+        allowed, remedy = "in a module that other processes can import", "Put it in a module of its own."
+        raise InvalidInput(OWNER, f"verifier {local[0]!r}", allowed, "made in this process", remedy)
+    modules = tuple(sorted({check.verifier.home for check in checks.values() if not check.is_ours}))
+    return replace(setting, modules=modules, judges=_checked_judges(setting.judges))
+
+
+def _checked_judges(judges: Judges | None) -> Judges | None:
+    if judges is None:
+        return None
+    if judges.deadline is not None:
+        allowed = "left out: parts are asked at different times, so that none can hold for all calls"
+        raise InvalidInput(OWNER, "deadline of the judges", allowed, f"{judges.deadline:g}", "")
+    for judge in judges.judges:
+        _refuse_own_kind(judge)
+    return judges.model_copy(update={"cache": _absolute(judges.cache)})
+
+
+def _refuse_own_kind(judge: Judge) -> None:
+    for one in (judge, *judge.members):
+        if not isinstance(KINDS.get(one.kind), str):
+            library = ", ".join(name for name, found in KINDS.items() if isinstance(found, str))
+            raise InvalidInput(
+                OWNER, f"kind of judge {judge.name!r}", f"of the library ({library})", repr(one.kind), ""
+            )
+
+
+# -------------------------------------------------------------------------------------------------------------- running
+
+
+def _tables(
+    ray: Any, setting: Setting, groups: Sequence[Group], workers: int | None, progress: Progress | None
+) -> list[ScoreTable]:
+    """The tables of all parts, in the order of the groups."""
+    quiet(ray)
+    number = min(workers or processors(ray), len(groups))
+    parts = _parts(groups, number, _PART if setting.judges is None else _JUDGED_PART)
+    items = [{"number": i, "packed": pickle.dumps(part)} for i, part in enumerate(parts)]
+    dataset = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
+        Grader, batch_size=1, fn_constructor_args=(setting, limits_of(ray, setting)), **actors(ray, number)
+    )
+    found: dict[int, ScoreTable] = {}
+    done, total = 0, sum(len(group.rollouts) for group in groups)
+    for row in dataset.iter_rows():
+        part = pickle.loads(row["packed"])
+        if isinstance(part, RubrankError):
+            raise part
+        found[int(row["number"])] = part
+        done += len(part)
+        if progress is not None:
+            progress(done, total)
+    return [found[i] for i in range(len(parts))]
+
+
+def actors(ray: Any, number: int) -> dict[str, Any]:
+    """As many actors as said, or as there is room for."""
+    return {"compute": ray.data.ActorPoolStrategy(min_size=1, max_size=number), "num_cpus": 1}
+
+
+def limits_of(ray: Any, setting: Setting) -> Any:
+    """The actor that divides the limits, where judges are asked; it lives as long as somebody holds it."""
+    from rubrank.judges.client.limits_actor import LimitsActor
+
+    return None if setting.judges is None else ray.remote(LimitsActor).options(num_cpus=0).remote()
+
+
+def _parts(groups: Sequence[Group], actors: int, most: int) -> list[list[Group]]:
+    """Groups in order, about as many rollouts in each part; a group is never cut."""
+    total = sum(len(group.rollouts) for group in groups)
+    size = min(most, max(1, ceil(total / (actors * _PARTS_EACH))))
+    parts: list[list[Group]] = [[]]
+    held = 0
+    for group in groups:
+        if held >= size:
+            parts.append([])
+            held = 0
+        parts[-1].append(group)
+        held += len(group.rollouts)
+    return parts
+
+
+def _merged(tables: Sequence[ScoreTable]) -> ScoreTable:
+    """One table, one account."""
+    from rubrank.judges.client.accounting import Account
+
+    groups: tuple[GroupScores, ...] = tuple(group for table in tables for group in table.groups)
+    said = [table.judging for table in tables if table.judging is not None]
+    if not said:
+        return ScoreTable(groups)
+    ids = tuple(id for one in said for id in one.ids)
+    judgments = tuple(judgment for one in said for judgment in one.groups)
+    return ScoreTable(groups, judging=Judgments(judgments, Account.merged(one.account for one in said), ids))

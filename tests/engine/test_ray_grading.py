@@ -1,0 +1,180 @@
+"""Ray gives the bits of the local path: by rules, by judges, again from the store; and refuses what it cannot do."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import polars as pl
+import pytest
+from judges.server import MODEL, Answer, Server
+from typer.testing import CliRunner
+
+from rubrank import InvalidInput, JudgingFailed, verifier
+from rubrank.cli.app import app
+from rubrank.fusion.stream.files import fuse_file
+from rubrank.grading.grade import grade
+from rubrank.grading.ray_data import _parts, grade_on_ray
+from rubrank.rollouts.reading import read_groups
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray warns about itself
+
+SAID = ["West Lake, in the west of the town.", "A lake.", "Lake Tai is near, but it is not there.", ""]
+ROWS = [
+    {"prompt": f"Name lake {g}.", "group": f"q{g}", "response": f"{text} {g}" if text else ""}
+    for g in range(12)
+    for text in SAID[: 2 + g % 3]
+]
+RULES = ["EmptyAnswer", {"name": "WordCount", "params": {"relation": "at least", "count": 3}}, "GroupDiversity"]
+JUDGED = ["EmptyAnswer", {"name": "WordCount", "params": {"relation": "at least", "count": 3}}, "CoreIntentMatch"]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    pytest.importorskip("ray.data", reason="Ray Data is not installed")
+    if not ray.is_initialized():
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=128 << 20)
+    yield ray
+    ray.shutdown()
+
+
+def same(one, other):
+    assert [g.id for g in one.groups] == [g.id for g in other.groups]
+    for a, b in zip(one.groups, other.groups, strict=True):
+        assert a.criteria == b.criteria
+        assert a.scores.tobytes() == b.scores.tobytes()
+        assert a.reasons == b.reasons
+        assert set(a.outcomes) == set(b.outcomes)
+        assert all(np.array_equal(a.outcomes[k], b.outcomes[k], equal_nan=True) for k in a.outcomes)
+
+
+def verdict(asked):
+    return Answer(json.dumps({"reasoning": "so", "verdict": int("near" in asked.prompt)}))
+
+
+def judges(server, **more):
+    endpoint = {"base_url": server.url, "model": MODEL, "concurrency": 3}
+    return {"judges": [{"kind": "absolute", "endpoints": [endpoint], "retry": {"attempts": 1}}], **more}
+
+
+def test_parts_hold_whole_groups_in_order():
+    groups = read_groups(ROWS)
+    for actors in (1, 2, 5, 100):
+        parts = _parts(groups, actors, 7)
+        assert [g for part in parts for g in part] == groups
+        assert all(parts)
+
+
+@pytest.mark.slow
+def test_rules_give_the_same_bits_and_the_same_file(cluster, tmp_path):
+    there, here = grade_on_ray(ROWS, RULES), grade(ROWS, RULES, workers=0)
+    same(there, here)
+    there.write(tmp_path / "there.parquet")
+    here.write(tmp_path / "here.parquet")
+    assert (tmp_path / "there.parquet").read_bytes() == (tmp_path / "here.parquet").read_bytes()
+
+
+@pytest.mark.slow
+def test_judges_give_the_same_bits_and_nothing_is_asked_again(cluster, tmp_path):
+    with Server(verdict) as server:
+        here = grade(ROWS, JUDGED, judges=judges(server), workers=0)
+        needed = len(server.completions)
+        setting = judges(server, cache=str(tmp_path / "replies.sqlite"))
+        there = grade_on_ray(ROWS, JUDGED, judges=setting, cache=tmp_path / "verdicts.sqlite")
+        same(there, here)
+        assert len(server.completions) == 2 * needed
+        assert there.judging.asked == here.judging.asked
+        assert there.judging.account.calls == needed
+        same(grade_on_ray(ROWS, JUDGED, judges=setting, cache=tmp_path / "verdicts.sqlite"), here)
+        assert len(server.completions) == 2 * needed
+
+
+@pytest.mark.slow
+def test_a_judge_that_fails_everywhere_fails_the_run(cluster):
+    with Server(lambda asked: Answer("no JSON at all")) as server, pytest.raises(JudgingFailed):
+        grade_on_ray(ROWS, JUDGED, judges=judges(server))
+
+
+@pytest.mark.slow
+def test_errors_come_back_as_they_are(cluster):
+    with pytest.raises(InvalidInput, match="rubric"):
+        grade_on_ray(ROWS)
+
+
+def test_what_cannot_be_the_same_is_refused():
+    pytest.importorskip("ray", reason="ray is not installed")
+
+    @verifier("OnlyHere")
+    def only_here(text: str) -> bool:
+        return True
+
+    with pytest.raises(InvalidInput, match="OnlyHere"):
+        grade_on_ray(ROWS, ["OnlyHere"])
+    endpoint = {"base_url": "http://127.0.0.1:1/v1", "model": MODEL}
+    with pytest.raises(InvalidInput, match="deadline"):
+        grade_on_ray(ROWS, JUDGED, judges={"judges": [{"endpoints": [endpoint]}], "deadline": 5})
+    with pytest.raises(InvalidInput, match="workers"):
+        grade_on_ray(ROWS, RULES, workers=0)
+
+
+def test_what_goes_to_an_actor_can_be_packed():
+    assert pickle.loads(pickle.dumps(read_groups(ROWS))) == read_groups(ROWS)
+
+
+def written(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def cli(*args):
+    return CliRunner().invoke(app, [*map(str, args)])
+
+
+@pytest.mark.slow
+def test_the_verbs_write_the_same_files_with_either_engine(cluster, tmp_path):
+    rollouts, rubric = written(tmp_path / "rollouts.jsonl", ROWS), tmp_path / "rubric.json"
+    rubric.write_text(json.dumps({"criteria": RULES}), encoding="utf-8")
+    for engine in ("local", "ray"):
+        scores = tmp_path / f"{engine}.jsonl"
+        graded = cli("grade", rollouts, "-r", rubric, "-o", scores, "--engine", engine, "--cache", "none")
+        assert graded.exit_code == 0, graded.output
+        fused = cli("fuse", scores, "-o", tmp_path / f"{engine}_fused.jsonl", "--utilities", "--engine", engine)
+        assert fused.exit_code == 0, fused.output
+    assert (tmp_path / "ray.jsonl").read_bytes() == (tmp_path / "local.jsonl").read_bytes()
+    assert (tmp_path / "ray_fused.jsonl").read_bytes() == (tmp_path / "local_fused.jsonl").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+def test_chunks_of_a_table_are_fused_to_the_same_bits(cluster, tmp_path, suffix, monkeypatch):
+    monkeypatch.setattr("rubrank.fusion.stream.readers.BLOCK", 4096)  # so that there are many chunks
+    monkeypatch.setattr("rubrank.fusion.stream.readers.SLICE", 100)
+    rng = np.random.default_rng(7)
+    frame = pl.DataFrame(
+        {"uid": np.repeat(np.arange(500), 6), "Facts": rng.integers(0, 2, 3000), "Style": rng.normal(size=3000)}
+    )
+    source = tmp_path / f"scores.{suffix}"
+    {"csv": frame.write_csv, "parquet": frame.write_parquet, "jsonl": frame.write_ndjson}[suffix](source)
+    summaries = [fuse_file(source, tmp_path / f"{e}.{suffix}", engine=e) for e in ("local", "ray")]
+    assert summaries[0].reward_sum == summaries[1].reward_sum
+    assert summaries[0].groups == summaries[1].groups == 500
+    assert (tmp_path / f"ray.{suffix}").read_bytes() == (tmp_path / f"local.{suffix}").read_bytes()
+
+
+def test_a_rule_over_the_whole_table_is_refused_on_ray(tmp_path):
+    source = written(tmp_path / "s.jsonl", [{"uid": i // 4, "Facts": i % 3, "tokens": 10 + i} for i in range(16)])
+    output = tmp_path / "out.jsonl"
+    found = cli("fuse", source, "-o", output, "--attribute", "tokens", "--pool", "batch", "--engine", "ray")
+    assert found.exit_code != 0
+    assert "Ray" in found.output
+    assert not output.exists()
+    assert cli("fuse", source, "--any-order", "--engine", "ray").exit_code != 0
+
+
+@pytest.mark.parametrize("verb", ["grade", "fuse"])
+def test_an_address_without_ray_is_refused(tmp_path, verb):
+    found = cli(verb, written(tmp_path / "r.jsonl", ROWS), "--address", "local")
+    assert found.exit_code != 0
+    assert "--engine ray" in found.output
