@@ -84,6 +84,7 @@ def section(view: View, paper: Mapping[str, Any], fusion: Mapping[str, float]) -
     parts += [_summaries(view), *_differences(view)]
     more = {
         "main": _main,
+        "null": _null,
         "thinking": _thinking,
         "formatting": _formatting,
         "headroom": _headroom,
@@ -169,6 +170,10 @@ def _main(view: View, paper: Mapping[str, Any]) -> list[Part]:
         Paragraph(TOLD["averages"]),
         _averages(view, arms, paper),
     ]
+
+
+def _null(view: View, paper: Mapping[str, Any]) -> list[Part]:
+    return _sameness(view, [("RLVR²", "weighted sum")])
 
 
 def _criteria(view: View, arms: Sequence[str]) -> Table:
