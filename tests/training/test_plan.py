@@ -132,8 +132,11 @@ def test_processes_share_a_batch(folder, monkeypatch):
         ),
         ({"training__optim": "adamw_toch"}, "training.optim must be one of"),
         ({"training__lr_scheduler_type": "kosine"}, "training.lr_scheduler_type must be one of"),
-        ({"trl__learning_rate": 1}, "trl.learning_rate must be left out; got 1. It has a key of its own."),
-        ({"trl__max_steps": 1}, "trl.max_steps must be left out; got 1. It follows from other keys."),
+        (
+            {"trl__learning_rate": 1},
+            "must be left out; got 1. It has a key of its own, under training.",
+        ),
+        ({"trl__max_steps": 1}, "trl.max_steps must be left out; got 1. It follows from the steps of stages."),
         ({"trl__use_vlm": True}, "Did you mean 'use_vllm'?"),
         ({"output": "config.yaml"}, "output must be a folder; got the file"),
     ],
@@ -249,7 +252,7 @@ def test_without_a_checkpoint_a_resumed_run_begins(folder):
         ({"seed": 1}, "seed must be 0, as when the run began; got 1"),
         ({"training__learning_rate": 1e-4}, "training.learning_rate must be 0.005, as when the run began; got 0.0001"),
         ({"rule": "rlvr2"}, "rule must be 'rlvr2+'"),
-        ({"stages": [{"steps": 46, "sources": [{"path": "prompts.jsonl"}]}]}, "stages.0.steps must be 45"),
+        ({"stages": [{"steps": 44, "sources": [{"path": "prompts.jsonl"}]}]}, "stages.0.steps must be 45"),
     ],
 )
 def test_a_resumed_run_must_be_the_same(folder, changes, said):
@@ -270,6 +273,68 @@ def test_data_that_has_changed(folder):
 def test_what_is_logged_and_kept_may_change(folder):
     begun(folder)
     assert make_plan(tiny.job(folder, training__save_steps=3, report_to=["tensorboard"]), resume=True).checkpoint
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"trl__gradient_checkpointing": True},
+        {"trl__gradient_checkpointing": True, "trl__gradient_checkpointing_kwargs": {"use_reentrant": False}},
+        {"trl__torch_empty_cache_steps": 4},
+        {"trl__vllm_gpu_memory_utilization": 0.2},
+        {"trl__model_init_kwargs": {"attn_implementation": "eager"}},
+        {"training__per_device_train_batch_size": 8},
+        {"stages": [{"steps": 60, "sources": [{"path": "prompts.jsonl"}]}]},
+    ],
+)
+def test_what_a_crash_forces_may_change(folder, changes):
+    begun(folder)
+    assert make_plan(tiny.job(folder, **changes), resume=True).checkpoint is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"trl__top_k": 5}, "trl.top_k must be None, as when the run began; got 5"),
+        ({"trl__adam_beta2": 0.95}, "trl.adam_beta2 must be None, as when the run began; got 0.95"),
+        ({"trl__model_init_kwargs": {"revision": "v2"}}, "trl.model_init_kwargs.revision must be None"),
+        ({"model": {"path": "policy", "lora": {"r": 2}}}, "model.lora"),
+        ({"training__max_completion_length": 12}, "training.max_completion_length must be 24"),
+        ({"imports": ["json"]}, "imports"),
+    ],
+)
+def test_what_is_learnt_may_not_change(folder, changes, said):
+    begun(folder)
+    with pytest.raises(InvalidInput) as raised:
+        make_plan(tiny.job(folder, **changes), resume=True)
+    assert said in str(raised.value)
+
+
+LONGER = [{"name": "all", "steps": 60, "sources": [{"path": "prompts.jsonl"}]}]
+
+
+def test_more_steps_under_a_learning_rate_that_goes_by_the_end(folder):
+    begun(folder, training__lr_scheduler_type="cosine")
+    with pytest.raises(InvalidInput, match=r"stages\.0\.steps must be 45, .*the learning rate goes by the end"):
+        make_plan(tiny.job(folder, training__lr_scheduler_type="cosine", stages=LONGER), resume=True)
+
+
+def test_more_steps_leave_the_starts_of_attributes(folder):
+    share = [{"name": "answer_length", "start": "80%"}]  # step 36 of 45
+    begun(folder, attributes=share)
+    with pytest.raises(InvalidInput, match=r"attributes\.0\.start must be 36, as when the run began; got 48"):
+        make_plan(tiny.job(folder, stages=LONGER, attributes=share), resume=True)
+    step = [{"name": "answer_length", "start": 36}]
+    assert make_plan(tiny.job(folder, stages=LONGER, attributes=step), resume=True).controls[0].start == 36
+
+
+def test_more_steps_in_an_earlier_stage(folder):
+    begun(folder, stages=TWO)
+    more = [{**TWO[0], "steps": 8}, TWO[1]]
+    with pytest.raises(InvalidInput, match=r"stages\.0\.steps must be 6, as when the run began; got 8"):
+        make_plan(tiny.job(folder, stages=more), resume=True)
+    with pytest.raises(InvalidInput, match=r"stages\.2"):
+        make_plan(tiny.job(folder, stages=[*TWO, {**TWO[1], "name": "more"}]), resume=True)
 
 
 # ------------------------------------------------------------------------------------------------------------- branches

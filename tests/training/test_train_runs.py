@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,41 @@ def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(folder, rule):
     assert list(read_records(resumed.records)) == list(read_records(whole.records))
     assert (resumed.model / "model.safetensors").read_bytes() == (whole.model / "model.safetensors").read_bytes()
     assert resumed.first["step"] == 0  # the evaluation before the run is in the log still
+
+
+def test_a_run_with_more_steps_ends_as_one_that_had_them_from_the_beginning(folder):
+    small = {"held_out": None, "training__prompts_per_batch": 4, "training__per_device_train_batch_size": 16}
+    stage = {"name": "all", "sources": [{"path": "prompts.jsonl"}]}
+    whole = run(make_plan(tiny.job(folder, output="whole", stages=[{**stage, "steps": 4}], **small)))
+    run(make_plan(tiny.job(folder, output="longer", stages=[{**stage, "steps": 2}], **small)))
+    less = {**small, "training__per_device_train_batch_size": 32, "trl__torch_empty_cache_steps": 1}
+    plan = make_plan(tiny.job(folder, output="longer", stages=[{**stage, "steps": 4}], **less), resume=True)
+    assert plan.checkpoint == plan.job.output / "checkpoint-2"
+    longer = run(plan)
+    assert longer.steps == 4
+    assert [record.prompt for record in read_records(longer.records)] == [
+        record.prompt for record in read_records(whole.records)
+    ]
+
+
+def test_a_rollout_function_samples_instead_of_the_trainer(folder, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (folder / "rollouts_of_a_test.py").write_text(
+        "def sample(prompts, trainer):\n"
+        "    texts = [f'lakes {n % 3}' for n, _ in enumerate(prompts)]\n"
+        "    ids = trainer.processing_class(texts)['input_ids']\n"
+        "    asked = trainer.processing_class(prompts)['input_ids']\n"
+        "    return {'prompt_ids': asked, 'completion_ids': ids, 'logprobs': None}\n"
+    )
+    stages = [{"steps": 1, "sources": [{"path": "prompts.jsonl"}]}]
+    model = {"path": "policy", "lora": {"r": 2, "use_rslora": True, "lora_alpha": 4}}
+    init = {"attn_implementation": "eager"}
+    changes: dict[str, Any] = {"stages": stages, "held_out": None, "model": model, "trl__model_init_kwargs": init}
+    done = run(make_plan(tiny.job(folder, rollout="rollouts_of_a_test.sample", output="own", **changes)))
+    texts = [rollout for record in read_records(done.records) for rollout in record.responses]
+    assert len(texts) == 64
+    assert all("lakes" in str(text) for text in texts)
+    assert json.loads((done.model / "adapter_config.json").read_text())["use_rslora"] is True
 
 
 def test_a_run_that_stopped_before_its_first_checkpoint_is_begun_anew(folder):

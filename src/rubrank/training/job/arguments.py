@@ -8,13 +8,16 @@ trl                                               whatever else GRPOConfig takes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from rubrank._plain import shortened
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.training.job.job import Job, Training
+from rubrank.training.job.policy import check_loggers, init_kwargs
+from rubrank.training.job.values import checked
 
 if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan
@@ -43,49 +46,84 @@ _LIKE_TRL = (
 """Settings that are arguments of GRPOConfig as they are."""
 
 
-OURS = frozenset(
-    {
-        *Training.model_fields,
-        "output_dir",
-        "max_steps",
-        "num_train_epochs",
-        "seed",
-        "data_seed",
-        "report_to",
-        "gradient_accumulation_steps",
-        "steps_per_generation",
-        "generation_batch_size",
-        "num_iterations",
-        "shuffle_dataset",
-        "eval_strategy",
-        "eval_steps",
-        "eval_on_start",
-        "num_generations_eval",
-        "per_device_eval_batch_size",
-        "save_strategy",
-        "model_init_kwargs",
-        "reward_weights",
-        "remove_unused_columns",
-        "ignore_data_skip",
-    }
-)
-"""Arguments of GRPOConfig that follow from the other sections of a config."""
+_BATCH = "It follows from training.prompts_per_batch, updates_per_batch and per_device_train_batch_size."
+_HELD_OUT = "It follows from held_out."
+_ORDER = "The order of the prompts is laid out from stages and seed."
+_SECRET = "Set HF_TOKEN in the environment: the config is kept in the run's folder."
+_VERB = "`rubrank train` says so itself."
+
+OURS: Mapping[str, str] = {
+    **dict.fromkeys(Training.model_fields, "It has a key of its own, under training."),
+    "output_dir": "It has a key of its own: output.",
+    "max_steps": "It follows from the steps of stages.",
+    "num_train_epochs": "It follows from the steps of stages.",
+    "seed": "It has a key of its own: seed.",
+    "data_seed": _ORDER,
+    "report_to": "It has a key of its own: report_to.",
+    **dict.fromkeys(("gradient_accumulation_steps", "steps_per_generation", "generation_batch_size"), _BATCH),
+    "num_iterations": "It follows from training.updates_per_batch.",
+    **dict.fromkeys(("shuffle_dataset", "train_sampling_strategy", "ignore_data_skip"), _ORDER),
+    **dict.fromkeys(("eval_strategy", "eval_steps", "eval_on_start", "num_generations_eval"), _HELD_OUT),
+    "per_device_eval_batch_size": _HELD_OUT,
+    "save_strategy": "Checkpoints follow from training.save_steps.",
+    "reward_weights": "There is one reward; weights of criteria are in the rubric.",
+    "remove_unused_columns": "The reward needs all columns.",
+    "resume_from_checkpoint": "Say --resume.",
+    **dict.fromkeys(("do_train", "do_eval", "do_predict"), _VERB),
+    "local_rank": "The launcher says so.",
+    "hub_token": _SECRET,
+    "parallelism_config": "It is an object of Python; fsdp_config and deepspeed can be written in a config.",
+}
+"""Arguments of GRPOConfig that `trl` does not take, and why."""
+
+_FILES = ("deepspeed", "fsdp_config", "accelerator_config")
+"""Arguments that may name a file, which is beside the config."""
 
 
 def check_arguments(job: Job) -> None:
     """Keys under `trl`: known to GRPOConfig, and not decided elsewhere; words that only the trainer knows."""
     from trl import GRPOConfig
 
-    known = {field.name for field in fields(GRPOConfig) if field.init} - OURS
+    known = {field.name for field in fields(GRPOConfig) if field.init} - OURS.keys()
     for name, value in job.config.trl.items():
         if name in OURS:
-            remedy = "It has a key of its own." if name in Training.model_fields else "It follows from other keys."
-            raise InvalidInput(job.where, f"trl.{name}", "left out", repr(value), remedy)
+            raise InvalidInput(job.where, f"trl.{name}", "left out", repr(value), OURS[name])
         if name not in known:
             near = get_close_matches(name, sorted(known), n=1)
             remedy = f"Did you mean {near[0]!r}?" if near else "See TRL's GRPOConfig."
             raise UnknownName(job.where, "trl", "arguments of TRL's GRPOConfig", repr(name), remedy)
     _check_words(job)
+    _check_together(job, given_to_trl(job))
+
+
+def given_to_trl(job: Job) -> dict[str, Any]:
+    """What stands under `trl`, each value of a kind and in a range that it can have."""
+    from trl import GRPOConfig
+
+    found = checked(job.config.trl, GRPOConfig, job.where, "trl")
+    for name in _FILES:
+        if isinstance(found.get(name), str) and not found[name].lstrip().startswith("{"):
+            path = job.path(found[name])
+            if not path.is_file():
+                raise InvalidInput(job.where, f"trl.{name}", "a file that exists, or a mapping", str(path), "")
+            found[name] = str(path)
+    found.pop("model_init_kwargs", None)  # with the model
+    return found
+
+
+def _check_together(job: Job, given: Mapping[str, Any]) -> None:
+    """What TRL's trainer refuses once the model is loaded."""
+    training = job.config.training
+    if given.get("sync_ref_model") and training.beta == 0.0:
+        remedy = "Without a KL term there is no reference model."
+        raise InvalidInput(job.where, "trl.sync_ref_model", "false with training.beta = 0", "true", remedy)
+    mode, truncating = given.get("vllm_importance_sampling_mode", "sequence_mask"), ("token_truncate", "token_mask")
+    if training.loss_type == "vespo" and given.get("use_vllm") and mode not in truncating:
+        name = "trl.vllm_importance_sampling_mode"
+        raise InvalidInput(job.where, name, "token_truncate or token_mask with loss_type vespo", repr(mode), "")
+    if given.get("use_vllm") and given.get("use_transformers_continuous_batching"):
+        name = "trl.use_transformers_continuous_batching"
+        raise InvalidInput(job.where, name, "false with use_vllm", "true", "One of them samples.")
 
 
 def _check_words(job: Job) -> None:
@@ -98,6 +136,7 @@ def _check_words(job: Job) -> None:
         given = getattr(job.config.training, name)
         if given not in (names := [word.value for word in words]):
             raise UnknownName.of(job.where, f"training.{name}", given, names)
+    check_loggers(job)
 
 
 def arguments(plan: Plan) -> Any:
@@ -117,13 +156,15 @@ def arguments(plan: Plan) -> Any:
         "report_to": list(config.report_to),
         "save_strategy": "steps",
         "disable_tqdm": True,
-        "model_init_kwargs": {"dtype": config.model.dtype},
+        "model_init_kwargs": init_kwargs(plan.job),
         **_device(),
         **_evaluation(plan),
     }
     try:
-        return GRPOConfig(**{**given, **config.trl})
-    except (TypeError, ValueError, ImportError) as error:
+        return GRPOConfig(**{**given, **given_to_trl(plan.job)})
+    except RubrankError:
+        raise
+    except Exception as error:  # each setting, and each library behind it, has its own kinds
         got = shortened(" ".join(str(error).split()), 240)
         raise InvalidInput(plan.job.where, "trl", "what TRL's GRPOConfig takes", got, "Change it.") from None
 

@@ -11,6 +11,7 @@ out/trainer_state.json what was logged
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,47 @@ _MAY_CHANGE = (
     "preset",
 )
 """Where things are, what is logged and kept, how much goes at a time: none of it is what is learnt."""
+
+_FOR_MEMORY = (
+    "gradient_checkpointing",
+    "gradient_checkpointing_kwargs",
+    "torch_empty_cache_steps",
+    "eval_accumulation_steps",
+    "use_liger_kernel",
+    "liger_kernel_config",
+    "cache_implementation",
+    "ds3_gather_for_generation",
+    "fsdp",
+    "fsdp_config",
+    "deepspeed",
+    "vllm_gpu_memory_utilization",
+    "vllm_max_model_length",
+    "vllm_tensor_parallel_size",
+    "vllm_enable_sleep_mode",
+    "vllm_server_base_url",
+    "vllm_server_host",
+    "vllm_server_port",
+    "vllm_server_timeout",
+    "vllm_group_port",
+    "model_init_kwargs.attn_implementation",
+    "model_init_kwargs.device_map",
+    "model_init_kwargs.max_memory",
+    "model_init_kwargs.low_cpu_mem_usage",
+    "ddp_timeout",
+    "ddp_bucket_cap_mb",
+    "dataloader_num_workers",
+    "dataloader_pin_memory",
+    "enable_jit_checkpoint",
+    "log_completions",
+    "num_completions_to_print",
+    "run_name",
+    "disable_tqdm",
+)
+_MAY_RESUME = (*_MAY_CHANGE, *(f"trl.{name}" for name in _FOR_MEMORY))
+"""What a crash may force upon a run that goes on: the same sums in less memory, in another order, on other machines."""
+
+_ENDLESS = ("constant", "constant_with_warmup")
+"""Learning rates that do not depend on where a run ends."""
 
 
 _CONTROL = ("attributes", "pool", "adjust_criteria")
@@ -165,10 +207,29 @@ def _run_of(job: Job, folder: Path) -> dict[str, Any]:
 
 def _check_same(job: Job, sizes: Mapping[str, int]) -> None:
     before, now = _run_of(job, job.output), _flat_said(job, sizes)
+    _check_longer(job, before, now)
     for name in [*now, *(name for name in before if name not in now)]:
-        if before.get(name) != now.get(name) and not _is_among(name, _MAY_CHANGE):
+        if before.get(name) != now.get(name) and not _is_among(name, _MAY_RESUME):
             remedy = "Change it back, or begin a new run, with the checkpoint as its model."
             _refuse(job, name, before, now, "as when the run began", remedy)
+
+
+def _check_longer(job: Job, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """The last stage may have more steps: what came before it stays as it is. Starts are compared as steps."""
+    name = f"stages.{len(job.config.stages) - 1}.steps"
+    was, steps = before.get(name), now[name]
+    all_before = sum(value for key, value in before.items() if re.fullmatch(r"stages\.\d+\.steps", key))
+    for number, attribute in enumerate(job.config.attributes):
+        key = f"attributes.{number}.start"
+        if isinstance(start := before.get(key), int | str):
+            then = attribute.model_copy(update={"start": start}).start_step(all_before)
+            before[key], now[key] = then, attribute.start_step(job.config.steps)
+    if not isinstance(was, int) or steps <= was:
+        return
+    if job.config.training.lr_scheduler_type not in _ENDLESS:
+        allowed = f"{was}, as when the run began: the learning rate goes by the end of the run"
+        raise InvalidInput(job.where, name, allowed, str(steps), "Begin a new run, with the checkpoint as its model.")
+    now[name] = was
 
 
 def _refuse(job: Job, name: str, before: Mapping[str, Any], now: Mapping[str, Any], when: str, remedy: str) -> NoReturn:

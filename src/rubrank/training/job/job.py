@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rubrank._plain import Strict, in_our_words
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
@@ -45,7 +45,6 @@ from rubrank.training.controls import Control
 from rubrank.training.making import Thinking
 
 PAGE = "docs/train.md"
-LOGGERS = ("tensorboard", "wandb", "trackio")
 FIELDS = ("prompt", "rubric")
 """What a source's `columns` may name."""
 _NEAR = 1e-6
@@ -64,7 +63,9 @@ Number: TypeAlias = Annotated[float, BeforeValidator(_number)]
 
 
 class Lora(Strict):
-    """Train low-rank adapters (PEFT) instead of all weights."""
+    """Train low-rank adapters (PEFT) instead of all weights; other keys are those of PEFT's LoraConfig."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     r: int = Field(default=16, ge=1)
     alpha: int = Field(default=32, ge=1)
@@ -280,11 +281,25 @@ class Config(RankingOptions):
     training: Training = Training()
     trl: Mapping[str, Any] = {}
     """Other arguments of TRL's GRPOConfig, such as use_vllm."""
-    report_to: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ("tensorboard",)
+    report_to: tuple[str, ...] = ("tensorboard",)
+    """Loggers that transformers knows; each must be installed."""
+    imports: tuple[str, ...] = ()
+    """Modules that register verifiers and the like; beside the config, or installed."""
+    tools: tuple[str, ...] = ()
+    """Functions that the policy may call, each by its dotted path."""
+    environments: str | Mapping[str, str] | None = None
+    """A class of environments by its dotted path, or several by name: rows then have a column `environment`."""
+    rollout: str | None = None
+    """A function by its dotted path that samples instead of the trainer."""
     workers: int = Field(default=0, ge=0)
     """Processes that grade; 0: the trainer's own."""
     seed: int = Field(default=0, ge=0)
     output: str
+
+    @field_validator("report_to", mode="before")
+    @classmethod
+    def _loggers(cls, value: Any) -> Any:
+        return () if value in (None, "none") else (value,) if isinstance(value, str) else value
 
     @model_validator(mode="before")
     @classmethod

@@ -12,6 +12,7 @@ rubric, the model's config and tokenizer, the output folder; at last a health ch
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,13 +23,15 @@ import numpy as np
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.training.engine import Control
-from rubrank.training.job.arguments import check_arguments
+from rubrank.training.job.adapters import adapters
+from rubrank.training.job.arguments import arguments, check_arguments
 from rubrank.training.job.batching import Cut, cut, processes
 from rubrank.training.job.evaluating import check_evaluation
 from rubrank.training.job.folder import RECORDS, Branch, start_of
 from rubrank.training.job.job import Job, Stage
 from rubrank.training.job.mixing import Part, lay_out
-from rubrank.training.job.policy import check_installed, check_model
+from rubrank.training.job.named import check_environments, import_modules, named
+from rubrank.training.job.policy import check_init, check_installed, check_model
 from rubrank.training.job.sources import SOURCE, Read, identity, is_chat, read_source
 
 
@@ -107,6 +110,7 @@ class Plan:
 def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> Plan:
     """Check everything; raises the first thing that is wrong. branch: a checkpoint of another run to go on from."""
     config, world = job.config, processes()
+    import_modules(job)
     check_installed(job)
     batch = cut(config.training, config.held_out, world, job.where)
     _check_steps(job)
@@ -120,12 +124,16 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
         for number, row in enumerate(one.rows, start=1)
     )
     check_arguments(job)
+    check_init(job)
+    adapters(job)
+    named(job)
+    check_environments(job, (*data.rows, *data.held_out_rows))
     chat = check_model(job, any(is_chat(row) for row in (*data.rows, *data.held_out_rows)))
     parts = [_part(stage, config.training.updates_per_batch, data) for stage in config.stages]
     order = lay_out(parts, data.counts, config.training.prompts_per_batch, config.seed)
     start = start_of(job, data.sizes, resume, branch)
     _check_judges(reward.engine.judges)
-    return Plan(
+    plan = Plan(
         job=job,
         cut=batch,
         processes=world,
@@ -140,6 +148,9 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
         held_out=data.held_out_rows,
         sizes=data.sizes,
     )
+    if world == 1 or "LOCAL_RANK" in os.environ:  # elsewhere it would wait for processes that nobody started
+        arguments(plan)
+    return plan
 
 
 # --------------------------------------------------------------------------------------------------------------- checks

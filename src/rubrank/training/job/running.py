@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import only_our_errors
+from rubrank.training.job.adapters import adapters
 from rubrank.training.job.arguments import arguments
 from rubrank.training.job.evaluating import evaluating
 from rubrank.training.job.folder import MODEL, RECORDS, write_config
+from rubrank.training.job.named import named
 from rubrank.training.job.plan import Plan
-from rubrank.training.job.policy import model_path
+from rubrank.training.job.policy import model_path, quantization
 from rubrank.training.job.sources import STAGE, to_dataset
 
 
@@ -75,6 +77,7 @@ def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
     from transformers import PrinterCallback, set_seed
     from trl import GRPOTrainer
 
+    given = named(plan.job)
     set_seed(plan.job.config.seed)  # adapters are drawn before the trainer seeds
     trainer = GRPOTrainer(
         model=model_path(plan.job),
@@ -83,7 +86,11 @@ def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
         train_dataset=_in_stages(plan, to_dataset(plan.rows, plan.chat).select(plan.order)),
         eval_dataset=to_dataset(plan.held_out, plan.chat) if plan.held_out else None,
         callbacks=[plan.reward.callback, _lines(), *callbacks],
-        peft_config=_adapters(plan),
+        peft_config=adapters(plan.job),
+        quantization_config=quantization(plan.job),
+        tools=None if given.tools is None else list(given.tools),
+        environment_factory=given.environments,
+        rollout_func=given.rollout,
     )
     trainer.remove_callback(PrinterCallback)
     if (benchmarks := evaluating(plan.job, trainer)) is not None:
@@ -97,18 +104,6 @@ def _in_stages(plan: Plan, dataset: Any) -> Any:
         return dataset
     names = [stage.name for stage in plan.stages for source in stage.sources for _ in range(source.prompts)]
     return dataset.add_column(STAGE, names)
-
-
-def _adapters(plan: Plan) -> Any:
-    lora = plan.job.config.model.lora
-    if lora is None:
-        return None
-    from peft import LoraConfig
-
-    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
-    return LoraConfig(
-        r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=targets, task_type="CAUSAL_LM"
-    )
 
 
 def _lines() -> Any:

@@ -1,0 +1,249 @@
+"""Whatever TRL, PEFT and transformers take goes through a config; what they would not take is one line, beforehand."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
+pytest.importorskip("trl", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
+pytest.importorskip("peft", reason="PEFT is not installed: pip install peft")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # importing TRL takes seconds, and warns
+
+from training import tiny  # noqa: E402
+from typer.testing import CliRunner  # noqa: E402
+
+from rubrank.errors import InvalidInput  # noqa: E402
+from rubrank.training.job import policy  # noqa: E402
+from rubrank.training.job.adapters import adapters  # noqa: E402
+from rubrank.training.job.arguments import OURS, arguments, given_to_trl  # noqa: E402
+from rubrank.training.job.named import named  # noqa: E402
+from rubrank.training.job.plan import make_plan  # noqa: E402
+from rubrank.training.job.policy import init_kwargs, quantization  # noqa: E402
+
+TOOLS = '''
+"""Tools for a test."""
+
+number = 3
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers.
+
+    Args:
+        a: One.
+        b: The other.
+    """
+    return a + b
+
+
+def undescribed(a, b):
+    return a + b
+
+
+class World:
+    def reset(self, **kwargs):
+        return None
+
+
+def sample(prompts, trainer):
+    raise RuntimeError("never called here")
+'''
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    return tiny.make(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def folder(made, tmp_path, monkeypatch) -> Path:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    folder = tiny.copy_without_weights(made, tmp_path / "job")
+    (folder / "tools_of_a_test.py").write_text(TOOLS)
+    (folder / "broken_of_a_test.py").write_text("1 / 0\n")
+    yield folder
+    for name in ("tools_of_a_test", "broken_of_a_test"):
+        sys.modules.pop(name, None)
+
+
+# ------------------------------------------------------------------------------------------------------ every argument
+
+
+def test_every_argument_of_grpo_config_is_taken_or_refused_with_a_reason(folder):
+    from trl import GRPOConfig
+
+    taken: dict[str, Any] = {}
+    for field in fields(GRPOConfig):
+        if not field.init or field.name in OURS:
+            continue
+        taken[field.name] = field.default_factory() if field.default is MISSING else field.default
+        taken[field.name] = getattr(taken[field.name], "value", taken[field.name])
+    assert given_to_trl(tiny.job(folder, trl=taken)) == {k: v for k, v in taken.items() if k != "model_init_kwargs"}
+    names = {field.name for field in fields(GRPOConfig) if field.init}
+    assert all(reason.endswith(".") and len(reason) > 10 for reason in OURS.values())
+    assert set(OURS) - names == {"prompts_per_batch", "updates_per_batch"}  # keys of ours, under training
+    for name in sorted(OURS.keys() & names):
+        with pytest.raises(InvalidInput, match=rf"trl\.{name} must be left out"):
+            make_plan(tiny.job(folder, trl={name: 1}))
+
+
+def test_what_is_given_arrives(folder):
+    given = {
+        "gradient_checkpointing": False,
+        "top_k": 20,
+        "min_p": 0.1,
+        "adam_epsilon": "1e-7",  # as YAML reads it
+        "chat_template_kwargs": {"enable_thinking": False},
+        "mask_truncated_completions": True,
+        "vllm_importance_sampling_mode": "token_mask",
+        "logging_strategy": "steps",
+        "hub_strategy": "end",
+        "log_level": "error",
+    }
+    found = arguments(make_plan(tiny.job(folder, trl=given)))
+    assert {name: getattr(found, name) for name in given} == {**given, "adam_epsilon": 1e-7}
+
+
+# ------------------------------------------------------------------------------------------------- forty wrong configs
+
+INIT = "trl.model_init_kwargs"
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"trl__vllm_importance_sampling_mode": "nonsense"}, "trl.vllm_importance_sampling_mode must be one of"),
+    ({"trl__vllm_mode": "colocated"}, "Did you mean 'colocate'?"),
+    ({"trl__vllm_model_impl": "tf"}, "trl.vllm_model_impl must be one of"),
+    ({"trl__multi_objective_aggregation": "sum"}, "trl.multi_objective_aggregation must be one of"),
+    ({"trl__cache_implementation": "statik"}, "Did you mean 'static'?"),
+    ({"trl__hub_strategy": "sometimes"}, "trl.hub_strategy must be one of"),
+    ({"trl__logging_strategy": "step"}, "Did you mean 'steps'?"),
+    ({"trl__log_level": "loud"}, "trl.log_level must be one of"),
+    ({"trl__ddp_backend": "glo"}, "Did you mean 'gloo'?"),
+    ({"trl__torch_compile_mode": "fast"}, "trl.torch_compile_mode must be one of"),
+    ({"trl__top_k": "5"}, "trl.top_k must be a whole number; got '5'"),
+    ({"trl__top_k": 2.5}, "trl.top_k must be a whole number; got 2.5"),
+    ({"trl__top_k": -1}, "trl.top_k must be ≥ 0; got -1"),
+    ({"trl__min_p": 1.5}, "trl.min_p must be in [0, 1]; got 1.5"),
+    ({"trl__min_p": "small"}, "trl.min_p must be a number or null; got 'small'"),
+    ({"trl__gradient_checkpointing": "maybe"}, "trl.gradient_checkpointing must be true or false; got 'maybe'"),
+    ({"trl__gradient_checkpointing": 1}, "trl.gradient_checkpointing must be true or false; got 1"),
+    ({"trl__adam_beta1": 1.0}, "trl.adam_beta1 must be in [0, 1); got 1.0"),
+    ({"trl__adam_epsilon": 0}, "trl.adam_epsilon must be > 0; got 0"),
+    ({"trl__adam_epsilon": float("nan")}, "trl.adam_epsilon must be a finite number; got nan"),
+    ({"trl__repetition_penalty": -1.0}, "trl.repetition_penalty must be > 0"),
+    ({"trl__vllm_gpu_memory_utilization": 90}, "trl.vllm_gpu_memory_utilization must be in (0, 1]; got 90"),
+    ({"trl__vllm_server_port": 70000}, "trl.vllm_server_port must be in [1, 65535]; got 70000"),
+    ({"trl__vllm_tensor_parallel_size": 0}, "trl.vllm_tensor_parallel_size must be ≥ 1; got 0"),
+    ({"trl__chat_template_kwargs": [1]}, "trl.chat_template_kwargs must be a mapping or a text or null; got [1]"),
+    ({"trl__top_entropy_quantile": 2}, "trl.top_entropy_quantile must be in [0, 1]; got 2"),
+    ({"trl__sync_ref_model": True}, "trl.sync_ref_model must be false with training.beta = 0"),
+    ({"trl__auto_find_batch_size": True}, "trl must be what TRL's GRPOConfig takes; got auto_find_batch_size is not"),
+    ({"trl__log_completions_hub_repo": "a/b"}, "log_completions_hub_repo is set, but log_completions is False"),
+    ({"trl__vllm_importance_sampling_clip_min": 5.0}, "must be less than vllm_importance_sampling_clip_max"),
+    ({"trl__fp16": True, "trl__bf16": True}, "trl must be what TRL's GRPOConfig takes"),
+    ({"trl__deepspeed": "zero3.json"}, "trl.deepspeed must be a file that exists, or a mapping"),
+    ({"trl__hub_token": "secret"}, "Set HF_TOKEN in the environment"),
+    ({"trl__resume_from_checkpoint": "x"}, "Say --resume."),
+    ({"trl__num_generations_eval": 4}, "It follows from held_out."),
+    ({"trl__model_init_kwargs": "sdpa"}, f"{INIT} must be a mapping; got 'sdpa'"),
+    ({"trl__model_init_kwargs": {"dtype": "bfloat16"}}, "It has a key of its own: model.dtype."),
+    ({"trl__model_init_kwargs": {"attn_implementation": "sdpaa"}}, "Did you mean 'sdpa'?"),
+    ({"trl__model_init_kwargs": {"revison": "main"}}, "Did you mean 'revision'?"),
+    ({"trl__model_init_kwargs": {"quantization_config": "4bit"}}, "quantization_config must be a mapping"),
+    ({"trl__model_init_kwargs": {"quantization_config": {"bits": 4}}}, "must be one that transformers takes"),
+    ({"trl__model_init_kwargs": {"attn_implementation": "flash_attention_2"}}, "got no flash_attn. pip install flash-"),
+    ({"trl__use_vllm": True}, "got no vllm. pip install 'trl[vllm]', or leave trl.use_vllm out."),
+    ({"model__lora": {"use_dorra": True}}, "Did you mean 'use_dora'?"),
+    ({"model__lora": {"bias": "some"}}, "model.lora.bias must be 'none' or 'all' or 'lora_only'; got 'some'"),
+    ({"model__lora": {"lora_alpha": 8, "alpha": 8}}, "model.lora.lora_alpha must be given without alpha; got both"),
+    ({"model__lora": {"task_type": "SEQ_CLS"}}, "It is always CAUSAL_LM."),
+    ({"model__lora": {"targets": ["lm_head"]}}, "model.lora.targets must be without lm_head"),
+    ({"model__lora": {"lora_dropout": 1.5}}, "model.lora.lora_dropout must be in [0, 1); got 1.5"),
+    ({"report_to": ["tensorbord"]}, "tensorbord"),
+    ({"imports": ["none_of_these"]}, "imports must be a module that can be imported; got 'none_of_these'"),
+    ({"imports": ["broken_of_a_test"]}, "ZeroDivisionError: division by zero"),
+    ({"tools": ["add"]}, "tools.0 must be module.name; got 'add'"),
+    ({"tools": ["tools_of_a_test.ad"]}, "Did you mean 'tools_of_a_test.add'?"),
+    ({"tools": ["tools_of_a_test.number"]}, "tools.0 must be a function or a class; got tools_of_a_test.number: int"),
+    ({"tools": ["tools_of_a_test.undescribed"]}, "Give it types, and a docstring with `Args:`."),
+    ({"tools": ["tools_of_a_test.add"]}, "tools must be left out for a model whose chat template has no tools"),
+    ({"environments": "tools_of_a_test.Word"}, "Did you mean 'tools_of_a_test.World'?"),
+    ({"environments": {"shop": "tools_of_a_test.World"}}, "environment must be one of"),
+    ({"rollout": "tools_of_a_test.smple"}, "Did you mean 'tools_of_a_test.sample'?"),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), WRONG, ids=[said[:50] for _, said in WRONG])
+def test_wrong_settings_are_one_line(folder, changes, said, monkeypatch):
+    absent = ("vllm", "flash_attn")
+    found = policy.find_spec
+    monkeypatch.setattr(policy, "find_spec", lambda name: None if name in absent else found(name))
+    with pytest.raises(InvalidInput) as raised:
+        make_plan(tiny.job(folder, **changes))
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_the_verb_says_it_in_one_line(folder):
+    import typer
+
+    from rubrank.cli.verbs import train
+
+    app = typer.Typer()
+    train.register(app)
+    job = tiny.job(folder, trl__vllm_importance_sampling_mode="nonsense")
+    result = CliRunner().invoke(app, [str(job.file), "--dry-run"])
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "trl.vllm_importance_sampling_mode must be one of" in result.stderr
+
+
+# ------------------------------------------------------------------------------------- models, adapters, dotted paths
+
+
+def test_how_the_model_is_loaded(folder, monkeypatch):
+    monkeypatch.setattr(policy, "find_spec", lambda name: name)
+    wanted = {"load_in_4bit": True, "bnb_4bit_compute_dtype": "bfloat16"}
+    given = {"attn_implementation": "sdpa", "revision": "main", "quantization_config": wanted}
+    job = tiny.job(folder, trl__model_init_kwargs=given, model__dtype="bfloat16")
+    plan = make_plan(job)
+    assert init_kwargs(job) == {"dtype": "bfloat16", "attn_implementation": "sdpa", "revision": "main"}
+    assert arguments(plan).model_init_kwargs == init_kwargs(job)
+    assert quantization(job).load_in_4bit
+    assert quantization(tiny.job(folder)) is None
+
+
+def test_options_of_peft(folder):
+    more = {"use_rslora": True, "rank_pattern": {"q_proj": 4}, "lora_alpha": 8, "target_modules": ["q_proj"]}
+    job = tiny.job(folder, model__lora={"r": 2, "dropout": "1e-1", **more})
+    make_plan(job)
+    found = adapters(job)
+    assert (found.r, found.lora_alpha, found.lora_dropout, found.use_rslora) == (2, 8, 0.1, True)
+    assert (found.target_modules, found.rank_pattern) == ({"q_proj"}, {"q_proj": 4})
+
+
+def test_dotted_paths(folder):
+    job = tiny.job(
+        folder,
+        imports=["tools_of_a_test"],
+        tools=["tools_of_a_test.add", "tools_of_a_test:add"],
+        environments={"a": "tools_of_a_test.World"},
+        rollout="tools_of_a_test.sample",
+    )
+    sys.path.append(str(folder))
+    found = named(job)
+    assert found.tools is not None
+    assert [tool(1, 2) for tool in found.tools] == [3, 3]
+    assert found.environments["a"]().reset() is None
+    assert found.rollout.__name__ == "sample"
+    assert named(tiny.job(folder, imports=None, tools=None, environments=None, rollout=None)).tools is None
+
+
+def test_any_logger_that_transformers_knows(folder, monkeypatch):
+    monkeypatch.setattr(policy, "find_spec", lambda name: name)
+    for name in ("mlflow", "swanlab", "clearml", "dvclive"):
+        assert make_plan(tiny.job(folder, report_to=name)).job.config.report_to == (name,)
+    assert make_plan(tiny.job(folder, report_to="none")).job.config.report_to == ()
