@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ordinal import rlvr2
 
-from rubrank import FusedGroup, Gate, attenuate
+from rubrank import FusedGroup, Gate, ScoreBatch, attenuate, find_rule
 
 NAN = np.nan
 
@@ -379,3 +379,8 @@ def test_words_are_true(rows):
         for line in criteria:
             check_criterion(group, i, line)
         check_gate(group, i, scores[i, 3], scores[i, 4], gate)
+
+
+def test_no_gate_is_no_gate_that_was_passed():
+    batch = ScoreBatch.of_arrays([[1, 0.5], [0, 0.7], [1, 0.2]])
+    assert "gate" not in find_rule("rlvr2+")(batch).explain(0)

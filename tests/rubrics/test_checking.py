@@ -16,7 +16,7 @@ import rubrank.verifiers.ifeval.length
 import rubrank.verifiers.ifeval.whole
 import rubrank.verifiers.ifeval.words
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
-from rubrank.rubrics.checking import Problem, check_file
+from rubrank.rubrics.checking import Problem, check_file, note_on
 from rubrank.verifiers.verifier import VERIFIERS, verifier
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -168,3 +168,40 @@ def test_the_prompts_of_ifeval():
     row = rows[found[0].row - 1]
     assert "punctuation:no_comma" in row["instruction_id_list"]
     assert any("," in kwargs.get("prompt_to_repeat", "") for kwargs in row["kwargs"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("list.yaml", "- Is it polite?\n- Is it right?\n"),
+        ("names.yaml", "- a\n- b\n"),
+        (
+            "healthbench.json",
+            '[{"criterion": "See a doctor", "points": 5, "tags": []}, {"criterion": "B"}]',
+        ),
+        (
+            "rar.yaml",
+            "- {title: Dose, description: 'Essential Criteria: a dose'}\n- {title: B, description: b}\n",
+        ),
+        ("ids.yaml", "instruction_id_list: ['punctuation:no_comma', 'startend:quotation']\nkwargs: [{}, {}]\n"),
+    ],
+)
+def test_every_shape_without_problems_gets_its_note(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert check_file(tmp_path / name) == []
+    assert "yes/no" in (note_on(tmp_path / name) or "")
+
+
+@pytest.mark.parametrize("name", ["r.yaml", "r.yml"])
+@pytest.mark.parametrize("text", ["", "\n\n", "# nothing\n", "null\n"])
+def test_an_empty_rubric_is_no_dataset(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    [problem] = check_file(tmp_path / name)
+    assert "rubric must be a mapping, a list of criteria" in problem.message
+
+
+@pytest.mark.parametrize("anchors", ["{0: same, 1: same}", "{0: Same, 1: other, 2: same}", "{1: Ｘ, 5: x}"])
+def test_anchors_that_mean_the_same_are_a_problem(tmp_path, anchors):
+    (tmp_path / "r.yaml").write_text(f"criteria: [{{name: C, question: q?, anchors: {anchors}}}]\n")
+    [problem] = check_file(tmp_path / "r.yaml")
+    assert "anchors must be of different texts" in problem.message

@@ -190,11 +190,23 @@ def test_criteria_by_family_and_word():
         ("concise", "Verbosity"),
         ("tool use", "FunctionCalls"),
         ("translate", "LanguageRequirement"),
+        ("regexp", "Regex"),
+        ("hate speech", "ImproperWording"),
+        ("biased", "ImproperWording"),
+        ("self harm", "SecurityRisk"),
+        ("fabricated", "MaterialFaithfulness"),
+        ("duplicated", "RepeatSegment"),
+        ("low effort", "GeneralLowQuality"),
+        ("arithmetic", "QuantityMatch"),
     ],
 )
 def test_criteria_are_found_by_the_words_people_use(words, name):
     found = json.loads(run("criteria", "--search", words, "--json").stdout)
     assert name in [one["name"] for one in found[:12]]
+
+
+def test_one_criterion_is_counted_as_one():
+    assert run("criteria", "--search", "text-to-sql").stderr.strip() == "1 criterion"
 
 
 def test_nothing_that_fits_is_said():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from rubrank.cli.printing import matrix, table
+from rubrank.cli.printing import matrix, print_json, print_line, say, table
 from rubrank.cli.show import show_group
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.grading.progress import Bar
@@ -60,6 +62,32 @@ def test_columns_get_numbers_where_their_names_do_not_fit(monkeypatch, capsys):
     assert "m, continued" in text
     assert all(rule in text for rule in rules)
     assert "121.00" in text
+
+
+COMMANDS = [chr(c) for c in (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0))]
+
+
+def test_no_text_commands_the_terminal(capsysbinary):
+    text = "".join(COMMANDS) + "\x1b[2J\x1b]0;title\x07é深\t|"
+    table(text, [text, text], [[text, text], ["a", "1"]])
+    print_line(text)
+    say(text)
+    captured = capsysbinary.readouterr()
+    for shown in (captured.out.decode(), captured.err.decode()):
+        assert not set(COMMANDS) & set(shown)
+        assert "é深" in shown
+
+
+def test_json_is_the_same_text_without_commands(capsysbinary):
+    print_json({"name": "".join(COMMANDS)})
+    shown = capsysbinary.readouterr().out.decode()
+    assert not set(COMMANDS) & set(shown)
+    assert json.loads(shown) == {"name": "".join(COMMANDS)}
+
+
+def test_a_share_is_never_minus_zero(capsysbinary):
+    show_group(next(iter(RLVR2()(ScoreBatch.of_arrays([[1, 0], [0, 1]])))), None)
+    assert b"-0%" not in capsysbinary.readouterr().out
 
 
 def test_a_bar_that_nobody_sees_prints_nothing(capsys):

@@ -30,10 +30,10 @@ RECORD = GroupRecord(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["no.jsonl"], "which is not there"),
+        (["no.jsonl"], "no such file"),
         (["notes.txt"], "a file that ends in .jsonl"),
         (["empty"], "which has none"),
-        (["r.jsonl", "no.jsonl"], "which is not there"),
+        (["r.jsonl", "no.jsonl"], "no such file"),
         (["r.jsonl", "--host", "203.0.113.1"], "an address that is free"),
     ],
 )

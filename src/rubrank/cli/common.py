@@ -49,11 +49,6 @@ def check_address(engine: str, address: str | None, verb: str) -> None:
         raise InvalidInput(verb, "--address", "used with --engine ray", f"--engine {engine}", "")
 
 
-def say(line: str) -> None:
-    """A line about what was read, on standard error."""
-    typer.echo(line, err=True)
-
-
 def columns_from(column: Sequence[str] | None, group_column: Sequence[str] | None, verb: str) -> dict[str, Any]:
     """The columns of rollouts that were named, as `read_groups` takes them."""
     found: dict[str, Any] = dict(_pair(text, verb) for text in column or ())

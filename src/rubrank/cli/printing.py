@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _BARS = "▁▂▃▄▅▆▇█"
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and newline
 _GAP = 2
 _WIDEST_NAME = 28
 _NARROWEST = 8
@@ -37,7 +39,7 @@ def errors_in_words() -> Iterator[None]:
     try:
         yield
     except RubrankError as error:
-        typer.echo(f"rubrank: {in_flags(error) if isinstance(error, InvalidInput) else error}", err=True)
+        say(f"rubrank: {in_flags(error) if isinstance(error, InvalidInput) else error}")
         raise typer.Exit(2) from None
     except KeyboardInterrupt as error:
         typer.echo(
@@ -62,20 +64,35 @@ def errors_in_words() -> Iterator[None]:
         typer.echo(f"rubrank: text with half a character (a lone surrogate) cannot be used here: {shown}", err=True)
         raise typer.Exit(2) from None
     except OSError as error:
-        typer.echo(f"rubrank: {error.filename or 'the file system'}: {error.strerror or error}", err=True)
+        say(f"rubrank: {error.filename or 'the file system'}: {error.strerror or error}")
         raise typer.Exit(2) from None
+
+
+def visible(text: str) -> str:
+    r"""`\x1b` for the character itself: text from data that would command a terminal is shown by its codes."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def say(text: str) -> None:
+    """A line on standard error, whatever characters it holds."""
+    typer.echo(visible(text), err=True)
 
 
 def print_line(text: str) -> None:
     """A line on standard output, whatever characters it holds."""
+    _write(visible(text))
+
+
+def _write(line: str) -> None:
     sys.stdout.flush()  # what was printed as text comes first
-    sys.stdout.buffer.write((text + "\n").encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.write((line + "\n").encode("utf-8", "backslashreplace"))
     sys.stdout.flush()
 
 
 def print_json(data: Any) -> None:
     """Indented, with null for what is no number."""
-    print_line(json.dumps(plain(data), ensure_ascii=False, indent=2, default=str))
+    made = json.dumps(plain(data), ensure_ascii=False, indent=2, default=str)
+    _write(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", made))
 
 
 def number(x: float, form: str = ".2f") -> str:
@@ -113,7 +130,8 @@ def table(
     from rich.markup import escape
 
     console = Console()
-    shown = [*rows[:most]] if most is not None and len(rows) > most else [*rows]
+    title, headings = visible(title), [_cell(name) for name in headings]
+    shown = [[_cell(text) for text in row] for row in rows[:most]]
     widths = _widths(headings, shown)
     labels = _narrowed(widths[:words], console.width - sum(widths[words:]) - _GAP * (len(widths) - 1), words)
     room = console.width - sum(labels) - _GAP * words
@@ -124,6 +142,10 @@ def table(
         print()
     if len(shown) < len(rows):
         print(f"… and {len(rows) - len(shown)} more; --json has them all\n")
+
+
+def _cell(text: str) -> str:
+    return visible(text).replace("\t", " ")
 
 
 def _made(

@@ -129,7 +129,7 @@ def _utilities(group: FusedGroup) -> None:
         cells = [
             "–" if math.isnan(s) else _signed(u) for s, u in zip(group.scores[:, k], group.values[:, k], strict=True)
         ]
-        rows.append([name, f"{group.weights[k]:g}", f"{group.effective_weights[k]:.0%}", *cells])
+        rows.append([name, f"{group.weights[k]:g}", f"{round(group.effective_weights[k], 2) + 0.0:.0%}", *cells])
     rows.append(["weighted sum", "", "", *map(_signed, group.fused)])
     if group.gated is not None:
         rows.append(["ranking", "", "", *(f"{r:.2f}" for r in group.ranking)])

@@ -120,7 +120,7 @@ def _coefficient(group: FusedGroup, k: int, d: int) -> str:
 
 
 def _gate(group: FusedGroup, i: int) -> Iterator[str]:
-    if group.gate is None or group.gated is None:
+    if group.gate is None or group.gated is None or not (group.gate.global_quality or group.gate.low_quality):
         return
     if not group.gated.passed[i]:
         stopped = [

@@ -27,8 +27,10 @@ from rubrank.rollouts.reading import groups_of_rows
 from rubrank.rollouts.rows import Row, read_rows
 from rubrank.rubrics.dependencies import in_cycles
 from rubrank.rubrics.notes import YES_NO, yes_no_only
-from rubrank.rubrics.public import rubric_data
-from rubrank.rubrics.rubric import MOST_CRITERIA, Criterion, Rubric, load_rubric, merge_extended, read_data
+from rubrank.rubrics.public import rubric_data, to_rubric
+from rubrank.rubrics.rubric import MOST_CRITERIA, Criterion, Rubric, merge_extended, read_data
+
+_RUBRICS = (".yaml", ".yml", ".toml", ".json")
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,7 @@ def check_file(path: str | Path) -> list[Problem]:
     """All problems of a rubric file or of a dataset; an empty list if it can be used."""
     source, path = str(path), Path(path)
     try:
-        data = read_data(path) if path.suffix in (".yaml", ".yml", ".toml", ".json") else None
-        if data is not None and _is_rubric(data, path):
+        if path.suffix in _RUBRICS and _is_rubric(data := read_data(path), path):
             return list(check_rubric_data(data, str(path), path.parent))
         return list(_check_rows(source))
     except RubrankError as error:
@@ -63,9 +64,9 @@ def check_file(path: str | Path) -> list[Problem]:
 def note_on(source: str | Path) -> str | None:
     """What is worth knowing about a rubric file without problems; None for datasets, and where there is nothing."""
     path = Path(source)
-    if path.suffix not in (".yaml", ".yml", ".toml", ".json") or not _is_rubric(read_data(path), path):
+    if path.suffix not in _RUBRICS or not _is_rubric(data := read_data(path), path):
         return None
-    criteria = load_rubric(path).criteria
+    criteria = to_rubric(data, str(path), path.parent).criteria
     return YES_NO if yes_no_only((one.value_layer, one.value_domain) for one in criteria) else None
 
 

@@ -117,6 +117,8 @@ def read_anchors(given: Any, owner: str) -> dict[float, str]:
         made[number] = _text(owner, "anchors", key, text)
     if not 2 <= len(made) <= MOST_ANCHORS:
         raise InvalidInput(owner, "anchors", f"given for 2 to {MOST_ANCHORS} values", str(len(made)), "")
+    if not _all_differ(made.values()):
+        raise InvalidInput(owner, "anchors", "of different texts", ", ".join(map(repr, made.values()))[:200], "")
     return dict(sorted(made.items()))
 
 
@@ -136,10 +138,14 @@ def read_findings(given: Any, owner: str) -> dict[str | float, str]:
         raise InvalidInput(
             owner, "findings", "given by high, between and low or by values, not by both", _keys(made), ""
         )
-    words = [unicodedata.normalize("NFKC", word).casefold() for word in made.values()]
-    if len(set(words)) < len(words) and all(isinstance(key, str) for key in made):
+    if not _all_differ(made.values()) and all(isinstance(key, str) for key in made):
         raise InvalidInput(owner, "findings", "of different words", ", ".join(map(repr, made.values())), "")
     return made
+
+
+def _all_differ(texts: Iterable[str]) -> bool:
+    plain = [unicodedata.normalize("NFKC", text).casefold() for text in texts]
+    return len(set(plain)) == len(plain)
 
 
 def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str) -> None:

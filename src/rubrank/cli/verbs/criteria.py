@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rubrank.cli.common import Address, Column, Engine, Force, GroupColumn, check_address, columns_from
-from rubrank.cli.printing import errors_in_words, print_json, print_line, table
+from rubrank.cli.printing import errors_in_words, print_json, print_line, say, table
 from rubrank.cli.verbs.judge import judging_dict, show_judging
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def grade(
             _show_estimate(rollouts, rubric, asked, columns, as_json)
             return
         found = read_rollouts(rollouts, columns)
-        typer.echo(str(found), err=True)
+        say(str(found))
         graded = run(
             found.groups,
             rubric,
@@ -158,7 +157,7 @@ def grade(
         _show_summary(graded)
         if graded.judging is not None:
             show_judging(graded.judging)
-    typer.echo(str(missing_of(graded)), err=True)
+    say(str(missing_of(graded)))
     if yes_no_only((criterion.layer, criterion.domain) for criterion in graded.specifications()):
         typer.echo(f"note: {YES_NO}", err=True)
     typer.echo(f"{len(graded)} rollouts, {len(graded.groups)} groups: {output}", err=True)
@@ -244,7 +243,7 @@ def _seconds(text: str | None) -> float | Literal["auto"] | None:
 
 def _show_list(found: Sequence[Listed]) -> None:
     table("", ("name", "family", "by", "checks"), [(c.name, c.family, c.how, c.checks) for c in found], 4, None)
-    print(f"{len(found)} criteria", file=sys.stderr)
+    say("1 criterion" if len(found) == 1 else f"{len(found)} criteria")
 
 
 def _say_none_fits(search: str) -> None:
@@ -306,6 +305,6 @@ def _show_conformance(result: Conformance) -> None:
     rows.append(("all", str(result.n), share(result.strict), share(result.loose)))
     table("agreement with the published verdicts", ("id", "n", "strict", "loose"), rows, most=None, total=1)
     for d in result.disagreements:
-        print(f"{d.key} {d.id} {d.mode}: published {d.published}, ours {d.ours}: {d.reason}")
+        print_line(f"{d.key} {d.id} {d.mode}: published {d.published}, ours {d.ours}: {d.reason}")
     for name, n in result.unknown.items():
         print(f"no verifier for {name} ({n} answers)")

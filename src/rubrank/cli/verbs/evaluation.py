@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rubrank.cli.common import Force
-from rubrank.cli.printing import errors_in_words, number, print_json, table
+from rubrank.cli.printing import errors_in_words, number, print_json, print_line, table
 
 if TYPE_CHECKING:
     from rubrank.evaluation.scoring import EvalRun
@@ -224,13 +224,13 @@ def _show(found: EvalRun, as_json: bool) -> None:
         return
     rows = [[name, number(value, ".4f")] for name, value in found.metrics.items()]
     table(f"{found.benchmark}: {found.model}", ["metric", "value"], rows)
-    print(f"{found.judged} scored; settings: {', '.join(f'{k} {v}' for k, v in found.settings.items()) or 'none'}")
+    print_line(f"{found.judged} scored; settings: {', '.join(f'{k} {v}' for k, v in found.settings.items()) or 'none'}")
     for note in found.notes:
-        print(f"note: {note}")
+        print_line(f"note: {note}")
     if found.reasoning_words == found.reasoning_words:
         print(f"thinking was cut: {found.reasoning_words:.0f} words in the mean of those that have some")
     for reason, count in found.missing.most_common(5):
-        print(f"missing {count}: {reason}")
+        print_line(f"missing {count}: {reason}")
 
 
 def _print_table(made: CapabilityTable) -> None:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from rubrank.cli.common import Address, Engine, check_address
 from rubrank.cli.options import TableOptions, given_options, with_options
-from rubrank.cli.printing import errors_in_words
+from rubrank.cli.printing import errors_in_words, say
 from rubrank.errors import InvalidInput
 
 _File = Annotated[
@@ -87,7 +87,7 @@ def fuse(
             show.show_summary(summary)
         elif not quiet:
             for line in show.summary_lines(summary, None if json else str(output)):
-                typer.echo(line, err=True)
+                say(line)
 
 
 def explain(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rubrank.cli.common import Column, Force, GroupColumn, Long, columns_from, table_columns
-from rubrank.cli.printing import errors_in_words, print_json, table
+from rubrank.cli.printing import errors_in_words, print_json, print_line, table
 
 if TYPE_CHECKING:
     from rubrank.grading.showing import Shown
@@ -43,7 +43,7 @@ def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JS
     for judge in judges.judges:
         leaves = judge.members or (judge,)
         models = ", ".join(sorted({endpoint.model for leaf in leaves for endpoint in leaf.endpoints}))
-        print(f"{judge.name}: {judge.kind}, {models}: there")
+        print_line(f"{judge.name}: {judge.kind}, {models}: there")
 
 
 def show(
@@ -83,15 +83,15 @@ def show_shown(shown: Shown, most: int) -> None:
         return
     for number, call in enumerate(shown.calls[: most or None], 1):
         times = f", sent {call.times} times" if call.times > 1 else ""
-        print(f"== call {number} of {len(shown.calls)}: judge {call.judge}, {call.purpose}{times}")
+        print_line(f"== call {number} of {len(shown.calls)}: judge {call.judge}, {call.purpose}{times}")
         for message, tokens in zip(call.messages, call.tokens, strict=True):
-            print(f"-- {message['role']} ({tokens:,} tokens)\n{message['content']}")
-        print(f"-- {sum(call.tokens):,} tokens in all ({by}); prompts: {call.version}")
+            print_line(f"-- {message['role']} ({tokens:,} tokens)\n{message['content']}")
+        print_line(f"-- {sum(call.tokens):,} tokens in all ({by}); prompts: {call.version}")
     left = len(shown.calls) - len(shown.calls[: most or None])
     if left:
-        print(f"== and {left} more; --most 0 prints them all")
+        print_line(f"== and {left} more; --most 0 prints them all")
     if len(shown.calls) > 1:
-        print(f"== {len(shown.calls)} different calls, {shown.tokens:,} tokens")
+        print_line(f"== {len(shown.calls)} different calls, {shown.tokens:,} tokens")
 
 
 def stats(
@@ -165,7 +165,7 @@ def audit(
 
     show_audit(result, details)
     if picture is not None:
-        print(f"\ndrawn: {picture}")
+        print_line(f"\ndrawn: {picture}")
 
 
 # ------------------------------------------------------------------------------------------------------------- accounts
@@ -180,7 +180,7 @@ def show_account(account: Account) -> None:
     headings = ("", "calls", "hits", "failed", "tokens in", "out", "cost", "p50 s", "p99 s")
     table("usage", headings, rows)
     for reason, times in account.failures.items():
-        print(f"failed {times} times: {reason}")
+        print_line(f"failed {times} times: {reason}")
 
 
 def _row(name: str, line: Line) -> tuple[str, ...]:
@@ -203,7 +203,7 @@ def judging_dict(judging: Judgments) -> dict[str, Any]:
 
 def show_judging(judging: Judgments) -> None:
     """What a step's judges said and took, in a few lines."""
-    print(f"\njudges: {judging_line(judging)}")
+    print_line(f"\njudges: {judging_line(judging)}")
     _show_shares("disagreement", judging.disagreement)
     _show_shares("the first shown wins", {name: share for name, (share, _) in judging.first_win_rate.items()})
 
@@ -223,4 +223,4 @@ def judging_line(judging: Judgments) -> str:
 
 def _show_shares(what: str, shares: Mapping[str, float]) -> None:
     if shares:
-        print(f"  {what}: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()))
+        print_line(f"  {what}: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()))

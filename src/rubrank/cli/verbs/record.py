@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 
-from rubrank.cli.common import Column, Force, GroupColumn, Long, Source, say, table_columns
+from rubrank.cli.common import Column, Force, GroupColumn, Long, Source, table_columns
 from rubrank.cli.options import given_options, with_options
-from rubrank.cli.printing import errors_in_words
+from rubrank.cli.printing import errors_in_words, say
 
 
 def register(app: typer.Typer) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import BaseModel
 
-from rubrank.cli.common import Column, GroupColumn, Long, Source, say, table_columns
+from rubrank.cli.common import Column, GroupColumn, Long, Source, table_columns
 from rubrank.cli.options import given_options, with_options
-from rubrank.cli.printing import errors_in_words, print_json
+from rubrank.cli.printing import errors_in_words, print_json, say
 from rubrank.grading.progress import Bar
 
 if TYPE_CHECKING:

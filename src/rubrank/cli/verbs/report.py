@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rubrank.cli.common import Column, Force, GroupColumn, Long, Source, say, table_columns
-from rubrank.cli.printing import errors_in_words, print_json
+from rubrank.cli.common import Column, Force, GroupColumn, Long, Source, table_columns
+from rubrank.cli.printing import errors_in_words, print_json, say
 from rubrank.records.report import BUDGET_MB, TEXT_LIMIT
 
 

@@ -68,7 +68,7 @@ class Wanted:
         """Itself; raises for what there is not."""
         for name, allowed in (("state", STATES), ("sort", SORTS), ("score", SCORES)):
             if getattr(self, name) not in allowed:
-                raise InvalidInput("rubrank view", name, f"one of {', '.join(allowed)}", getattr(self, name), "")
+                raise InvalidInput("view", name, f"one of {', '.join(allowed)}", getattr(self, name), "")
         return self
 
 

@@ -76,4 +76,4 @@ def _listen(host: str, port: int) -> socket.socket:
         except OSError as error:
             found.close()
             problem = (error.strerror or str(error)).lower()
-    raise InvalidInput("rubrank view", "--host and --port", "an address that is free", f"{host}:{port}: {problem}", "")
+    raise InvalidInput("view", "--host and --port", "an address that is free", f"{host}:{port}: {problem}", "")

@@ -36,12 +36,12 @@ def paths_of(source: Path) -> list[Path]:
 def check_source(source: Path) -> Path:
     """The path, if there is something to look at; raises if not."""
     if not source.exists():
-        raise InvalidInput("rubrank view", "RECORDS", "a file or a folder", f"{source}, which is not there", "")
+        raise InvalidInput(str(source), "the file", "a file or a folder that can be read", "no such file", "")
     if source.is_dir() and not paths_of(source):
         allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"
-        raise InvalidInput("rubrank view", "RECORDS", allowed, f"{source}, which has none", "")
+        raise InvalidInput("view", "RECORDS", allowed, f"{source}, which has none", "")
     if source.is_file() and not source.name.endswith(SUFFIXES):
-        raise InvalidInput("rubrank view", "RECORDS", f"a file that ends in {', '.join(SUFFIXES)}", source.name, "")
+        raise InvalidInput("view", "RECORDS", f"a file that ends in {', '.join(SUFFIXES)}", source.name, "")
     return source
 
 
