@@ -36,10 +36,27 @@ def test_the_first_compilation_is_announced_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "offered"), [("rubrank fuse --attribute-", "--attribute-prior"), ("rubrank warm", "warm-up")]
+    ("line", "offered"),
+    [
+        ("rubrank fuse --attribute-", "--attribute-prior"),
+        ("rubrank warm", "warm-up"),
+        ("rubrank fuse --rule rl", "rlvr2+"),
+        ("rubrank record scores.csv --rule gd", "gdpo+"),
+        ("rubrank criteria WordC", "WordCount"),
+        ("rubrank criteria --family fo", "format"),
+    ],
 )
 def test_a_shell_completes_verbs_and_flags(line, offered):
     words = line.split()
     env = {"_RUBRANK_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
     done = CliRunner().invoke(app, [], env=env, prog_name="rubrank")
     assert offered in done.output
+
+
+@pytest.mark.parametrize("verb", ["fuse", "explain", "record"])
+@pytest.mark.parametrize("flag", ["--prior", "--weight", "--config", "--rule"])
+def test_a_flag_that_waits_for_its_value_is_no_error_to_a_shell(verb, flag):
+    env = {"_RUBRANK_COMPLETE": "complete_bash", "COMP_WORDS": f"rubrank {verb} {flag} ", "COMP_CWORD": "3"}
+    done = CliRunner().invoke(app, [], env=env, prog_name="rubrank")
+    assert done.exit_code == 0
+    assert "--" not in done.output

@@ -10,7 +10,7 @@ the same names; the command line wins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rubrank.fusion.stream.files import Columns
 
 _META = "rubrank.options"
+_OPEN = "rubrank.open"
 _FIND = "Where things are in the table"
 _M = TypeVar("_M", bound=BaseModel)
 _LONG_FIELDS = ("group", "response", "criterion", "score", "reason")
@@ -85,7 +86,11 @@ def with_options(models: Callable[[], tuple[type[BaseModel], ...]]) -> type[Type
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             fields = _fields(models())
-            rest, given = _split(args, {_flag(name): name for name in (*fields, "config")}, fields)
+            flags = {_flag(name): name for name in (*fields, "config")}
+            if ctx.resilient_parsing and args and _takes_value(args[-1], flags, fields):
+                ctx.meta[_OPEN] = flags[args[-1]]  # a shell completes its value
+                args = [*args[:-1], "."]  # stands for a file that lacks yet: a shell would complete that first
+            rest, given = _split(args, flags, fields)
             ctx.meta[_META] = given
             ctx.meta[FLAGS] = {_flag(name): given.get(name) for name in (*fields, "config")}
             return super().parse_args(ctx, rest)
@@ -93,6 +98,8 @@ def with_options(models: Callable[[], tuple[type[BaseModel], ...]]) -> type[Type
         def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
             found = super().shell_complete(ctx, incomplete)
             item = type(super().shell_complete(ctx, "--help")[0])
+            if _OPEN in ctx.meta:
+                return [item(name) for name in _values(ctx.meta[_OPEN]) if name.startswith(incomplete)]
             return [*found, *(item(flag, help=text) for flag, text in _completed(_fields(models()), incomplete))]
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -107,6 +114,13 @@ def _completed(fields: Mapping[str, Any], incomplete: str) -> list[tuple[str, st
     flags = {_flag(name): field.description for name, field in fields.items()}
     flags["--config"] = "TOML or YAML file with these options."
     return [(flag, text) for flag, text in flags.items() if incomplete and flag.startswith(incomplete)]
+
+
+def _values(name: str) -> Sequence[str]:
+    """What a shell offers behind a flag; nothing where any value may stand."""
+    from rubrank.fusion.rules import rule_names
+
+    return [form for rule in rule_names() for form in (rule, f"{rule}+")] if name == "rule" else ()
 
 
 def _fields(models: tuple[type[BaseModel], ...]) -> dict[str, Any]:
@@ -128,7 +142,7 @@ def _split(args: list[str], flags: Mapping[str, str], fields: Mapping[str, Any])
             rest += [token, *left]
         elif flag not in flags:
             rest.append(token)
-        elif flags[flag] != "config" and _kind(fields[flags[flag]].annotation) is bool:
+        elif not _takes_value(flag, flags, fields):
             given[flags[flag]] = True
         else:
             text = value if equals else next(left, None)
@@ -136,6 +150,11 @@ def _split(args: list[str], flags: Mapping[str, str], fields: Mapping[str, Any])
                 raise typer.BadParameter(f"{flag} needs a value.")
             _keep(given, flags[flag], text, fields)
     return rest, given
+
+
+def _takes_value(flag: str, flags: Mapping[str, str], fields: Mapping[str, Any]) -> bool:
+    name = flags.get(flag)
+    return name is not None and (name == "config" or _kind(fields[name].annotation) is not bool)
 
 
 def _keep(given: dict[str, Any], name: str, text: str, fields: Mapping[str, Any]) -> None:

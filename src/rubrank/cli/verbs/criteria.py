@@ -55,9 +55,24 @@ def check(
         raise typer.Exit(1)
 
 
+def _names(incomplete: str) -> list[str]:
+    """What a shell offers for the name of a criterion."""
+    from rubrank.cli.listing import find_criteria
+
+    return [one.name for one in find_criteria() if one.name.startswith(incomplete)]
+
+
+def _families(incomplete: str) -> list[str]:
+    from rubrank.cli.listing import find_criteria
+
+    return sorted({one.family for one in find_criteria() if one.family.startswith(incomplete)})
+
+
 def criteria(
-    name: Annotated[str | None, typer.Argument(help="Show one: what passes, its parameters, examples.")] = None,
-    family: Annotated[str | None, typer.Option(help="Only this family.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Show one: what passes, its parameters, examples.", autocompletion=_names)
+    ] = None,
+    family: Annotated[str | None, typer.Option(help="Only this family.", autocompletion=_families)] = None,
     search: Annotated[str | None, typer.Option(help="Only those that fit these words, such as 'unit test'.")] = None,
     as_json: _AsJson = False,
 ) -> None:
