@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,9 @@ import pytest
 from judges.server import MODEL, Answer, Server
 from typer.testing import CliRunner
 
+import rubrank
+import rubrank.fusion
+import rubrank.grading
 from rubrank import InvalidInput, JudgingFailed, verifier
 from rubrank.cli.app import app
 from rubrank.fusion.stream.files import fuse_file
@@ -178,3 +182,75 @@ def test_an_address_without_ray_is_refused(tmp_path, verb):
     found = cli(verb, written(tmp_path / "r.jsonl", ROWS), "--address", "local")
     assert found.exit_code != 0
     assert "--engine ray" in found.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rubric", [RULES, RULES[:2]], ids=["groups", "rows"])
+def test_a_dataset_gets_the_scores_of_the_local_path(cluster, rubric):
+    rows = [{"uid": row["group"], "number": i, **row} for i, row in enumerate(ROWS)]
+    rows = [{name: x for name, x in row.items() if name != "group"} for row in rows]
+    scored = {row["number"]: row for row in rubrank.grading.on_ray(cluster.data.from_items(rows), rubric).take_all()}
+    here = grade(ROWS, rubric, workers=0)
+    at = 0
+    for group in here.groups:
+        for i in range(len(group.scores)):
+            for name in group.names:
+                assert np.array_equal(scored[at][name], group.score(i, name), equal_nan=True)
+                assert scored[at][f"{name} (reason)"] == group.reason(i, name)
+            assert scored[at]["uid"] == group.id
+            at += 1
+    assert len(scored) == at
+
+
+@pytest.mark.slow
+def test_a_dataset_that_does_not_fit_is_refused(cluster):
+    rows = [{"uid": "q", "prompt": "p", "response": "r", "rubric": "x"}]
+    with pytest.raises(InvalidInput, match="rubric"):
+        rubrank.grading.on_ray(cluster.data.from_items(rows), RULES)
+    with pytest.raises(InvalidInput, match="EmptyAnswer"):
+        rubrank.grading.on_ray(cluster.data.from_items([{"uid": "q", "response": "r", "EmptyAnswer": 1}]), RULES)
+    with pytest.raises(InvalidInput, match="group"):
+        rubrank.grading.on_ray(cluster.data.from_items([{"response": "r"}]), RULES)
+
+
+@pytest.mark.slow
+def test_a_dataset_gets_the_rewards_of_the_local_path(cluster):
+    rows = [
+        {"uid": row["group"], "number": i, "prompt": row["prompt"], "response": row["response"]}
+        for i, row in enumerate(ROWS)
+    ]
+    scored = rubrank.grading.on_ray(cluster.data.from_items(rows), RULES)
+    there = sorted(rubrank.fusion.on_ray(scored, RULES).take_all(), key=lambda row: row["number"])
+    here = grade(ROWS, RULES, workers=0).fuse()
+    assert [row["reward"] for row in there] == here.reward.tolist()
+    assert [row["ranking"] for row in there] == here.ranking.tolist()
+    with pytest.raises(InvalidInput, match="adjust"):
+        rubrank.fusion.on_ray(cluster.data.from_items(rows), RULES, adjust="remove")
+    with pytest.raises(InvalidInput, match="EmptyAnswer"):
+        rubrank.fusion.on_ray(cluster.data.from_items(rows), RULES)
+
+
+@pytest.mark.slow
+def test_a_dataset_is_judged_in_whole_groups_where_responses_are_compared(cluster):
+    def longest(asked):
+        texts = re.findall(r"<(response\w*) (\w+)>\n(.*?)\n</\1 \2>", asked.prompt, re.S)
+        order = sorted(range(len(texts)), key=lambda i: (-len(texts[i][2]), texts[i][2]))
+        ranks = {str(i + 1): order.index(i) + 1 for i in range(len(texts))}
+        return Answer(json.dumps({"reasoning": "by length", "finding": [order[0] + 1], "verdict": ranks}))
+
+    rows = [
+        {"uid": row["group"], "step": i % 2, "prompt": row["prompt"], "response": row["response"]}
+        for i, row in enumerate(ROWS)
+    ]
+    with Server(longest) as server:
+        setting = judges(server)
+        setting["judges"][0]["kind"] = "listwise"
+        found = rubrank.grading.on_ray(cluster.data.from_items(rows), ["GeneralQuality"], judges=setting).take_all()
+    groups = {}
+    for row in found:
+        groups.setdefault(row["uid"], []).append(row)
+    assert len(groups) == 12
+    for some in groups.values():
+        best = max(range(len(some)), key=lambda i: len(some[i]["response"]))
+        won = [x for x in json.loads(some[best]["outcomes"])["GeneralQuality"] if x is not None]
+        assert sum(won) >= len(some) - 1

@@ -6,6 +6,7 @@ with connected("ray://head:10001", "grade") as ray:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -50,8 +51,15 @@ def processors(ray: Any) -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
-def quiet(ray: Any) -> None:
-    """No bars and tables of Ray Data: the command line has its own."""
-    context = ray.data.DataContext.get_current()
+@contextmanager
+def quiet(ray: Any) -> Iterator[None]:
+    """No bars and reports of Ray Data meanwhile: the command line has its own."""
+    context, log = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
+    bars, level = context.enable_progress_bars, log.level
     context.enable_progress_bars = False
-    context.print_on_execution_start = False
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        context.enable_progress_bars = bars
+        log.setLevel(level)

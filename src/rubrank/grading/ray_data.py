@@ -36,7 +36,7 @@ from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.verifier import Compat, Mode
 
 OWNER = "grade on Ray"
-_PART, _JUDGED_PART = 256, 1024  # rollouts handed to an actor at a time; judges want many calls under way
+_PART, _JUDGED_PART = 2048, 1024  # rollouts handed to an actor at a time; judges want many calls under way
 _PARTS_EACH = 4  # at least so many parts for every actor, so that none waits long for the slowest
 
 
@@ -125,7 +125,7 @@ def grade_on_ray(
         _refuse_unjudged(plans)
     setting = Setting(_shared(rubric), compat, mode, _absolute(cache), timeout, asked)
     setting = _checked_setting(setting, plans, workers)
-    with connected(address, OWNER) as ray, Bar("grading") as bar:
+    with connected(address, OWNER) as ray, quiet(ray), Bar("grading") as bar:
         table = _merged(_tables(ray, setting, groups, workers, bar if progress is True else progress or None))
     if asked is not None and table.judging is not None:
         checked(table.judging, asked)
@@ -186,7 +186,6 @@ def _tables(
     ray: Any, setting: Setting, groups: Sequence[Group], workers: int | None, progress: Progress | None
 ) -> list[ScoreTable]:
     """The tables of all parts, in the order of the groups."""
-    quiet(ray)
     number = min(workers or processors(ray), len(groups))
     parts = _parts(groups, number, _PART if setting.judges is None else _JUDGED_PART)
     items = [{"number": i, "packed": pickle.dumps(part)} for i, part in enumerate(parts)]

@@ -33,7 +33,7 @@ from rubrank.verifiers.verifier import Domain
 
 _VERSION = 1
 _KEYS = ("group", "rollout", "rubric")
-_REASON = " (reason)"
+REASON = " (reason)"
 OUTCOMES = "outcomes"
 _WIDEST = 500
 _GLANCE = 64  # bytes in which a header gives itself away; the first line of another table may be long
@@ -190,7 +190,7 @@ def _line(file: IO[str], data: Any) -> None:
 
 
 def _as_object(group: GroupScores, i: int, rubric: int) -> dict[str, Any]:
-    compared = {OUTCOMES: _outcomes_text(group, i)} if group.outcomes else {}
+    compared = {OUTCOMES: outcomes_text(group, i)} if group.outcomes else {}
     return {
         "group": group.id,
         "rollout": i,
@@ -205,7 +205,7 @@ def _plain(values: np.ndarray) -> list[float | None]:
     return [None if math.isnan(x) else x for x in values.tolist()]
 
 
-def _outcomes_text(group: GroupScores, i: int) -> str | None:
+def outcomes_text(group: GroupScores, i: int) -> str | None:
     """Rollout i against the others, on the criteria on which responses were compared."""
     if not group.outcomes:
         return None
@@ -267,7 +267,7 @@ def _write_parquet(table: ScoreTable, path: Path) -> None:
 
 
 def _fits_wide(table: ScoreTable) -> bool:
-    names = [*_KEYS, OUTCOMES, *table.criteria, *(name + _REASON for name in table.criteria)]
+    names = [*_KEYS, OUTCOMES, *table.criteria, *(name + REASON for name in table.criteria)]
     return len(table.criteria) <= _WIDEST and len(set(names)) == len(names)
 
 
@@ -282,9 +282,9 @@ def _wide(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -
     columns: dict[str, Any] = _keys(table, rubrics)
     for k, name in enumerate(table.criteria):
         columns[name] = polars.Series(name, table.scores[:, k], nan_to_null=True)
-        columns[name + _REASON] = polars.Series(name + _REASON, list(_reasons(table, name)), dtype=polars.String)
+        columns[name + REASON] = polars.Series(name + REASON, list(_reasons(table, name)), dtype=polars.String)
     if any(group.outcomes for group in table):
-        compared = [_outcomes_text(group, i) for group in table for i in range(len(group.scores))]
+        compared = [outcomes_text(group, i) for group in table for i in range(len(group.scores))]
         columns[OUTCOMES] = polars.Series(OUTCOMES, compared, dtype=polars.String)
     return polars.DataFrame(columns, schema_overrides={"group": polars.String, "rollout": polars.Int64})
 
@@ -305,7 +305,7 @@ def _long(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -
     import polars
 
     rows = [
-        (group.id, i, rubrics[group.criteria], name, x, clean(reason), _outcomes_text(group, i))
+        (group.id, i, rubrics[group.criteria], name, x, clean(reason), outcomes_text(group, i))
         for group in table
         for i in range(len(group.scores))
         for name, x, reason in zip(group.names, _plain(group.scores[i]), group.reasons[i], strict=True)
@@ -333,7 +333,7 @@ def _from_wide(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionD
     for row in rows:
         names = [criterion.name for criterion in rubrics[row["rubric"]]]
         scores = [math.nan if row[name] is None else row[name] for name in names]
-        yield row["group"], row["rubric"], scores, [row[name + _REASON] for name in names], row.get(OUTCOMES)
+        yield row["group"], row["rubric"], scores, [row[name + REASON] for name in names], row.get(OUTCOMES)
 
 
 def _from_long(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
