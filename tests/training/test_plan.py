@@ -138,6 +138,8 @@ def test_processes_share_a_batch(folder, monkeypatch):
         ),
         ({"trl__max_steps": 1}, "trl.max_steps must be left out; got 1. It follows from the steps of stages."),
         ({"trl__use_vlm": True}, "Did you mean 'use_vllm'?"),
+        ({"records": "records.txt"}, "records: path must be a .jsonl, .jsonl.gz or .jsonl.zst file; got 'records.txt'"),
+        ({"records": {"every": 0}}, "records.every"),
         ({"output": "config.yaml"}, "output must be a folder; got the file"),
     ],
 )
@@ -308,6 +310,18 @@ def test_what_is_learnt_may_not_change(folder, changes, said):
     with pytest.raises(InvalidInput) as raised:
         make_plan(tiny.job(folder, **changes), resume=True)
     assert said in str(raised.value)
+
+
+def test_a_run_from_before_a_key_was_there(folder):
+    plan = begun(folder)
+    file = plan.job.output / "config.json"
+    said = json.loads(file.read_text())
+    for name in ("imports", "tools", "environments", "rollout", "records"):
+        del said[name]
+    file.write_text(json.dumps(said))
+    assert make_plan(tiny.job(folder, records={"texts": False, "every": 5}), resume=True).checkpoint is not None
+    with pytest.raises(InvalidInput, match=r"records\.path must be 'records\.jsonl', as when the run began"):
+        make_plan(tiny.job(folder, records="other.jsonl"), resume=True)
 
 
 LONGER = [{"name": "all", "steps": 60, "sources": [{"path": "prompts.jsonl"}]}]

@@ -179,11 +179,12 @@ def without_clock(log: Any) -> list[dict[str, float]]:
     return [{name: x for name, x in line.items() if not any(part in name for part in CLOCK)} for line in log]
 
 
-@pytest.mark.parametrize("rule", ["rlvr2+", "amrp+"])  # the second remembers
-def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(folder, rule):
+@pytest.mark.parametrize(("rule", "records"), [("rlvr2+", "records.jsonl"), ("amrp+", "kept.jsonl.zst")])  # remembers
+def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(folder, rule, records):
     small = {
         "stages": [{"steps": 6, "sources": [{"path": "prompts.jsonl"}]}],
         "rule": rule,
+        "records": records,
         "training__save_steps": 2,
         "held_out": {"every": 2, "rollouts": 4, "sources": [{"path": "held_out.jsonl"}]},
         "training__prompts_per_batch": 4,
@@ -193,7 +194,7 @@ def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(folder, rule):
     job = tiny.job(folder, output="parts", **small)
     with pytest.raises(_Stop):
         run(make_plan(job), callbacks=[_StopAt(5)])
-    assert max(record.step for record in read_records(job.output / "records.jsonl")) == 4  # begun, to be made again
+    assert max(record.step for record in read_records(job.output / records)) == 4  # begun, to be made again
     plan = make_plan(job, resume=True)
     assert plan.checkpoint == job.output / "checkpoint-4"
     resumed = run(plan)

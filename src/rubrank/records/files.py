@@ -8,6 +8,7 @@ A Parquet file has a few columns to filter by (group, step, rule, no_signal, rol
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,11 +16,11 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
-from rubrank._files import existing_file, in_our_words_of, replacing, wrong_suffix
+from rubrank._files import existing_file, in_our_words_of, replacing, wrong_suffix, zstandard_for
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.records.record import VERSION, GroupRecord
 
-SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
+SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 _ROWS_AT_ONCE = 1000
 _OURS = {"group", "criteria", "scores", "reward", "ranking"}
 
@@ -31,7 +32,7 @@ def write(path: Path, records: Iterable[GroupRecord], append: bool) -> int:
             raise InvalidInput("write_records", "append", "used with .jsonl", str(path), "Parquet cannot grow.")
         with replacing(path) as partial:
             return _write_parquet(partial, records)
-    packed = path.suffix == ".gz"
+    packed = path.suffix
     if append:
         path.parent.mkdir(parents=True, exist_ok=True)
         return _write_lines(path, records, "at", packed)
@@ -39,7 +40,7 @@ def write(path: Path, records: Iterable[GroupRecord], append: bool) -> int:
         return _write_lines(partial, records, "wt", packed)
 
 
-def _write_lines(path: Path, records: Iterable[GroupRecord], mode: str, packed: bool) -> int:
+def _write_lines(path: Path, records: Iterable[GroupRecord], mode: str, packed: str) -> int:
     count = 0
     with _open(path, mode, packed) as file:
         for record in records:
@@ -64,7 +65,7 @@ def is_records(path: Path) -> bool:
             import polars
 
             return "record" in polars.read_parquet_schema(path)
-        with _open(path, "rt", path.suffix == ".gz") as file:
+        with _open(path, "rt", path.suffix) as file:
             first = json.loads(file.readline())
     except Exception:  # reading it will say what is wrong
         return False
@@ -72,16 +73,28 @@ def is_records(path: Path) -> bool:
 
 
 def _is_parquet(path: Path) -> bool:
-    if path.name.endswith((".jsonl", ".jsonl.gz")):
+    if path.name.endswith((".jsonl", ".jsonl.gz", ".jsonl.zst")):
         return False
     if path.suffix == ".parquet":
         return True
     raise wrong_suffix(path, SUFFIXES)
 
 
-def _open(path: Path, mode: str, packed: bool) -> IO[Any]:
-    opener: Any = gzip.open if packed else open
+def _open(path: Path, mode: str, packed: str) -> IO[Any]:
+    if packed == ".zst":
+        return _open_zst(path, mode)
+    opener: Any = gzip.open if packed == ".gz" else open
     return opener(path, mode, encoding="utf-8", errors="surrogatepass")
+
+
+def _open_zst(path: Path, mode: str) -> IO[Any]:
+    """Each opening to write adds a frame; reading goes over all of them."""
+    zstandard, file = zstandard_for(path), path.open(f"{mode[0]}b")
+    if mode[0] == "r":
+        packed = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+    else:
+        packed = zstandard.ZstdCompressor().stream_writer(file)
+    return io.TextIOWrapper(packed, encoding="utf-8", errors="surrogatepass")
 
 
 def _as_json(record: GroupRecord) -> str:
@@ -92,7 +105,7 @@ def _as_json(record: GroupRecord) -> str:
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, str]]:
-    with in_our_words_of(path), _open(path, "rt", path.suffix == ".gz") as file:
+    with in_our_words_of(path), _open(path, "rt", path.suffix) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 yield number, line

@@ -181,7 +181,7 @@ def record_table(
 
 @only_our_errors
 def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: bool = False) -> int:
-    """Write .jsonl, .jsonl.gz or .parquet; returns how many. `append` adds to a JSONL file, as a training log does."""
+    """Write .jsonl, .jsonl.gz, .jsonl.zst or .parquet; returns how many. `append` adds to lines, as a log does."""
     from rubrank.records.files import write
 
     return write(Path(path), records, append)

@@ -45,6 +45,7 @@ from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import Scale
 from rubrank.fusion.rule import Rule, Stateful
 from rubrank.fusion.rules import find_rule
+from rubrank.records.writing import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
@@ -100,7 +101,8 @@ class RewardEngine:
     judges: who decides what no verifier can; see docs/judges.md.
     attributes: what is controlled: names, or `Control(name, adjust, start)`.
     workers, cache: of grading; 0 workers is this process.
-    records: a .jsonl file to which every group of every step is appended.
+    records: a .jsonl, .jsonl.gz or .jsonl.zst file to which every group of every step is appended; a `Recording` may
+        leave out steps and texts, and have a thread write.
     seed: of the draws of `attenuate`.
     pool: what the influence of attributes is estimated over: the "run" (the default: what the rule has learnt is in
         `state_dict`), each "batch" by itself, or each "group" by itself, which is the paper's letter.
@@ -122,7 +124,7 @@ class RewardEngine:
         attributes: Iterable[str | Attribute | Control] = (),
         workers: int | None = 0,
         cache: str | Path | None = None,
-        records: str | Path | None = None,
+        records: str | Path | Recording | None = None,
         seed: int = 0,
         pool: Pool | None = None,
         adjust_criteria: Sequence[str] | Literal["all"] | None = None,
@@ -149,7 +151,8 @@ class RewardEngine:
         self.rubric = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
         if self.rubric is not None:
             self._check_decided(self.rubric, "rubric")
-        self.records = None if records is None else _growing(Path(records))
+        self.recording = None if records is None else _recording(records)
+        self.records = None if self.recording is None else self.recording.to.path
         if workers is not None and workers < 0:
             raise InvalidInput(_OWNER, "workers", "0 or more", str(workers), "0 grades in this process.")
         self._workers, self._cache = workers, cache
@@ -266,7 +269,7 @@ class RewardEngine:
                 attributes=controlled.values_MD, attribute_names=controlled.columns, penalties=self.penalties
             )
             result = self._ruled(batch, controlled, train)
-            if write and self.records is not None:
+            if write and self.recording is not None and self.recording.takes(step, train):
                 self._write(result, table, groups, step, train)
             unknown = _unknown(result, table)
             known = np.where(unknown, np.nan, result.reward).tolist()
@@ -320,20 +323,26 @@ class RewardEngine:
     # ------------------------------------------------------------------------------------------------------- records
 
     def _write(self, result: Fused, table: ScoreTable, groups: Sequence[Group], step: int, train: bool) -> None:
-        from rubrank.records.record import records_of, write_records
+        from rubrank.records.record import records_of
         from rubrank.training.progress import with_origin
 
-        assert self.records is not None
+        assert self.recording is not None
         metadata = {"mode": "train" if train else "eval"}
         records = zip(records_of(result, table, groups=groups, step=step, metadata=metadata), groups, strict=True)
         told = (one.model_copy(update={"metadata": with_origin(one.metadata, group)}) for one, group in records)
-        write_records(self.records, told, append=True)
+        self.recording.write(told)
 
     def rewind(self, step: int) -> int:
         """Take away the records that a run resumed at `step` makes again; returns how many."""
         from rubrank.training.rewinding import rewind
 
+        self.finish_records()
         return 0 if self.records is None else rewind(self.records, step)
+
+    def finish_records(self) -> None:
+        """Wait until all records are on disk; raises what went wrong with writing them."""
+        if self.recording is not None:
+            self.recording.wait()
 
     # --------------------------------------------------------------------------------------------------------- state
 
@@ -461,10 +470,8 @@ def without_unknown(rewards: Sequence[float]) -> list[float]:
     return [mean if math.isnan(reward) else reward for reward in rewards]
 
 
-def _growing(path: Path) -> Path:
-    if not path.name.endswith((".jsonl", ".jsonl.gz")):
-        raise InvalidInput(_OWNER, "records", "a .jsonl or .jsonl.gz file", str(path), "It grows with every step.")
-    return path
+def _recording(given: str | Path | Recording) -> RecordWriter:
+    return RecordWriter(given if isinstance(given, Recording) else Recording(Path(given)))
 
 
 def _unknown(result: Fused, table: ScoreTable) -> np.ndarray:

@@ -20,9 +20,9 @@ from typing import Any, NoReturn
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput
 from rubrank.training.job.batching import is_first
-from rubrank.training.job.job import Job
+from rubrank.training.job.job import Config, Job
 
-RECORDS, CONFIG, MODEL = "records.jsonl", "config.json", "model"
+CONFIG, MODEL = "config.json", "model"
 _MAY_CHANGE = (
     "output",
     "judges",
@@ -34,6 +34,8 @@ _MAY_CHANGE = (
     "training.per_device_train_batch_size",
     "model.path",
     "preset",
+    "records.every",
+    "records.texts",
 )
 """Where things are, what is logged and kept, how much goes at a time: none of it is what is learnt."""
 
@@ -162,7 +164,7 @@ def checkpoint_of(job: Job, sizes: Mapping[str, int], resume: bool) -> Path | No
         raise InvalidInput(job.where, "output", "a folder", f"the file {folder}", "Choose another one.")
     found = last_checkpoint(folder)
     if not resume:
-        if found is not None or (folder / RECORDS).exists():
+        if found is not None or job.records.exists():
             raise InvalidInput(
                 job.where, "output", "a folder without a run", str(folder), "Say --resume, or choose another one."
             )
@@ -202,7 +204,14 @@ def _run_of(job: Job, folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         remedy = "Begin a new run, with the checkpoint as its model."
         raise InvalidInput(job.where, "output", f"a folder with a {CONFIG}", str(error), remedy) from None
+    found = {**_defaults(), **found}
     return {name: value for name, value in _flat(found) if not name.startswith("branch.")}
+
+
+def _defaults() -> dict[str, Any]:
+    """Of keys that an older run may not know."""
+    optional = {name: field.default for name, field in Config.model_fields.items() if not field.is_required()}
+    return dict(json.loads(json.dumps(optional, default=lambda value: value.model_dump(mode="json"))))
 
 
 def _check_same(job: Job, sizes: Mapping[str, int]) -> None:

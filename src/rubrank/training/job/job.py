@@ -222,6 +222,25 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 """Name → settings under `training`; what a config says itself goes before."""
 
 
+class Records(Strict):
+    """Which records of a run are kept, and where."""
+
+    path: str = "records.jsonl"
+    """In the folder of the run; .jsonl.gz and .jsonl.zst are compressed."""
+    every: int = Field(default=1, ge=1)
+    """Training steps that are multiples of it; evaluations always."""
+    texts: bool = True
+    """False: scores and rewards without prompts, responses and reasons."""
+
+    @field_validator("path")
+    @classmethod
+    def _grows(cls, value: str) -> str:
+        if not value.endswith((".jsonl", ".jsonl.gz", ".jsonl.zst")):
+            allowed = "a .jsonl, .jsonl.gz or .jsonl.zst file"
+            raise InvalidInput("records", "path", allowed, repr(value), "It grows with every step.")
+        return value
+
+
 class Training(Strict):
     """Settings of the trainer. The first four are ours, all others have TRL's names.
 
@@ -291,10 +310,17 @@ class Config(RankingOptions):
     """A class of environments by its dotted path, or several by name: rows then have a column `environment`."""
     rollout: str | None = None
     """A function by its dotted path that samples instead of the trainer."""
+    records: Records = Records()
+    """A name, or options as well."""
     workers: int = Field(default=0, ge=0)
     """Processes that grade; 0: the trainer's own."""
     seed: int = Field(default=0, ge=0)
     output: str
+
+    @field_validator("records", mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        return {"path": value} if isinstance(value, str) else value
 
     @field_validator("report_to", mode="before")
     @classmethod
@@ -331,6 +357,11 @@ class Job:
     def output(self) -> Path:
         """The folder of the run."""
         return self.path(self.config.output)
+
+    @property
+    def records(self) -> Path:
+        """What every step writes to."""
+        return self.output / self.config.records.path
 
     def path(self, text: str) -> Path:
         """A path of the config file, which is relative to it."""

@@ -22,12 +22,13 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.judges.judge import Judges, load_judges
+from rubrank.records.writing import Recording
 from rubrank.training.engine import Control
 from rubrank.training.job.adapters import adapters
 from rubrank.training.job.arguments import arguments, check_arguments
 from rubrank.training.job.batching import Cut, cut, processes
 from rubrank.training.job.evaluating import check_evaluation
-from rubrank.training.job.folder import RECORDS, Branch, start_of
+from rubrank.training.job.folder import Branch, start_of
 from rubrank.training.job.job import Job, Stage
 from rubrank.training.job.mixing import Part, lay_out
 from rubrank.training.job.named import check_environments, import_modules, named
@@ -188,7 +189,7 @@ def _reward(job: Job, controls: Sequence[Control]) -> Any:
         judges=_judges(job),
         attributes=controls,
         workers=config.workers,
-        records=job.output / RECORDS,
+        records=Recording(job.records, config.records.every, config.records.texts, background=True),
         seed=config.seed,
         pool=config.pool,
         adjust_criteria=config.adjust_criteria,

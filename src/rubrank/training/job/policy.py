@@ -28,6 +28,8 @@ def check_installed(job: Job) -> None:
     for name in config.report_to:
         package = _PACKAGES.get(name, name)
         wanted[package] = f"pip install {package.replace('.', '-')}, or change report_to"
+    if config.records.path.endswith(".zst"):
+        wanted["zstandard"] = "pip install zstandard, or choose records of another kind"
     wanted |= _of_the_model(config.trl.get("model_init_kwargs"))
     for name, remedy in wanted.items():
         if not _is_installed(name):

@@ -19,7 +19,7 @@ from rubrank.errors import only_our_errors
 from rubrank.training.job.adapters import adapters
 from rubrank.training.job.arguments import arguments
 from rubrank.training.job.evaluating import evaluating
-from rubrank.training.job.folder import MODEL, RECORDS, write_config
+from rubrank.training.job.folder import MODEL, write_config
 from rubrank.training.job.named import named
 from rubrank.training.job.plan import Plan
 from rubrank.training.job.policy import model_path, quantization
@@ -49,9 +49,12 @@ def run(plan: Plan, callbacks: Sequence[Any] = ()) -> Done:
         write_config(plan.job, plan.sizes, plan.branch)
         if plan.checkpoint is None:
             plan.reward.engine.rewind(0)  # a run that did not reach its first checkpoint is begun anew
-    trainer.train(resume_from_checkpoint=None if plan.checkpoint is None else str(plan.checkpoint))
-    if plan.held_out and not _is_evaluated(trainer):
-        trainer.evaluate()
+    try:
+        trainer.train(resume_from_checkpoint=None if plan.checkpoint is None else str(plan.checkpoint))
+        if plan.held_out and not _is_evaluated(trainer):
+            trainer.evaluate()
+    finally:
+        plan.reward.engine.finish_records()
     trainer.save_model(str(plan.job.output / MODEL))
     trainer.save_state()
     log = tuple(trainer.state.log_history)
@@ -59,7 +62,7 @@ def run(plan: Plan, callbacks: Sequence[Any] = ()) -> Done:
     first = [line for line in evaluated if line["step"] == 0]
     return Done(
         trainer.state.global_step,
-        plan.job.output / RECORDS,
+        plan.job.records,
         plan.job.output / MODEL,
         log,
         first[0] if first else {},

@@ -50,3 +50,14 @@ class RubricCallback(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Have the state ready: a checkpoint may follow."""
         state.stateful_callbacks[self.key] = self.reward.engine.state_dict()
+        if control.should_save:  # a run that goes on from there has the records of all steps before
+            self.reward.engine.finish_records()
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The same: what was evaluated comes before a checkpoint."""
+        if control.should_save:
+            self.reward.engine.finish_records()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """All records are on disk when training is over."""
+        self.reward.engine.finish_records()

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed, RubrankError
+from rubrank.records.writing import Recording
 from rubrank.scores.table import Penalties
 from rubrank.training.counting import counted
 from rubrank.training.engine import Control, RewardEngine
@@ -101,7 +102,7 @@ class RubricReward:
         attributes: Iterable[str | Attribute | Control] = (),
         workers: int | None = 0,
         cache: str | Path | None = None,
-        records: str | Path | None = None,
+        records: str | Path | Recording | None = None,
         seed: int = 0,
         pool: Pool | None = None,
         adjust_criteria: Sequence[str] | Literal["all"] | None = None,

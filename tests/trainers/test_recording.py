@@ -1,0 +1,164 @@
+"""Records of a run: compressed, some of the steps, without texts, from a thread; and taken back exactly."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("zstandard", reason="zstandard is not installed: pip install zstandard")
+
+from rubrank.errors import InvalidInput
+from rubrank.records import writing
+from rubrank.records.record import GroupRecord, read_records, write_records
+from rubrank.records.writing import Recording, RecordWriter
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.training.engine import RewardEngine
+from rubrank.training.rewinding import rewind
+
+RUBRIC = [{"name": "Words", "verifier": "WordCount", "params": {"low": 2}}]
+
+
+def groups(step: int) -> list[Group]:
+    texts = (f"Lakes {step}", "one", "é \ud800 odd")
+    return [
+        Group(id=f"{step}-{n}", rollouts=tuple(Rollout(prompt="Say it.", response=text) for text in texts))
+        for n in range(2)
+    ]
+
+
+def trained(to: Any, steps: range) -> RewardEngine:
+    engine = RewardEngine(RUBRIC, records=to)
+    for step in steps:
+        engine.score(groups(step), step)
+        engine.score(groups(step), step, train=False)
+    engine.finish_records()
+    return engine
+
+
+def steps_in(path: Path, mode: str = "train") -> list[int | None]:
+    return [record.step for record in read_records(path) if record.metadata["mode"] == mode]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst"])
+@pytest.mark.parametrize("background", [False, True])
+def test_all_kinds_hold_the_same(tmp_path, suffix, background):
+    plain, other = tmp_path / "plain.jsonl", tmp_path / f"other{suffix}"
+    trained(plain, range(4))
+    trained(Recording(other, background=background), range(4))
+    assert list(read_records(other)) == list(read_records(plain))
+    assert steps_in(other) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_some_of_the_steps_and_all_evaluations(tmp_path):
+    path = tmp_path / "records.jsonl.zst"
+    trained(Recording(path, every=3), range(7))
+    assert steps_in(path) == [0, 0, 3, 3, 6, 6]
+    assert steps_in(path, "eval") == [step for step in range(7) for _ in range(2)]
+
+
+def test_without_texts(tmp_path):
+    whole, path = tmp_path / "whole.jsonl", tmp_path / "records.jsonl"
+    trained(whole, range(2))
+    trained(Recording(path, texts=False), range(2))
+    assert "Lakes" in whole.read_text()
+    assert "Lakes" not in path.read_text()
+    assert "Say it" not in path.read_text()
+    for one, other in zip(read_records(path), read_records(whole), strict=True):
+        assert (one.scores, one.reward, one.group) == (other.scores, other.reward, other.group)
+        assert (one.responses, one.prompt, one.reasons) == (None, None, None)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst"])
+def test_a_file_that_was_cut_anywhere_goes_on_as_if_it_had_not_been(tmp_path, suffix):
+    whole, part = tmp_path / f"whole{suffix}", tmp_path / f"part{suffix}"
+    engine = RewardEngine(RUBRIC, records=Recording(part, background=True))
+    ends = []
+    for step in range(3):
+        engine.score(groups(step), step)
+        engine.finish_records()
+        ends.append(part.stat().st_size)
+    data = part.read_bytes()
+    trained(whole, range(0))
+    again = RewardEngine(RUBRIC, records=whole)
+    for step in range(3):
+        again.score(groups(step), step)
+    expected = list(read_records(whole))
+    for size in range(ends[1], ends[2] + 1, 7 if suffix == ".jsonl" else 3):
+        part.write_bytes(data[:size])
+        resumed = RewardEngine(RUBRIC, records=Recording(part, background=True))
+        resumed.rewind(2)
+        resumed.score(groups(2), 2)
+        resumed.finish_records()
+        assert list(read_records(part)) == expected, size
+
+
+def test_rewinding_drops_what_is_made_again(tmp_path):
+    path = tmp_path / "records.jsonl.zst"
+    trained(Recording(path, background=True), range(4))
+    assert rewind(path, 2) == 6  # two groups of steps 2 and 3, and the evaluation of step 3
+    assert steps_in(path) == [0, 0, 1, 1]
+    assert steps_in(path, "eval") == [0, 0, 1, 1, 2, 2]
+    assert rewind(path, 2) == 0
+
+
+# ----------------------------------------------------------------------------------------------------------- the thread
+
+
+def a_record() -> GroupRecord:
+    return GroupRecord(
+        group="g", criteria=(), scores=((),), weights=(), ranking=(0.5,), reward=(0.5,), no_signal=True, step=0
+    )
+
+
+def test_training_does_not_wait(tmp_path, monkeypatch):
+    may_write = threading.Event()
+
+    def slow(*args: Any, **kwargs: Any) -> int:
+        assert may_write.wait(30)
+        return write_records(*args, **kwargs)
+
+    monkeypatch.setattr(writing, "write_records", slow)
+    path = tmp_path / "records.jsonl"
+    writer = RecordWriter(Recording(path, background=True))
+    writer.write([a_record()])  # comes back although nothing can be written
+    assert not path.exists()
+    may_write.set()
+    writer.wait()
+    assert len(list(read_records(path))) == 1
+
+
+@pytest.mark.parametrize("end", ["next step", "end"])
+def test_an_error_of_the_thread_is_raised(tmp_path, end):
+    folder = tmp_path / "file"
+    folder.write_text("no folder")
+    engine = RewardEngine(RUBRIC, records=Recording(folder / "records.jsonl", background=True))
+    engine.score(groups(0), 0)
+    assert engine.recording is not None
+    engine.recording._waiting[0].exception(30)
+    told = engine.finish_records if end == "end" else lambda: engine.score(groups(1), 1)
+    with pytest.raises(InvalidInput, match=r"must be a file that can be written; got .*Then resume"):
+        told()
+    engine.finish_records()  # once
+
+
+def test_a_writer_goes_to_other_processes_without_its_thread(tmp_path):
+    engine = trained(Recording(tmp_path / "records.jsonl", background=True), range(1))
+    other = pickle.loads(pickle.dumps(engine))
+    assert other.recording.to == engine.recording.to  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"path": Path("records.parquet")}, "a .jsonl, .jsonl.gz or .jsonl.zst file; got records.parquet"),
+        ({"path": Path("records.jsonl"), "every": 0}, "every must be ≥ 1; got 0"),
+    ],
+)
+def test_what_is_refused(wrong, said):
+    with pytest.raises(InvalidInput) as raised:
+        Recording(**wrong)
+    assert said in str(raised.value)
