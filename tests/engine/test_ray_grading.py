@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import time
 
 import numpy as np
 import polars as pl
@@ -254,3 +255,18 @@ def test_a_dataset_is_judged_in_whole_groups_where_responses_are_compared(cluste
         best = max(range(len(some)), key=lambda i: len(some[i]["response"]))
         won = [x for x in json.loads(some[best]["outcomes"])["GeneralQuality"] if x is not None]
         assert sum(won) >= len(some) - 1
+
+
+@pytest.mark.slow
+def test_actors_together_keep_to_the_limit_of_an_endpoint(cluster):
+    delay, seen = 0.2, []
+
+    def slow(asked):
+        seen.append(time.monotonic())
+        return Answer(json.dumps({"reasoning": "so", "verdict": 1}), delay=delay)
+
+    with Server(slow) as server:
+        grade_on_ray(ROWS, JUDGED, judges=judges(server), workers=2)
+    assert len(seen) > 20
+    # a call holds its place at least until it is answered
+    assert max(sum(start <= at < start + delay for start in seen) for at in seen) <= 3
