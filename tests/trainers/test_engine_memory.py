@@ -56,7 +56,7 @@ def test_half_a_line_that_a_kill_left_is_taken_away(tmp_path, name):
 
 
 def test_records_grow_so_they_are_json_lines():
-    with pytest.raises(InvalidInput, match=r"a \.jsonl or \.jsonl\.gz file"):
+    with pytest.raises(InvalidInput, match=r"a \.jsonl, \.jsonl\.gz or \.jsonl\.zst file"):
         RewardEngine(RUBRIC, records="records.parquet")
 
 
