@@ -104,3 +104,11 @@ def test_a_notebook_shows_a_table_and_runs_nothing():
     many = fused(np.random.default_rng(0).random((30, 2)))._repr_html_()
     assert "and 10 more" in many
     assert "tides" in graded()._repr_html_()
+
+
+def test_one_of_a_kind_is_counted_as_one():
+    batch = rubrank.ScoreBatch.of_arrays([[1.0]])
+    fused = rubrank.RLVR2()(batch)
+    assert repr(batch) == "ScoreBatch(1 rollout in 1 group, 1 criterion)"
+    assert repr(fused) == "Fused(rlvr2: 1 rollout in 1 group, 1 criterion, 1 without signal)"
+    assert repr(next(iter(fused))) == "FusedGroup(0, 1 rollout, 1 criterion, no signal)"

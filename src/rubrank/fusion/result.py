@@ -106,7 +106,8 @@ class FusedGroup:
 
     def __repr__(self) -> str:
         best = "no signal" if self.no_signal else f"rollout {int(np.argmax(self.reward))} is best"
-        return f"FusedGroup({self.label!r}, {len(self.reward)} rollouts, {len(self.criteria)} criteria, {best})"
+        size = f"{counted(len(self.reward), 'rollout')}, {counted(len(self.criteria), 'criterion')}"
+        return f"FusedGroup({self.label!r}, {size}, {best})"
 
     @cached_property
     def outcomes(self) -> np.ndarray:
@@ -187,8 +188,8 @@ class Fused:
     def __repr__(self) -> str:
         quiet = int(np.count_nonzero(self.no_signal))
         return (
-            f"Fused({self.rule}: {len(self.value_M):,} rollouts in {counted(self.batch.N, 'group')}, "
-            f"{self.batch.K:,} criteria, {quiet:,} without signal)"
+            f"Fused({self.rule}: {counted(len(self.value_M), 'rollout')} in {counted(self.batch.N, 'group')}, "
+            f"{counted(self.batch.K, 'criterion')}, {quiet:,} without signal)"
         )
 
     def _repr_html_(self) -> str:

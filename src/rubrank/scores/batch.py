@@ -98,7 +98,8 @@ class ScoreBatch:
         return batch_of_arrays(cls, owner, scores, groups, criteria, numbers, layers, *more, outcomes, own)
 
     def __repr__(self) -> str:
-        return f"ScoreBatch({len(self.scores_MK):,} rollouts in {counted(self.N, 'group')}, {self.K:,} criteria)"
+        rollouts, groups = counted(len(self.scores_MK), "rollout"), counted(self.N, "group")
+        return f"ScoreBatch({rollouts} in {groups}, {counted(self.K, 'criterion')})"
 
     @property
     def N(self) -> int:

@@ -82,8 +82,9 @@ def to_pandas(frame: Any) -> Any:
 
 
 def counted(number: int, noun: str) -> str:
-    """1 group, 1,024 groups."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    """1 group, 1,024 groups, 2 criteria."""
+    several = "criteria" if noun == "criterion" else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else several}"
 
 
 def shown_cell(cell: Any) -> str:

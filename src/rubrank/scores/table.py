@@ -271,8 +271,8 @@ class ScoreTable:
     def __repr__(self) -> str:
         missing = int(np.isnan(self.scores).sum())
         return (
-            f"ScoreTable({len(self):,} rollouts in {counted(len(self.groups), 'group')}, "
-            f"{len(self.criteria):,} criteria, {missing:,} scores missing)"
+            f"ScoreTable({counted(len(self), 'rollout')} in {counted(len(self.groups), 'group')}, "
+            f"{counted(len(self.criteria), 'criterion')}, {counted(missing, 'score')} missing)"
         )
 
     def _repr_html_(self) -> str:
