@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from rubrank.errors import InvalidInput, RubrankError
+from rubrank.fusion.options import part_of
 from rubrank.fusion.result import Fused
 from rubrank.fusion.stream.names import Progress, Rubrics
 from rubrank.fusion.stream.plan import TablePlan
@@ -48,13 +49,19 @@ class _Described:
 
 def check_partitioned(plan: TablePlan) -> None:
     """Refuse a rule that must see more than can be cut into chunks."""
-    if plan.whole and plan.layout.batch is None:
-        allowed = "one in which the rewards of a group depend on that group alone, or a table with batches"
-        remedy = "Name the column of batches (--column batch=NAME), or leave --engine ray out."
-        raise InvalidInput(OWNER, "rule", allowed, f"{plan.rule.name!r} over the whole table", remedy)
+    if plan.whole or _remembers(plan):
+        allowed = "one in which the rewards of a group depend on that group alone"
+        got = f"{plan.rule.name!r}, which with these options learns from other groups"
+        raise InvalidInput(OWNER, "rule", allowed, got, "Leave --engine ray out.")
     if plan.any_order:
         remedy = "Sort the table by group, or leave --engine ray out."
         raise InvalidInput(OWNER, "--any-order", "left out: chunks are cut between groups", "given", remedy)
+
+
+def _remembers(plan: TablePlan) -> bool:
+    """Would a copy of the rule in another process know less than the one here?"""
+    parts = (part_of(plan.rule, "rule", "weighing"), part_of(plan.rule, "rule", "ordinal"))
+    return any(bool(getattr(one, "remembers", hasattr(one, "state"))) for one in parts)
 
 
 def fused_on_ray(ray: Any, plan: TablePlan, progress: Progress | None = None) -> Iterator[tuple[pl.DataFrame, Parts]]:
