@@ -14,7 +14,8 @@ from rubrank.cli.app import app
 from rubrank.errors import InvalidInput
 from rubrank.grading.cache import VerdictCache
 from rubrank.rubrics.contradiction import Choice, Contains, Interval, Lacks, between
-from rubrank.rubrics.rubric import MOST_CRITERIA, in_cycles, load_rubric
+from rubrank.rubrics.dependencies import in_cycles
+from rubrank.rubrics.rubric import MOST_CRITERIA, load_rubric
 from rubrank.verifiers.verifier import Verdict
 
 

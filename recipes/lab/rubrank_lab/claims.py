@@ -18,6 +18,7 @@ from rubrank_lab.view import View
 
 Direction: TypeAlias = Literal["higher", "lower", "alike"]
 MARGIN = 0.03
+_FEWEST = 3  # seeds that a verdict needs
 """Of true quality, for "alike"."""
 
 
@@ -90,7 +91,9 @@ def decided(views: Mapping[str, View]) -> list[Decided]:
 
 
 def verdict(claim: Claim, gap: Difference, comparisons: int) -> str:
-    """In words."""
+    """In words; two seeds decide nothing."""
+    if gap.n < _FEWEST:
+        return f"open (only {gap.n} seeds)"
     if claim.direction == "alike":
         margin = MARGIN
         if gap.low > -margin and gap.high < margin:
