@@ -36,10 +36,8 @@ def groups_of(rollouts: int, size: int = 8) -> list[Group]:
         Group(
             id=f"q{g}",
             rollouts=tuple(
-                Rollout(
-                    prompt=f"Why are there tides? ({g})", response=" ".join(draw.choices(WORDS, k=draw.randint(5, 200)))
-                )
-                for _ in range(size)
+                Rollout.model_validate({"prompt": f"Why are there tides? ({g})", "response": said})
+                for said in (" ".join(draw.choices(WORDS, k=draw.randint(5, 200))) for _ in range(size))
             ),
         )
         for g in range(rollouts // size)
