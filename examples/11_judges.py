@@ -73,3 +73,4 @@ again = rubrank.grade(rollouts, rubric, judges=judges, workers=0)  # replies are
 assert again.judging is not None
 print(f"again: {again.judging.account.calls} calls, {again.judging.account.hits} from the cache")
 server.shutdown()
+server.server_close()

@@ -146,6 +146,8 @@ def test_groups_that_are_fused_together_keep_their_bits(served):
 
 
 def test_health_and_metrics(served):
+    group = {"id": "0/metrics", "prompt": PROMPT, "responses": ["The moon pulls.", "Moon."]}
+    assert served.call("/v1/groups", {"groups": [group]})[0] == 200
     assert served.call("/healthz")[0] == 200
     assert served.call("/readyz")[0] == 200
     status, text, headers = served.call("/metrics")

@@ -119,7 +119,10 @@ def test_the_steps_of_a_run_are_counted(tmp_path):
 
 
 def test_what_cannot_be_done_is_said_at_once():
-    with pytest.raises(InvalidInput, match="controlled from step 0 on"):
+    with (
+        pytest.warns(RuntimeWarning, match="in no checkpoint"),  # influences are estimated over the run
+        pytest.raises(InvalidInput, match="controlled from step 0 on"),
+    ):
         group_reward(RewardEngine(RUBRIC, attributes=[Control("markdown", start=3)]))
     with pytest.warns(RuntimeWarning, match="in no checkpoint"):
         group_reward(RewardEngine(RUBRIC, "amrp"))

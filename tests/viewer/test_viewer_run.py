@@ -132,11 +132,14 @@ def test_odd_characters_and_numbers(tmp_path: Path, record_of: Make) -> None:
     assert read_line(run.line(0)).responses == record.responses
 
 
-@pytest.mark.parametrize("missing", ["no.jsonl", "notes.txt", "empty"])
-def test_what_cannot_be_looked_at(tmp_path: Path, missing: str) -> None:
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [("no.jsonl", "got no such file"), ("notes.txt", "RECORDS must be"), ("empty", "RECORDS must be")],
+)
+def test_what_cannot_be_looked_at(tmp_path: Path, missing: str, said: str) -> None:
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidInput, match="RECORDS must be"):
+    with pytest.raises(InvalidInput, match=said):
         check_source(tmp_path / missing)
 
 

@@ -1,7 +1,7 @@
 """Do two raters rank alike? Kendall's tau-b, over all units or within groups, and Spearman's rho.
 
     >>> kendall([1, 2, 3, 4], [1, 2, 4, 3]).value
-    0.6666666666666667
+    0.6666666666666666
     >>> kendall_within([1, 2, 9, 7], [3, 5, 1, 2], groups=["a", "a", "b", "b"]).value      # mean of 1 and −1
     0.0
 

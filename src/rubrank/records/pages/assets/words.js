@@ -148,7 +148,9 @@ export function coefficient(group, k, d) {
 
 function gateLines(group, i) {
   const gate = group.gate;
-  if (!gate) return [];
+  // A rule with "+" where the rubric has nothing that gates: there is nothing to say.
+  const reads = gate && (gate.hard.length || gate.lowQuality.some(isNumber) || gate.missing.some(Boolean));
+  if (!reads) return [];
   if (!gate.passed[i]) {
     const stopped = gate.hard.filter((_, at) => gate.stoppedBy[i].includes(at));
     return [`gate: stopped by ${stopped.join(", ")}, so the reward is 0 instead of ${fixed(group.ranking[i])}`];
