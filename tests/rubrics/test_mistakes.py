@@ -144,3 +144,10 @@ def test_all_wrong_parameters_of_a_verifier_are_named_at_once():
         to_rubric([{"name": "WordCount", "params": {"count": -1, "unit": "parsecs"}}])
     assert "count" in str(error.value)
     assert "Also wrong: unit" in str(error.value)
+
+
+@pytest.mark.parametrize("pattern", ["a(?=b)", r"(a)\1", "[", "a{2,1}", "(?P<x", "*"])
+def test_a_pattern_that_cannot_be_read_is_refused_with_the_rubric(pattern):
+    rubric = [{"name": "Id", "verifier": "Regex", "params": {"pattern": pattern}}]
+    with pytest.raises(InvalidInput, match="pattern that RE2 can read"):
+        to_rubric(rubric)

@@ -24,7 +24,16 @@ def compiled(pattern: str, case_sensitive: bool, lines: bool) -> Any:
     return re2.compile(flags + pattern, options)
 
 
-@verifier("Regex", family="presence", domain=BINARY, version=1)
+def _can_be_read(params: Any) -> str | None:
+    """A pattern that no response could ever be checked with is the rubric's fault, and said before grading."""
+    try:
+        compiled(params.pattern, params.case_sensitive, params.where != "whole")
+    except re2.error as error:
+        return f"with a pattern that RE2 can read ({params.pattern[:60]!r}: {error})"
+    return None
+
+
+@verifier("Regex", family="presence", domain=BINARY, version=1, check=_can_be_read)
 def regex(
     text: Text,
     *,
@@ -38,7 +47,7 @@ def regex(
     """The pattern (RE2 syntax) matches: somewhere `relation count` times, the whole answer, or every line of it.
 
     Passes: "ID-0042" for ID-\\d{4}. Fails: no match; another number of matches; a match where `must="not match"`.
-    `^` and `$` mean lines, `.` any character. Missing: a pattern that RE2 does not know. Not covered:
+    `^` and `$` mean lines, `.` any character. A pattern that RE2 cannot read is refused with the rubric. Not covered:
     look-around and back-references, which RE2 has not.
     """
     try:
