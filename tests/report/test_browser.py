@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from browser import NEEDS_BROWSER
 
 from rubrank.records.record import GroupRecord
 from rubrank.records.report import write_report
 from rubrank.records.unfolding import explain
 
-MISSING = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-MISSING += [] if importlib.util.find_spec("selenium") else ["selenium"]
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}: apt install chromium chromium-driver"),
-]
+pytestmark = NEEDS_BROWSER
 EVIL = (
     "<script>document.title='got you'</script>",
     "</script><img src=x onerror=\"document.title='got you'\">",

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from browser import NEEDS_BROWSER
 from viewer.viewing import Viewer, served, wait_for
 
 from rubrank.records import facts
 from rubrank.records.record import GroupRecord, write_records
 
-MISSING = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-MISSING += [] if importlib.util.find_spec("selenium") else ["selenium"]
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}: apt install chromium chromium-driver"),
-]
+pytestmark = NEEDS_BROWSER
 EVIL = (
     "<script>document.title='got you'</script>",
     "</script><img src=x onerror=\"document.title='got you'\">",

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rubrank import MARKERS
 from rubrank_lab.comparing import Summary, summary
 from rubrank_lab.document import Heading, Paragraph, Part, Picture, Table
 from rubrank_lab.figures import curves
@@ -58,19 +59,6 @@ TOLD = {
     "are by the clock of a shared machine and say more about its other users than about rules: 48 rollouts a step, "
     "`reward` is grading, judging and fusing them.",
 }
-MARKDOWN = (
-    "heading",
-    "bold",
-    "italic",
-    "table_row",
-    "code_block",
-    "inline_code",
-    "ordered_item",
-    "unordered_item",
-    "blockquote",
-    "horizontal_rule",
-    "link",
-)
 
 
 def section(view: View, paper: Mapping[str, Any], fusion: Mapping[str, float]) -> list[Part]:
@@ -235,7 +223,7 @@ def _formatting(view: View, paper: Mapping[str, Any]) -> list[Part]:
     if "off" not in arms:
         return []
     rows = []
-    for name in MARKDOWN:
+    for name in MARKERS:
         metric = f"md_{name}"
         early = [value for at, value in view.curve("off", metric) if at < 5]
         late = [_number(view.summary(arm, metric).mean, ".1f") for arm in arms]

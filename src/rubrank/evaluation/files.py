@@ -34,7 +34,7 @@ def read_outputs(path: str | Path) -> Iterator[Row]:
 
 
 def _json_of(path: Path) -> Any:
-    """None where it is no JSON: whoever reads its rows says what is wrong."""
+    """None where it is not JSON: reading its rows says what is wrong."""
     try:
         return json.loads(read_text(path))
     except ValueError:

@@ -139,7 +139,7 @@ def _pending(benchmark: Benchmark, row: Row, known: dict[str, Row], number: int)
 
 
 def _says_nothing(row: Row) -> bool:
-    """An output that is null: whoever asked the model got no answer. A text without a letter is one."""
+    """Is the output null, so that the model gave no answer? An empty text is an answer."""
     found = [row[name] for name in (*OUTPUTS, *_OTHER_OUTPUTS) if name in row]
     return bool(found) and all(value is None for value in found)
 

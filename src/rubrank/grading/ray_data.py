@@ -211,7 +211,7 @@ def actors(ray: Any, number: int) -> dict[str, Any]:
 
 
 def limits_of(ray: Any, setting: Setting) -> Any:
-    """The actor that divides the limits, where judges are asked; it lives as long as somebody holds it."""
+    """The actor that divides the limits, where judges are asked; it lives as long as a handle to it."""
     from rubrank.judges.client.limits_actor import LimitsActor
 
     return None if setting.judges is None else ray.remote(LimitsActor).options(num_cpus=0).remote()

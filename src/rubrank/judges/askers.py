@@ -94,7 +94,7 @@ def _opened(cache: str, only: bool) -> AbstractContextManager[Replies]:
 
 
 class _Timed:
-    """Somebody's asker, with a deadline and accounts."""
+    """An asker with a deadline and usage accounting."""
 
     def __init__(self, asker: Asker, deadline: Deadline) -> None:
         self._asker, self._deadline, self.meter = asker, deadline, UsageMeter()

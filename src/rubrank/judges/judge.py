@@ -302,7 +302,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a reply took; the sum of all attempts that were paid."""
+    """Usage of a reply: the sum over all attempts that were paid."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -332,7 +332,7 @@ class Reply:
 
 
 class Asker(Protocol):
-    """Whoever answers calls: the client, the cache alone, or a scripted one in tests."""
+    """What answers calls: the client, the cache alone, or a scripted one in tests."""
 
     async def ask(self, call: Call) -> Reply:
         """The reply; a failure is a reply too, and nothing is raised for it."""

@@ -161,7 +161,7 @@ class Judgments:
 
     @property
     def spent(self) -> dict[str, Any]:
-        """What judging took, in a few numbers that add up over batches."""
+        """Usage of judging, in a few numbers that add up over batches."""
         sums = ("calls", "hits", "input_tokens", "output_tokens", "cost")
         found = {name: getattr(self.account, name) for name in sums} | {"failures": dict(self.account.failures)}
         return {**found, "asked": self.asked, "missing": self.lost}

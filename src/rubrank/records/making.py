@@ -43,7 +43,7 @@ def graded_data(table: ScoreTable, g: int, names: Sequence[str]) -> dict[str, An
 
 
 def spent_data(table: ScoreTable | None) -> dict[str, Any]:
-    """What judging the whole table took; the first record of a batch carries it, so that a run's records add up."""
+    """Usage of judging the whole table; the first record of a batch carries it, so that a run's records add up."""
     known = None if table is None else table.provenance
     return {"judging": dict(known.spent)} if known is not None and known.spent else {}
 

@@ -6,7 +6,7 @@
     >>> tau_b(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 2.0, 4.0, 3.0]))       # 5 alike, 1 not, of 6
     0.6666666666666666
 
-Whoever has signs of pairs, or sums of them, calls `tau`; whoever has two columns of numbers calls `tau_b`.
+`tau` takes signs of pairs, or sums of them; `tau_b` takes two columns of numbers.
 """
 
 from __future__ import annotations

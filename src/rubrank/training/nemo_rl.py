@@ -73,7 +73,7 @@ class RubricEnvironment:
         return batch, dict(self._metrics)
 
     def shutdown(self) -> None:
-        """Nobody waits any more."""
+        """No caller waits any more."""
         self._waiting.close()
 
     def _sample(self, log: Sequence[Mapping[str, Any]], about: Any) -> Sample:

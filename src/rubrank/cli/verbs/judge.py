@@ -23,7 +23,7 @@ _Rollouts = Annotated[Path | None, typer.Option(help="The rollouts that were gra
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
     judge = typer.Typer(
-        help="Judges: are they there, what are they asked, what did they take, how good are they.", no_args_is_help=True
+        help="Judges: check endpoints, show prompts, usage and cost, audit their verdicts.", no_args_is_help=True
     )
     judge.command()(check)
     judge.command()(show)
@@ -62,7 +62,7 @@ def show(
     group_column: GroupColumn = None,
     as_json: _AsJson = False,
 ) -> None:
-    """Print exactly what judges would be asked, message by message, and its tokens; nobody is called."""
+    """Print exactly what judges would be asked, message by message, and its tokens; no call is made."""
     with errors_in_words():
         from rubrank.grading.showing import show_calls
 

@@ -1,4 +1,4 @@
-"""What judging took: calls, cache hits, failures, tokens, cost and waiting time; by model, purpose and endpoint.
+"""Usage of judging: calls, cache hits, failures, tokens, cost and waiting time; by model, purpose and endpoint.
 
     Account.of(store)                        of a file of replies, over all runs
     client.meter.account()                   of one client, while it works

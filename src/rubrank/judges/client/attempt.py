@@ -9,7 +9,7 @@ from rubrank.judges.client.endpoint import JudgeEndpoint
 from rubrank.judges.client.retrying import Outcome
 from rubrank.judges.judge import Call, Reply, Usage
 
-NOBODY = Reply(None, "no endpoint answers")
+NO_ANSWER = Reply(None, "no endpoint answers")
 _NOTHING = Usage()
 
 
@@ -21,7 +21,7 @@ class Attempt:
     key: bytes
     tries: float
     started: float = field(default_factory=time.monotonic)
-    reply: Reply = NOBODY
+    reply: Reply = NO_ANSWER
     usage: Usage = _NOTHING
     requests: int = 0
     noted: int = 0
@@ -32,7 +32,7 @@ class Attempt:
     def begin(self, served: JudgeEndpoint) -> None:
         """One more request is under way."""
         self.requests += 1
-        self.reply = replace(NOBODY, model=served.endpoint.model, endpoint=served.endpoint.where)
+        self.reply = replace(NO_ANSWER, model=served.endpoint.model, endpoint=served.endpoint.where)
 
     def count(self, outcome: Outcome) -> None:
         """It has ended."""

@@ -5,8 +5,8 @@
     capabilities.body(call)             {… "response_format": {"type": "json_object"}}, then none at all
 
 Servers differ: some hold replies to a JSON schema, some to JSON, some to nothing; reasoning models want
-`max_completion_tokens` and no temperature. Nobody wants to configure that. What was learnt is remembered for the
-endpoint, and said in the log once.
+`max_completion_tokens` and no temperature. Users should not have to configure that. What was learnt is remembered for
+the endpoint, and said in the log once.
 """
 
 from __future__ import annotations

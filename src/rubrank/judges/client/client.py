@@ -30,7 +30,7 @@ from typing import Self
 
 from rubrank.errors import InvalidInput, JudgeOutage
 from rubrank.judges.client.accounting import UsageMeter
-from rubrank.judges.client.attempt import NOBODY, Attempt
+from rubrank.judges.client.attempt import NO_ANSWER, Attempt
 from rubrank.judges.client.checking import check_endpoint, refusal
 from rubrank.judges.client.choosing import Choice
 from rubrank.judges.client.endpoint import JudgeEndpoint
@@ -337,7 +337,7 @@ class Client:
                 attempt.tries -= 1.0  # waiting for one that fails is a try like any other
             seen = openings
             if not attempt.requests:
-                attempt.reply = replace(NOBODY, failure=f"{NOBODY.failure}: {_last_failure(served)}")
+                attempt.reply = replace(NO_ANSWER, failure=f"{NO_ANSWER.failure}: {_last_failure(served)}")
             wait = min(one.breaker.ready_in() for one in served)
             if all(one.shared.is_away for one in served):
                 left = self._outage_left(served)

@@ -79,7 +79,7 @@ class SharedEndpoint:
 
     @property
     def ceiling(self) -> int:
-        """Places by the terms of all judges, whoever else shares them."""
+        """The concurrency that all judges allow, before it is shared with other processes."""
         return min((terms.concurrency for terms in self._terms), default=0)
 
     def hold(self, places: int) -> None:

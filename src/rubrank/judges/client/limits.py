@@ -6,7 +6,7 @@
 
 Both are leaky buckets (aiolimiter) of a few seconds' worth, not of a minute's: a bucket that holds a whole minute lets
 twice the limit through in the first one. What a call was charged too much or too little is carried over to the calls
-that follow, so that the sum comes out right. The guesses learn: each is scaled by what earlier calls took of theirs.
+that follow, so that the sum comes out right. The guesses learn: each is scaled by what earlier calls really used.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Limits:
             raise
 
     def settle(self, charge: Charge, used: int | None) -> None:
-        """What the call really took; None: the server does not say."""
+        """Tokens the call really used; None: the server does not say."""
         if self._tokens is None or used is None:
             return
         self._carried += used - charge.tokens

@@ -205,7 +205,7 @@ class Replies:
         await self._writing().written(row_of(key, call, reply, requests, final))
 
     def count_hit(self, call: Call, reply: Reply) -> None:
-        """Somebody was answered from here; written with the next rows, or soon."""
+        """Count a cache hit; written with the next rows, or soon."""
         if self._writer is not None:
             self._writer.hit(place_of(call, reply))
 

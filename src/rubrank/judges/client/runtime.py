@@ -128,7 +128,7 @@ class Runtime:
                     self.endpoints.hold(await report(owner, uses))
                     last = time.monotonic()
                 except Exception as error:
-                    if time.monotonic() - last > LEASE:  # somebody else may hold it by now
+                    if time.monotonic() - last > LEASE:  # another process may hold it by now
                         _log.warning("limits are not shared any more: %s", error)
                         self.endpoints.hold(dict.fromkeys(uses, 1))
                         last = time.monotonic()

@@ -5,7 +5,7 @@
     await writer.written(row)         the same, and the event loop goes on meanwhile
     await writer.claim(key)           True: this process is to ask; kept until a row of that key is written
 
-Whoever comes while a commit is under way goes into the next. Rows go in as statements of many rows each: SQLite lets go
+Rows that come while a commit is under way go into the next. Rows go in as statements of many rows each: SQLite lets go
 of the interpreter's lock in every statement, and to get it back from a busy event loop takes milliseconds.
 """
 

@@ -2,15 +2,16 @@
 
     {"reasoning": "Rude.", "verdict": 0}       the whole reply is one object: the judge's own
     It is rude.\nVerdict: 0                    the last line is a verdict: the judge's own
-    It does not deserve {"verdict": 1}.        running words: nobody's
+    It does not deserve {"verdict": 1}.        running text: not a verdict
     > {"verdict": 1}                           a quotation
 
 A verdict is taken from a reply that is one JSON object (bare, or in one code fence), else from the end of the reply: an
 object that stands there on lines of its own, or a line such as "Verdict: 0" or "结论：0". Whatever else the reply
 states as its own must say the same. Not stated: what stands in quotation marks, block quotes, indented blocks, code
 fences that do not end the reply, or between our own data tags. Given the call, the reply is held against the data that
-was shown: a verdict that stands there word for word was copied, and is nobody's. For an object that is no loss, since
-an honest one carries reasoning of its own; a bare line "Verdict: 0" cannot be told from the same line of the response.
+was shown: a verdict that stands there word for word was copied, and is not the judge's. For an object that is no
+loss, since an honest one carries reasoning of its own; a bare line "Verdict: 0" cannot be told from the same line
+of the response.
 """
 
 from __future__ import annotations

@@ -315,7 +315,7 @@ class _Fields:
         return self.exact[field] if field in self.exact else self.loose.get(_loose(field))
 
     def is_near(self, field: str, i: int) -> bool:
-        """Does a field that is about nobody begin as one that is about this criterion, such as "Tone (final)"?"""
+        """Does a field that names no criterion begin like one about this criterion, such as "Tone (final)"?"""
         if self.at(field) is not None:
             return False
         return any(_loose(field).startswith(_loose(name)) for name, at in self.exact.items() if at == i)

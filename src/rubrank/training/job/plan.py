@@ -149,7 +149,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
         held_out=data.held_out_rows,
         sizes=data.sizes,
     )
-    if world == 1 or "LOCAL_RANK" in os.environ:  # elsewhere it would wait for processes that nobody started
+    if world == 1 or "LOCAL_RANK" in os.environ:  # elsewhere it would wait for processes that were not started
         arguments(plan)
     return plan
 

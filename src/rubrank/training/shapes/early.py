@@ -57,7 +57,7 @@ class Early:
         return replace(graded, seconds=time.perf_counter() - complete, hidden=hidden)
 
     def cancel(self) -> None:
-        """Nobody wants it any more."""
+        """It is no longer wanted."""
         for task in self._tasks.values():
             task.cancel()
 

@@ -100,7 +100,8 @@ def score_flat(
 ) -> FlatRewards:
     """Rewards of this process's samples; a function that makes them may fail without leaving the others waiting.
 
-    means: a rollout about which nothing is known gets the mean of its group, for trainers that can leave nobody out.
+    means: a rollout about which nothing is known gets the mean of its group, for trainers that cannot leave
+        one out.
     """
     parts = together(processes, samples if callable(samples) else lambda: samples)
     everybody = [sample for part in parts for sample in part]

@@ -30,7 +30,7 @@ class _Then(Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        module.__spec__.loader = module.__loader__ = self._loader  # as if nobody had been here
+        module.__spec__.loader = module.__loader__ = self._loader  # as it was before
         self._loader.exec_module(module)
         _register()
 

@@ -1,9 +1,9 @@
-"""What the judges were asked, and what it took, added up over the records.
+"""What the judges were asked, and its usage, added up over the records.
 
     {"asked": 152, "missing": 3, "calls": 149, "hits": 12, "cost": 0.83, "failures": {"timeout after 120 s": 3}, …}
 
 A record says about its own group what was asked and is missing (`metadata["judges"]`), and the first record of a batch
-what judging the batch took (`metadata["judging"]`).
+the usage of judging the batch (`metadata["judging"]`).
 """
 
 from __future__ import annotations
