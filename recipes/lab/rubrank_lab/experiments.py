@@ -53,7 +53,7 @@ def choose(experiments: Mapping[str, Experiment], names: Sequence[str]) -> list[
     for name in names or ("all",):
         matching = [one for one in experiments.values() if name in ("all", one.name, one.number)]
         if not matching:
-            raise UnknownName.of("rubrank lab", "NAME", name, ["all", *experiments])
+            raise UnknownName.of("lab", "NAME", name, ["all", *experiments])
         chosen |= {one.name: one for one in matching}
     return list(chosen.values())
 

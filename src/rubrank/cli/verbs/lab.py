@@ -119,7 +119,7 @@ def _laboratory(given: Path | None) -> Any:
     if found is None:
         got = str(given) if given is not None else f"none in {here} or above"
         remedy = "Run it in a checkout of the repository, or name the folder with --recipes."
-        raise InvalidInput("rubrank lab", "--recipes", "the folder recipes/lab of a checkout", got, remedy)
+        raise InvalidInput("lab", "--recipes", "the folder recipes/lab of a checkout", got, remedy)
     if str(found) not in sys.path:
         sys.path.insert(0, str(found))
     from rubrank_lab.laboratory import Laboratory  # type: ignore[import-not-found, import-untyped, unused-ignore]

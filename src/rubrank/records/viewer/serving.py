@@ -39,7 +39,7 @@ def serve(sources: Sequence[Path], *, host: str, port: int, opened: Callable[[st
     except ImportError as error:
         needed = "starlette, uvicorn and msgspec"
         raise InvalidInput(
-            "rubrank view", "installed", needed, f"no {error.name}", "pip install 'rubrank[serve]'"
+            "view", "installed", needed, f"no {error.name}", "pip install 'rubrank[serve]'"
         ) from None
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     listening = _listen(host, port)
