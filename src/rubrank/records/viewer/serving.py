@@ -38,9 +38,7 @@ def serve(sources: Sequence[Path], *, host: str, port: int, opened: Callable[[st
         from rubrank.records.viewer.run import Run
     except ImportError as error:
         needed = "starlette, uvicorn and msgspec"
-        raise InvalidInput(
-            "view", "installed", needed, f"no {error.name}", "pip install 'rubrank[serve]'"
-        ) from None
+        raise InvalidInput("view", "installed", needed, f"no {error.name}", "pip install 'rubrank[serve]'") from None
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     listening = _listen(host, port)
     runs = [Run(source) for source in sources]
