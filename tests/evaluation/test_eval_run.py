@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class, find_benchmark
-from rubrank.evaluation.data import hub_name, items_of
+from rubrank.evaluation.data import items_of
 from rubrank.evaluation.files import read_run
 from rubrank.evaluation.judging import FileJudge, judge_of
 from rubrank.evaluation.running import RunOptions, Watch, configured, run_suite
@@ -133,7 +133,7 @@ def test_the_split_with_the_questions_is_taken(hub, tmp_path):
 
 
 def test_most_benchmarks_have_a_name_on_the_hub():
-    named = [name for name in BENCHMARKS if hub_name(benchmark_class(name).data[0])]
+    named = [name for name in BENCHMARKS if benchmark_class(name).data.hub]
     assert {"ifeval", "mmlu-pro", "gpqa", "frames", "longbench-v2"} <= set(named)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 from rubrank.errors import InvalidInput, UnknownName
 
@@ -27,15 +27,7 @@ Metrics: TypeAlias = dict[str, float]
 Capability: TypeAlias = Literal[
     "instruction following", "factuality & QA", "long context", "reasoning", "knowledge", "open-ended"
 ]
-CAPABILITIES: tuple[Capability, ...] = (
-    "instruction following",
-    "factuality & QA",
-    "long context",
-    "reasoning",
-    "knowledge",
-    "open-ended",
-)
-
+CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 
 OUTPUTS = ("output", "response", "completion", "model_output", "prediction")
 """What files call what a model said. Not "answer": that is the right one in most benchmarks' data."""
@@ -59,8 +51,13 @@ class DataFile:
     """Of the file below --data."""
     get: str
     """The command that gets it."""
-    sha256: str | None = None
-    """Of the file as published; None: not pinned."""
+    hub: str | None = None
+    """What it is called on the hub; None: it is not there."""
+
+    @classmethod
+    def on_hub(cls, name: str, dataset: str, part: str = "") -> Self:
+        """A data set of the hub, or a part of it."""
+        return cls(name, f"huggingface-cli download --repo-type dataset {dataset} {part}".rstrip(), dataset)
 
 
 @dataclass(frozen=True)
@@ -89,6 +86,13 @@ class ItemScore:
     thought: int = 0
     """Words of thinking that were cut off before scoring."""
 
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Self:
+        """Back from what `asdict` and JSON made of it."""
+        values = {name: float(value) for name, value in data["values"].items()}
+        lists = {name: tuple(numbers) for name, numbers in data["lists"].items()}
+        return cls(**{**data, "values": values, "lists": lists})
+
 
 class Benchmark:
     """One benchmark; a module of `benchmarks/` has a subclass and its facts."""
@@ -103,7 +107,7 @@ class Benchmark:
     judge: ClassVar[str | None] = None
     """Whom the authors ask; None: a program decides."""
     licence: ClassVar[str]
-    data: ClassVar[tuple[DataFile, ...]] = ()
+    data: ClassVar[DataFile]
     settings: ClassVar[Mapping[str, Setting]] = {}
 
     def __init__(self, **given: Any) -> None:
@@ -160,6 +164,10 @@ class Benchmark:
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """The score, from the output and the judge's answers to `questions`."""
         raise TypeError(f"benchmark {self.name} scores no outputs")  # pragma: no cover - every benchmark has its own
+
+    def missing(self, row: Row, why: str, labels: Mapping[str, str] | None = None) -> ItemScore:
+        """No score, and why."""
+        return ItemScore(self.item_id(row), {}, missing=why, labels=labels or {})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Of the scores that are there; see `scoring.py` for what is missing."""

@@ -10,8 +10,8 @@ scored count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -73,11 +73,10 @@ def interval(run: EvalRun, *, resamples: int = _RESAMPLES, seed: int = 0) -> tup
     units = sorted(by_unit)
     if not units:
         return float("nan"), float("nan")
-    rng = np.random.default_rng(seed)
-    draws = []
-    for _ in range(resamples):
-        drawn = [(units[i], n) for n, i in enumerate(rng.integers(0, len(units), len(units)).tolist())]
-        draws.append(benchmark.metrics(_drawn(by_unit, drawn))[benchmark.headline] * benchmark.per_cent)
+    draws = [
+        benchmark.metrics(_drawn(by_unit, drawn))[benchmark.headline] * benchmark.per_cent
+        for drawn in _resampled(units, resamples, seed)
+    ]
     low, high = np.quantile(np.array(draws), (0.025, 0.975))
     return float(low), float(high)
 
@@ -108,11 +107,7 @@ def _paired(first: EvalRun, second: EvalRun, resamples: int, seed: int) -> _Pair
     def value(scores: Sequence[ItemScore]) -> float:
         return benchmark.metrics(scores)[benchmark.headline] * benchmark.per_cent
 
-    rng = np.random.default_rng(seed)
-    draws = []
-    for _ in range(resamples):
-        drawn = [(units[i], n) for n, i in enumerate(rng.integers(0, len(units), len(units)).tolist())]
-        draws.append(value(_drawn(b, drawn)) - value(_drawn(a, drawn)))
+    draws = [value(_drawn(b, drawn)) - value(_drawn(a, drawn)) for drawn in _resampled(units, resamples, seed)]
     whole = [(unit, 0) for unit in units]
     capability = str(first.settings.get("capability") or benchmark.capability)
     return _Paired(
@@ -139,6 +134,13 @@ def _difference(pair: _Paired) -> Difference:
     return Difference(pair.name, pair.metric, pair.first, pair.second, float(low), float(high), pair.items)
 
 
+def _resampled(units: Sequence[str], resamples: int, seed: int) -> Iterator[list[tuple[str, int]]]:
+    """The units that are drawn each time, numbered."""
+    rng = np.random.default_rng(seed)
+    for _ in range(resamples):
+        yield [(units[i], n) for n, i in enumerate(rng.integers(0, len(units), len(units)).tolist())]
+
+
 def _drawn(scores: dict[str, list[ItemScore]], drawn: Sequence[tuple[str, int]]) -> list[ItemScore]:
     """The scores of the units drawn; one that is drawn twice counts as two."""
     return [one for unit, n in drawn for one in _renamed(scores[unit], str(n))]
@@ -154,16 +156,9 @@ def _by_unit(scores: Sequence[ItemScore]) -> dict[str, list[ItemScore]]:
 
 
 def _renamed(scores: list[ItemScore], tag: str) -> list[ItemScore]:
-    return [
-        ItemScore(
-            f"{score.id}\0{tag}",
-            score.values,
-            repeat=score.repeat,
-            labels={
-                **score.labels,
-                **({"dialogue": f"{score.labels['dialogue']}\0{tag}"} if "dialogue" in score.labels else {}),
-            },
-            lists=score.lists,
-        )
-        for score in scores
-    ]
+    """With ids, and names of dialogues, of their own."""
+    found = []
+    for score in scores:
+        own = {name: f"{label}\0{tag}" for name, label in score.labels.items() if name == "dialogue"}
+        found.append(replace(score, id=f"{score.id}\0{tag}", labels={**score.labels, **own}))
+    return found

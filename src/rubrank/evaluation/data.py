@@ -6,7 +6,6 @@ items_of(benchmark, Path("benchmarks"), hub=True)    what is not there is loaded
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class
 from rubrank.evaluation.files import checksum, read_outputs
 
 _ENDINGS = ("", ".gz", ".zst")
-_HUB_NAME = re.compile(r"--repo-type dataset ([\w.-]+/[\w.-]+)")
 _SPLITS = ("test", "eval", "validation", "train")
 """The first of these that a data set has holds what is asked."""
 
@@ -38,28 +36,14 @@ def find_file(wanted: DataFile, folder: Path | None) -> Path | None:
 
 def items_of(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) -> Iterator[Row]:
     """The items of a benchmark; one clear message, with the command that gets them, where they are not there."""
-    for wanted in benchmark.data:
-        path = find_file(wanted, folder)
-        if path is None:
-            yield from _from_hub(benchmark, wanted, folder, hub)
-            continue
-        if wanted.sha256 and path.suffix not in _ENDINGS[1:] and checksum(path) != wanted.sha256:
-            raise InvalidInput(f"benchmark {benchmark.name}", str(path), "as published", "another checksum", "")
-        yield from read_outputs(path)
-
-
-def hub_name(wanted: DataFile) -> str | None:
-    """What a data set is called on the hub; None for one that is not there."""
-    found = _HUB_NAME.search(wanted.get)
-    return found[1] if found else None
-
-
-def _from_hub(benchmark: Benchmark, wanted: DataFile, folder: Path | None, hub: bool) -> Iterable[Row]:
-    name = hub_name(wanted)
-    if hub and name is not None:
-        return hub_rows(name, benchmark.name)
+    wanted = benchmark.data
+    path = find_file(wanted, folder)
+    if path is not None:
+        return iter(read_outputs(path))
+    if hub and wanted.hub is not None:
+        return iter(hub_rows(wanted.hub, benchmark.name))
     place = folder or Path("the folder given by --data")
-    remedy = f"Get it: {wanted.get}" + (", or let --hub load it." if name and not hub else ".")
+    remedy = f"Get it: {wanted.get}" + (", or let --hub load it." if wanted.hub and not hub else ".")
     raise InvalidInput(f"benchmark {benchmark.name}", "data", f"in {place / wanted.name}", "no such file", remedy)
 
 
@@ -90,7 +74,7 @@ def listing(folder: Path | None) -> list[dict[str, Any]]:
     found = []
     for name in BENCHMARKS:
         one = benchmark_class(name)
-        path = find_file(one.data[0], folder)
+        path = find_file(one.data, folder)
         found.append(
             {
                 "name": name,
@@ -101,8 +85,8 @@ def listing(folder: Path | None) -> list[dict[str, Any]]:
                 "licence": one.licence,
                 "data": str(path) if path else "not there" if folder else "give --data",
                 "sha256": checksum(path) if path else None,
-                "get": one.data[0].get,
-                "hub": hub_name(one.data[0]),
+                "get": one.data.get,
+                "hub": one.data.hub,
                 "settings": {key: setting.default for key, setting in one.settings.items()},
             }
         )

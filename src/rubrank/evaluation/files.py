@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -43,22 +43,7 @@ def _json_of(path: Path) -> Any:
 
 def write_run(run: EvalRun, path: str | Path) -> None:
     """Write a run; the file appears whole or not at all."""
-    data = {
-        "kind": _KIND,
-        "version": _VERSION,
-        "benchmark": run.benchmark,
-        "model": run.model,
-        "settings": dict(run.settings),
-        "judge": run.judge,
-        "judged": run.judged,
-        "sampling": dict(run.sampling),
-        "reasoning_words": None if math.isnan(run.reasoning_words) else run.reasoning_words,
-        "metrics": {name: None if math.isnan(value) else value for name, value in run.metrics.items()},
-        "missing": dict(run.missing),
-        "usage": dict(run.usage),
-        "notes": list(run.notes),
-        "scores": [asdict(score) for score in run.scores],
-    }
+    data = {"kind": _KIND, "version": _VERSION, **run.summary(), "scores": [asdict(score) for score in run.scores]}
     with replacing(path) as partial:
         partial.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -70,24 +55,14 @@ def read_run(path: str | Path) -> EvalRun:
         data = json.loads(source.read_text(encoding="utf-8"))
         if data["kind"] != _KIND:
             raise KeyError("kind")
-        scores = tuple(_score(one) for one in data["scores"])
-        metrics = {name: math.nan if value is None else float(value) for name, value in data["metrics"].items()}
-        words = math.nan if data["reasoning_words"] is None else float(data["reasoning_words"])
+        given = {one.name: data[one.name] for one in fields(EvalRun) if one.name in data}
+        given["scores"] = tuple(map(ItemScore.of, data["scores"]))
+        given["metrics"] = {name: math.nan if value is None else value for name, value in data["metrics"].items()}
+        given["reasoning_words"] = math.nan if data["reasoning_words"] is None else data["reasoning_words"]
+        return EvalRun(**given | {"notes": tuple(data.get("notes", ()))})
     except (ValueError, KeyError, TypeError):
         remedy = "`rubrank eval score` and `rubrank eval run` write such files."
         raise InvalidInput("eval", "run", "a file of a scored run", str(source), remedy) from None
-    return EvalRun(
-        data["benchmark"],
-        data["model"],
-        data["settings"],
-        scores,
-        metrics,
-        data["judge"],
-        words,
-        data["sampling"],
-        data.get("usage", {}),
-        tuple(data.get("notes", ())),
-    )
 
 
 def read_runs(paths: Iterable[str | Path]) -> list[EvalRun]:
@@ -100,15 +75,7 @@ def read_runs(paths: Iterable[str | Path]) -> list[EvalRun]:
     return [read_run(file) for file in files]
 
 
-def _score(data: Mapping[str, Any]) -> ItemScore:
-    lists = {name: tuple(values) for name, values in data["lists"].items()}
-    return ItemScore(**{**data, "lists": lists})
-
-
 def checksum(path: Path) -> str:
     """SHA-256 of a file."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -125,19 +125,13 @@ async def _scored(benchmark: Benchmark, item: Row, output: str, judge: Judge | N
             return ItemScore(benchmark.item_id(item), {}, missing="no judge was given", repeat=repeat)
         answers = await asyncio.to_thread(judge, questions)
     score = benchmark.score(item, answer, answers)
-    return ItemScore(**{**vars(score), "repeat": repeat})
+    return replace(score, repeat=repeat)
 
 
 def scores_of(log: Any) -> list[ItemScore]:
     """The scores in an Inspect log that `benchmark_task` wrote."""
-    found = []
-    for sample in log.samples or ():
-        for score in (sample.scores or {}).values():
-            for data in (score.metadata or {}).get("scores", ()):
-                lists = {name: tuple(values) for name, values in data["lists"].items()}
-                values = {name: float(value) for name, value in data["values"].items()}
-                found.append(ItemScore(**{**data, "lists": lists, "values": values}))
-    return found
+    made = [score for sample in log.samples or () for score in (sample.scores or {}).values()]
+    return [ItemScore.of(data) for score in made for data in (score.metadata or {}).get("scores", ())]
 
 
 def scorer(rubric: Any, judges: Any = None) -> Scorer:

@@ -22,8 +22,10 @@ from typing import Any
 _FENCE = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
 
-def json_object(text: str) -> dict[str, Any] | None:
+def json_object(text: str | None) -> dict[str, Any] | None:
     """The object that a reply consists of, in a code fence or bare; None where the reply is anything else."""
+    if text is None:
+        return None
     fenced = _FENCE.match(text)
     try:
         found = json.loads(fenced[1] if fenced else text)

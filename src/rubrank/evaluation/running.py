@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
-from rubrank.evaluation.benchmark import Benchmark, ItemScore, Row
+from rubrank.evaluation.benchmark import Benchmark, Row
 from rubrank.evaluation.benchmarks import SUITES, benchmark_class, find_benchmark
 from rubrank.evaluation.data import items_of
 from rubrank.evaluation.files import write_run
 from rubrank.evaluation.judging import FileJudge, judge_of
-from rubrank.evaluation.scoring import EvalRun, thinking_of
+from rubrank.evaluation.scoring import EvalRun, scored_run
 from rubrank.evaluation.table import CapabilityTable, capability_table
 from rubrank.grading.progress import Bar
 
@@ -182,13 +182,6 @@ def tokens_of(logs: Iterable[Any]) -> dict[str, float]:
         "input_tokens": sum(usage.input_tokens for usage in used),
         "output_tokens": sum(usage.output_tokens for usage in used),
     }
-
-
-def scored_run(benchmark: Benchmark, scores: Sequence[ItemScore], *, model: str, judge: str) -> EvalRun:
-    """Scores that were made elsewhere, as a run."""
-    there = [score for score in scores if not score.missing]
-    metrics = benchmark.metrics(there) if there else {benchmark.headline: float("nan")}
-    return EvalRun(benchmark.name, model, dict(benchmark.options), tuple(scores), metrics, judge, thinking_of(scores))
 
 
 def _installed() -> None:

@@ -16,10 +16,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
-from rubrank._plain import shortened
+from rubrank._plain import plain, shortened
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.evaluation.benchmark import OUTPUTS, Answer, Benchmark, ItemScore, Messages, Metrics, Row, mean
 from rubrank.evaluation.noticing import notes_on
@@ -63,6 +63,12 @@ class EvalRun:
         done = sum(not score.missing for score in self.scores)
         return f"{done} of {len(self.scores)}"
 
+    def summary(self) -> dict[str, Any]:
+        """All but the scores, as JSON can hold it."""
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "scores"}
+        found: dict[str, Any] = plain({**kept, "judged": self.judged, "missing": self.missing})
+        return found
+
 
 @only_our_errors
 def score_rows(
@@ -84,17 +90,15 @@ def score_rows(
     pending, repeated = once_each(pending)
     _ask(benchmark, pending, judge)
     scores = _numbered([_scored(benchmark, one) for one in pending])
+    run = scored_run(benchmark, scores, model=model, judge=judge_name)
+    return replace(run, notes=notes_on(listed, scores, repeated, data))
+
+
+def scored_run(benchmark: Benchmark, scores: Sequence[ItemScore], *, model: str, judge: str) -> EvalRun:
+    """Scores, wherever they were made, as a run."""
     there = [score for score in scores if not score.missing]
-    return EvalRun(
-        benchmark.name,
-        model,
-        dict(benchmark.options),
-        tuple(scores),
-        benchmark.metrics(there) if there else {benchmark.headline: math.nan},
-        judge_name,
-        thinking_of(scores),
-        notes=notes_on(listed, scores, repeated, data),
-    )
+    metrics = benchmark.metrics(there) if there else {benchmark.headline: math.nan}
+    return EvalRun(benchmark.name, model, dict(benchmark.options), tuple(scores), metrics, judge, thinking_of(scores))
 
 
 @dataclass
@@ -210,6 +214,6 @@ def _numbered(scores: Iterable[ItemScore]) -> list[ItemScore]:
     seen: Counter[str] = Counter()
     numbered = []
     for score in scores:
-        numbered.append(ItemScore(**{**vars(score), "repeat": seen[score.id]}))
+        numbered.append(replace(score, repeat=seen[score.id]))
         seen[score.id] += 1
     return numbered

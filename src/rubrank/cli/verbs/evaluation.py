@@ -208,19 +208,7 @@ def _chosen(rows: Iterable[Mapping[str, Any]], where: list[str] | None) -> Itera
 
 def _show(found: EvalRun, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "benchmark": found.benchmark,
-                "model": found.model,
-                "settings": dict(found.settings),
-                "judge": found.judge,
-                "judged": found.judged,
-                "metrics": dict(found.metrics),
-                "missing": dict(found.missing),
-                "reasoning_words": None if found.reasoning_words != found.reasoning_words else found.reasoning_words,
-                "notes": list(found.notes),
-            }
-        )
+        print_json(found.summary())
         return
     rows = [[name, number(value, ".4f")] for name, value in found.metrics.items()]
     table(f"{found.benchmark}: {found.model}", ["metric", "value"], rows)

@@ -13,7 +13,6 @@ from typing import ClassVar
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
-    Capability,
     DataFile,
     ItemScore,
     Messages,
@@ -30,16 +29,14 @@ _WORDS = ("CORRECT", "INCORRECT")
 class AALCR(Benchmark):
     """100 questions over about 100,000 tokens each."""
 
-    name: ClassVar[str] = "aa-lcr"
-    title: ClassVar[str] = "AA-LCR"
-    capability: ClassVar[Capability] = "long context"
-    headline: ClassVar[str] = "accuracy"
-    judge: ClassVar[str | None] = "CORRECT/INCORRECT"
-    licence: ClassVar[str] = "none stated"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("aa_lcr.jsonl", "huggingface-cli download --repo-type dataset ArtificialAnalysis/AA-LCR"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {
+    name = "aa-lcr"
+    title = "AA-LCR"
+    capability = "long context"
+    headline = "accuracy"
+    judge = "CORRECT/INCORRECT"
+    licence = "none stated"
+    data = DataFile.on_hub("aa_lcr.jsonl", "ArtificialAnalysis/AA-LCR")
+    settings: ClassVar = {
         "capability": Setting("long context", ("long context", "reasoning"), "the paper's text and table differ")
     }
 
@@ -73,6 +70,6 @@ class AALCR(Benchmark):
 
     def _scored(self, row: Row, word: str | None, reason: str) -> ItemScore:
         if word is None:
-            return ItemScore(self.item_id(row), {}, missing=reason or "the judge's reply holds no single decision")
+            return self.missing(row, reason or "the judge's reply holds no single decision")
         labels = {"category": str(row["document_category"])} if row.get("document_category") else {}
         return ItemScore(self.item_id(row), {"correct": float(word == "CORRECT")}, labels=labels)

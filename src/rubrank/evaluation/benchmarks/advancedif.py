@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
-    Capability,
     DataFile,
     ItemScore,
     Messages,
@@ -31,16 +30,14 @@ from rubrank.evaluation.replies import json_object, prompt_of
 class AdvancedIF(Benchmark):
     """Complex instructions, carried context, steerability by a system prompt."""
 
-    name: ClassVar[str] = "advancedif"
-    title: ClassVar[str] = "AdvancedIF"
-    capability: ClassVar[Capability] = "instruction following"
-    headline: ClassVar[str] = "all satisfied"
-    judge: ClassVar[str | None] = "o3-mini, all criteria in one call"
-    licence: ClassVar[str] = "CC BY-NC 4.0"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("advancedif.jsonl", "huggingface-cli download --repo-type dataset facebook/AdvancedIF"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {
+    name = "advancedif"
+    title = "AdvancedIF"
+    capability = "instruction following"
+    headline = "all satisfied"
+    judge = "o3-mini, all criteria in one call"
+    licence = "CC BY-NC 4.0"
+    data = DataFile.on_hub("advancedif.jsonl", "facebook/AdvancedIF")
+    settings: ClassVar = {
         "judges": Setting("any", help="of a file with several judges' verdicts, whose count; any: the first listed")
     }
 
@@ -70,7 +67,7 @@ class AdvancedIF(Benchmark):
         name = self.options["judges"]
         listed = verdicts.get(name) if name != "any" else next(iter(verdicts.values()))
         if not listed or listed[0] is None:
-            return ItemScore(self.item_id(row), {}, missing=f"no verdicts of judge {name!r}")
+            return self.missing(row, f"no verdicts of judge {name!r}")
         return self._scored(row, list(listed[0]), "")
 
     def questions(self, item: Row, output: str) -> list[Messages]:
@@ -88,22 +85,22 @@ class AdvancedIF(Benchmark):
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Each criterion by the word its text begins with."""
         answer = answers[0]
-        found = json_object(answer.text) if answer.text is not None else None
+        found = json_object(answer.text)
         checks = (found or {}).get("rubrics_check")
         if not isinstance(checks, dict):
-            return ItemScore(self.item_id(item), {}, missing=answer.reason or "the judge's reply holds no verdicts")
+            return self.missing(item, answer.reason or "the judge's reply holds no verdicts")
         keys = [f"question_{k}" for k in range(1, len(rubric_of(item)) + 1)]
         if sorted(checks) != sorted(keys):
-            return ItemScore(self.item_id(item), {}, missing=f"{len(checks)} verdicts for {len(keys)} criteria")
+            return self.missing(item, f"{len(checks)} verdicts for {len(keys)} criteria")
         return self._scored(item, [_begins(str(checks[key])) for key in keys], "")
 
     def _scored(self, item: Row, verdicts: Sequence[bool | None], reason: str) -> ItemScore:
         rubric = rubric_of(item)
         if len(verdicts) != len(rubric):
             missing = f"{len(verdicts)} verdicts for {len(rubric)} criteria"
-            return ItemScore(self.item_id(item), {}, missing=missing)
+            return self.missing(item, missing)
         if any(verdict is None for verdict in verdicts):
-            return ItemScore(self.item_id(item), {}, missing="a verdict begins with neither YES nor NO")
+            return self.missing(item, "a verdict begins with neither YES nor NO")
         met = tuple(float(bool(verdict)) for verdict in verdicts)
         values = {"all": float(all(met)), "met": sum(met), "criteria": float(len(met))}
         labels = {"category": str(item.get("benchmark_name", ""))}

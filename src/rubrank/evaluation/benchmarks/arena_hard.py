@@ -15,17 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rubrank.evaluation.benchmark import (
-    Answer,
-    Benchmark,
-    Capability,
-    DataFile,
-    ItemScore,
-    Messages,
-    Metrics,
-    Row,
-    Setting,
-)
+from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Metrics, Row, Setting
 from rubrank.evaluation.ratings import ratings
 from rubrank.evaluation.replies import prompt_of
 
@@ -56,17 +46,15 @@ def read_label(reply: str) -> str | None:
 class ArenaHard(Benchmark):
     """750 prompts of users."""
 
-    name: ClassVar[str] = "arena-hard-v2"
-    title: ClassVar[str] = "Arena-Hard v2"
-    capability: ClassVar[Capability] = "open-ended"
-    headline: ClassVar[str] = "win rate"
-    per_cent: ClassVar[float] = 1.0
-    judge: ClassVar[str | None] = "GPT-4.1, two games"
-    licence: ClassVar[str] = "Apache-2.0"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("question.jsonl", "huggingface-cli download --repo-type dataset lmarena-ai/arena-hard-auto"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {
+    name = "arena-hard-v2"
+    title = "Arena-Hard v2"
+    capability = "open-ended"
+    headline = "win rate"
+    per_cent = 1.0
+    judge = "GPT-4.1, two games"
+    licence = "Apache-2.0"
+    data = DataFile.on_hub("question.jsonl", "lmarena-ai/arena-hard-auto")
+    settings: ClassVar = {
         "style": Setting("raw", ("raw", "controlled"), "win rates as they are, or at equal style"),
         "seed": Setting(0, help="of the bootstrap"),
     }
@@ -103,7 +91,7 @@ class ArenaHard(Benchmark):
     def _played(self, item: Row, labels: Sequence[str | None]) -> ItemScore:
         kind = {"category": str(item.get("category") or "all")}
         if len(labels) != 2 or None in labels:
-            return ItemScore(self.item_id(item), {}, missing="a game is missing", labels=kind)
+            return self.missing(item, "a game is missing", labels=kind)
         (base, n), (own, m) = GAMES[str(labels[0])], GAMES[str(labels[1])]
         won = (1.0 - base) * n + own * m
         values = {"won": won, "games": float(n + m)}

@@ -14,18 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rubrank.evaluation.benchmark import (
-    Answer,
-    Benchmark,
-    Capability,
-    DataFile,
-    ItemScore,
-    Messages,
-    Metrics,
-    Row,
-    Setting,
-    mean,
-)
+from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Metrics, Row, Setting, mean
 from rubrank.evaluation.ratings import Ratings, ratings
 from rubrank.evaluation.replies import json_object, prompt_of
 
@@ -111,17 +100,15 @@ def rate(comparisons: Iterable[Comparison], criterion: str | None = None) -> Rat
 class EQBench(Benchmark):
     """45 scenarios of several turns."""
 
-    name: ClassVar[str] = "eqbench3"
-    title: ClassVar[str] = "EQ-Bench 3"
-    capability: ClassVar[Capability] = "open-ended"
-    headline: ClassVar[str] = "rubric score"
-    per_cent: ClassVar[float] = 1.0
-    judge: ClassVar[str | None] = "Claude 3.7 Sonnet"
-    licence: ClassVar[str] = "MIT"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("scenario_prompts.txt", "git clone EQ-bench/eqbench3; data/scenario_prompts.txt"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {
+    name = "eqbench3"
+    title = "EQ-Bench 3"
+    capability = "open-ended"
+    headline = "rubric score"
+    per_cent = 1.0
+    judge = "Claude 3.7 Sonnet"
+    licence = "MIT"
+    data = DataFile("scenario_prompts.txt", "git clone EQ-bench/eqbench3; data/scenario_prompts.txt")
+    settings: ClassVar = {
         "form": Setting("rubric", ("rubric", "pairwise"), "grades from 0 to 20, or games against other models")
     }
 
@@ -137,7 +124,7 @@ class EQBench(Benchmark):
         if "pair" in row:
             found = read_comparison(row)
             if found is None:
-                return ItemScore(self.item_id(row), {}, missing=str(row.get("error") or "no comparison")[:200])
+                return self.missing(row, str(row.get("error") or "no comparison")[:200])
             values = {"plus for test": float(found.pluses[0]), "plus for other": float(found.pluses[1])}
             labels = {"test": found.test, "other": found.other}
             return ItemScore(self.item_id(row), {**values, "share": found.share}, labels=labels)
@@ -152,18 +139,18 @@ class EQBench(Benchmark):
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """The mean of the grades that count, × 5."""
         answer = answers[0]
-        found = json_object(answer.text) if answer.text is not None else None
+        found = json_object(answer.text)
         if found is None:
-            return ItemScore(self.item_id(item), {}, missing=answer.reason or "the judge's reply holds no grades")
+            return self.missing(item, answer.reason or "the judge's reply holds no grades")
         return self._graded(item, found)
 
     def _graded(self, row: Row, grades: Mapping[str, Any]) -> ItemScore:
         try:
             counted = [float(grades[name]) for name in COUNTED if name in grades]
         except (TypeError, ValueError):
-            return ItemScore(self.item_id(row), {}, missing="a grade is not a number")
+            return self.missing(row, "a grade is not a number")
         if not counted or not all(0.0 <= grade <= 20.0 for grade in counted):
-            return ItemScore(self.item_id(row), {}, missing="grades from 0 to 20 are missing")
+            return self.missing(row, "grades from 0 to 20 are missing")
         return ItemScore(self.item_id(row), {"rubric": 5.0 * mean(counted)})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:

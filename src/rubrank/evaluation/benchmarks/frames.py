@@ -10,35 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from rubrank.evaluation.benchmark import (
-    Answer,
-    Benchmark,
-    Capability,
-    DataFile,
-    ItemScore,
-    Messages,
-    Row,
-    Setting,
-    first_of,
-)
+from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Row, Setting, first_of
 from rubrank.evaluation.replies import last_word, prompt_of
 
 
 class Frames(Benchmark):
     """824 multi-hop questions."""
 
-    name: ClassVar[str] = "frames"
-    title: ClassVar[str] = "FRAMES"
-    capability: ClassVar[Capability] = "long context"
-    headline: ClassVar[str] = "accuracy"
-    judge: ClassVar[str | None] = "TRUE/FALSE"
-    licence: ClassVar[str] = "Apache-2.0"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("frames.jsonl", "huggingface-cli download --repo-type dataset google/frames-benchmark"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {
-        "context": Setting("oracle", ("oracle", "closed"), "with the articles, or from memory")
-    }
+    name = "frames"
+    title = "FRAMES"
+    capability = "long context"
+    headline = "accuracy"
+    judge = "TRUE/FALSE"
+    licence = "Apache-2.0"
+    data = DataFile.on_hub("frames.jsonl", "google/frames-benchmark")
+    settings: ClassVar = {"context": Setting("oracle", ("oracle", "closed"), "with the articles, or from memory")}
 
     def prompt(self, item: Row) -> Messages:
         """The question, after the articles in the oracle setting."""
@@ -53,9 +39,7 @@ class Frames(Benchmark):
             return None
         word = str(decision).strip().upper()
         if word not in ("TRUE", "FALSE"):
-            return ItemScore(
-                self.item_id(row), {}, missing=f"the decision is {str(decision)[:80]!r}, not TRUE or FALSE"
-            )
+            return self.missing(row, f"the decision is {str(decision)[:80]!r}, not TRUE or FALSE")
         return ItemScore(self.item_id(row), {"correct": float(word == "TRUE")})
 
     def questions(self, item: Row, output: str) -> list[Messages]:
@@ -68,5 +52,5 @@ class Frames(Benchmark):
         answer = answers[0]
         word = None if answer.text is None else last_word(answer.text, ("TRUE", "FALSE"))
         if word is None:
-            return ItemScore(self.item_id(item), {}, missing=answer.reason or "the judge's reply holds no decision")
+            return self.missing(item, answer.reason or "the judge's reply holds no decision")
         return ItemScore(self.item_id(item), {"correct": float(word == "TRUE")})

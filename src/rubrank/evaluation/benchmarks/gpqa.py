@@ -16,7 +16,6 @@ from typing import ClassVar
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
-    Capability,
     DataFile,
     ItemScore,
     Messages,
@@ -43,15 +42,13 @@ def extract(output: str) -> str | None:
 class GPQA(Benchmark):
     """198 questions that search engines do not answer."""
 
-    name: ClassVar[str] = "gpqa"
-    title: ClassVar[str] = "GPQA diamond"
-    capability: ClassVar[Capability] = "reasoning"
-    headline: ClassVar[str] = "accuracy"
-    licence: ClassVar[str] = "CC BY 4.0"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("gpqa_diamond.csv", "huggingface-cli download --repo-type dataset Idavidrein/gpqa gpqa_diamond.csv"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {
+    name = "gpqa"
+    title = "GPQA diamond"
+    capability = "reasoning"
+    headline = "accuracy"
+    licence = "CC BY 4.0"
+    data = DataFile.on_hub("gpqa_diamond.csv", "Idavidrein/gpqa", "gpqa_diamond.csv")
+    settings: ClassVar = {
         "repeats": Setting(4, help="answers a question, each with another order of the choices"),
         "seed": Setting(0, help="of the orders"),
     }
@@ -81,7 +78,7 @@ class GPQA(Benchmark):
             return None
         value = _SCORES.get(str(row["score"]).strip().upper())
         if value is None:
-            return ItemScore(self.item_id(row), {}, missing=f"the score is {str(row['score'])[:80]!r}, not 0 or 1")
+            return self.missing(row, f"the score is {str(row['score'])[:80]!r}, not 0 or 1")
         return ItemScore(self.item_id(row), {"correct": value})
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:

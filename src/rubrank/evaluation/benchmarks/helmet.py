@@ -19,7 +19,6 @@ from rubrank.errors import UnknownName
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
-    Capability,
     DataFile,
     ItemScore,
     Messages,
@@ -68,17 +67,15 @@ _METRIC = {
 class Helmet(Benchmark):
     """Seven categories of long-context tasks."""
 
-    name: ClassVar[str] = "helmet"
-    title: ClassVar[str] = "HELMET"
-    capability: ClassVar[Capability] = "long context"
-    headline: ClassVar[str] = "score"
-    per_cent: ClassVar[float] = 1.0
-    judge: ClassVar[str | None] = "GPT-4o for LongQA and summaries"
-    licence: ClassVar[str] = "MIT"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("helmet.jsonl", "git clone princeton-nlp/HELMET, scripts/download_data.sh, export as JSON lines"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {
+    name = "helmet"
+    title = "HELMET"
+    capability = "long context"
+    headline = "score"
+    per_cent = 1.0
+    judge = "GPT-4o for LongQA and summaries"
+    licence = "MIT"
+    data = DataFile("helmet.jsonl", "git clone princeton-nlp/HELMET, scripts/download_data.sh, export as JSON lines")
+    settings: ClassVar = {
         "longqa": Setting("judge", ("judge", "rouge"), "narrative questions by a judge, or by ROUGE-L F1")
     }
 
@@ -126,12 +123,12 @@ class Helmet(Benchmark):
         return {"score": metrics[name], **metrics, "ruler_recall": ruler_recall(output, golds)}
 
     def _judged(self, item: Row, category: str, answer: Answer, labels: dict[str, str]) -> ItemScore:
-        found = json_object(answer.text) if answer.text is not None else None
+        found = json_object(answer.text)
         try:
             value = _qa(found or {}) if category == "longqa" else _summary(found or {}, len(item["keypoints"]))
         except (KeyError, TypeError, ValueError):
             missing = answer.reason or "the judge's reply holds no grades"
-            return ItemScore(self.item_id(item), {}, missing=missing, labels=labels)
+            return self.missing(item, missing, labels=labels)
         return ItemScore(self.item_id(item), {"score": value}, labels=labels)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:

@@ -11,17 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.evaluation.benchmark import (
-    Answer,
-    Benchmark,
-    Capability,
-    DataFile,
-    ItemScore,
-    Metrics,
-    Row,
-    Setting,
-    mean,
-)
+from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Metrics, Row, Setting, mean
 from rubrank.rollouts.rollout import to_rollout
 from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.verifier import Mode, Verifier
@@ -32,15 +22,13 @@ _MODES: tuple[Mode, Mode] = ("strict", "loose")
 class IFEval(Benchmark):
     """541 prompts with 25 kinds of instructions."""
 
-    name: ClassVar[str] = "ifeval"
-    title: ClassVar[str] = "IFEval"
-    capability: ClassVar[Capability] = "instruction following"
-    headline: ClassVar[str] = "prompt strict"
-    licence: ClassVar[str] = "Apache-2.0"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("ifeval.jsonl", "huggingface-cli download --repo-type dataset google/IFEval"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {
+    name = "ifeval"
+    title = "IFEval"
+    capability = "instruction following"
+    headline = "prompt strict"
+    licence = "Apache-2.0"
+    data = DataFile.on_hub("ifeval.jsonl", "google/IFEval")
+    settings: ClassVar = {
         "compat": Setting("upstream", ("upstream", "fixed"), "the public checkers' verdicts, or what the words say")
     }
 
@@ -69,16 +57,16 @@ class IFEval(Benchmark):
             try:
                 verifier, params = public_params(name, given)
             except RubrankError as error:
-                return ItemScore(self.item_id(item), {}, missing=f"{name}: {error}")
+                return self.missing(item, f"{name}: {error}")
             self._check_kind(verifier)
             try:
                 checked = verifier.check_parameters(params)
             except RubrankError as error:
-                return ItemScore(self.item_id(item), {}, missing=f"{name}: {error}")
+                return self.missing(item, f"{name}: {error}")
             for mode in _MODES:
                 verdict = verifier.verify(rollout, checked, compat=self.options["compat"], mode=mode)
                 if verdict.value is None:
-                    return ItemScore(self.item_id(item), {}, missing=f"{name}: {verdict.reason}")
+                    return self.missing(item, f"{name}: {verdict.reason}")
                 found[mode].append(float(verdict.value == verifier.domain.high))
         values: dict[str, float] = {"instructions": float(len(found["strict"]))}
         for mode in _MODES:
@@ -100,10 +88,8 @@ class IFEval(Benchmark):
 class IFBench(IFEval):
     """300 prompts with 58 new kinds of instructions; the headline is the loose prompt-level accuracy."""
 
-    name: ClassVar[str] = "ifbench"
-    title: ClassVar[str] = "IFBench"
-    headline: ClassVar[str] = "prompt loose"
-    licence: ClassVar[str] = "ODC-BY 1.0"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("ifbench.jsonl", "huggingface-cli download --repo-type dataset allenai/IFBench_test"),
-    )
+    name = "ifbench"
+    title = "IFBench"
+    headline = "prompt loose"
+    licence = "ODC-BY 1.0"
+    data = DataFile.on_hub("ifbench.jsonl", "allenai/IFBench_test")

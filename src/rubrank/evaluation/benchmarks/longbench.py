@@ -16,7 +16,6 @@ from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
-    Capability,
     DataFile,
     ItemScore,
     Messages,
@@ -49,15 +48,13 @@ def without_middle(words: Sequence[str], most: int) -> list[str]:
 class LongBench(Benchmark):
     """503 questions over texts of 8k to 2M words."""
 
-    name: ClassVar[str] = "longbench-v2"
-    title: ClassVar[str] = "LongBench v2"
-    capability: ClassVar[Capability] = "long context"
-    headline: ClassVar[str] = "accuracy"
-    licence: ClassVar[str] = "MIT"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("longbench_v2.jsonl", "huggingface-cli download --repo-type dataset zai-org/LongBench-v2"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {
+    name = "longbench-v2"
+    title = "LongBench v2"
+    capability = "long context"
+    headline = "accuracy"
+    licence = "MIT"
+    data = DataFile.on_hub("longbench_v2.jsonl", "zai-org/LongBench-v2")
+    settings: ClassVar = {
         "compensated": Setting("no", ("no", "yes"), "no answer counts as a quarter"),
         "words": Setting(90_000, help="of the text that is shown; the middle is cut"),
         "compat": Setting("fixed", ("fixed", "upstream"), "upstream leaves empty replies out of the total"),
@@ -73,7 +70,7 @@ class LongBench(Benchmark):
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Right, wrong, or no answer."""
         if self.options["compat"] == "upstream" and not output.strip():
-            return ItemScore(self.item_id(item), {}, missing="an empty reply, left out upstream")
+            return self.missing(item, "an empty reply, left out upstream")
         if str(item["answer"]) not in tuple("ABCD"):
             raise InvalidInput("row", "answer", "A, B, C or D", repr(item["answer"])[:80], "")
         choice = extract(output)

@@ -15,18 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from rubrank.evaluation.benchmark import (
-    Answer,
-    Benchmark,
-    Capability,
-    DataFile,
-    ItemScore,
-    Metrics,
-    Row,
-    Setting,
-    first_of,
-    mean,
-)
+from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Metrics, Row, Setting, first_of, mean
 from rubrank.evaluation.benchmarks.longproc_tasks import (
     Values,
     countdown,
@@ -49,17 +38,13 @@ TASKS: dict[str, Callable[[str, Row], Values]] = {
 class LongProc(Benchmark):
     """Six tasks at 0.5k, 2k and 8k tokens."""
 
-    name: ClassVar[str] = "longproc"
-    title: ClassVar[str] = "LongProc"
-    capability: ClassVar[Capability] = "long context"
-    headline: ClassVar[str] = "score"
-    licence: ClassVar[str] = "Apache-2.0"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("longproc.jsonl", "git clone princeton-pli/LongProc and export its examples as JSON lines"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {
-        "levels": Setting("all", ("all", "0.5k", "2k", "8k"), "which lengths count in the score")
-    }
+    name = "longproc"
+    title = "LongProc"
+    capability = "long context"
+    headline = "score"
+    licence = "Apache-2.0"
+    data = DataFile("longproc.jsonl", "git clone princeton-pli/LongProc and export its examples as JSON lines")
+    settings: ClassVar = {"levels": Setting("all", ("all", "0.5k", "2k", "8k"), "which lengths count in the score")}
 
     def item_id(self, row: Row) -> str:
         """Task and number; files of predictions keep several of an item apart by `mutation`."""
@@ -79,7 +64,7 @@ class LongProc(Benchmark):
         if task == "pseudo_to_code":
             passed, reason = cpp_passes(output, example["testcases"])
             if passed is None:
-                return ItemScore(self.item_id(item), {}, missing=reason, labels=labels)
+                return self.missing(item, reason, labels=labels)
             values = {"accuracy": float(passed), "partial": float(passed), "extraction": float(reason != "no code")}
         else:
             values = TASKS[task](output, example)

@@ -16,7 +16,6 @@ from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
-    Capability,
     DataFile,
     ItemScore,
     Messages,
@@ -46,15 +45,13 @@ def extract(output: str) -> str | None:
 class MMLUPro(Benchmark):
     """12,032 questions in fourteen categories."""
 
-    name: ClassVar[str] = "mmlu-pro"
-    title: ClassVar[str] = "MMLU-Pro"
-    capability: ClassVar[Capability] = "knowledge"
-    headline: ClassVar[str] = "accuracy"
-    licence: ClassVar[str] = "Apache-2.0"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("mmlu_pro.jsonl", "huggingface-cli download --repo-type dataset TIGER-Lab/MMLU-Pro"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {
+    name = "mmlu-pro"
+    title = "MMLU-Pro"
+    capability = "knowledge"
+    headline = "accuracy"
+    licence = "Apache-2.0"
+    data = DataFile.on_hub("mmlu_pro.jsonl", "TIGER-Lab/MMLU-Pro")
+    settings: ClassVar = {
         "shots": Setting(5, help="worked examples of the category before the question"),
         "compat": Setting("fixed", ("fixed", "upstream"), "upstream guesses where no answer is found"),
     }

@@ -16,7 +16,6 @@ from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
-    Capability,
     DataFile,
     ItemScore,
     Messages,
@@ -33,17 +32,15 @@ from rubrank.evaluation.replies import json_object, last_word, prompt_of
 class MultiChallenge(Benchmark):
     """273 conversations on four axes."""
 
-    name: ClassVar[str] = "multichallenge"
-    title: ClassVar[str] = "MultiChallenge"
-    capability: ClassVar[Capability] = "instruction following"
-    headline: ClassVar[str] = "overall"
-    per_cent: ClassVar[float] = 1.0
-    judge: ClassVar[str | None] = "GPT-4o"
-    licence: ClassVar[str] = "none stated"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("benchmark_questions.jsonl", "git clone ekwinox117/multi-challenge; data/benchmark_questions.jsonl"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {"attempts": Setting(1, help="answers a question; one must pass")}
+    name = "multichallenge"
+    title = "MultiChallenge"
+    capability = "instruction following"
+    headline = "overall"
+    per_cent = 1.0
+    judge = "GPT-4o"
+    licence = "none stated"
+    data = DataFile("benchmark_questions.jsonl", "git clone ekwinox117/multi-challenge; data/benchmark_questions.jsonl")
+    settings: ClassVar = {"attempts": Setting(1, help="answers a question; one must pass")}
 
     def item_id(self, row: Row) -> str:
         """The question, under either spelling."""
@@ -68,7 +65,7 @@ class MultiChallenge(Benchmark):
         verdicts = [str(a.get("verdict") or a.get("judge_verdict", "")).strip().upper() for a in attempts]
         known = [verdict for verdict in verdicts if verdict in ("YES", "NO")]
         if not known:
-            return ItemScore(self.item_id(row), {}, missing=f"no verdict: {verdicts[0][:80]!r}")
+            return self.missing(row, f"no verdict: {verdicts[0][:80]!r}")
         return self._scored({**item, **row}, any(verdict == wanted for verdict in known), "")
 
     def prompt(self, item: Row) -> Messages:
@@ -83,10 +80,10 @@ class MultiChallenge(Benchmark):
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Passed if the verdict is the item's pass criterion, which may be NO."""
         answer = answers[0]
-        found = json_object(answer.text) if answer.text is not None else None
+        found = json_object(answer.text)
         verdict = str((found or {}).get("verdict", "")).strip().upper()
         if verdict not in ("YES", "NO"):
-            return ItemScore(self.item_id(item), {}, missing=answer.reason or "the judge's reply holds no verdict")
+            return self.missing(item, answer.reason or "the judge's reply holds no verdict")
         passed = verdict == str(item["PASS_CRITERIA"]).upper()
         return self._scored(item, passed, str((found or {}).get("reasoning", "")))
 

@@ -15,7 +15,6 @@ from typing import ClassVar
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
-    Capability,
     DataFile,
     ItemScore,
     Messages,
@@ -23,6 +22,7 @@ from rubrank.evaluation.benchmark import (
     Row,
     Setting,
     as_text,
+    by_label,
     first_of,
     mean,
 )
@@ -52,19 +52,17 @@ def read_grade(text: str, compat: str) -> str | None:
 class SimpleQA(Benchmark):
     """Short factual questions."""
 
-    name: ClassVar[str] = "simpleqa"
-    title: ClassVar[str] = "SimpleQA-Verified"
-    capability: ClassVar[Capability] = "factuality & QA"
-    headline: ClassVar[str] = "F1"
-    judge: ClassVar[str | None] = "letters A/B/C"
-    licence: ClassVar[str] = "MIT"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("simpleqa_verified.jsonl", "huggingface-cli download --repo-type dataset google/simpleqa-verified"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {
+    name = "simpleqa"
+    title = "SimpleQA-Verified"
+    capability = "factuality & QA"
+    headline = "F1"
+    judge = "letters A/B/C"
+    licence = "MIT"
+    data = DataFile.on_hub("simpleqa_verified.jsonl", "google/simpleqa-verified")
+    settings: ClassVar = {
         "compat": Setting("fixed", ("fixed", "upstream"), "how a grade is read from the judge's reply")
     }
-    template: ClassVar[str] = "simpleqa"
+    template = "simpleqa"
 
     def item_id(self, row: Row) -> str:
         """Its id, or the question itself."""
@@ -81,7 +79,7 @@ class SimpleQA(Benchmark):
             return None
         read = read_grade(str(letter).upper(), "fixed")
         if read is None:
-            return ItemScore(self.item_id(row), {}, missing=f"the grade is {str(letter)[:80]!r}, not A, B or C")
+            return self.missing(row, f"the grade is {str(letter)[:80]!r}, not A, B or C")
         return self._scored({**item, **row}, read)
 
     def questions(self, item: Row, output: str) -> list[Messages]:
@@ -95,7 +93,7 @@ class SimpleQA(Benchmark):
         answer = answers[0]
         letter = None if answer.text is None else read_grade(answer.text, self.options["compat"])
         if letter is None:
-            return ItemScore(self.item_id(item), {}, missing=answer.reason or "the judge's reply holds no grade")
+            return self.missing(item, answer.reason or "the judge's reply holds no grade")
         return self._scored(item, letter)
 
     def _scored(self, row: Row, letter: str) -> ItemScore:
@@ -105,11 +103,7 @@ class SimpleQA(Benchmark):
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """F1, correct, attempted, correct given attempted; by category where there are some."""
-        metrics = qa_metrics(scores)
-        for category in sorted({s.labels["category"] for s in scores if "category" in s.labels}):
-            some = [s for s in scores if s.labels.get("category") == category]
-            metrics[f"correct/{category}"] = mean(s.values["correct"] for s in some)
-        return metrics
+        return {**qa_metrics(scores), **by_label(scores, "category", "correct", "correct/")}
 
 
 def qa_metrics(scores: Sequence[ItemScore]) -> Metrics:
@@ -125,13 +119,9 @@ def qa_metrics(scores: Sequence[ItemScore]) -> Metrics:
 class ChineseSimpleQA(SimpleQA):
     """3,000 questions in Chinese; the headline is the share of correct answers."""
 
-    name: ClassVar[str] = "chinese-simpleqa"
-    title: ClassVar[str] = "ChineseSimpleQA"
-    headline: ClassVar[str] = "correct"
-    licence: ClassVar[str] = "MIT"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile(
-            "chinese_simpleqa.jsonl", "huggingface-cli download --repo-type dataset OpenStellarTeam/Chinese-SimpleQA"
-        ),
-    )
-    template: ClassVar[str] = "chinese_simpleqa"
+    name = "chinese-simpleqa"
+    title = "ChineseSimpleQA"
+    headline = "correct"
+    licence = "MIT"
+    data = DataFile.on_hub("chinese_simpleqa.jsonl", "OpenStellarTeam/Chinese-SimpleQA")
+    template = "chinese_simpleqa"

@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
-    Capability,
     DataFile,
     ItemScore,
     Messages,
     Metrics,
     Row,
     Setting,
+    by_label,
     mean,
 )
 from rubrank.evaluation.replies import json_object, prompt_of
@@ -35,22 +35,16 @@ TURNS = 5
 class SysBench(Benchmark):
     """500 dialogues × 5 turns, constraints of a system prompt."""
 
-    name: ClassVar[str] = "sysbench"
-    title: ClassVar[str] = "SysBench"
-    capability: ClassVar[Capability] = "instruction following"
-    headline: ClassVar[str] = "ISR"
-    judge: ClassVar[str | None] = "GPT-4o, one call a turn"
-    licence: ClassVar[str] = "none stated"
-    data: ClassVar[tuple[DataFile, ...]] = (
-        DataFile("sysbench.jsonl", "git clone PKU-Baichuan-MLSystemLab/SysBench and convert its turns to JSON lines"),
-    )
-    settings: ClassVar[dict[str, Setting]] = {
+    name = "sysbench"
+    title = "SysBench"
+    capability = "instruction following"
+    headline = "ISR"
+    judge = "GPT-4o, one call a turn"
+    licence = "none stated"
+    data = DataFile("sysbench.jsonl", "git clone PKU-Baichuan-MLSystemLab/SysBench and convert its turns to JSON lines")
+    settings: ClassVar = {
         "history": Setting("own", ("own", "reference"), "whose earlier answers the model sees"),
-        "compat": Setting(
-            "upstream",
-            ("upstream", "fixed"),
-            "neither yes nor no: no failure, or missing",
-        ),
+        "compat": Setting("upstream", ("upstream", "fixed"), "neither yes nor no: no failure, or missing"),
     }
 
     def item_id(self, row: Row) -> str:
@@ -94,10 +88,10 @@ class SysBench(Benchmark):
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Yes or no for each constraint."""
         answer = answers[0]
-        found = json_object(answer.text) if answer.text is not None else None
+        found = json_object(answer.text)
         result = found.get("result") if found else None
         if not isinstance(result, dict):
-            return ItemScore(self.item_id(item), {}, missing=answer.reason or "the judge's reply holds no verdicts")
+            return self.missing(item, answer.reason or "the judge's reply holds no verdicts")
         return self._scored(item, {str(k): v for k, v in result.items()}, str((found or {}).get("reason", "")))
 
     def _scored(self, item: Row, verdicts: dict[str, Any], reason: str) -> ItemScore:
@@ -106,9 +100,7 @@ class SysBench(Benchmark):
         unread = any(v is None for v in read)
         if sorted(verdicts) != sorted(asked) or (unread and self.options["compat"] == "fixed"):
             got = json.dumps(verdicts, ensure_ascii=False)[:200]
-            return ItemScore(
-                self.item_id(item), {}, missing=f"the judge answered {got}, constraints are {', '.join(asked)}"
-            )
+            return self.missing(item, f"the judge answered {got}, constraints are {', '.join(asked)}")
         met = tuple(float(bool(v)) for v in read)
         labels = {"dialogue": str(item.get("system_id", "")), "turn": str(item.get("turn", ""))}
         if item.get("alignment"):
@@ -120,15 +112,12 @@ class SysBench(Benchmark):
         """ISR, CSR, SSR, and ISR by alignment."""
         followed = sum(score.values["followed"] for score in scores)
         asked = sum(score.values["constraints"] for score in scores)
-        metrics = {
+        return {
             "ISR": mean(score.values["all"] for score in scores),
             "CSR": followed / asked if asked else float("nan"),
             "SSR": mean(_stable(dialogue) for dialogue in _dialogues(scores)),
+            **by_label(scores, "alignment", "all", "ISR/"),
         }
-        for kind in sorted({score.labels.get("alignment", "") for score in scores} - {""}):
-            some = [score.values["all"] for score in scores if score.labels.get("alignment") == kind]
-            metrics[f"ISR/{kind}"] = mean(some)
-        return metrics
 
 
 def _verdict(value: Any) -> bool | None:
