@@ -30,12 +30,12 @@ from typing import Self
 
 from rubrank.errors import InvalidInput, JudgeOutage
 from rubrank.judges.client.accounting import UsageMeter
-from rubrank.judges.client.attempt import NO_ANSWER, Attempt
+from rubrank.judges.client.attempt import Attempt, finished
 from rubrank.judges.client.checking import check_endpoint, refusal
 from rubrank.judges.client.choosing import Choice
-from rubrank.judges.client.endpoint import JudgeEndpoint
+from rubrank.judges.client.endpoint import NO_ANSWER, JudgeEndpoint
 from rubrank.judges.client.endpoints import Endpoints
-from rubrank.judges.client.replies import Keys, Replies, reply_id
+from rubrank.judges.client.replies import Keys, Replies
 from rubrank.judges.client.retrying import Outcome, backoff
 from rubrank.judges.judge import Call, Judge, OnOutage, Reply, Usage
 
@@ -70,7 +70,7 @@ class Outage:
 
 def _require_packages(judge: Judge) -> None:
     """Those that calling takes; replies from the cache take none."""
-    missing = [name for name in ("aiohttp", "aiolimiter") if find_spec(name) is None]
+    missing = [name for name in ("httptools", "aiohttp", "aiolimiter") if find_spec(name) is None]
     if missing:
         raise InvalidInput(
             f"judge {judge.name!r}",
@@ -240,11 +240,12 @@ class Client:
     async def _finish(self, attempt: Attempt, reply: Reply) -> Reply:
         """Into the accounts and onto the disk; the caller gets the cost of all requests."""
         requests = attempt.requests - attempt.noted
-        reply = replace(reply, id=reply_id(attempt.key, time.time()))
         self.meter.add(attempt.call, reply, requests)
         if self._store is not None and attempt.requests:
             await self._keep(self._store, attempt, reply, requests)
-        return replace(reply, usage=attempt.usage)
+        if reply.usage is attempt.usage:
+            return reply
+        return finished(reply, attempt.usage, reply.latency, reply.attempts, reply.id)
 
     async def _keep(self, store: Replies, attempt: Attempt, reply: Reply, requests: int) -> None:
         """On disk when this returns, if the deadline allows; else a little later."""

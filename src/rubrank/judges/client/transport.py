@@ -1,12 +1,12 @@
 """Requests over HTTP and bounded replies: one pool of connections for all endpoints of an event loop.
 
     async with Transport() as transport:
-        response = await transport.request("POST", address.completions, content, address.headers)
+        response = await transport.request("POST", address, "/chat/completions", content)
         response.status, response.body                     200, b'{"choices": …'
 
-Redirects are not followed: prompt and key are for one host. A body is read in pieces and given up beyond `LARGEST`
-bytes after decompression, so that a small reply that unpacks to gigabytes costs a few megabytes. There are as many
-connections as are needed; how many that is, the places of an endpoint say.
+Redirects are not followed: prompt and key are for one host. A body is given up beyond `LARGEST` bytes, and unpacked no
+further than that, so that a small reply that unpacks to gigabytes costs a few megabytes. There are as many connections
+as are needed; how many that is, the places of an endpoint say. Where the environment names a proxy, aiohttp asks.
 """
 
 from __future__ import annotations
@@ -15,41 +15,24 @@ import asyncio
 import base64
 import os
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from rubrank.judges.client.connection import LARGEST, BadBody, NoConnection, Origin, Pool, Response
 from rubrank.judges.judge import Endpoint
 
 if TYPE_CHECKING:
     import aiohttp
 
-LARGEST = 8 * 2**20
-"""Bytes of a body after decompression; the longest replies with log-probabilities have about five million."""
+__all__ = ["Address", "BadBody", "NoConnection", "Response", "Transport"]
 
-_CONNECT = 10.0  # seconds; the rest of a call has the judge's timeout
-_KEEP_ALIVE = (
-    30.0  # seconds; servers close idle connections after a while, at the moment of the next request if badly timed
-)
+_CONNECT = 10.0  # seconds to a proxy
 _AGENT = "rubrank"
 _NO_KEY = "none"  # local servers want none, and some refuse a request without
-
-
-class BadBody(Exception):  # noqa: N818 - says what is wrong
-    """A body that is too large, or that cannot be decompressed."""
-
-
-@dataclass(frozen=True)
-class Response:
-    """What a server sent."""
-
-    status: int
-    headers: Mapping[str, str]
-    """By names of any case."""
-    body: bytes
+_PORTS = {"http": 80, "https": 443}
+_IN_PATHS = "/%:@!$&'()*+,;=~-._?"
 
 
 class Address:
@@ -61,10 +44,40 @@ class Address:
         self._user = (unquote(parts.username or ""), unquote(parts.password or "")) if parts.username else None
         host = parts.netloc.rpartition("@")[2]
         self._parts = parts._replace(netloc=host, fragment="")
+        self._targets: dict[str, str] = {}
 
     def url(self, path: str) -> str:
         """Of a path below the base."""
         return urlunsplit(self._parts._replace(path=self._parts.path.rstrip("/") + path))
+
+    @cached_property
+    def origin(self) -> Origin:
+        """Where its connections lead; ValueError where the URL names no host."""
+        parts = self._parts
+        host = (parts.hostname or "").encode("idna" if not (parts.hostname or "").isascii() else "ascii").decode()
+        if not host:
+            raise ValueError("the URL names no host")
+        return Origin(parts.scheme, host, parts.port or _PORTS[parts.scheme])
+
+    def head(self, method: str, path: str, size: int) -> bytes:
+        """Of a request, as it goes over the wire."""
+        target = self._targets.get(path)
+        if target is None:
+            whole = urlsplit(self.url(path))
+            target = self._targets[path] = quote(
+                whole.path + (f"?{whole.query}" if whole.query else ""), safe=_IN_PATHS
+            )
+        fields = {"Host": self._host, **self.headers, "Content-Length": str(size)}
+        lines = [f"{name}: {value}" for name, value in fields.items()]
+        if any("\r" in line or "\n" in line or "\0" in line for line in lines):
+            raise ValueError("a header or the key has a line break in it")
+        return "\r\n".join([f"{method} {target} HTTP/1.1", *lines, "", ""]).encode()
+
+    @cached_property
+    def _host(self) -> str:
+        scheme, host, port = self.origin
+        host = f"[{host}]" if ":" in host else host
+        return host if port == _PORTS[scheme] else f"{host}:{port}"
 
     @cached_property
     def proxy(self) -> str | None:
@@ -104,6 +117,7 @@ class Transport:
     """The connections of one event loop; opened when first used."""
 
     def __init__(self) -> None:
+        self._pool = Pool()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -112,26 +126,51 @@ class Transport:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
+        open_ones = self._pool.close()
         if self._session is not None:
             await self._session.close()
             self._session = None
-            await asyncio.sleep(0.01)  # its connections say goodbye in the turns of the loop that follow
+            open_ones += 1
+        if open_ones:
+            await asyncio.sleep(0.01)  # connections say goodbye in the turns of the loop that follow
 
-    async def request(
-        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str], proxy: str | None = None
-    ) -> Response:
-        """One request; raises what aiohttp raises, OSError, or BadBody."""
+    async def request(self, method: str, address: Address, path: str, content: bytes | None = None) -> Response:
+        """One request; raises OSError, ValueError, or BadBody."""
+        if address.proxy is not None:
+            response = await self._by_proxy(method, address, path, content)
+        else:
+            request = address.head(method, path, len(content or b"")) + (content or b"")
+            connection = await self._pool.take(address.origin)
+            response = await connection.ask(request)
+            self._pool.give_back(connection)
+        encoding = response.headers.get("content-encoding", "")
+        return Response(response.status, response.headers, _unpacked(response.body, encoding)) if encoding else response
+
+    async def _by_proxy(self, method: str, address: Address, path: str, content: bytes | None) -> Response:
+        import aiohttp
+
         session = self._session or self._open()
-        async with session.request(
-            method, url, data=content, headers=headers, allow_redirects=False, proxy=proxy
-        ) as response:
-            return Response(response.status, response.headers, await _read(response))
+        try:
+            async with session.request(
+                method,
+                address.url(path),
+                data=content,
+                headers=address.headers,
+                allow_redirects=False,
+                proxy=address.proxy,
+            ) as response:
+                headers = {name.lower(): value for name, value in reversed([*response.headers.items()])}
+                return Response(response.status, headers, await _read(response))
+        except aiohttp.ServerTimeoutError as error:
+            raise NoConnection("no connection in time") from error
+        except aiohttp.ClientError as error:
+            raise ConnectionError(str(error)) from error
 
     def _open(self) -> aiohttp.ClientSession:
         import aiohttp
 
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE),
+            connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -141,28 +180,29 @@ class Transport:
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
     """The body, in pieces."""
-    unpack = _unpacker(response.headers.get("Content-Encoding", ""))
     pieces, size = [], 0
     async for piece in response.content.iter_any():
-        if unpack is not None:
-            try:
-                piece = unpack.decompress(piece, LARGEST - size + 1)
-            except zlib.error as error:
-                raise BadBody(f"it cannot be decompressed ({error})") from None
         size += len(piece)
         if size > LARGEST:
             response.close()  # what is left of it is not waited for
             raise BadBody(f"it has more than {LARGEST // 2**20} MB")
         pieces.append(piece)
-    if unpack is not None and not unpack.eof:
-        raise BadBody("it ends too early")
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return b"".join(pieces)
 
 
-def _unpacker(encoding: str) -> zlib._Decompress | None:
+def _unpacked(body: bytes, encoding: str) -> bytes:
     name = encoding.strip().lower()
     if name in ("", "identity"):
-        return None
-    if name in ("gzip", "x-gzip", "deflate"):
-        return zlib.decompressobj(47)  # gzip or zlib, whichever comes
-    raise BadBody(f"it is packed as {name[:20]!r}, which was not asked for")
+        return body
+    if name not in ("gzip", "x-gzip", "deflate"):
+        raise BadBody(f"it is packed as {name[:20]!r}, which was not asked for")
+    unpack = zlib.decompressobj(47)  # gzip or zlib, whichever comes
+    try:
+        body = unpack.decompress(body, LARGEST + 1)
+    except zlib.error as error:
+        raise BadBody(f"it cannot be decompressed ({error})") from None
+    if len(body) > LARGEST:
+        raise BadBody(f"it has more than {LARGEST // 2**20} MB")
+    if not unpack.eof:
+        raise BadBody("it ends too early")
+    return body
