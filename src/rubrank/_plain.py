@@ -153,6 +153,16 @@ def _model_in(annotation: Any, owner: type[BaseModel]) -> type[BaseModel] | None
     return next((found for inner in get_args(annotation) if (found := _model_in(inner, owner))), None)
 
 
+def word_list(text: str) -> tuple[str, ...]:
+    """Words as one writes them: `word_list("a an the")` is ("a", "an", "the")."""
+    return tuple(text.split())
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The same where their order does not matter."""
+    return frozenset(text.split())
+
+
 def shortened(text: str, most: int = 120) -> str:
     """Not more than `most` characters, cut with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -11,37 +11,17 @@ import re
 import secrets
 from collections.abc import Sequence
 
+from rubrank._plain import word_list
 from rubrank.verifiers.shared import sandbox
 
 _CASES = 10
 _SECONDS = 3.0
 _BLOCK = re.compile(r"```(?:cpp|c\+\+)([\s\S]*)```")
-_HEADER = (
-    "".join(
-        f"#include <{name}>\n"
-        for name in [
-            "cstdio",
-            "iostream",
-            "vector",
-            "algorithm",
-            "numeric",
-            "cmath",
-            "cstring",
-            "set",
-            "map",
-            "queue",
-            "stack",
-            "list",
-            "fstream",
-            "climits",
-            "cassert",
-            "iomanip",
-            "sstream",
-            "bitset",
-        ]
-    )
-    + "using namespace std;\n"
-)
+_INCLUDED = word_list("""
+    cstdio iostream vector algorithm numeric cmath cstring set map queue stack list fstream climits cassert iomanip
+    sstream bitset
+""")
+_HEADER = "".join(f"#include <{name}>\n" for name in _INCLUDED) + "using namespace std;\n"
 _DRIVER = """
 import json, subprocess, sys
 given = json.load(open("given.json"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rubrank._plain import word_list
+
 GROUP_NAMES = ("group", "group_id", "uid", "prompt_id", "query_id", "question_id", "problem_id", "task_id", "qid")
 """Columns that say which group a rollout belongs to; the first one present is taken."""
 WEAK_GROUP_NAMES = ("key", "id")
@@ -13,19 +15,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "group": (*GROUP_NAMES, *WEAK_GROUP_NAMES),
     "step": STEP_NAMES,
     "prompt": ("prompt", "prompts", "messages", "query", "question", "instruction", "input", "conversation"),
-    "response": (
-        "response",
-        "responses",
-        "completion",
-        "completions",
-        "output",
-        "outputs",
-        "generation",
-        "generations",
-        "rollouts",
-        "samples",
-        "model_output",
-    ),
+    "response": word_list("""
+        response responses completion completions output outputs generation generations rollouts samples model_output
+    """),
     "reasoning": ("reasoning", "reasoning_content", "thinking", "thoughts"),
     "tool_calls": ("tool_calls",),
     "tools": ("tools",),

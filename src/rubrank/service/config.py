@@ -27,27 +27,17 @@ from typing import Any, Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
 
-from rubrank._plain import in_our_words
+from rubrank._plain import in_our_words, word_list
 from rubrank.errors import InvalidInput
 from rubrank.training.configured import RewardConfig
 from rubrank.training.engine import RewardEngine
 
 PAGE = "docs/service.md"
 _OWNER = "serve"
-END_TOKENS = (
-    "<|im_end|>",
-    "<|endoftext|>",
-    "<|eot_id|>",
-    "<|end_of_text|>",
-    "<|eom_id|>",
-    "<|end|>",
-    "<|return|>",
-    "<end_of_turn>",
-    "<eos>",
-    "</s>",
-    "<｜end▁of▁sentence｜>",
-    "[EOS]",
-)
+END_TOKENS = word_list("""
+    <|im_end|> <|endoftext|> <|eot_id|> <|end_of_text|> <|eom_id|> <|end|> <|return|> <end_of_turn> <eos> </s>
+    <｜end▁of▁sentence｜> [EOS]
+""")
 """With which a sampled text may end, where a trainer sends it with its special tokens."""
 
 

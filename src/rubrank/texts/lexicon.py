@@ -14,22 +14,25 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from rubrank._plain import word_set
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+
+def _named(text: str) -> tuple[tuple[str, ...], ...]:
+    """Things that commas divide, each with its names: "Kyiv/Kiev"."""
+    return tuple(tuple(" ".join(names.split()).split("/")) for names in text.split(","))
 
 
 # ---- function words -------------------------------------------------------------------------------------------------
 
-PERSONAL_PRONOUNS = _words("""
+PERSONAL_PRONOUNS = word_set("""
     i me my mine myself we us our ours ourselves you your yours yourself yourselves
     he him his himself she her hers herself it its itself they them their theirs themselves
 """)
-OTHER_PRONOUNS = _words("""
+OTHER_PRONOUNS = word_set("""
     themself oneself who whom whose whoever whomever whichever whatever one's
     someone somebody something anyone anybody anything everyone everybody everything nobody nothing none
 """)
-COORDINATORS = _words("for and nor but or yet so")
+COORDINATORS = word_set("for and nor but or yet so")
 
 # What remains of contractions when they are cut at the apostrophe ("don't" → "don", "t") counts as a stop word too.
 _AUXILIARIES = "am is are was were be been being have has had having do does did doing can will should"
@@ -40,12 +43,12 @@ _PREPOSITIONS = """of at by for with about against between into through during b
 _OTHER_STOP_WORDS = """a an the and but if or because as until while again further then once here there when where why
     how all any both each few more most other some such no nor not only own same so than too very just now
     what which who whom this that these those"""
-STOP_WORDS = PERSONAL_PRONOUNS - {"mine", "us"} | _words(
+STOP_WORDS = PERSONAL_PRONOUNS - {"mine", "us"} | word_set(
     " ".join((_AUXILIARIES, _NEGATED, _REMAINS, _PREPOSITIONS, _OTHER_STOP_WORDS))
 )
 
 # Words that title case leaves small: articles, coordinators, prepositions of up to four letters (style guides differ).
-MINOR_WORDS = COORDINATORS | _words("""
+MINOR_WORDS = COORDINATORS | word_set("""
     a an the as at by down from in into like near of off on onto out over past per than to up upon via with if
     v vs de la le von van
 """)
@@ -54,7 +57,7 @@ MINOR_WORDS = COORDINATORS | _words("""
 
 # Before a full stop these end no sentence, in the eyes of the public tokenizer. It was trained on newspapers: months
 # and American states are in, "e.g." and "etc." are not. Of the single letters it never met some as initials.
-ABBREVIATIONS = _words("""
+ABBREVIATIONS = word_set("""
     mr mrs ms messrs dr prof sr jr st vs inc corp co cos ltd bros gen col sen rep reps lt adm maj
     jan feb aug sep sept oct nov dec tues wed fri a.m p.m a.d ph.d u.s u.k u.n u.s.a u.s.s.r d.c n.y n.j l.a
     s.a n.v a.g s.p.a ave ft pa ga fla calif conn ill ala ariz colo kan ky mich minn nev okla ore tenn va vt wash wis
@@ -62,7 +65,7 @@ ABBREVIATIONS = _words("""
     c d e f g h k l m n p r s t v w
 """)
 # After an abbreviation or an ellipsis these, with a capital, begin a sentence nevertheless.
-SENTENCE_STARTERS = _words("""
+SENTENCE_STARTERS = word_set("""
     the this these it he they i in if when while but so yet however although though since there here which your her
     some many most finally imagine moreover nevertheless meanwhile indeed still despite instead unless tomorrow
     yesterday soon even such both thus hence therefore furthermore otherwise similarly likewise overall ultimately
@@ -72,104 +75,29 @@ SENTENCE_STARTERS = _words("""
 
 # ---- names ----------------------------------------------------------------------------------------------------------
 
-PERSON_NAMES = _words("""
+PERSON_NAMES = word_set("""
     Emma Liam Sophia Jackson Olivia Noah Ava Lucas Isabella Mason Mia Ethan Charlotte Alexander Amelia Benjamin Harper
     Leo Zoe Daniel Chloe Samuel Lily Matthew Grace Owen Abigail Gabriel Ella Jacob Scarlett Nathan Victoria Elijah Layla
     Nicholas Audrey David Hannah Christopher Penelope Thomas Nora Andrew Aria Joseph Claire Ryan Stella Jonathan
 """)
 
 # Capitals of European states north of 45°, from north to south, with other spellings (without accents).
-NORTHERN_CAPITALS: tuple[tuple[str, ...], ...] = (
-    ("Reykjavik",),
-    ("Helsinki",),
-    ("Oslo",),
-    ("Tallinn",),
-    ("Stockholm",),
-    ("Riga",),
-    ("Moscow",),
-    ("Copenhagen",),
-    ("Vilnius",),
-    ("Minsk",),
-    ("Dublin",),
-    ("Berlin",),
-    ("Amsterdam",),
-    ("Warsaw",),
-    ("London",),
-    ("Brussels",),
-    ("Kyiv", "Kiev"),
-    ("Prague",),
-    ("Luxembourg", "Luxembourg City"),
-    ("Paris",),
-    ("Vienna",),
-    ("Bratislava",),
-    ("Budapest",),
-    ("Vaduz",),
-    ("Chisinau", "Kishinev"),
-    ("Bern", "Berne"),
-    ("Ljubljana",),
-    ("Zagreb",),
-)
+NORTHERN_CAPITALS = _named("""
+    Reykjavik, Helsinki, Oslo, Tallinn, Stockholm, Riga, Moscow, Copenhagen, Vilnius, Minsk, Dublin, Berlin,
+    Amsterdam, Warsaw, London, Brussels, Kyiv/Kiev, Prague, Luxembourg/Luxembourg City, Paris, Vienna, Bratislava,
+    Budapest, Vaduz, Chisinau/Kishinev, Bern/Berne, Ljubljana, Zagreb
+""")
 
 # The 54 states of Africa; what may be called otherwise has several names (without accents, small).
-AFRICAN_COUNTRIES: tuple[tuple[str, ...], ...] = tuple(
-    tuple(names.split("/"))
-    for names in (
-        "algeria",
-        "angola",
-        "benin",
-        "botswana",
-        "burkina faso",
-        "burundi",
-        "cameroon",
-        "cabo verde/cape verde",
-        "central african republic",
-        "chad",
-        "comoros",
-        "congo/republic of the congo/congo republic/congo-brazzaville",
-        "democratic republic of the congo/congo democratic republic/dr congo/drc/congo-kinshasa",
-        "djibouti",
-        "egypt",
-        "equatorial guinea",
-        "eritrea",
-        "eswatini/swaziland",
-        "ethiopia",
-        "gabon",
-        "gambia/the gambia",
-        "ghana",
-        "guinea",
-        "guinea-bissau",
-        "ivory coast/cote d'ivoire",
-        "kenya",
-        "lesotho",
-        "liberia",
-        "libya",
-        "madagascar",
-        "malawi",
-        "mali",
-        "mauritania",
-        "mauritius",
-        "morocco",
-        "mozambique",
-        "namibia",
-        "niger",
-        "nigeria",
-        "rwanda",
-        "sao tome and principe",
-        "senegal",
-        "seychelles",
-        "sierra leone",
-        "somalia",
-        "south africa",
-        "south sudan",
-        "sudan",
-        "tanzania",
-        "togo",
-        "tunisia",
-        "uganda",
-        "zambia",
-        "zimbabwe",
-    )
-)
+AFRICAN_COUNTRIES = _named("""
+    algeria, angola, benin, botswana, burkina faso, burundi, cameroon, cabo verde/cape verde, central african
+    republic, chad, comoros, congo/republic of the congo/congo republic/congo-brazzaville, democratic republic of
+    the congo/congo democratic republic/dr congo/drc/congo-kinshasa, djibouti, egypt, equatorial guinea, eritrea,
+    eswatini/swaziland, ethiopia, gabon, gambia/the gambia, ghana, guinea, guinea-bissau, ivory coast/cote d'ivoire,
+    kenya, lesotho, liberia, libya, madagascar, malawi, mali, mauritania, mauritius, morocco, mozambique, namibia,
+    niger, nigeria, rwanda, sao tome and principe, senegal, seychelles, sierra leone, somalia, south africa, south
+    sudan, sudan, tanzania, togo, tunisia, uganda, zambia, zimbabwe
+""")
 
 # ---- emoji ----------------------------------------------------------------------------------------------------------
 
@@ -189,12 +117,12 @@ def is_emoji(char: str) -> bool:
 # ---- verbs ----------------------------------------------------------------------------------------------------------
 
 # Verbs that newspapers begin sentences with, so that the public tagger knows them with a capital.
-TAGGED_VERBS = _words("let take make get go see look think consider ask keep find give come do be have try say put")
-AUXILIARIES = _words("""
+TAGGED_VERBS = word_set("let take make get go see look think consider ask keep find give come do be have try say put")
+AUXILIARIES = word_set("""
     am is are was were be been do does did done have has had can could will would shall should may might must let let's
     don't doesn't didn't isn't aren't wasn't weren't can't couldn't won't wouldn't shouldn't haven't hasn't hadn't
 """)
-COMMON_VERBS = _words("""
+COMMON_VERBS = word_set("""
     accept access achieve act adapt add address adjust adopt advise aim align allow alter analyse analyze answer
     apply approach argue arrange ask assemble assess assign assist assume attach attempt avoid awaken balance base be
     bear become begin behold believe bind blend boost borrow break breathe bring build calculate call capture carry
@@ -226,7 +154,7 @@ COMMON_VERBS = _words("""
     walk want warn wash watch wear welcome win wish witness wonder work worry write yearn yield
 """)
 # Words in -ing and -ed that are no verb forms.
-_NO_VERBS = _words("""
+_NO_VERBS = word_set("""
     during king ring string thing spring nothing something anything everything morning evening wedding ceiling being
     red bed indeed need seed speed hundred sacred naked feed breed shed wing bring sterling darling sibling offspring
 """)
@@ -284,7 +212,7 @@ _KNOWN_SYLLABLES = {
             catastrophe hyperbole realism databases
         """,
     }.items()
-    for word in _words(words)
+    for word in word_set(words)
 }
 
 

@@ -20,6 +20,8 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from rubrank._plain import word_set
+
 _STOPS = ".!?…‥。！？｡．؟۔।॥‼⁇⁈⁉։።"
 _WIDE = frozenset("。！？｡؟۔।॥։።")  # these end a sentence without a space
 _CLOSERS = "\"'”’»›)\\]）」』】〉》*_`~"
@@ -48,12 +50,8 @@ _CLOSED = re.compile(r"[ \t]*+(?:#{1,6}[ \t]|\||```|~~~|[-*_=]{3,}[ \t]*+$)")
 _MARKER = re.compile(r"[ \t]*+(?:[-*+•·●○◦▪■‣⁃–—][ \t]+|\d{1,4}[.)][ \t]+|[a-zA-Z][.)][ \t]+|[*_#>]+[ \t]*)*+")
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 # Never the last word of a sentence: a name, a number or the thing meant follows.
-_TITLES = _set("""
+_TITLES = word_set("""
     mr mrs ms messrs dr drs prof rev hon sen rep gov gen col lt capt cmdr maj sgt st vs e.g i.e cf viz approx
     fig figs eq vol ed eds pp op ca mt dept univ ph ave
     hr fr frl nr bzw z.b d.h u.a z.t s.o vgl ggf evtl inkl sog ca z d
@@ -63,19 +61,19 @@ _TITLES = _set("""
     г ул им т.е т.к напр рис стр св проф акад гл ст
 """)
 # These may end a sentence too: they do before a word that often begins one.
-_EITHER = _set("""
+_EITHER = word_set("""
     jr sr inc ltd co corp bros etc al a.m p.m u.s u.k u.n u.s.a e.u d.c ph.d m.d b.a m.a b.c a.d esq est usw
     jan feb mar apr jun jul aug sep sept oct nov dec т.д т.п др руб тыс млн
 """)
-_NUMBERED = _set("no nos nr núm p vol fig art §")  # “no. 5”, but “He said no. Then …”
+_NUMBERED = word_set("no nos nr núm p vol fig art §")  # “no. 5”, but “He said no. Then …”
 _SHORTENED = _TITLES | _EITHER | _NUMBERED
-_STARTERS = _set("""
+_STARTERS = word_set("""
     the this that these those there they he she it we you i a an in on at if as and but so for when while where what why
     how however although though because since some many most his her its their our my your one after before with
     then now also finally meanwhile
     der die das ein eine er sie es wir ich und aber in im wenn le la les il elle un une el los las ella он она они это
 """)
-_MONTHS = _set("""
+_MONTHS = word_set("""
     januar februar märz april mai juni juli august september oktober november dezember jänner jahrhundert
 """)
 

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+from rubrank._plain import word_list
 from rubrank.errors import InvalidInput
 from rubrank.training.configured import engine_of
 from rubrank.training.counting import counted
@@ -29,19 +30,10 @@ from rubrank.training.trl.reward import current_processes
 
 _OWNER = "ms-swift"
 _NOT_ROWS = ("trainer_state", "trajectory_inputs")
-_KNOWN = (
-    "messages",
-    "prompt_id",
-    "request_id",
-    "finish_reason",
-    "is_truncated",
-    "rollout_infos",
-    "response_token_ids",
-    "images",
-    "videos",
-    "audios",
-    "objects",
-)
+_KNOWN = word_list("""
+    messages prompt_id request_id finish_reason is_truncated rollout_infos response_token_ids images videos audios
+    objects
+""")
 
 
 class RubricORM:

@@ -41,7 +41,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from rubrank._plain import MOST_PARAMETERS, check_bounds
+from rubrank._plain import MOST_PARAMETERS, check_bounds, word_set
 from rubrank._plugins import check_free, decorated, importable_home, is_ours, load_plugins
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rollouts.rollout import Group, Rollout
@@ -281,26 +281,11 @@ def loose_variants(text: str) -> list[str]:
 
 VERIFIERS: dict[str, Verifier] = {}
 # Criteria that only a judge decides (rubrics/catalogue.py): a verifier of such a name would silently take their place.
-JUDGED_NAMES = frozenset(
-    {
-        "Affectation",
-        "BusinessScenarioQuality",
-        "CapabilityBoundary",
-        "CoreFactAccuracy",
-        "CoreIntentMatch",
-        "CrossLingualInstruction",
-        "DialogueStyle",
-        "GeneralQuality",
-        "LogicalError",
-        "MaterialFaithfulness",
-        "MultiTurnMemory",
-        "NonCoreFactAccuracy",
-        "RoleConsistency",
-        "TaskTypeMatch",
-        "TextTypeMatch",
-        "UnrealisticContent",
-    }
-)
+JUDGED_NAMES = word_set("""
+    Affectation BusinessScenarioQuality CapabilityBoundary CoreFactAccuracy CoreIntentMatch CrossLingualInstruction
+    DialogueStyle GeneralQuality LogicalError MaterialFaithfulness MultiTurnMemory NonCoreFactAccuracy RoleConsistency
+    TaskTypeMatch TextTypeMatch UnrealisticContent
+""")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 

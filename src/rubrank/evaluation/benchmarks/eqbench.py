@@ -14,33 +14,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from rubrank._plain import word_list
 from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Metrics, Row, Setting, mean
 from rubrank.evaluation.ratings import Ratings, ratings
 from rubrank.evaluation.replies import json_object, prompt_of
 
-CRITERIA = (
-    "depth_of_insight",
-    "authentic_eu",
-    "causal_attribution",
-    "theory_of_mind",
-    "incisiveness",
-    "reading_between_lines",
-    "correctness",
-    "overall_eq",
-)
+CRITERIA = word_list("""
+    depth_of_insight authentic_eu causal_attribution theory_of_mind incisiveness reading_between_lines correctness
+    overall_eq
+""")
 PRIOR = 1.0
-COUNTED = (
-    "demonstrated_empathy",
-    "pragmatic_ei",
-    "depth_of_insight",
-    "social_dexterity",
-    "emotional_reasoning",
-    "message_tailoring",
-    "theory_of_mind",
-    "subtext_identification",
-    "intellectual_grounding",
-    "correctness",
-)
+COUNTED = word_list("""
+    demonstrated_empathy pragmatic_ei depth_of_insight social_dexterity emotional_reasoning message_tailoring
+    theory_of_mind subtext_identification intellectual_grounding correctness
+""")
 """Criteria of which more is better; the others describe a style."""
 _MOST_PLUSES = 5
 _WINNER = re.compile(r"\s*(A?\w+?)\s*(\+{1,5})\s*")

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rubrank._plain import word_list
 from rubrank.errors import BadTable, UnknownName
 from rubrank.fusion.stream.names import BOOKKEEPING, GROUP_NAMES, LINE, REASONS, ROW, SCORES, Columns
 from rubrank.fusion.stream.readers import JsonLines, Reader
@@ -25,19 +26,9 @@ from rubrank.rollouts.columns import STEP_NAMES
 
 CRITERION_NAMES = ("criterion", "criterion_name", "criterion_id", "metric", "dimension", "aspect")
 SCORE_NAMES = ("score", "value", "rating", "grade", "verdict")
-RESPONSE_NAMES = (
-    "response_id",
-    "rollout",
-    "rollout_id",
-    "rollout_index",
-    "sample",
-    "sample_id",
-    "completion_id",
-    "answer_id",
-    "response",
-    "completion",
-    "id",
-)
+RESPONSE_NAMES = word_list("""
+    response_id rollout rollout_id rollout_index sample sample_id completion_id answer_id response completion id
+""")
 REASON_NAMES = ("reason", "explanation", "rationale")
 _ABOUT = {"weight", "points", "margin", "version"}  # numbers that say something about the criterion, or about nothing
 _LINES = 4096  # rollouts in a block

@@ -30,27 +30,16 @@ from statistics import fmean, median
 
 import numpy as np
 
+from rubrank._plain import word_list
 from rubrank.judges.asking import AskerOf, CountedKind, Sampled, together
 from rubrank.judges.judge import Combine, Judge, Judgment, Question
 from rubrank.judges.outcomes import contestants, disagreement, mean_seen
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import LONGEST_REASON, Verdict, missing
 
-_INHERITED = (
-    "sampling",
-    "language",
-    "order",
-    "prompt",
-    "timeout",
-    "retry",
-    "expected",
-    "both_orders",
-    "pairs",
-    "passes",
-    "samples",
-    "examples",
-    "seed",
-)
+_INHERITED = word_list("""
+    sampling language order prompt timeout retry expected both_orders pairs passes samples examples seed
+""")
 
 
 def completed(judge: Judge) -> Judge:

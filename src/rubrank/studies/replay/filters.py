@@ -16,17 +16,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rubrank._plain import word_list
 from rubrank.errors import InvalidInput
 from rubrank.scores.table import GroupScores, ScoreTable
 
-DERIVED = (
-    "RepeatSegmentVerifier",
-    "focal_score",
-    "gdpo_prenorm",
-    "gdpo_reward",
-    "original_reward",
-    "sc_fused_score",
-)
+DERIVED = word_list("RepeatSegmentVerifier focal_score gdpo_prenorm gdpo_reward original_reward sc_fused_score")
 """What the paper excludes by name: a gate's verifier, and fields that aggregations made."""
 
 

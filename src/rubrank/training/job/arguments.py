@@ -13,7 +13,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from rubrank._plain import shortened
+from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.training.job.job import Job, Training
 from rubrank.training.job.policy import check_loggers, init_kwargs
@@ -22,27 +22,11 @@ from rubrank.training.job.values import checked
 if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan
 
-_LIKE_TRL = (
-    "num_generations",
-    "max_completion_length",
-    "temperature",
-    "top_p",
-    "learning_rate",
-    "optim",
-    "weight_decay",
-    "lr_scheduler_type",
-    "warmup_steps",
-    "max_grad_norm",
-    "importance_sampling_level",
-    "loss_type",
-    "epsilon",
-    "epsilon_high",
-    "beta",
-    "scale_rewards",
-    "logging_steps",
-    "save_steps",
-    "save_total_limit",
-)
+_LIKE_TRL = word_list("""
+    num_generations max_completion_length temperature top_p learning_rate optim weight_decay lr_scheduler_type
+    warmup_steps max_grad_norm importance_sampling_level loss_type epsilon epsilon_high beta scale_rewards
+    logging_steps save_steps save_total_limit
+""")
 """Settings that are arguments of GRPOConfig as they are."""
 
 

@@ -17,63 +17,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rubrank._plain import shortened
+from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput
 from rubrank.training.job.batching import is_first
 from rubrank.training.job.job import Config, Job
 
 CONFIG, MODEL = "config.json", "model"
-_MAY_CHANGE = (
-    "output",
-    "judges",
-    "workers",
-    "report_to",
-    "training.logging_steps",
-    "training.save_steps",
-    "training.save_total_limit",
-    "training.per_device_train_batch_size",
-    "model.path",
-    "preset",
-    "records.every",
-    "records.texts",
-)
+_MAY_CHANGE = word_list("""
+    output judges workers report_to training.logging_steps training.save_steps training.save_total_limit
+    training.per_device_train_batch_size model.path preset records.every records.texts
+""")
 """Where things are, what is logged and kept, how much goes at a time: none of it is what is learnt."""
 
-_FOR_MEMORY = (
-    "gradient_checkpointing",
-    "gradient_checkpointing_kwargs",
-    "torch_empty_cache_steps",
-    "eval_accumulation_steps",
-    "use_liger_kernel",
-    "liger_kernel_config",
-    "cache_implementation",
-    "ds3_gather_for_generation",
-    "fsdp",
-    "fsdp_config",
-    "deepspeed",
-    "vllm_gpu_memory_utilization",
-    "vllm_max_model_length",
-    "vllm_tensor_parallel_size",
-    "vllm_enable_sleep_mode",
-    "vllm_server_base_url",
-    "vllm_server_host",
-    "vllm_server_port",
-    "vllm_server_timeout",
-    "vllm_group_port",
-    "model_init_kwargs.attn_implementation",
-    "model_init_kwargs.device_map",
-    "model_init_kwargs.max_memory",
-    "model_init_kwargs.low_cpu_mem_usage",
-    "ddp_timeout",
-    "ddp_bucket_cap_mb",
-    "dataloader_num_workers",
-    "dataloader_pin_memory",
-    "enable_jit_checkpoint",
-    "log_completions",
-    "num_completions_to_print",
-    "run_name",
-    "disable_tqdm",
-)
+_FOR_MEMORY = word_list("""
+    gradient_checkpointing gradient_checkpointing_kwargs torch_empty_cache_steps eval_accumulation_steps
+    use_liger_kernel liger_kernel_config cache_implementation ds3_gather_for_generation fsdp fsdp_config deepspeed
+    vllm_gpu_memory_utilization vllm_max_model_length vllm_tensor_parallel_size vllm_enable_sleep_mode
+    vllm_server_base_url vllm_server_host vllm_server_port vllm_server_timeout vllm_group_port
+    model_init_kwargs.attn_implementation model_init_kwargs.device_map model_init_kwargs.max_memory
+    model_init_kwargs.low_cpu_mem_usage ddp_timeout ddp_bucket_cap_mb dataloader_num_workers dataloader_pin_memory
+    enable_jit_checkpoint log_completions num_completions_to_print run_name disable_tqdm
+""")
 _MAY_RESUME = (*_MAY_CHANGE, *(f"trl.{name}" for name in _FOR_MEMORY))
 """What a crash may force upon a run that goes on: the same sums in less memory, in another order, on other machines."""
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rubrank._plain import shortened
+from rubrank._plain import shortened, word_set
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.training.job.job import Job
 from rubrank.training.job.named import check_tools
@@ -74,36 +74,12 @@ def check_loggers(job: Job) -> None:
 
 _INIT = "trl.model_init_kwargs"
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
-_LOADING = frozenset(
-    {
-        "attn_implementation",
-        "revision",
-        "quantization_config",
-        "device_map",
-        "max_memory",
-        "trust_remote_code",
-        "low_cpu_mem_usage",
-        "cache_dir",
-        "local_files_only",
-        "force_download",
-        "subfolder",
-        "variant",
-        "use_safetensors",
-        "weights_only",
-        "offload_folder",
-        "offload_buffers",
-        "tp_plan",
-        "tp_size",
-        "experts_implementation",
-        "use_kernels",
-        "kernel_config",
-        "code_revision",
-        "gguf_file",
-        "key_mapping",
-        "ignore_mismatched_sizes",
-        "proxies",
-    }
-)
+_LOADING = word_set("""
+    attn_implementation revision quantization_config device_map max_memory trust_remote_code low_cpu_mem_usage
+    cache_dir local_files_only force_download subfolder variant use_safetensors weights_only offload_folder
+    offload_buffers tp_plan tp_size experts_implementation use_kernels kernel_config code_revision gguf_file
+    key_mapping ignore_mismatched_sizes proxies
+""")
 """Arguments of `from_pretrained`; the model's config has some more."""
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from rubrank._plain import word_list
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.columns import COLUMNS
 from rubrank.rollouts.messages import are_messages, decoded, prompt_message
@@ -22,23 +23,10 @@ from rubrank.rollouts.rows import Row, read_rows
 from rubrank.training.job.job import Job, Source
 
 _INSTRUCTIONS = ("instruction_id_list", "kwargs")
-_TAKEN = (
-    "prompt",
-    "rubric",
-    "completion",
-    "completions",
-    "completion_ids",
-    "trainer_state",
-    "log_extra",
-    "log_metric",
-    "environment",
-    "environments",
-    "image",
-    "images",
-    "video",
-    "videos",
-    "audio",
-)
+_TAKEN = word_list("""
+    prompt rubric completion completions completion_ids trainer_state log_extra log_metric environment environments
+    image images video videos audio
+""")
 """Columns that TRL, or we, would take for something else."""
 SOURCE, STAGE = "rubrank_source", "rubrank_stage"
 """Columns that tell metrics and records where a prompt comes from."""

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import re
 
+from rubrank._plain import word_set
+
 _AFTER = frozenset("?!)\";}]*:@'({[")  # what may follow the end of a sentence without a space
 _CLOSING = frozenset("\"')]}")  # what then still belongs to the sentence
 _NOT_IN_WORD = re.compile(r"[?!)\";}\]*:@'({\[]|--")
@@ -23,18 +25,14 @@ _NUMBER = re.compile(r"-?[.,]?\d[\d,.\-]*")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_ENGLISH = _set(
+_ENGLISH = word_set(
     "mr mrs ms messrs dr drs prof rev hon sen sens rep reps gov gen col lt capt cmdr maj sgt adm st ste jr sr esq "
     "inc ltd co cos corp bros dept univ assn vs no nos vol fig jan feb mar apr jun jul aug sep sept oct nov dec "
     "mon tues wed thurs fri ave blvd rd mt ft a.m p.m u.s u.k u.n u.s.a n.y n.j d.c l.a ph.d m.d b.a m.a b.c a.d "
     "ala ariz ark calif colo conn del fla ga ill ind kan ky la mass md mich minn miss mo mont neb nev okla ore pa "
     "tenn tex va vt wash wis wyo e.u r.i s.c n.c n.h n.m w.va"
 )
-_FRENCH = _set(
+_FRENCH = word_set(
     "m mm mr mme mmes mlle mlles dr dre drs dres prof pr me mgr st ste cap lt col gén etc cf vs rép i.e c.-à-d ex e.g "
     "apr av j.c j.-c a.d env janv févr fév mar avr juil sept oct nov déc svp p.v tél adj q.v p pp resp tel v vol art "
     "nb n.b p.s ps p.p.s p.-s p-s no n.d.l.r bd boul éd fig"
@@ -42,12 +40,12 @@ _FRENCH = _set(
 _ABBREVIATIONS = {"en": _ENGLISH, "fr": _FRENCH}
 
 _STARTERS = {
-    "en": _set(
+    "en": word_set(
         "the this that these those there they their he she his it its in on at if as and but so for we you i what when "
         "while where however moreover meanwhile although though because since some many most one another "
         "such even also then now still yet instead despite according after before during with without under"
     ),
-    "fr": _set(
+    "fr": word_set(
         "le la les l il elle ils elles on nous vous je ce cette ces cet cela c un une des du de en dans mais et or "
         "donc car pour par sur si quand comme alors ainsi cependant toutefois pourtant enfin puis après avant selon"
     ),

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from rubrank._plain import word_set
 from rubrank.texts.prose import (
     count_bullets,
     has_fence,
@@ -215,36 +216,7 @@ def _scope(prose: str, scope: str) -> str:
     return lines[0] if scope == "first line" and lines else prose if scope == "text" else ""
 
 
-_MINOR = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "and",
-        "but",
-        "or",
-        "nor",
-        "for",
-        "so",
-        "yet",
-        "of",
-        "in",
-        "on",
-        "at",
-        "to",
-        "by",
-        "up",
-        "as",
-        "off",
-        "per",
-        "via",
-        "with",
-        "from",
-        "into",
-        "over",
-        "is",
-    ]
-)
+_MINOR = word_set("a an the and but or nor for so yet of in on at to by up as off per via with from into over is")
 _LATIN_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _AFTER_END = re.compile(r"(?:^|\n[ \t]*\n|(?<=[.!?])[ \t\n]+)[^\w\n]*([^\W\d_])")
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from rubrank._plain import word_list
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import count_phrase, count_sentences, folded, split_code, without_code
 from rubrank.verifiers.gates.empty import empty_answer
@@ -154,20 +155,7 @@ _RUDE = tuple(
         ),
     )
 )
-_RUDE_ZH = (
-    "他妈的",
-    "操你妈",
-    "草泥马",
-    "傻逼",
-    "煞笔",
-    "滚你妈",
-    "去死吧",
-    "狗娘养",
-    "王八蛋",
-    "婊子",
-    "脑残",
-    "尼玛的",
-)
+_RUDE_ZH = word_list("他妈的 操你妈 草泥马 傻逼 煞笔 滚你妈 去死吧 狗娘养 王八蛋 婊子 脑残 尼玛的")
 
 
 @verifier("ImproperWording", family="penalty", domain=BINARY, version=2, layer="low_quality", how="both")

@@ -8,68 +8,17 @@ from typing import Annotated
 
 from pydantic import Field
 
+from rubrank._plain import word_set
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import folded, sentences
 from rubrank.verifiers.shared.negation import denials, has_denial
 from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
-_STOP = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "of",
-        "to",
-        "in",
-        "on",
-        "at",
-        "for",
-        "and",
-        "or",
-        "but",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "it",
-        "its",
-        "this",
-        "that",
-        "these",
-        "those",
-        "with",
-        "as",
-        "by",
-        "from",
-        "he",
-        "she",
-        "they",
-        "we",
-        "you",
-        "i",
-        "his",
-        "her",
-        "their",
-        "our",
-        "your",
-        "has",
-        "have",
-        "had",
-        "do",
-        "does",
-        "did",
-        "not",
-        "no",
-        "will",
-        "would",
-        "can",
-        "could",
-        "may",
-    ]
-)
+_STOP = word_set("""
+    a an the of to in on at for and or but is are was were be been it its this that these those with as by from he she
+    they we you i his her their our your has have had do does did not no will would can could may
+""")
 _TOKEN = re.compile(
     "[\u3400-\u9fff\uf900-\ufaff\u3040-\u30ff\u0e00-\u0e7f]+"
     "|[^\\W_\u3400-\u9fff\uf900-\ufaff\u3040-\u30ff\u0e00-\u0e7f]+"

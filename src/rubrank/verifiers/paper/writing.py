@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from rubrank._plain import word_set
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.lexicon import syllables
 from rubrank.texts.prose import HAN, bare, is_heading, is_rule, sentences, without_code
@@ -41,47 +42,12 @@ _TITLE = re.compile(r"^[\s*_]*[《【<].{1,60}[》】>][\s*_]*$")
 _HAN = re.compile(f"[{HAN}]")
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _SMALL_KANA = frozenset("ゃゅょぁぃぅぇぉャュョァィゥェォ")
-_EITHER = frozenset(  # words that speakers count either way, by one syllable
-    [
-        "fire",
-        "hour",
-        "our",
-        "flower",
-        "flowers",
-        "power",
-        "every",
-        "poem",
-        "poems",
-        "world",
-        "real",
-        "really",
-        "tired",
-        "quiet",
-        "family",
-        "different",
-        "favorite",
-        "several",
-        "evening",
-        "heaven",
-        "heavens",
-        "higher",
-        "desire",
-        "iron",
-        "girl",
-        "pearl",
-        "towards",
-        "orange",
-        "being",
-        "seeing",
-        "violet",
-        "choir",
-        "lion",
-        "oil",
-        "smile",
-        "while",
-        "wild",
-    ]
-)
+# words that speakers count either way, by one syllable
+_EITHER = word_set("""
+    fire hour our flower flowers power every poem poems world real really tired quiet family different favorite
+    several evening heaven heavens higher desire iron girl pearl towards orange being seeing violet choir lion oil
+    smile while wild
+""")
 
 
 _NEEDS = {
@@ -275,31 +241,7 @@ def _syllables(line: str) -> tuple[int, int]:
 
 
 _VOWELS = "aeiou"
-_SMALL_WORDS = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "of",
-        "in",
-        "on",
-        "and",
-        "or",
-        "to",
-        "for",
-        "with",
-        "at",
-        "by",
-        "from",
-        "as",
-        "is",
-        "are",
-        "was",
-        "it",
-        "its",
-        "but",
-    ]
-)
+_SMALL_WORDS = word_set("a an the of in on and or to for with at by from as is are was it its but")
 
 
 def _letters(text: Text, kind: str, letters: str | None) -> Answer:

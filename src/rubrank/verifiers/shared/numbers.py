@@ -15,6 +15,7 @@ import re
 import unicodedata
 from dataclasses import dataclass, field
 
+from rubrank._plain import word_list
 from rubrank.verifiers.shared.arithmetic import raised
 from rubrank.verifiers.shared.numerals import (
     ENGLISH,
@@ -68,31 +69,14 @@ _AFTER = re.compile(
     r"[^\s.,;:!?。，；：！？、)）}$=<>|]{0,13}(?:\^?\{?[23]\}?(?=\W|$))?)",
     re.IGNORECASE,
 )
+_MILLIONS = word_list("""
+    million mn mio millones millón millions millionen milhões milhão milioni млн миллионов juta triệu
+""")
+_BILLIONS = word_list("billion bn milliard milliards milliarden mrd bilhões miliardi млрд miliar tỷ")
 _FACTORS = {
     **dict.fromkeys(("k", "thousand", "тыс", "тысяч"), 1e3),
-    **dict.fromkeys(
-        [
-            "million",
-            "mn",
-            "mio",
-            "millones",
-            "millón",
-            "millions",
-            "millionen",
-            "milhões",
-            "milhão",
-            "milioni",
-            "млн",
-            "миллионов",
-            "juta",
-            "triệu",
-        ],
-        1e6,
-    ),
-    **dict.fromkeys(
-        ["billion", "bn", "milliard", "milliards", "milliarden", "mrd", "bilhões", "miliardi", "млрд", "miliar", "tỷ"],
-        1e9,
-    ),
+    **dict.fromkeys(_MILLIONS, 1e6),
+    **dict.fromkeys(_BILLIONS, 1e9),
     "trillion": 1e12,
     "만": 1e4,
     "억": 1e8,

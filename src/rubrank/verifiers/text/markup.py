@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Literal
 
+from rubrank._plain import word_set
 from rubrank.texts.prose import split_code
 from rubrank.texts.text import Text
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
@@ -22,31 +23,8 @@ _NAMES = {
     "cron": ("cron", "crontab"),
 }
 # HTML5 lets these end without a tag of their own.
-_OPTIONAL = frozenset(
-    [
-        "li",
-        "dt",
-        "dd",
-        "p",
-        "option",
-        "tr",
-        "td",
-        "th",
-        "thead",
-        "tbody",
-        "tfoot",
-        "colgroup",
-        "rt",
-        "rp",
-        "optgroup",
-        "html",
-        "head",
-        "body",
-    ]
-)
-_VOID = frozenset(
-    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
-)
+_OPTIONAL = word_set("li dt dd p option tr td th thead tbody tfoot colgroup rt rp optgroup html head body")
+_VOID = word_set("area base br col embed hr img input link meta source track wbr")
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{([A-Za-z]+\*?)\}")
 _DIAGRAM = re.compile(
     r"(?:graph|flowchart)\s+(?:TB|TD|BT|RL|LR)\b|sequenceDiagram\b|classDiagram\b|stateDiagram(?:-v2)?\b|erDiagram\b"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from rubrank._plain import word_set
 from rubrank.texts.prose import clean
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.paper.language import converter
@@ -163,34 +164,9 @@ def _hedged(before: str, after: str) -> bool:
     return re.search(rf"(?:{ALTERNATIVE.pattern})\Z", before[-30:], re.IGNORECASE) is not None
 
 
-_SMALL_WORDS = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "which",
-        "who",
-        "la",
-        "le",
-        "el",
-        "der",
-        "die",
-        "das",
-        "il",
-        "o",
-        "su",
-        "son",
-        "its",
-        "it",
-        "they",
-        "he",
-        "she",
-        "of",
-        "i",
-        "naturally",
-        "obviously",
-    ]
-)
+_SMALL_WORDS = word_set("""
+    the a an which who la le el der die das il o su son its it they he she of i naturally obviously
+""")
 
 
 def _apposition(after: str, question: str) -> bool:

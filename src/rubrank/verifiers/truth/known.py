@@ -14,34 +14,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from rubrank._plain import word_list
 from rubrank.verifiers.shared.answers import read_answer
 
 Truth: TypeAlias = str | int | float | tuple[str | int | float, ...]
 
-NAMES = (
-    "ground_truth",
-    "truth",
-    "gold",
-    "gold_answer",
-    "golden_answer",
-    "golden_answers",
-    "final_answer",
-    "reference_answer",
-    "expected_answer",
-    "correct_answer",
-    "answer",
-    "answers",
-    "answerKey",
-    "answer_key",
-    "target",
-    "targets",
-    "label",
-    "solution",
-    "expected",
-    "expected_output",
-    "correct",
-    "reference",
-)
+NAMES = word_list("""
+    ground_truth truth gold gold_answer golden_answer golden_answers final_answer reference_answer expected_answer
+    correct_answer answer answers answerKey answer_key target targets label solution expected expected_output correct
+    reference
+""")
 HOLDERS = ("reward_model", "reward_spec", "extra_info", "info", "metadata", "label", "ground_truth", "answer")
 
 

@@ -11,6 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from rubrank._plain import word_set
 from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.shared.numbers import Number, prepared, read_numbers
 from rubrank.verifiers.shared.numerals import korean, word_number
@@ -131,27 +132,15 @@ def _joins(between: str, listed: bool) -> bool:
     return bool(ALTERNATIVE.fullmatch(between) or _RANGE.fullmatch(between) or (listed and _LIST.fullmatch(between)))
 
 
+_ARTICLES = word_set("un une una uno ein eine um uma een e y en et und")
+
+
 def _in_words(side: str) -> float | None:
     """A number in words at the beginning of the text: "cuarenta y dos manzanas"."""
     words = re.sub(r"[*_.,;!¡¿?\"“”«»]", " ", side).split()[:12]
     for n in range(len(words), max(0, len(words) - 4), -1):
         phrase = " ".join(words[:n])
-        if phrase.casefold() in (
-            "un",
-            "une",
-            "una",
-            "uno",
-            "ein",
-            "eine",
-            "um",
-            "uma",
-            "een",
-            "e",
-            "y",
-            "en",
-            "et",
-            "und",
-        ):
+        if phrase.casefold() in _ARTICLES:
             continue
         value = word_number(phrase)
         value = korean(re.sub("(?:입니다|이다|개|명|예요|이에요)$", "", phrase)) if value is None else value
