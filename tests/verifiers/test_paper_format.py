@@ -2,15 +2,10 @@ import pytest
 from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.paper import format as paper_format
-from rubrank.verifiers.paper import structure as paper_structure
-from rubrank.verifiers.paper import whole as paper_whole
-from rubrank.verifiers.paper import writing as paper_writing
+from rubrank.verifiers import load
 from rubrank.verifiers.verifier import VERIFIERS
 
-assert all(
-    module.__doc__ for module in (paper_format, paper_structure, paper_whole, paper_writing)
-)  # imported: registered
+load()
 
 
 def verdict(name, response, rollout=None, **params):
