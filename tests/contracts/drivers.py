@@ -191,11 +191,17 @@ def atropos(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list
                 "overrides": ends,
             }, []
 
+        async def evaluate(self, items: Any) -> list[list[float]]:
+            """Of one's own, in tasks of its own, as atropos starts it beside training."""
+            return [(await asyncio.create_task(self.collect_trajectories(item)))[0]["scores"] for item in items]
+
     class Env(RubricScores, Base):
         rubrank = engine
 
-    env = Env()
-    return [asyncio.run(env.collect_trajectories({"asked": asked, **asked.about}))[0]["scores"] for asked in groups]
+    env, items = Env(), [{"asked": asked, **asked.about} for asked in groups]
+    if not train:
+        return asyncio.run(env.evaluate(items))
+    return [asyncio.run(env.collect_trajectories(item))[0]["scores"] for item in items]
 
 
 def areal(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
@@ -255,7 +261,10 @@ def rllm(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[fl
 
     given = [Plain(group_id=str(i), trajectories=[trajectory(a, one) for one in a.said]) for i, a in enumerate(groups)]
     zeros = [np.zeros(len(asked.said)) for asked in groups]
-    advantages, returns = estimator(engine, base)(rewards=zeros, algorithm_config=None, traj_groups=given)
+    advantage = estimator(engine, base)
+    if not train:  # rLLM's validation collects rewards only (`collect_advantage=False`), and asks no estimator
+        return [[t.reward for t in one.trajectories] for one in given]
+    advantages, returns = advantage(rewards=zeros, algorithm_config=None, traj_groups=given)
     assert all(abs(one.sum()) < 1e-9 for one in advantages)
     assert [[t.reward for t in one.trajectories] for one in given] == [one.tolist() for one in returns]
     return [one.tolist() for one in returns]
@@ -303,10 +312,19 @@ def _cut(flat: list[float], groups: list[Asked]) -> list[list[float]]:
 
 
 def swift(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.swift import RubricORM
+    from rubrank.training.swift import RubricORM, watch
 
     class Function(RubricORM):
         rubrank = engine
+
+    class Trainer:
+        """Its reward functions, and a model that is in training mode or not."""
+
+        def __init__(self, function: Any) -> None:
+            self.function, self.model, self.state = function, Plain(training=train), Plain(global_step=0)
+
+        def _compute_rewards_per_func(self, said: Any, columns: Any) -> Any:
+            return self.function(said, trainer_state=self.state, **columns)
 
     size = len(groups[0].said)
     prompts = list(dict.fromkeys(asked.prompt for asked in groups))
@@ -325,9 +343,10 @@ def swift(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[f
         for i, one in enumerate(asked.said)
     ]
     columns = {name: [row.get(name) for row in rows] for name in rows[0]}
+    assert watch(Trainer)
     function = Function(Plain(num_generations=size))
     said = [one.text for asked in groups for one in asked.said]
-    return _cut(function(said, trainer_state=Plain(global_step=0), **columns), groups)
+    return _cut(Trainer(function)._compute_rewards_per_func(said, columns), groups)
 
 
 def skyrl(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
@@ -342,6 +361,11 @@ def skyrl(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[f
         async def generate(self, batch: Any) -> Any:
             return None
 
+        async def eval(self, batch: Any) -> list[float]:
+            """The generator's own rewards; SkyRL asks it without `generate`, a trainer of one's own may."""
+            await self.generate({**batch, "batch_metadata": Plain(training_phase="eval")})
+            return [0.3] * len(batch["prompts"])
+
         def postprocess_generator_output(self, output: Any, uids: Any) -> Any:
             return output["rewards"]
 
@@ -350,15 +374,15 @@ def skyrl(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[f
 
     rows = [(str(g), asked, one) for g, asked in enumerate(groups) for one in asked.said]
     trainer = Trainer()
-    asyncio.run(
-        trainer.generate(
-            {
-                "prompts": [asked.user for _, asked, _ in rows],
-                "env_extras": [asked.about for _, asked, _ in rows],
-                "trajectory_ids": [Plain(instance_id=uid) for uid, _, _ in rows],
-            }
-        )
-    )
+    batch = {
+        "prompts": [asked.user for _, asked, _ in rows],
+        "env_extras": [asked.about for _, asked, _ in rows],
+        "trajectory_ids": [Plain(instance_id=uid) for uid, _, _ in rows],
+    }
+    if not train:
+        return _cut(asyncio.run(trainer.eval(batch)), groups)
+    asyncio.run(trainer.generate(batch))
+    asyncio.run(trainer.eval({**batch, "env_extras": [{"rubric": ["EmptyAnswer"]}] * len(rows)}))
     output = {
         "prompt_token_ids": [[ord(c) for c in asked.prompt] for _, asked, _ in rows],
         "response_ids": [ids_of(one) for _, _, one in rows],

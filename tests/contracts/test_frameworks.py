@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from contracts.drivers import DRIVERS, SINGLE, Asked, Said
 
-from rubrank import RewardEngine, read_records
+from rubrank import RewardEngine, RubrankError, read_records
 from rubrank.rollouts.rollout import Group
 from rubrank.training.making import rollout_of
 
@@ -100,28 +102,47 @@ def _lose(engine: RewardEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(engine), "fuse", fuse)
 
 
-TELLS = {"verifiers", "prime_rl", "art", "areal", "open_instruct", "nemo_rl", "nemo_gym"}
-"""Those that say when they evaluate."""
+APART = {"rllm", "roll", "skyrl"}
+"""Those whose evaluations do not come to the adapter, and keep the rewards that they have."""
+AFTER = [
+    Asked("Name a sea.", tuple(map(Said, ("x", "lake lake lake lake lake", "a lake, by the sea", "deep")))),
+    Asked("Name a hill.", tuple(map(Said, ("a hill by a lake", "no", "hills and hills and hills", "a lake")))),
+]
 
 
-def test_evaluations_do_not_teach(name, recwarn):
-    engine = RewardEngine(RUBRIC, "amrp+")
-    before = engine.state_dict()
-    if name in TELLS:
-        DRIVERS[name](engine, GROUPS[:1], False)
-        assert engine.state_dict() == before
-        DRIVERS[name](engine, GROUPS[:1], True)
-        assert engine.state_dict() != before
-    elif name == "roll":  # validation stays ROLL's own
-        assert DRIVERS[name](engine, GROUPS[:1], False) == [[0.3] * 4]
-        assert engine.state_dict() == before
-    elif name == "easyr1":
-        from rubrank import RubrankError
+def remembering(rule: str, records: Path) -> RewardEngine:
+    """A rule with a memory of its own, or attributes whose influence is estimated over the run."""
+    controls = {"attributes": ["answer_length"], "adjust_criteria": "all"} if rule == "rlvr2+" else {}
+    return RewardEngine(RUBRIC, rule, records=records, **controls)
 
+
+@pytest.mark.parametrize("rule", ["amrp+", "rlvr2+"])
+def test_evaluations_do_not_teach(name, rule, recwarn, tmp_path):
+    """Between two steps of training: what the second is given, remembers and records is as if nobody had evaluated."""
+    driver = DRIVERS[name]
+    once, twice = (remembering(rule, tmp_path / f"{i}.jsonl") for i in range(2))
+    if name == "easyr1":  # it says nothing about it: refused
         with pytest.raises(RubrankError, match="remembers nothing"):
-            DRIVERS[name](engine, GROUPS[:1], True)
-    else:  # evaluations do not come this way, or rules that remember are refused: docs/frameworks.md
-        assert DRIVERS[name](engine, GROUPS[:1], True)
+            driver(once, GROUPS, True)
+        return
+    for engine in (once, twice):
+        before = engine.state_dict()
+        driver(engine, GROUPS, True)
+        assert engine.state_dict() != before
+    before = twice.state_dict()
+    evaluated = driver(twice, AFTER, False)
+    assert twice.state_dict() == before
+    assert driver(once, AFTER, True) == driver(twice, AFTER, True)
+    assert twice.state_dict() == once.state_dict()
+    assert records_of(once, "train") == records_of(twice, "train")
+    assert len(records_of(twice, "eval")) == (0 if name in APART else len(AFTER))
+    if name in APART:
+        assert evaluated == [[0.3] * 4] * 2
+
+
+def records_of(engine: RewardEngine, mode: str) -> list[tuple[object, ...]]:
+    found = [record for record in read_records(engine.records) if record.metadata["mode"] == mode]
+    return [(one.group, one.step, one.reward, one.weights, one.shrunk) for one in found]
 
 
 def test_records_hold_the_rewards(name, tmp_path):

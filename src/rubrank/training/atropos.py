@@ -9,12 +9,14 @@
 with `include_messages`, or put them there); the item says the rest: `rubric`, `prompt`, reference answers. The scores
 take the place of the environment's. A rollout about which nothing is known gets the mean of its group.
 
-Evaluations of atropos are functions of your own: `RewardEngine.score(…, train=False)` there.
+Evaluations of atropos are functions of your own, which run beside training. Where `evaluate` collects trajectories they
+are scored too, and teach nothing; where it scores by itself, `RewardEngine.score(…, train=False)` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ from rubrank.training.queries import Completion, query_of, score_query, split_pr
 
 _OWNER = "atropos"
 _NOT_SAMPLED = -100
+_evaluating: ContextVar[bool] = ContextVar("rubrank_atropos_evaluating", default=False)
+"""Of a task: trajectories for training may be collected at the same time."""
 
 
 class RubricScores:
@@ -43,6 +47,14 @@ class RubricScores:
                 await self._score(group, item)
         return found, backlog
 
+    async def evaluate(self, *given: Any, **named: Any) -> Any:
+        """The environment's own evaluation; what it collects is not learnt from."""
+        token = _evaluating.set(True)
+        try:
+            return await super().evaluate(*given, **named)  # type: ignore[misc]
+        finally:
+            _evaluating.reset(token)
+
     async def _score(self, group: Any, item: Any) -> None:
         engine, column = engine_of(self.rubrank, _OWNER)
         talks = group.get("messages")
@@ -56,8 +68,8 @@ class RubricScores:
             Completion(split_prompt(talk)[1], reason, _sampled(group, i))
             for i, (talk, reason) in enumerate(zip(talks, reasons, strict=True))
         ]
-        step = int(getattr(self, "curr_step", 0))
-        result = await score_query(engine, query, said, step=step, where=_OWNER, tokenizer=tokenizer)
+        about = {"step": int(getattr(self, "curr_step", 0)), "train": not _evaluating.get()}
+        result = await score_query(engine, query, said, **about, where=_OWNER, tokenizer=tokenizer)
         group["scores"] = without_unknown(result.flat())
 
 

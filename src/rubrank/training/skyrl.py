@@ -9,7 +9,11 @@
 one process that controls the run. Prompts, rubrics and what verifiers need are those of the generator's input, else of
 the dataset's row whose number the uid is. Turns of an agent are told apart by the loss mask. In training step by step
 only the last step of a trajectory is rewarded, as SkyRL has it. A rollout about which nothing is known gets the mean
-of its group. SkyRL evaluates elsewhere: what is evaluated does not come this way.
+of its group.
+
+SkyRL evaluates elsewhere (`evaluate` asks the generator itself): what is evaluated does not come this way, and its
+prompts, whose uids are numbers of another dataset's rows, are not remembered. Reward metrics are those of the rows that
+are trained on, also where the asynchronous trainer would count groups that it dropped: those have no rubric's reward.
 """
 
 from __future__ import annotations
@@ -39,11 +43,12 @@ class RubricRewards:
     _asked: dict[str, Query]
 
     async def generate(self, input_batch: Any) -> Any:
-        """What SkyRL generates; the prompts are remembered."""
-        self._remember(input_batch)
+        """What SkyRL generates; prompts that are trained on are remembered."""
+        if not _held_out(input_batch):
+            self._remember(input_batch)
         return await super().generate(input_batch)  # type: ignore[misc]
 
-    def postprocess_generator_output(self, generator_output: Any, uids: Any, *more: Any, **given: Any) -> Any:
+    def postprocess_generator_output(self, generator_output: Any, uids: Any, *_: Any, **__: Any) -> Any:
         """The rubric's rewards in the place of the environments', then what SkyRL does."""
         engine, column = engine_of(self.rubrank, _OWNER)
         tokenizer, output = getattr(self, "tokenizer", None), generator_output
@@ -56,7 +61,7 @@ class RubricRewards:
             rewards[i] = reward
         output["rewards"] = rewards
         getattr(self, "all_metrics", {}).update(result.metrics)
-        return super().postprocess_generator_output(output, uids, *more, **given)  # type: ignore[misc]
+        return super().postprocess_generator_output(output, uids)  # type: ignore[misc]
 
     def _sample(self, engine: RewardEngine, column: str, output: Any, i: int, uid: str, tokenizer: Any) -> Sample:
         def decode(ids: Any) -> str:
@@ -90,3 +95,8 @@ class RubricRewards:
             return None
         row = dict(rows[int(uid)])
         return query_of(row.get("prompt"), {**(row.get("extra_info") or {}), **row}, rubric_column=column)
+
+
+def _held_out(batch: Mapping[str, Any]) -> bool:
+    """Is the batch of an evaluation?"""
+    return getattr(batch.get("batch_metadata"), "training_phase", "train") == "eval"

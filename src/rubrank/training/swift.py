@@ -9,13 +9,17 @@ passes `prompt_id`, the same for all rows with the same messages: where two rows
 those with another rubric are apart, and the others go by their order, `num_generations` at a time.
 
 ms-swift adds up rewards with missing ones as 0, so a rollout about which nothing is known gets the mean of its group.
-It does not say whether it evaluates: a rule that remembers is refused where the run evaluates.
+
+A reward function is not told whether ms-swift evaluates. Its trainers know (their model is not in training mode), and
+are watched while they score (`watch`). A rule that remembers is refused where a run evaluates and nobody is watched.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Mapping, Sequence
+from contextvars import ContextVar
+from functools import wraps
 from typing import Any
 
 from rubrank._plain import word_list
@@ -29,6 +33,12 @@ from rubrank.training.shapes.flat_batch import GroupOf, Sample, score_flat
 from rubrank.training.trl.reward import current_processes
 
 _OWNER = "ms-swift"
+_TRAINERS = {
+    "swift.rlhf_trainers.grpo_trainer": ("GRPOTrainer", "_compute_rewards_per_func"),
+    "swift.megatron.trainers.grpo_trainer": ("MegatronGRPOTrainer", "_score_completions"),
+}
+"""Module → its trainer, and the method in which that calls reward functions."""
+_evaluating: ContextVar[bool] = ContextVar("rubrank_swift_evaluating", default=False)
 _NOT_ROWS = ("trainer_state", "trajectory_inputs")
 _KNOWN = word_list("""
     messages prompt_id request_id finish_reason is_truncated rollout_infos response_token_ids images videos audios
@@ -45,23 +55,62 @@ class RubricORM:
     def __init__(self, args: Any = None, **_: Any) -> None:
         self.args = args
         self.engine, self._column = engine_of(self.rubrank, _OWNER)
-        if self.engine.remembers and getattr(args, "eval_strategy", "no") not in (None, "no"):
-            allowed = "one that remembers nothing: ms-swift does not say when it evaluates"
+        evaluates = getattr(args, "eval_strategy", "no") not in (None, "no")
+        if not watch_loaded() and self.engine.remembers and evaluates:
+            allowed = "one that remembers nothing: this trainer of ms-swift does not say when it evaluates"
             raise InvalidInput(_OWNER, "rule", allowed, repr(self.engine.rule.name), "Or --eval_strategy no.")
 
     def __call__(self, completions: Sequence[str], **given: Any) -> list[float]:
         """The reward of every completion of this process."""
-        state = given.get("trainer_state")
+        state, train = given.get("trainer_state"), not _evaluating.get()
         size = getattr(self.args, "num_generations", None)
+        if not train:
+            size = getattr(self.args, "num_generations_eval", None) or size
         result = score_flat(
             self.engine,
             lambda: _samples(self.engine, completions, given, self._column),
             step=int(getattr(state, "global_step", 0) or 0),
+            train=train,
             group_of=by_prompt_id(size),
             processes=current_processes(),
             means=True,
         )
         return result.rewards
+
+
+def watch_loaded() -> bool:
+    """Watch those trainers of ms-swift that are there; are there any?"""
+    found = [
+        watch(getattr(sys.modules[module], name), method)
+        for module, (name, method) in _TRAINERS.items()
+        if hasattr(sys.modules.get(module), name)
+    ]
+    return any(found)
+
+
+def watch(trainer: type, method: str = "_compute_rewards_per_func") -> bool:
+    """Have a trainer say whether it evaluates, while it scores; False: it has no such method."""
+    whole = getattr(trainer, method, None)
+    if whole is None or hasattr(whole, "_rubrank"):
+        return whole is not None
+
+    @wraps(whole)
+    def scoring(self: Any, *given: Any, **named: Any) -> Any:
+        token = _evaluating.set(not _training(self))
+        try:
+            return whole(self, *given, **named)
+        finally:
+            _evaluating.reset(token)
+
+    scoring._rubrank = True  # type: ignore[attr-defined]
+    setattr(trainer, method, scoring)
+    return True
+
+
+def _training(trainer: Any) -> bool:
+    """As ms-swift itself asks: of its model, or of the first of Megatron's."""
+    models = getattr(trainer, "unwrapped_models", None) or [getattr(trainer, "model", None)]
+    return bool(getattr(models[0], "training", True))
 
 
 def by_prompt_id(size: int | None) -> GroupOf:
