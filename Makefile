@@ -28,7 +28,7 @@ $(READY): $(BASE)
 	touch $(READY)
 
 demo: $(BASE)  ## fuse a bundled table: ranking, utilities, one explanation
-	$(PY) -m rubrank demo
+	$(PY) -m rubrank demo --force
 
 train-demo: $(READY)  ## train a tiny policy made on the spot, and a report of its records with curves
 	rm -rf out/train-demo

@@ -247,6 +247,27 @@ def test_explain(table: Path) -> None:
     assert one["criteria"][0]["gamma"].keys() == {"tokens"}
 
 
+def test_explain_of_one_rollout_shows_its_comparisons_alone(tmp_path: Path) -> None:
+    rows = [{"uid": "q", "scores": {"A": i, "B": i % 7}} for i in range(64)]
+    (tmp_path / "s.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    text = run("explain", tmp_path / "s.jsonl", "--group", "q", "--rollout", "40").output
+    assert "rollout 40 of group q" in text
+    assert "more" in text  # whom it beats is folded
+    assert "decided  40\n" in text  # no column of another rollout
+    assert len(text.splitlines()) < 20
+
+
+def test_the_demo_replaces_nothing_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("demo_rewards.jsonl", "demo_records.jsonl", "demo_report.html"):
+        Path("out").mkdir(exist_ok=True)
+        kept = Path("out", name)
+        kept.write_text("precious")
+        assert "--force" in refused("demo")
+        assert kept.read_text() == "precious"
+        kept.unlink()
+
+
 def test_explain_refusals(table: Path) -> None:
     assert "Did you mean 'q2'" in refused("explain", table, "--group", "q22")
     assert "from 0 to 1" in refused("explain", table, "--group", "q2", "--rollout", "2")
@@ -265,7 +286,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("file").touch()
     result = run("demo", "--output", "file/r.jsonl")
     assert result.exit_code == 2
-    assert "file/demo_replies.sqlite" in result.stderr
+    assert "file/r.jsonl" in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 

@@ -15,6 +15,7 @@ import rubrank.verifiers.paper.format
 import rubrank.verifiers.paper.length  # noqa: F401 - registers WordCount and others
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rubrics.files import load_yaml, presets
+from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric, dump_rubric, json_schema, load_rubric, parse_rubric
 
 ESSAY = """
@@ -39,6 +40,19 @@ criteria:
 
 def essay() -> Rubric:
     return parse_rubric(load_yaml(ESSAY), "essay.yaml")
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("text", ["Is it polite?", "Names the source", "回答有礼貌", "Polite"])
+def test_a_text_alone_is_a_name_or_a_question_wherever_it_stands(text, wrapped, tmp_path):
+    given = {"criteria": ["EmptyAnswer", text]} if wrapped else ["EmptyAnswer", text]
+    (tmp_path / "r.json").write_text(json.dumps(given))
+    for rubric in (load_rubric(given), load_rubric(tmp_path / "r.json"), to_rubric(given)):
+        assert [(c.name, c.question) for c in rubric.criteria] == [("EmptyAnswer", None), (text, text)]
+    slip = {"criteria": ["EmptyAnswr"]} if wrapped else ["EmptyAnswr"]
+    for read in (load_rubric, to_rubric):
+        with pytest.raises(InvalidInput, match="Did you mean 'EmptyAnswer'"):
+            read(slip)
 
 
 def test_a_rubric_says_what_it_holds():

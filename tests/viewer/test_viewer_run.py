@@ -17,7 +17,7 @@ from rubrank.records.record import GroupRecord, write_records
 from rubrank.records.viewer.curves import common_prompts, curves_of, steps_of
 from rubrank.records.viewer.index import NO_STEP
 from rubrank.records.viewer.light import decoded
-from rubrank.records.viewer.run import Run
+from rubrank.records.viewer.run import Run, check_records
 from rubrank.records.viewer.showing import record_of as read_line
 from rubrank.records.viewer.showing import replayed, shown
 from rubrank.records.viewer.sources import check_source, paths_of
@@ -141,6 +141,23 @@ def test_what_cannot_be_looked_at(tmp_path: Path, missing: str, said: str) -> No
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidInput, match=said):
         check_source(tmp_path / missing)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("", "empty"), ("\n \n", "empty"), ('{"uid": 1, "scores": {"A": 1}}\n', "none"), ('{"gro', "none")],
+)
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_file_without_a_record_is_refused(tmp_path: Path, text: str, why: str, folder: bool) -> None:
+    (tmp_path / "r.jsonl").write_text(text)
+    with pytest.raises(InvalidInput, match=why):
+        check_records(tmp_path if folder else tmp_path / "r.jsonl")
+
+
+def test_one_record_is_enough(tmp_path: Path, record_of: Make) -> None:
+    write_records(tmp_path / "b.jsonl.gz", [record_of({"A": [1.0, 0.0]}, [1.0, 0.0])])
+    (tmp_path / "a.jsonl").write_text("no record\n")
+    check_records(tmp_path)
 
 
 def test_curves_and_steps(tmp_path: Path, record_of: Make) -> None:

@@ -27,6 +27,7 @@ from typing import Annotated
 import typer
 
 import rubrank
+from rubrank.cli.common import Force
 from rubrank.cli.importing import ExtensibleGroup
 from rubrank.cli.printing import errors_in_words
 from rubrank.cli.verbs import criteria, evaluation, export, fusing, judge, record, replay, report, sandbox, train, warm
@@ -55,12 +56,13 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the rewards go, as JSON lines.")] = Path(
         "out/demo_rewards.jsonl"
     ),
+    force: Force = False,
 ) -> None:
     """The main job on bundled rollouts: grade, fuse, gate, explain, and a report to open."""
     from rubrank.cli.demo.demo import demo as run
 
     with errors_in_words():
-        run(output)
+        run(output, force=force)
 
 
 def _version(wanted: bool) -> None:

@@ -86,31 +86,28 @@ def _criteria(summary: Summary) -> None:
 
 
 def show_group(group: FusedGroup, rollout: int | None) -> None:
-    """A group's scores, what became of them, and why, in words."""
-    _scores(group)
-    _utilities(group)
+    """A group's scores, what became of them, and why, in words; of one rollout, its own columns alone."""
+    shown = list(range(len(group.reward))) if rollout is None else [rollout]
+    _scores(group, shown)
+    _utilities(group, shown)
     if group.flags:
         print_line(f"note: {'; '.join(group.flags)}")
-    for i in range(len(group.reward)) if rollout is None else (rollout,):
+    for i in shown:
         print_line("")
         print_line(group.explain(i))
 
 
-def _numbers(group: FusedGroup) -> list[str]:
-    return list(map(str, range(len(group.reward))))
-
-
-def _scores(group: FusedGroup) -> None:
+def _scores(group: FusedGroup, shown: list[int]) -> None:
     rows = []
     for k, name in _asked(group):
-        cells = ["–" if math.isnan(s) else f"{s:.4g}" for s in group.scores[:, k]]
+        cells = ["–" if math.isnan(s) else f"{s:.4g}" for s in group.scores[shown, k]]
         outcome = group.outcomes[:, :, k]
         pairs = int((~np.isnan(outcome)).sum() - (~np.isnan(np.diagonal(outcome))).sum()) // 2
         rows.append([name + ("" if group.higher_is_better[k] else " ↓"), f"{_wins(outcome)}/{pairs}", *cells])
     for d, name in enumerate(group.attribute_names):
         assert group.attributes is not None
-        rows.append([name, "", *(f"{a:.4g}" for a in group.attributes[:, d])])
-    headings = ["criterion", "decided", *_numbers(group)]
+        rows.append([name, "", *(f"{a:.4g}" for a in group.attributes[shown, d])])
+    headings = ["criterion", "decided", *map(str, shown)]
     table(f"group {group.label}: scores by rollout", headings, rows, most=None)
 
 
@@ -123,18 +120,16 @@ def _wins(outcome: np.ndarray) -> int:
     return int((outcome == 1.0).sum())
 
 
-def _utilities(group: FusedGroup) -> None:
+def _utilities(group: FusedGroup, shown: list[int]) -> None:
     rows = []
     for k, name in _asked(group):
-        cells = [
-            "–" if math.isnan(s) else _signed(u) for s, u in zip(group.scores[:, k], group.values[:, k], strict=True)
-        ]
+        cells = ["–" if math.isnan(group.scores[i, k]) else _signed(group.values[i, k]) for i in shown]
         rows.append([name, f"{group.weights[k]:g}", f"{round(group.effective_weights[k], 2) + 0.0:.0%}", *cells])
-    rows.append(["weighted sum", "", "", *map(_signed, group.fused)])
+    rows.append(["weighted sum", "", "", *map(_signed, group.fused[shown])])
     if group.gated is not None:
-        rows.append(["ranking", "", "", *(f"{r:.2f}" for r in group.ranking)])
-    rows.append(["reward", "", "", *(f"{r:.2f}" for r in group.reward)])
-    headings = ["criterion", "weight", "share", *_numbers(group)]
+        rows.append(["ranking", "", "", *(f"{r:.2f}" for r in group.ranking[shown])])
+    rows.append(["reward", "", "", *(f"{r:.2f}" for r in group.reward[shown])])
+    headings = ["criterion", "weight", "share", *map(str, shown)]
     table("utilities by rollout", headings, rows, most=None, total=1)
 
 

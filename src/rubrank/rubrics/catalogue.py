@@ -10,10 +10,13 @@ the verifiers themselves are in `rubrank.verifiers`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
-from rubrank.verifiers.verifier import BINARY, TERNARY, UNIT, Domain, Layer, discrete
+from rubrank._plain import shortened
+from rubrank.verifiers.verifier import BINARY, TERNARY, UNIT, VERIFIERS, Domain, Layer, discrete, is_verifier
 
 How: TypeAlias = Literal["rule", "judge", "both"]
 
@@ -140,3 +143,28 @@ PROMPTED = frozenset(name for name, known in KNOWN.items() if known.how != "rule
 def judged() -> tuple[KnownCriterion, ...]:
     """Those that only a judge can decide."""
     return tuple(criterion for criterion in KNOWN.values() if criterion.how == "judge")
+
+
+_NEAR = 0.8
+_ONE_WORD = re.compile(r"[A-Za-z][\w:.-]*")
+_COMPOUND = re.compile(r"[a-z][A-Z]|\w:\w")  # WordCount, keywords:existence
+_LONGEST_NAME = 80
+
+
+def named_or_asked(text: str) -> dict[str, str]:
+    """What a text alone means, wherever it stands: the name of a criterion, or else a question for a judge."""
+    return {"name": text} if is_a_name(text) else {"name": short_name(text), "question": text}
+
+
+def is_a_name(text: str) -> bool:
+    """Is it the name of a criterion, or nearly one, rather than a question in words?"""
+    if is_verifier(text) or text in KNOWN:
+        return True
+    if not _ONE_WORD.fullmatch(text):
+        return False
+    return bool(_COMPOUND.search(text) or get_close_matches(text, (*VERIFIERS, *KNOWN), 1, _NEAR))
+
+
+def short_name(text: str) -> str:
+    """A question as a name."""
+    return shortened(" ".join(text.split()), _LONGEST_NAME) or "criterion"

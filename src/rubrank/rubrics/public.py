@@ -19,13 +19,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.rubrics.catalogue import KNOWN
+from rubrank.rubrics.catalogue import is_a_name, named_or_asked, short_name
 from rubrank.rubrics.files import presets, read_data
 from rubrank.rubrics.nested import is_tree, leaves_of
 from rubrank.rubrics.rubric import Criterion, Rubric, merge_extended, parse_rubric
-from rubrank.verifiers.verifier import VERIFIERS, is_verifier
 
 CATEGORY_WEIGHTS = {"Essential": 1.0, "Important": 0.7, "Optional": 0.3, "Pitfall": 0.9}
 """What a category of RaR weighs where the data gives no weight."""
@@ -39,9 +37,6 @@ _KEPT = ("domain", "direction", "family", "layer", "margin", "tier", "depends")
 _UNDERSTOOD = {*Criterion.model_fields, *_TEXT_KEYS, *_WEIGHT_KEYS, "tags"}
 _TELLING = (*_WEIGHT_KEYS, *_KEPT, "params", "verifier", "category", "reference", "question")
 _NEAR = 0.8
-_ONE_WORD = re.compile(r"[A-Za-z][\w:.-]*")
-_COMPOUND = re.compile(r"[a-z][A-Z]|\w:\w")  # WordCount, keywords:existence
-_LONGEST_NAME = 80
 
 
 @only_our_errors
@@ -97,8 +92,7 @@ def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "criteria" in data or "extends" in data:
         items = data.get("criteria", ())
         if isinstance(items, Sequence) and not isinstance(items, str):
-            # Here a name alone is a criterion's, as in a file of ours.
-            return {**data, "criteria": [item if isinstance(item, str) else _item(item) for item in items]}
+            return {**data, "criteria": [_item(item) for item in items]}
         return dict(data)
     inner = next((data[key] for key in ("rubric", "rubrics", "tree") if key in data), None)
     if inner is None:
@@ -140,14 +134,14 @@ def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, 
 def _item(item: Any) -> Any:
     """A criterion in our own shape; one that is in it already, or in none that is known, is left to be checked."""
     if isinstance(item, str):
-        return {"name": item} if _is_a_name(item) else {"name": _short(item), "question": item}
+        return named_or_asked(item)
     if not isinstance(item, Mapping) or not set(item) & _FOREIGN:
         return item
     key = next((key for key in _TEXT_KEYS if key != "title" and isinstance(item.get(key), str) and item[key]), None)
     text = str(item[key or "title"]) if key or item.get("title") else ""
     if not text:
         return item  # checking the criterion says what it lacks
-    if key is not None and "name" not in item and _is_a_name(text):
+    if key is not None and "name" not in item and is_a_name(text):
         return {"name": text, **{k: v for k, v in item.items() if k != key}}
     if set(item) & {"verifier", "params"}:
         return item  # ours, with a key that is none of ours
@@ -157,21 +151,12 @@ def _item(item: Any) -> Any:
     return {**_asked(item, text), **_weighed(item, text), **kept, **slips}
 
 
-def _is_a_name(text: str) -> bool:
-    """Is it the name of a criterion, or nearly one, rather than a question in words?"""
-    if is_verifier(text) or text in KNOWN:
-        return True
-    if not _ONE_WORD.fullmatch(text):
-        return False
-    return bool(_COMPOUND.search(text) or get_close_matches(text, (*VERIFIERS, *KNOWN), 1, _NEAR))
-
-
 def _asked(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Name, question, category."""
     category = item.get("category") or _category(text) or _axis(item.get("tags"))
     question = _CATEGORY.sub("", text, count=1).strip() if _category(text) else text
     name = str(item.get("title") or item.get("name") or question)
-    asked: dict[str, Any] = {"name": _short(name), "question": question or name}
+    asked: dict[str, Any] = {"name": short_name(name), "question": question or name}
     if category:
         asked["category"] = str(category)
     if item.get("reference") is not None:
@@ -204,10 +189,6 @@ def _axis(tags: Any) -> str | None:
     """HealthBench tags a criterion with its axis: "axis:accuracy"."""
     found = [str(tag) for tag in tags or () if str(tag).startswith("axis:")]
     return found[0].removeprefix("axis:") if found else None
-
-
-def _short(text: str) -> str:
-    return shortened(" ".join(text.split()), _LONGEST_NAME) or "criterion"
 
 
 def _unique(items: Iterable[Any]) -> list[Any]:

@@ -37,7 +37,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from rubrank._files import wrong_suffix
 from rubrank._plain import Strict, in_our_words, shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.rubrics.catalogue import KNOWN, PROMPTED
+from rubrank.rubrics.catalogue import KNOWN, PROMPTED, named_or_asked
 from rubrank.rubrics.dependencies import Dependency, check_edges
 from rubrank.rubrics.files import presets, read_data
 from rubrank.rubrics.scale import Scale, check_findings, domain_of, read_anchors, read_findings, scale_of
@@ -98,9 +98,9 @@ class Criterion(Strict):
     @model_validator(mode="before")
     @classmethod
     def _short_forms(cls, data: Any) -> Any:
-        """A name alone is a criterion, and so is a question; points alone say weight and direction."""
+        """A text alone is a criterion's name or a question; points alone say weight and direction."""
         if isinstance(data, str):
-            return {"name": data}
+            return named_or_asked(data)
         if isinstance(data, Mapping) and isinstance(data.get("question"), str) and "name" not in data:
             data = {**data, "name": shortened(data["question"], 80)}
         points = data.get("points") if isinstance(data, Mapping) else None
@@ -295,9 +295,9 @@ class Rubric(Strict):
 
 
 @only_our_errors
-def load_rubric(source: str | Path | Mapping[str, Any]) -> Rubric:
-    """A rubric from a YAML, TOML or JSON file, from a preset's name, or from the mapping such a file holds."""
-    if isinstance(source, Mapping):
+def load_rubric(source: str | Path | Mapping[str, Any] | Sequence[Any]) -> Rubric:
+    """A rubric from a YAML, TOML or JSON file, from a preset's name, or from the mapping or list such a file holds."""
+    if isinstance(source, Mapping | list | tuple):
         return parse_rubric(source, "rubric")
     return parse_rubric(read_data(source), str(source), Path(source).parent)
 

@@ -13,6 +13,7 @@ from textwrap import fill
 
 import numpy as np
 
+from rubrank._files import output_at
 from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import NOTICE, demo_judges
 from rubrank.cli.printing import print_line, table
@@ -30,8 +31,11 @@ from rubrank.scores.table import ScoreTable
 ATTRIBUTES = ("reasoning words", "headings", "bold")
 
 
-def demo(output: Path) -> Fused:
+def demo(output: Path, *, force: bool = False) -> Fused:
     """Grade and fuse the bundled rollouts, show some; rewards go to `output`, records and a report beside it."""
+    records, report = output.with_name("demo_records.jsonl"), output.with_name("demo_report.html")
+    for path in (output, records, report):
+        output_at(path, force=force, verb="demo")
     groups = load_demo_groups()
     graded = grade(groups, workers=0, judges=demo_judges(output.parent / "demo_replies.sqlite"))
     result = fuse_table(graded, groups)
@@ -43,7 +47,6 @@ def demo(output: Path) -> Fused:
         for line in (result[label].explain(rollout), *_verdicts(graded, str(label), rollout)):
             print_line(line)
     write_rewards(groups, result, output)
-    records, report = output.parent / "demo_records.jsonl", output.parent / "demo_report.html"
     write_records(records, records_of(result, graded, groups=groups, others=_others(graded)))
     write_report(records, report, title="rubrank demo")
     for what, path in (("Rewards", output), ("Records", records), ("Report to open in a browser", report)):

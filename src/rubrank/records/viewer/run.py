@@ -13,12 +13,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rubrank.errors import RubrankError
+from rubrank.errors import InvalidInput, RubrankError
 from rubrank.records.viewer.index import Index
 from rubrank.records.viewer.light import decoded
 from rubrank.records.viewer.sources import Part, part_of, paths_of, read_at
@@ -28,7 +30,25 @@ _MOMENT, _BREATH = 0.15, 0.002  # seconds
 _BETWEEN = 16  # records between two breaths, so that many questions do not stop the reading
 _PAUSE = 1.0  # seconds between looks at the files
 _AT_ONCE = 256  # records that are read before new bytes are looked for
+_TRIED = 100  # lines of a file before it is said that there are no records
 _MOST_SAID = 20  # lines that are told about because they are no records
+
+
+def check_records(source: Path) -> None:
+    """Raise if none of the first lines is a record: there would be nothing to look at."""
+    why = "which is empty"
+    for path in paths_of(source):
+        with closing(part_of(path)) as part:
+            part.advance()
+            with part.local.open("rb") as file:
+                for line in islice(file, _TRIED):
+                    try:
+                        decoded(line)
+                        return
+                    except (ValueError, RecursionError):
+                        why = "which holds none" if line.strip() else why
+    remedy = "A run that has just begun has some after its first step."
+    raise InvalidInput("view", "RECORDS", "a file or a folder with records", f"{source}, {why}", remedy)
 
 
 class Run:

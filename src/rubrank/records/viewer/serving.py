@@ -35,11 +35,13 @@ def serve(sources: Sequence[Path], *, host: str, port: int, opened: Callable[[st
         import uvicorn
 
         from rubrank.records.viewer.app import make_app
-        from rubrank.records.viewer.run import Run
+        from rubrank.records.viewer.run import Run, check_records
     except ImportError as error:
         needed = "starlette, uvicorn and msgspec"
         raise InvalidInput("view", "installed", needed, f"no {error.name}", "pip install 'rubrank[serve]'") from None
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
+    for source in sources:
+        check_records(source)
     listening = _listen(host, port)
     runs = [Run(source) for source in sources]
     for run in runs:
