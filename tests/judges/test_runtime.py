@@ -256,6 +256,40 @@ def test_an_outage_that_is_borne_fails_waiting_calls_together():
     assert set(found.reasons) <= {"HTTP 500", "outage", "no endpoint answers"}
 
 
+@pytest.mark.parametrize("answered", [0, 4])
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_step_goes_on_without_judges_that_are_away(caplog, answered, attempts):
+    """Whatever `most_missing` is, even if all is missing; and says so at every step."""
+    retry = Retry(attempts=attempts, first_wait=0.01, breaker_failures=2, breaker_pause=0.05)
+    with Server(lambda asked: Answer(GOOD) if asked.number < answered else DOWN) as server:
+        who = judges(server.url, 2, on_outage="continue", most_missing=0.1, retry=retry)
+        for _ in range(2):
+            found = judged(who, 40)
+            assert found.reasons["outage"] >= found.lost - 4 > 0
+    assert len([record for record in caplog.records if "the judges do not answer" in record.message]) == 2
+
+
+def test_what_is_lost_otherwise_counts_though_training_goes_on_in_outages():
+    def script(asked):
+        return Answer(status=400, body="{}") if asked.number % 2 else Answer(GOOD)
+
+    with Server(script) as server, pytest.raises(JudgingFailed, match="HTTP 400"):
+        judged(judges(server.url, 2, on_outage="continue", most_missing=0.1), 20)
+
+
+def test_calls_are_not_used_up_by_finding_out_that_an_outage_goes_on():
+    """A few hundred trials in an outage, and four attempts a call: none is lost but those of its beginning."""
+    begun = time.monotonic()
+
+    def script(asked):
+        return DOWN if 0.2 < time.monotonic() - begun < 2.5 else Answer(GOOD, delay=0.02)
+
+    retry = Retry(attempts=4, first_wait=0.01, longest_wait=0.02, breaker_failures=2, breaker_pause=0.02)
+    with Server(script) as server:
+        found = judged(judges(server.url, 4, outage_wait=60.0, retry=retry, most_missing=0.5), 100)
+    assert found.lost <= 4
+
+
 @pytest.mark.parametrize("policy", ["stop", "wait"])
 def test_an_outage_stops_the_run(policy):
     with Server(lambda asked: Answer(GOOD) if asked.number < 4 else DOWN) as server:

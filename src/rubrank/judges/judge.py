@@ -47,6 +47,9 @@ from rubrank.verifiers.verifier import Verdict
 JUDGED = "needs a judge"
 """How the reason of a cell begins that no verifier could decide."""
 
+AWAY = "outage"
+"""How the reason of an answer begins that was lost while no endpoint answered."""
+
 Language: TypeAlias = Literal["auto", "en", "zh"]
 Combine: TypeAlias = Literal["majority", "mean", "median"]
 Structured: TypeAlias = Literal["auto", "json_schema", "json_object", "text"]

@@ -30,7 +30,7 @@ import numpy as np
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, JudgingFailed, JudgingInterrupted
 from rubrank.judges import COMPARES, count_calls, judged
-from rubrank.judges.judge import JUDGED, Judge, Judges, Judgment, Question
+from rubrank.judges.judge import AWAY, JUDGED, Judge, Judges, Judgment, Question
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import JUDGE, Criterion
 
@@ -245,14 +245,24 @@ async def judge_groups_async(
 
 def checked(judgments: Judgments, judges: Judges) -> Judgments:
     """The same judgments; JudgingFailed if more is missing than `most_missing` allows, or all of it."""
-    all_missing = judgments.asked > 0 and judgments.lost == judgments.asked
-    if all_missing or judgments.missing > judges.most_missing:
+    away = lost_to_outage(judgments, judgments.reasons, judges)
+    all_missing = judgments.asked > 0 and judgments.lost == judgments.asked and not away
+    if all_missing or judgments.lost - away > judges.most_missing * judgments.asked:
         raise _failed(judgments, judges)
     for name, reason in judgments.missing_throughout.items():
         if name not in _told:
             _told.add(name)
             _log.warning("criterion %r: no judge gave an answer in this step; the first reason: %s", name, reason)
     return judgments
+
+
+def lost_to_outage(judgments: Judgments, reasons: Mapping[str, int], judges: Judges) -> int:
+    """How many answers an outage took, where training goes on without them (`on_outage: continue`); warns of it."""
+    away = reasons.get(AWAY, 0) if judges.on_outage == "continue" else 0
+    if away:
+        said = "the judges do not answer: %s of %s answers of this step are missing; on_outage: continue goes on"
+        _log.warning(said, f"{away:,}", f"{judgments.asked:,}")
+    return away
 
 
 _log = logging.getLogger("rubrank.judges")

@@ -438,6 +438,7 @@ class RewardEngine:
 
 STEP = 540.0
 """Seconds for all answers of judges of a step, where a file of judges says nothing: collectives give up after 600."""
+_AFTERWARDS = 240.0  # seconds of a step when an outage is over
 
 
 def step_judges(judges: Any) -> Judges:
@@ -445,7 +446,12 @@ def step_judges(judges: Any) -> Judges:
     from rubrank.judges.judge import load_judges
 
     found = load_judges(judges)
-    return found if "deadline" in found.model_fields_set else found.model_copy(update={"deadline": STEP})
+    if "deadline" in found.model_fields_set:
+        return found
+    # An outage that is to be waited for must not end at the deadline; what is left to ask then takes its time too.
+    waits = found.on_outage == "wait" and "outage_wait" in found.model_fields_set
+    deadline = max(STEP, found.outage_wait + _AFTERWARDS) if waits else STEP
+    return found.model_copy(update={"deadline": deadline})
 
 
 def dividing(judges: Judges, processes: int) -> Judges:

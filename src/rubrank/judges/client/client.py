@@ -37,11 +37,12 @@ from rubrank.judges.client.endpoint import NO_ANSWER, JudgeEndpoint
 from rubrank.judges.client.endpoints import Endpoints
 from rubrank.judges.client.replies import Keys, Replies
 from rubrank.judges.client.retrying import Outcome, backoff
-from rubrank.judges.judge import Call, Judge, OnOutage, Reply, Usage
+from rubrank.judges.judge import AWAY, Call, Judge, OnOutage, Reply, Usage
 
 TOO_LATE = "deadline of the step passed"
 NOT_CACHED = "not in the cache"
 _OVERLOAD = 0.25  # of a try: a server that is asked too much at once will answer when it is asked less
+_FEW = 3  # calls under way
 _LOCKED = 0.02  # seconds between looks at a store that is locked
 _WATCH = (0.05, 1.0)  # seconds between looks whether another process has the reply: at first, at most
 _LAST = 0.2  # seconds for writing a reply that came at the very end
@@ -70,7 +71,7 @@ class Outage:
 
 def _require_packages(judge: Judge) -> None:
     """Those that calling takes; replies from the cache take none."""
-    missing = [name for name in ("httptools", "aiohttp", "aiolimiter") if find_spec(name) is None]
+    missing = [name for name in ("aiohttp", "aiolimiter") if find_spec(name) is None]
     if missing:
         raise InvalidInput(
             f"judge {judge.name!r}",
@@ -280,7 +281,15 @@ class Client:
             if outcome.next == "done":
                 break
             await self._recover(attempt, served, outcome)
-        return attempt.end()
+        return self._ended(attempt)
+
+    def _ended(self, attempt: Attempt) -> Reply:
+        """The reply; one that failed while every endpoint is left alone was lost to an outage."""
+        failure = attempt.reply.failure
+        away = self._outage.policy == "continue" and all(one.breaker.state != "closed" for one in self._served)
+        if failure is None or not away or attempt.reply.text is not None or failure.startswith(AWAY):
+            return attempt.end()
+        return attempt.end(f"{AWAY}: {failure}")
 
     async def _checked(self) -> None:
         """Some endpoint is of use; all calls wait for the same check."""
@@ -305,7 +314,7 @@ class Client:
             attempt.hopeless.append(served)
             self._raise_if_final(served, outcome)
         else:
-            attempt.tries -= _OVERLOAD if outcome.overloaded and outcome.healthy else 1.0
+            attempt.tries -= self._price(outcome)
             attempt.failed.append(served)
         fresh = [other for other in self._served if other not in attempt.hopeless and other not in attempt.failed]
         over = attempt.tries <= 0 or len(attempt.hopeless) == len(self._served)
@@ -314,6 +323,16 @@ class Client:
         if over or outcome.next == "elsewhere" or any(other.breaker.ready() for other in fresh):
             return
         await self._sleep(attempt, backoff(self.judge.retry, attempt.failed.count(served), outcome.wait))
+
+    def _price(self, outcome: Outcome) -> float:
+        """Tries that a failure costs: none where an outage is waited for, and it is found to go on.
+
+        A few calls alone may be what the server cannot bear, and are not tried for ever.
+        """
+        many = len(self._endpoints.running) > _FEW
+        if many and self._outage.policy != "continue" and all(one.shared.is_away for one in self._served):
+            return 0.0
+        return _OVERLOAD if outcome.overloaded and outcome.healthy else 1.0
 
     def _raise_if_final(self, served: JudgeEndpoint, outcome: Outcome) -> None:
         if outcome.final and all(one.is_final for one in self._served):
@@ -344,7 +363,7 @@ class Client:
                 left = self._outage_left(served)
                 if left <= 0.0:
                     attempt.tries = 0
-                    attempt.reply = Reply(None, f"outage: {_last_failure(served)}")
+                    attempt.reply = Reply(None, f"{AWAY}: {_last_failure(served)}")
                     return
                 wait = min(wait, left)
             if attempt.tries > 0:

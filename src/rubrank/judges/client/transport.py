@@ -6,7 +6,8 @@
 
 Redirects are not followed: prompt and key are for one host. A body is given up beyond `LARGEST` bytes, and unpacked no
 further than that, so that a small reply that unpacks to gigabytes costs a few megabytes. There are as many connections
-as are needed; how many that is, the places of an endpoint say. Where the environment names a proxy, aiohttp asks.
+as are needed; how many that is, the places of an endpoint say. Where the environment names a proxy, or `httptools` is
+not installed, aiohttp asks.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import base64
 import os
 import zlib
 from functools import cached_property
+from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Address", "BadBody", "NoConnection", "Response", "Transport"]
 
-_CONNECT = 10.0  # seconds to a proxy
+_OWN = find_spec("httptools") is not None  # environments of trainers may be without
+_CONNECT = 10.0  # seconds, by way of aiohttp
 _AGENT = "rubrank"
 _NO_KEY = "none"  # local servers want none, and some refuse a request without
 _PORTS = {"http": 80, "https": 443}
@@ -136,8 +139,8 @@ class Transport:
 
     async def request(self, method: str, address: Address, path: str, content: bytes | None = None) -> Response:
         """One request; raises OSError, ValueError, or BadBody."""
-        if address.proxy is not None:
-            response = await self._by_proxy(method, address, path, content)
+        if address.proxy is not None or not _OWN:
+            response = await self._by_aiohttp(method, address, path, content)
         else:
             request = address.head(method, path, len(content or b"")) + (content or b"")
             connection = await self._pool.take(address.origin)
@@ -146,7 +149,7 @@ class Transport:
         encoding = response.headers.get("content-encoding", "")
         return Response(response.status, response.headers, _unpacked(response.body, encoding)) if encoding else response
 
-    async def _by_proxy(self, method: str, address: Address, path: str, content: bytes | None) -> Response:
+    async def _by_aiohttp(self, method: str, address: Address, path: str, content: bytes | None) -> Response:
         import aiohttp
 
         session = self._session or self._open()
