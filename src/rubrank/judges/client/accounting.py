@@ -72,6 +72,8 @@ class Line:
 def _sum(lines: Iterable[Line]) -> dict[str, Any]:
     """The fields of the line that these make together."""
     lines = list(lines)
+    if len(lines) == 1:
+        return {name: getattr(lines[0], name) for name in (*_SUMS, "failures", "latencies")}
     failures: Counter[str] = Counter()
     for line in lines:
         failures.update(line.failures)
@@ -103,6 +105,9 @@ class Account(Line):
     def merged(cls, accounts: Iterable[Account]) -> Self:
         """Several accounts as one."""
         together: dict[Place, list[Line]] = {}
+        accounts = list(accounts)
+        if len(accounts) == 1 and type(accounts[0]) is cls:
+            return accounts[0]
         for account in accounts:
             for place, line in account._places.items():
                 together.setdefault(place, []).append(line)
@@ -123,6 +128,8 @@ class Account(Line):
 def _by(places: Mapping[Place, Line], name_of: Callable[[Place], str]) -> dict[str, Line]:
     """Lines by one of the names; what has none (a call that was never sent has no model) is in the total only."""
     names = sorted({name_of(place) for place in places} - {""})
+    if len(places) == 1 and names:
+        return {names[0]: next(iter(places.values()))}
     return {name: Line(**_sum(line for place, line in places.items() if name_of(place) == name)) for name in names}
 
 

@@ -24,6 +24,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
@@ -69,9 +70,14 @@ class Outage:
     wait: float = 0.0
 
 
+@cache
+def _missing_packages() -> tuple[str, ...]:
+    return tuple(name for name in ("aiohttp", "aiolimiter") if find_spec(name) is None)
+
+
 def _require_packages(judge: Judge) -> None:
     """Those that calling takes; replies from the cache take none."""
-    missing = [name for name in ("aiohttp", "aiolimiter") if find_spec(name) is None]
+    missing = _missing_packages()
     if missing:
         raise InvalidInput(
             f"judge {judge.name!r}",

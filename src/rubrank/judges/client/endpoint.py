@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -75,7 +76,7 @@ class SharedEndpoint:
         """In a row, of key, model or URL."""
         self._latency = 0.0
         self._rates: tuple[float | None, float | None] = (None, None)
-        self._terms: list[Terms] = []
+        self._terms: Counter[Terms] = Counter()  # thousands of judges of a service, all with the same
         self._places: int | None = None
 
     @property
@@ -91,14 +92,17 @@ class SharedEndpoint:
 
     def join(self, terms: Terms) -> None:
         """One more judge; until it leaves, its limits hold."""
-        self._terms.append(terms)
-        self._apply()
+        self._terms[terms] += 1
+        if self._terms[terms] == 1:
+            self._apply()
 
     def leave(self, terms: Terms) -> None:
         """Its limits are not needed any more."""
-        self._terms.remove(terms)
-        if self._terms:
-            self._apply()
+        self._terms[terms] -= 1
+        if self._terms[terms] == 0:
+            del self._terms[terms]
+            if self._terms:
+                self._apply()
 
     def _apply(self) -> None:
         every = self._terms
