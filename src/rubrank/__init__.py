@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     from rubrank.fusion.fusing import utilities as utilities
     from rubrank.fusion.gate import Gate as Gate
     from rubrank.fusion.gated import Gated as Gated
+    from rubrank.fusion.group import FusedGroup as FusedGroup
     from rubrank.fusion.model import model_names as model_names
     from rubrank.fusion.model import utility_model as utility_model
     from rubrank.fusion.models.newton import maximise as maximise
     from rubrank.fusion.options import FuseOptions as FuseOptions
     from rubrank.fusion.result import Fused as Fused
-    from rubrank.fusion.result import FusedGroup as FusedGroup
     from rubrank.fusion.rlvr2 import RLVR2 as RLVR2
     from rubrank.fusion.rules import find_rule as find_rule
     from rubrank.fusion.rules import rule as rule
@@ -167,7 +167,7 @@ _HOMES = {
     "read_records": "records.record",
     "write_records": "records.record",
     "Fused": "fusion.result",
-    "FusedGroup": "fusion.result",
+    "FusedGroup": "fusion.group",
     "Gate": "fusion.gate",
     "Gated": "fusion.gated",
     "attenuate": "fusion.adjust",

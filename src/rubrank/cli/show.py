@@ -15,7 +15,7 @@ from rubrank._plain import plain
 from rubrank.cli.printing import print_line, table
 
 if TYPE_CHECKING:
-    from rubrank.fusion.result import FusedGroup
+    from rubrank.fusion.group import FusedGroup
     from rubrank.fusion.stream.files import Summary
 
 _CRITERIA = 30

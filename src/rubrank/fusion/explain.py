@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from rubrank.fusion.result import FusedGroup
+    from rubrank.fusion.group import FusedGroup
 
 _PLACES = 7  # beyond these, rounding decides who is ahead
 _SMALL = 0.005  # printed with two decimals, anything below would read as 0.00

@@ -24,15 +24,12 @@ import numpy as np
 from rubrank.errors import InvalidInput
 from rubrank.fusion.adjusting import Controlled
 from rubrank.fusion.advantages import agreement, errors
-from rubrank.fusion.explain import explain_rollout
 from rubrank.fusion.gate import Gate, GateResult
+from rubrank.fusion.group import FusedGroup
+from rubrank.fusion.record_data import record_data
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.frames import counted, html_table, shown_cell, to_pandas
-from rubrank.scores.observed import was_compared
-from rubrank.scores.outcomes import outcomes
+from rubrank.scores.frames import Framed, counted
 from rubrank.scores.spread import no_signal
-
-_SHOWN = 20  # rows in a notebook
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,121 +51,7 @@ class Fit:
 
 
 @dataclass(frozen=True, eq=False)
-class FusedGroup:
-    """One group: G rollouts, K criteria, D attributes."""
-
-    label: Hashable
-    criteria: tuple[str, ...]
-    weights: np.ndarray
-    margins: np.ndarray
-    scores: np.ndarray
-    """(G, K), as given; NaN = not scored."""
-    higher_is_better: np.ndarray
-    utilities: np.ndarray
-    """(G, K), as fitted; NaN under a rule that has none."""
-    values: np.ndarray
-    """(G, K): what is weighted and added up; the utilities, but for attributes and `span`."""
-    fused: np.ndarray
-    """(G,): the weighted sum."""
-    ranking: np.ndarray
-    """(G,): before the gate; R̃ of RLVR², the value of another rule."""
-    reward: np.ndarray
-    """(G,): after the gate."""
-    no_signal: bool
-    """Nothing tells the rollouts apart: all rewards are equal."""
-    attribute_names: tuple[str, ...] = ()
-    attributes: np.ndarray | None = None
-    """(G, D)"""
-    mean_contrasts: np.ndarray | None = None
-    """(G, D): how much more of each attribute a rollout has than its group."""
-    pool: str | None = None
-    """What γ was estimated over: "batch", "run" or "group"."""
-    gamma: np.ndarray | None = None
-    """(K, D): γ̂, how much each attribute goes with winning on each criterion."""
-    se: np.ndarray | None = None
-    """(K, D): its standard error; NaN where there is none."""
-    shrunk: np.ndarray | None = None
-    """(K, D): γ̃, what of it is more than chance."""
-    n: np.ndarray | None = None
-    """(K,): groups that the estimate comes from; 0 where a criterion is not controlled."""
-    taken: np.ndarray | None = None
-    """(K, D): what was taken out in this group."""
-    scale: np.ndarray | float = 1.0
-    """(K,): what `span` multiplied each criterion by."""
-    gate: Gate | None = None
-    gated: GateResult | None = None
-    agreement: float = np.nan
-    """How far the criteria say the same, from 0 to 1; NaN where fewer than two say anything."""
-    error: np.ndarray | None = None
-    """(G,): standard error of the weighted sum, criteria taken as replicates."""
-    compared: Mapping[int, np.ndarray] = field(default_factory=dict)
-    """Column → (G, G) outcomes, of criteria on which responses were compared instead of scored."""
-
-    def __repr__(self) -> str:
-        best = "no signal" if self.no_signal else f"rollout {int(np.argmax(self.reward))} is best"
-        size = f"{counted(len(self.reward), 'rollout')}, {counted(len(self.criteria), 'criterion')}"
-        return f"FusedGroup({self.label!r}, {size}, {best})"
-
-    @cached_property
-    def outcomes(self) -> np.ndarray:
-        """(G, G, K): 1 = row beats column, 0.5 = tie, 0 = loses, NaN = not compared."""
-        found = outcomes(np.where(self.higher_is_better, self.scores, -self.scores), self.margins)
-        for k, observed in self.compared.items():
-            found[:, :, k] = observed
-        return found
-
-    @cached_property
-    def known(self) -> np.ndarray:
-        """(G, K): was this rollout scored, or compared with another, on this criterion?"""
-        known = ~np.isnan(self.scores)
-        for k, observed in self.compared.items():
-            known[:, k] = was_compared(observed)
-        return known
-
-    @property
-    def missing(self) -> np.ndarray:
-        """(K,): rollouts about which each criterion says nothing."""
-        return np.asarray((~self.known).sum(0))
-
-    @cached_property
-    def constant(self) -> np.ndarray:
-        """(K,): criteria that tell no rollouts apart."""
-        if np.isnan(self.utilities).any():
-            return np.asarray(~(self.outcomes != 0.5).any((0, 1), where=~np.isnan(self.outcomes)))
-        return np.asarray(~self.utilities.any(0))
-
-    @property
-    def effective_weights(self) -> np.ndarray:
-        """(K,): each criterion's share of the variance of the fused utility; they add up to 1, and may be negative."""
-        parts = self.weights * self.values
-        parts = parts - parts.mean(0)
-        total = parts.sum(1)
-        variance = total @ total
-        told = variance > 0.0 and self.ranking.max() > self.ranking.min()
-        return np.asarray(parts.T @ total / variance) if told else 0.0 * parts[0]
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """What a reader should know, in words."""
-        found = ["no signal"] if self.no_signal else []
-        for name, n, tied in zip(self.criteria, self.missing, self.constant, strict=True):
-            if n == len(self.reward):
-                continue  # no rollout was scored: another query's criterion
-            found += [f"missing: {name} ({n})"] if n else []
-            found += [f"constant: {name}"] if tied else []
-        return tuple(found)
-
-    def explain(self, rollout: int) -> str:
-        """Why this rollout got its reward, in words."""
-        if not 0 <= rollout < len(self.reward):
-            raise InvalidInput(
-                "explain", "rollout", f"a number from 0 to {len(self.reward) - 1}", str(rollout), "Count from 0."
-            )
-        return explain_rollout(self, rollout)
-
-
-@dataclass(frozen=True, eq=False)
-class Fused:
+class Fused(Framed):
     """What a rule says about a batch."""
 
     batch: ScoreBatch
@@ -192,11 +75,6 @@ class Fused:
             f"{counted(self.batch.K, 'criterion')}, {quiet:,} without signal)"
         )
 
-    def _repr_html_(self) -> str:
-        frame = self.to_polars()
-        rows = [[shown_cell(cell) for cell in row] for row in frame.head(_SHOWN).rows()]
-        return html_table(repr(self), frame.columns, rows, len(frame) - len(rows))
-
     def to_polars(self) -> Any:
         """A polars frame: group, rollout, reward, ranking (where there is a gate), and `utility.NAME` of RLVR²."""
         import polars as pl
@@ -215,10 +93,6 @@ class Fused:
             flat = np.asarray(self.utilities).reshape(len(self.value_M), -1)
             columns |= {f"utility.{name}": flat[:, k] for k, name in enumerate(self.criteria)}
         return pl.DataFrame(columns)
-
-    def to_pandas(self) -> Any:
-        """The same as a pandas frame."""
-        return to_pandas(self.to_polars())
 
     # ------------------------------------------------------------------------------------------ in the caller's form
 
@@ -380,7 +254,7 @@ class Fused:
 
     def group(self, g: int) -> FusedGroup:
         """Everything about one group, by its number."""
-        batch, rows = self.batch, self._rows(g)
+        batch, rows = self.batch, self.rows_of(g)
         nothing = np.full((rows.stop - rows.start, batch.K), np.nan)
         lower, fit, gated = batch.lower_NK, self.fit, self.gated
         return FusedGroup(
@@ -404,7 +278,8 @@ class Fused:
             **self._adjusted(g, rows),
         )
 
-    def _rows(self, g: int) -> slice:
+    def rows_of(self, g: int) -> slice:
+        """Of a group, in the batch."""
         return slice(int(self.batch.starts[g]), int(self.batch.starts[g + 1]))
 
     def _adjusted(self, g: int, rows: slice) -> dict[str, Any]:
@@ -435,95 +310,3 @@ class Fused:
 
 def _of_group(values_NK: np.ndarray, g: int) -> np.ndarray:
     return values_NK[g if len(values_NK) > 1 else 0]
-
-
-def record_data(fused: Fused, g: int) -> dict[str, Any]:
-    """Everything between the scores of a group and its rewards: lists, numbers, names; None = not there."""
-    batch, group = fused.batch, fused.group(g)
-    asked = [k for k in range(batch.K) if _asks(batch, g, batch.criteria[k].name)]
-    gates = [c for c, gate in enumerate(batch.gate_criteria) if _asks(batch, g, gate.name)]
-    shown = {batch.criteria[k].name for k in asked}
-    gates = [c for c in gates if batch.gate_criteria[c].name not in shown]
-    own = {c.name: c for c in (batch.criteria + batch.gate_criteria if batch.own is None else batch.own[g])}
-    scores = group.scores[:, asked]
-    if batch.gates_MC is not None:
-        scores = np.hstack([scores, batch.gates_MC[fused._rows(g)][:, gates]])
-    return {
-        "group": str(group.label),
-        "rule": fused.rule,
-        "criteria": tuple(
-            own[c.name] for c in (*(batch.criteria[k] for k in asked), *(batch.gate_criteria[c] for c in gates))
-        ),
-        "scores": _table(scores),
-        "outcomes": {batch.names[k]: _table(won) for k, won in group.compared.items()},
-        "weights": _row(group.weights[asked]),
-        "ranking": _row(group.ranking),
-        "reward": _row(group.reward),
-        "no_signal": group.no_signal,
-        "flags": group.flags,
-        "gate": _gate(group),
-        "attribute_names": fused.attribute_names,
-        "attributes": None if group.attributes is None else _table(group.attributes),
-        **(_fitted(group, asked) if fused.fit is not None else {}),
-    }
-
-
-def _asks(batch: ScoreBatch, g: int, name: str) -> bool:
-    return batch.own is None or any(criterion.name == name for criterion in batch.own[g])
-
-
-def _fitted(group: FusedGroup, at: list[int]) -> dict[str, Any]:
-    """What was fitted, for the criteria that this group asks for."""
-    scale = np.broadcast_to(np.asarray(group.scale, dtype=float), len(group.criteria))
-    return {
-        "utilities": _table(group.utilities[:, at]),
-        "values": _table(group.values[:, at]),
-        "fused": _row(group.fused),
-        "scale": _row(scale[at]),
-        "effective_weights": _row(group.effective_weights[at]),
-        "agreement": None if group.agreement != group.agreement else group.agreement,
-        "error": None if group.error is None else _numbers(group.error),
-        **_control(group, at),
-    }
-
-
-def _control(group: FusedGroup, at: list[int]) -> dict[str, Any]:
-    if group.gamma is None or group.n is None:
-        return {}
-    tables = {name: getattr(group, name)[at] for name in ("gamma", "se", "shrunk", "taken")}
-    return {
-        "pool": group.pool,
-        "mean_contrasts": None if group.mean_contrasts is None else _table(group.mean_contrasts),
-        **{name: _table(table) for name, table in tables.items()},
-        "n": _row(group.n[at]),
-    }
-
-
-def _gate(group: FusedGroup) -> dict[str, Any] | None:
-    gate, gated = group.gate, group.gated
-    if gate is None or gated is None:
-        return None
-    names = [str(name) for name in gate.global_quality]
-    return {
-        "passed": tuple(gated.passed.tolist()),
-        "factor": _row(gated.factor),
-        "low_quality": _numbers(gated.low_quality),
-        "stopped_by": tuple(
-            tuple(name for name, stopped in zip(names, row, strict=True) if stopped)
-            for row in gated.stopped_by.tolist()
-        ),
-        "missing": tuple(int(n) for n in gated.missing),
-        "lifted": _row(gated.lifted),
-    }
-
-
-def _row(values: np.ndarray) -> tuple[float, ...]:
-    return tuple(np.asarray(values, dtype=float).tolist())
-
-
-def _numbers(values: np.ndarray) -> tuple[float | None, ...]:
-    return tuple(None if x != x else x for x in np.asarray(values, dtype=float).tolist())
-
-
-def _table(values: np.ndarray) -> tuple[tuple[float | None, ...], ...]:
-    return tuple(_numbers(row) for row in values)

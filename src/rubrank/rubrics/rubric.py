@@ -295,7 +295,7 @@ class Rubric(Strict):
 
 
 @only_our_errors
-def load_rubric(source: str | Path | Mapping[str, Any] | Sequence[Any]) -> Rubric:
+def load_rubric(source: str | Path | Mapping[str, Any] | list[Any] | tuple[Any, ...]) -> Rubric:
     """A rubric from a YAML, TOML or JSON file, from a preset's name, or from the mapping or list such a file holds."""
     if isinstance(source, Mapping | list | tuple):
         return parse_rubric(source, "rubric")

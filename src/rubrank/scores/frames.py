@@ -15,6 +15,7 @@ import numpy as np
 from rubrank.errors import InvalidInput
 
 _MISSING = "NAType"  # pandas' NA
+_SHOWN = 20  # rows in a notebook
 
 
 def plain_array(value: Any) -> Any:
@@ -72,13 +73,26 @@ def _without_na(array: np.ndarray) -> np.ndarray:
     return filled.reshape(array.shape)
 
 
-def to_pandas(frame: Any) -> Any:
-    """A polars frame as a pandas one, without pyarrow."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise InvalidInput("to_pandas", "pandas", "installed", "no such package", "pip install pandas") from None
-    return pd.DataFrame({name: frame[name].to_list() for name in frame.columns})
+class Framed:
+    """A result that can be had, and shown in a notebook, as a frame."""
+
+    def to_polars(self) -> Any:
+        """A polars frame; each result says what is in it."""
+        raise TypeError(f"{type(self).__name__} has no frame")  # pragma: no cover - every result has its own
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas frame, without pyarrow."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise InvalidInput("to_pandas", "pandas", "installed", "no such package", "pip install pandas") from None
+        frame = self.to_polars()
+        return pd.DataFrame({name: frame[name].to_list() for name in frame.columns})
+
+    def _repr_html_(self) -> str:
+        frame = self.to_polars()
+        rows = [[shown_cell(cell) for cell in row] for row in frame.head(_SHOWN).rows()]
+        return html_table(repr(self), frame.columns, rows, len(frame) - len(rows))
 
 
 def counted(number: int, noun: str) -> str:

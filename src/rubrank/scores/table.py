@@ -26,12 +26,11 @@ from rubrank.judges.judging import Judgments, Provenance
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.batching import score_batch_of
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.frames import counted, html_table, shown_cell, to_pandas
+from rubrank.scores.frames import Framed, counted
 from rubrank.verifiers.domain import Layer
 
 Penalties: TypeAlias = Literal["rank", "ignore"]
 
-_SHOWN = 20  # rows in a notebook
 _MOST_CELLS = 100_000_000  # of the one matrix that fusion takes: 800 MB
 
 
@@ -90,7 +89,7 @@ class CriterionSummary:
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreTable:
+class ScoreTable(Framed):
     """All groups; `len(table)` counts rollouts."""
 
     groups: tuple[GroupScores, ...]
@@ -275,11 +274,6 @@ class ScoreTable:
             f"{counted(len(self.criteria), 'criterion')}, {counted(missing, 'score')} missing)"
         )
 
-    def _repr_html_(self) -> str:
-        headings = ("group", "rollout", *self.criteria)
-        rows = [[shown_cell(cell) for cell in row] for row in self.to_polars().head(_SHOWN).rows()]
-        return html_table(repr(self), headings, rows, len(self) - len(rows))
-
     def to_polars(self) -> Any:
         """A polars frame: group, rollout, and one column for each criterion; null where a score is missing."""
         import polars as pl
@@ -287,10 +281,6 @@ class ScoreTable:
         columns = {name: self.scores[:, k] for k, name in enumerate(self.criteria)}
         frame = pl.DataFrame({"group": self.group_ids, "rollout": self.rollout_numbers, **columns})
         return frame.with_columns(pl.col(*self.criteria).fill_nan(None)) if self.criteria else frame
-
-    def to_pandas(self) -> Any:
-        """The same as a pandas frame."""
-        return to_pandas(self.to_polars())
 
     # -------------------------------------------------------------------------------------------------------- files
 

@@ -20,7 +20,8 @@ from rubrank.cli.printing import print_line, table
 from rubrank.fusion.adjust import attenuate
 from rubrank.fusion.attributes.length import lengths
 from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
-from rubrank.fusion.result import Fused, FusedGroup
+from rubrank.fusion.group import FusedGroup
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
 from rubrank.records.record import records_of, write_records

@@ -31,8 +31,9 @@ import numpy as np
 import polars as pl
 
 from rubrank.errors import BadTable, UnknownName, only_our_errors
+from rubrank.fusion.group import FusedGroup
 from rubrank.fusion.options import FuseOptions
-from rubrank.fusion.result import Fused, FusedGroup
+from rubrank.fusion.result import Fused
 from rubrank.fusion.stream.names import Columns, Progress, format_of
 from rubrank.fusion.stream.on_ray import Parts, check_partitioned, fused_on_ray
 from rubrank.fusion.stream.opening import open_table, shape_of
