@@ -25,16 +25,6 @@ EXPERIMENTS = load_experiments(RECIPE)
 METRICS = {"true_quality": 0.5, "thinking": 9.0, "markers": 2.0, "score_Order": 0.4, "score_NoComma": 0.9}
 
 
-def test_the_page_is_what_the_results_give():
-    made = make_page(RECIPE, EXPERIMENTS).markdown("pictures")
-    assert made == (ROOT / "docs" / "lab.md").read_text(encoding="utf-8"), "rubrank lab report --markdown docs/lab.md"
-
-
-def test_its_pictures_are_there():
-    for picture in make_page(RECIPE, EXPERIMENTS).pictures:
-        assert (ROOT / "docs" / "pictures" / f"{picture.name}.svg").is_file()
-
-
 def test_kept_results_are_of_cells_that_experiments_have():
     known = {cell.key for one in EXPERIMENTS.values() for cell in cells_of(one)}
     assert results.load(RECIPE).cells <= known
