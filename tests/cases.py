@@ -12,8 +12,8 @@ form of `pytest.mark.parametrize`, for tests of plain functions with many values
     def test_lower(word):
         assert word.islower()
 
-`examples(400)` is how many hypothesis draws; for `make quick` fewer will do. `thinned(values)` are parameters of which
-`make quick` takes every fourth.
+`examples(400)` is how many hypothesis draws at night (`make test-newest`); `make test` takes a quarter of them, and
+`make quick` ten. `thinned(values)` are parameters of which `make quick` takes every fourth.
 """
 
 from __future__ import annotations
@@ -29,12 +29,17 @@ import pytest
 from hypothesis import settings
 
 MOST_SHOWN = 20
-QUICK = 20  # examples of a property in `make quick`
+QUICK, USUAL, FULL = 10, 30, 60  # examples of a property in `make quick`, in `make test`, and at night
 
 
 def examples(most: int) -> settings:
     """Settings of a property that draws so many examples."""
-    return settings(max_examples=min(most, QUICK) if settings.default.max_examples == QUICK else most)
+    return settings(max_examples=drawn(most, settings.default.max_examples))
+
+
+def drawn(most: int, profile: int) -> int:
+    """How many of them are drawn where a plain property draws so many as the profile says."""
+    return min(most, {QUICK: QUICK, USUAL: max(USUAL, most // 4)}.get(profile, most))
 
 
 def thinned(values: Iterable[Any], every: int = 4) -> list[Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import QUICK
+from cases import FULL, QUICK, USUAL
 from hypothesis import HealthCheck, settings
 
 # Before numpy or torch is imported: the tests run in one process a core, and threads below that only get in the way.
@@ -20,8 +20,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A busy machine is no fault of the code: no deadlines, and slow drawing of inputs is not one either.
 _PATIENT = {"deadline": None, "derandomize": True, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("rubrank", max_examples=60, **_PATIENT)
+settings.register_profile("rubrank", max_examples=USUAL, **_PATIENT)
 settings.register_profile("quick", max_examples=QUICK, **_PATIENT)
+settings.register_profile("thorough", max_examples=FULL, **_PATIENT)
 settings.load_profile("rubrank")
 SLOW_FILE = re.compile(r"^pytestmark\b.*\bslow\b", re.MULTILINE)
 

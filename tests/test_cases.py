@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cases import MOST_SHOWN, Cases
+from cases import FULL, MOST_SHOWN, QUICK, USUAL, Cases, drawn
 
 ROOT = Path(__file__).parents[1]
 
@@ -65,3 +65,11 @@ def test_no_two_test_files_have_the_same_name():
     """pytest imports them by their names alone: of two, one could not be collected."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+@pytest.mark.parametrize(
+    ("profile", "most", "number"),
+    [(QUICK, 400, 10), (QUICK, 5, 5), (USUAL, 400, 100), (USUAL, 40, 30), (FULL, 400, 400), (FULL, 5, 5)],
+)
+def test_how_many_examples_are_drawn(profile, most, number):
+    assert drawn(most, profile) == number
