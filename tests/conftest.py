@@ -7,16 +7,19 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.testing
 from cases import FULL, QUICK, USUAL
 from hypothesis import HealthCheck, settings
 
 # Before numpy or torch is imported: the tests run in one process a core, and threads below that only get in the way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
+# typer builds all commands anew for every line, which takes longer than most of our verbs.
+typer.testing._get_command = cache(typer.testing._get_command)
 
 # A busy machine is no fault of the code: no deadlines, and slow drawing of inputs is not one either.
 _PATIENT = {"deadline": None, "derandomize": True, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}

@@ -19,11 +19,12 @@ WRONG = ("-7", "no-such", "")
 LATER = {("train", "--branch"), ("report", "--eval")}
 JOB = "model: {path: nowhere}\nstages: [{steps: 1, sources: [{path: r.jsonl}]}]\nrubric: rubric.yaml\noutput: made\n"
 FILES = {**SOURCES, "job.yaml": JOB}
+RUBRANK = typer.main.get_command(app)
 
 
 def command_of(words: list[str]) -> tuple[str, object]:
     """The verb that a line begins with, such as "judge audit"."""
-    command, path = typer.main.get_command(app), []
+    command, path = RUBRANK, []
     for word in words:
         if not hasattr(command, "commands"):
             break
