@@ -1,6 +1,7 @@
 """Run files, the capability table, comparisons, the verbs, and Inspect."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -34,6 +35,33 @@ def test_a_run_comes_back_from_its_file_as_it_was(tmp_path):
     assert again.scores == run.scores
     assert again.metrics == run.metrics
     assert again.missing == run.missing
+
+
+def test_a_folder_of_runs_may_hold_the_logs_of_inspect(tmp_path):
+    for model, values in (("a", [1, 0, 0, 1]), ("b", [1, 1, 0, 1])):
+        write_run(frames(model, values), tmp_path / model / "frames.json")
+        logs = tmp_path / model / "logs" / "frames"
+        logs.mkdir(parents=True)
+        for name in (".eval-set-id", "eval-set.json", "logs.json"):
+            (logs / name).write_text("{}", encoding="utf-8")
+    result = RUN.invoke(app, ["eval", "compare", str(tmp_path / "a"), str(tmp_path / "b"), "--json"])
+    assert result.exit_code == 0, result.output
+    (tmp_path / "a" / "other.json").write_text("{}", encoding="utf-8")
+    refused = RUN.invoke(app, ["eval", "table", str(tmp_path / "a")])
+    assert refused.exit_code != 0
+    assert "other.json" in refused.output
+
+
+def test_the_real_run_in_the_docs_is_what_the_kept_runs_say():
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    kept = root / "recipes" / "smollm2_ifeval" / "kept" / "eval"
+    result = RUN.invoke(app, ["eval", "compare", str(kept / "base"), str(kept / "adapter"), "--json"])
+    for line in json.loads(result.stdout):
+        assert f"{line['estimate']:+.2f} [{line['low']:+.2f}, {line['high']:+.2f}]" in page
+    for run in (read_run(file) for file in kept.rglob("*.json")):
+        for value in run.metrics.values():
+            assert f"{100 * value:.2f}" in page
 
 
 def test_table_averages_capabilities_and_says_what_was_not_run():

@@ -66,13 +66,18 @@ def read_run(path: str | Path) -> EvalRun:
 
 
 def read_runs(paths: Iterable[str | Path]) -> list[EvalRun]:
-    """Runs of files, and of all JSON files in folders."""
+    """Runs of files, and of all JSON files in folders but Inspect's own, which stand beside its logs."""
     files: list[Path] = []
     for path in map(Path, paths):
-        files += sorted(path.rglob("*.json")) if path.is_dir() else [path]
+        files += _runs_below(path) if path.is_dir() else [path]
     if not files:
         raise InvalidInput("eval", "runs", "at least one file of a scored run", "none", "")
     return [read_run(file) for file in files]
+
+
+def _runs_below(folder: Path) -> list[Path]:
+    logs = {name.parent for mark in ("*.eval", "eval-set.json", ".eval-set-id") for name in folder.rglob(mark)}
+    return [file for file in sorted(folder.rglob("*.json")) if file.parent not in logs]
 
 
 def checksum(path: Path) -> str:
