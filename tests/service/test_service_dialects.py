@@ -108,7 +108,7 @@ def test_labels_bring_rubrics_and_prompts(served):
 
 
 def test_nemo_gym_gets_components(served):
-    assert served.call("/seed_session", {})[0] == 200
+    assert served.call("/seed_session", {})[:2] == (200, {})
 
     async def main():
         async with aiohttp.ClientSession() as session:
@@ -127,11 +127,26 @@ def test_nemo_gym_gets_components(served):
     assert "failure_kind" not in found[0]
 
 
+def test_nemo_gym_begins_and_ends_sessions(served):
+    """Its environment servers want a cookie, and the id that they gave."""
+    session = {"resources_session_id": "s 7", "episode_id": {"rollout_id": "3-1"}}
+    status, told, headers = served.call("/seed_session", session)
+    assert (status, told) == (200, {"resources_session_id": "s 7"})
+    assert headers["set-cookie"].startswith("rubrank_session=s%207;")
+    assert served.call("/close_session", session)[:2] == (200, {"resources_session_id": "s 7"})
+    rows = [{"_ng_task_index": 0, "reward": reward, "reward_components": {"Facts": reward}} for reward in (1, 0)]
+    told = served.call("/aggregate_metrics", {"verify_responses": rows})[1]
+    assert (told["key_metrics"], told["agent_metrics"]["samples"]) == ({"mean/Facts": 0.5}, 2)
+    assert served.call("/aggregate_metrics", {"verify_responses": 7})[0] == 422
+    assert served.call("/reverify_mode")[:2] == (200, "unsupported")
+
+
 def test_an_incomplete_group_is_scored_as_it_is_and_says_so(served):
     begun = time.monotonic()
     found = served.call("/verify", nemo_gym("short", SAID[0]))[1]
     assert time.monotonic() - begun >= 1.9
-    assert found["failure_kind"] == "cohort_timeout"
+    assert found["failure_kind"] == "cohort_incomplete"
+    assert found["mask_sample"] is False
     assert "1 of 4" in found["failure_reason"]
     headers = served.call("/slime", {"prompt": "short too", "response": SAID[0], "label": ""})[2]
     assert headers["x-rubrank-group"] == "incomplete 1/4"

@@ -35,7 +35,7 @@ def refused(answer, *statuses):
     return body["error"]
 
 
-@pytest.mark.parametrize("path", [*PATHS, "/seed_session"])
+@pytest.mark.parametrize("path", [*PATHS, "/seed_session", "/close_session", "/aggregate_metrics"])
 @pytest.mark.parametrize(
     "raw",
     [

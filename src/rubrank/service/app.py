@@ -3,7 +3,7 @@
     POST /v1/groups      whole groups → rewards, scores, reasons, cost
     POST /v1/score       one rollout → its scores
     POST /openrlhf       OpenRLHF       POST /slime, /miles      slime, miles
-    POST /verify         NeMo Gym, with POST /seed_session
+    POST /verify         NeMo Gym, with /seed_session, /close_session, /aggregate_metrics, GET /reverify_mode
     GET  /healthz        the process is there; /readyz  it takes requests; /metrics  for Prometheus
 
 Bodies are JSON in UTF-8. Every answer that is no 2xx is {"error": {…}}.
@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import ModuleType
 from typing import Any
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -31,11 +32,12 @@ from rubrank.service.cohorts import Answer, Sample
 from rubrank.service.dialects import nemo_gym, openrlhf, slime
 from rubrank.service.dialects.reading import Reading
 from rubrank.service.service import Here, Service
-from rubrank.service.wire import groups_request, mapping, one_rollout, to_json
+from rubrank.service.wire import groups_request, one_rollout, to_json
 
 Handler = Callable[[Request], Awaitable[Response]]
 _JSON = "application/json"
 _GONE = 499  # the caller is gone
+_MOST_COOKIE = 200  # characters of a session's name
 
 
 class Routes:
@@ -56,9 +58,16 @@ class Routes:
             "/slime": self._dialect(slime),
             "/miles": self._dialect(slime),
             "/verify": self._dialect(nemo_gym),
-            "/seed_session": self.seed_session,
+            "/seed_session": self.session,
+            "/close_session": self.session,
+            "/aggregate_metrics": self.aggregate_metrics,
         }
-        gets: dict[str, Handler] = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.metrics}
+        gets: dict[str, Handler] = {
+            "/healthz": self.healthz,
+            "/readyz": self.readyz,
+            "/metrics": self.metrics,
+            "/reverify_mode": self.reverify_mode,
+        }
         open_ones = ("/healthz", "/readyz")
         made = [Route(path, self._guarded(path, run), methods=["POST"]) for path, run in posts.items()]
         return made + [
@@ -131,10 +140,21 @@ class Routes:
         finally:
             gone.cancel()
 
-    async def seed_session(self, request: Request) -> Response:
-        """NeMo Gym begins a session before each sample; there is nothing to prepare."""
-        mapping(await self._body(request))
-        return Response(b"{}", media_type=_JSON)
+    async def session(self, request: Request) -> Response:
+        """NeMo Gym begins and ends a session with each sample; it wants its id back, and a cookie."""
+        told = nemo_gym.session(await self._body(request))
+        response = Response(to_json(told), media_type=_JSON)
+        name = quote(str(told.get(nemo_gym.SESSION, "none"))[:_MOST_COOKIE], safe="")
+        response.set_cookie("rubrank_session", name, httponly=True)
+        return response
+
+    async def aggregate_metrics(self, request: Request) -> Response:
+        """Of the samples that NeMo Gym had verified."""
+        return Response(to_json(nemo_gym.aggregated(await self._body(request))), media_type=_JSON)
+
+    async def reverify_mode(self, request: Request) -> Response:
+        """Can one sample be verified again by itself?"""
+        return Response(to_json(nemo_gym.REVERIFY), media_type=_JSON)
 
     # ---------------------------------------------------------------------------------------------------------- health
 

@@ -7,9 +7,9 @@
 
 NeMo Gym verifies one sample a call: shape (c). Samples of the same prompt (and the same rubric) wait for one another,
 as many as `num_rollouts_per_prompt`; the answer is the request with its `reward`. Where judges fail there is no score:
-the answer says `failure_class: judge_failed` and `mask_sample: true`, with the mean of the group as reward. The
-request's other fields are the row's: `rubric`, what verifiers need, `id`, which tells two rows with the same prompt
-apart.
+the answer is masked (`mask_sample`) and of the failure kind `judge_failed`, with the mean of the group as reward; where
+an agent asks, it is of that failure class too, and NeMo Gym tries it again. The request's other fields are the row's:
+`rubric`, what verifiers need, `id`, which tells two rows with the same prompt apart.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RubricVerifier:
     async def __call__(self, body: Any) -> dict[str, Any]:
         """The body, with `reward`."""
         given = body.model_dump() if hasattr(body, "model_dump") else dict(body)
-        row = {name: value for name, value in given.items() if name not in _GIVEN}
+        row = {name: value for name, value in given.items() if name not in _GIVEN and not name.startswith("_ng_")}
         asked = (given.get("responses_create_params") or {}).get("input")
         if asked is None or given.get("response") is None:
             got = ", ".join(sorted(given)) or "nothing"
@@ -62,10 +62,9 @@ class RubricVerifier:
         try:
             reward = await self.barrier.reward(key, rollout, step=0, rubric=query.rubric, train=self.train)
         except (JudgeOutage, JudgingFailed) as error:
-            return {**given, "reward": 0.0, "mask_sample": True, "failure_class": "judge_failed", "failure": str(error)}
+            return {**given, "reward": 0.0, **_failed(given, str(error))}
         if math.isnan(reward):
-            mean = self._means.get(key, 0.0)
-            return {**given, "reward": mean, "mask_sample": True, "failure_class": "judge_failed"}
+            return {**given, "reward": self._means.get(key, 0.0), **_failed(given, "nothing is known about it")}
         return {**given, "reward": reward}
 
     def _told(self, result: StepRewards) -> None:
@@ -75,6 +74,14 @@ class RubricVerifier:
                 self._means[ids[0].partition("/")[2]] = sum(known) / len(known) if known else 0.0
         while len(self._means) > _MOST:
             del self._means[next(iter(self._means))]
+
+
+def _failed(body: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    """As NeMo Gym's own servers say it. Environment servers refuse keys of NeMo Gym's own, agents send some."""
+    found = {"mask_sample": True, "failure_kind": "judge_failed", "failure_reason": reason}
+    if any(name.startswith("_ng_") for name in body):
+        found |= {"_ng_failure_class": "judge_failed", "_ng_failure_judge_error": reason}
+    return found
 
 
 def _prompt(asked: Any) -> Any:

@@ -1,40 +1,50 @@
-"""NeMo Gym: the service as a resources server, `POST /verify` and `POST /seed_session`.
+"""NeMo Gym: the service as a resources server, as version 0.7 calls one.
 
-    {"responses_create_params": {"input": [{"role": "user", "content": "Name …"}]}, "response": {"output": […]}, …}
-    {… the same …, "reward": 0.75, "reward_components": {"Facts": 1.0, …}}
+    POST /verify              {"responses_create_params": {"input": [{"role": "user", "content": "Name …"}]},
+                               "response": {"output": […]}, …}
+                              {… the same …, "reward": 0.75, "reward_components": {"Facts": 1.0, …}}
+    POST /seed_session        {"resources_session_id": "7"} → the same, with a cookie; there is nothing to prepare
+    POST /close_session       {"resources_session_id": "7"} → the same; there is nothing to release
+    POST /aggregate_metrics   {"verify_responses": […]} → means over all samples and over those of each task
+    GET  /reverify_mode       "unsupported": a sample by itself is in no group
 
 The prompt is `responses_create_params.input`, the response the messages of `response.output`; every other field of the
 row is what a label is elsewhere, and may hold the query's own rubric, `group_id` or `group_size`. A sample about which
-nothing is known is masked: `mask_sample` is true and `failure_kind` says why: judges failed ("judge_failed"), or its
-siblings did not come ("cohort_timeout", a note and no mask).
+nothing is known is masked (`mask_sample`), and of the failure kind and class "judge_failed", by which NeMo Gym keeps it
+out of its scores and tries it again. Siblings that did not come are a note ("cohort_incomplete"), and no mask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isnan
+from math import fsum, isnan
 from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.service.cohorts import Answer, Sample
 from rubrank.service.dialects.reading import Reading
 from rubrank.service.wire import mapping
+from rubrank.training.finishing import named_reason
 
 WHERE = "NeMo Gym"
 _PARAMS, _RESPONSE = "responses_create_params", "response"
 _TRUNCATED = "incomplete"
+_THEIRS = "_ng_"
+_TASK = f"{_THEIRS}task_index"
+SESSION = "resources_session_id"
+REVERIFY = "unsupported"
 
 
 def samples(data: Any, reading: Reading) -> list[Sample]:
     """The one sample of a call."""
     body = mapping(data)
     params, response = mapping(body.get(_PARAMS), _PARAMS), mapping(body.get(_RESPONSE), _RESPONSE)
-    row = {key: value for key, value in body.items() if key not in (_PARAMS, _RESPONSE) and not key.startswith("_ng_")}
+    row = {key: value for key, value in body.items() if key not in (_PARAMS, _RESPONSE) and not key.startswith(_THEIRS)}
     if params.get("tools"):
         row.setdefault("tools", _tools(params["tools"]))
+    # Of NeMo Gym's keys only this one is no other rollout's, whatever step or epoch it is of.
     extra = {} if body.get("_ng_rollout_id") is None else {"sample_id": body["_ng_rollout_id"]}
-    reason = "length" if response.get("status") == _TRUNCATED else None
-    prompt = _prompt(params)
+    prompt, reason = _prompt(params), _finish_reason(response)
     return [reading.sample(prompt, _said(response), row, {**row, **extra}, where=WHERE, finish_reason=reason)]
 
 
@@ -46,11 +56,71 @@ def answer(body: Any, answers: Sequence[Answer]) -> Any:
     found = {**body, "reward": one.usable, "reward_components": parts, "mask_sample": unknown}
     if unknown:
         reason = next((why for name, why in one.reasons.items() if isnan(one.scores[name])), "nothing is known")
-        found |= {"failure_kind": "judge_failed", "failure_reason": reason}
+        found |= {"failure_kind": "judge_failed", "failure_reason": reason, **failure_class(body, reason)}
     elif not one.complete:
         why = f"scored with {one.samples} of {one.size} samples: the others did not come in time"
-        found |= {"failure_kind": "cohort_timeout", "failure_reason": why}
+        found |= {"failure_kind": "cohort_incomplete", "failure_reason": why}
     return found
+
+
+def failure_class(body: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    """What routes a sample to the failures that are tried again, where an agent asks; its rows have keys of NeMo Gym's
+    own. Environment servers refuse those keys, and go by the mask."""
+    if not any(key.startswith(_THEIRS) for key in body):
+        return {}
+    return {f"{_THEIRS}failure_class": "judge_failed", f"{_THEIRS}failure_judge_error": reason}
+
+
+def session(body: Any) -> dict[str, Any]:
+    """What a session is answered that begins or ends: its id, where it has one."""
+    return {SESSION: body[SESSION]} if mapping(body).get(SESSION) is not None else {}
+
+
+def aggregated(body: Any) -> dict[str, Any]:
+    """Means of rewards and of their parts, over all samples that are not masked, and over those of each task.
+
+    Fused rewards say who is better within a group: the headline is the mean of each part.
+    """
+    every = mapping(body).get("verify_responses")
+    if not isinstance(every, list):
+        raise InvalidInput(WHERE, "verify_responses", "a list", type(every).__name__, "")
+    rows = [mapping(one, "verify_responses") for one in every]
+    tasks: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        tasks.setdefault(repr(row.get(_TASK)), []).append(row)
+    means = _means(rows)
+    masked = sum(bool(row.get("mask_sample")) for row in rows)
+    return {
+        "group_level_metrics": [{_TASK: some[0].get(_TASK), **_means(some)} for some in tasks.values()],
+        "agent_metrics": {**means, "samples": len(rows), "masked": masked},
+        "key_metrics": {name: value for name, value in means.items() if name != "mean/reward"},
+        "repeat_level_metrics": [],
+    }
+
+
+def _means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        if row.get("mask_sample"):
+            continue
+        parts = row.get("reward_components")
+        named = {"reward": row.get("reward"), **(parts if isinstance(parts, Mapping) else {})}
+        for name, value in named.items():
+            if isinstance(value, int | float) and not isnan(value):
+                values.setdefault(f"mean/{name}", []).append(value)
+    return {name: fsum(some) / len(some) for name, some in values.items()}
+
+
+def _finish_reason(response: Mapping[str, Any]) -> str | None:
+    """Why sampling ended. NeMo Gym's agents call one without an answer incomplete too, and say so in its metadata."""
+    details = response.get("incomplete_details")
+    if isinstance(details, Mapping) and details.get("reason"):
+        return named_reason(details["reason"])
+    if response.get("status") != _TRUNCATED:
+        return None
+    metadata = response.get("metadata")
+    ended = isinstance(metadata, Mapping) and metadata.get("ng_termination_reason")
+    return "stop" if ended else "length"
 
 
 def _prompt(params: Mapping[str, Any]) -> Any:
