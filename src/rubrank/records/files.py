@@ -22,6 +22,7 @@ from rubrank.records.record import VERSION, GroupRecord
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 _ROWS_AT_ONCE = 1000
+_LEVEL = 1  # of zstd: half the time of the usual 3, and a quarter more bytes
 _OURS = {"group", "criteria", "scores", "reward", "ranking"}
 
 
@@ -35,16 +36,17 @@ def write(path: Path, records: Iterable[GroupRecord], append: bool) -> int:
     packed = path.suffix
     if append:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return _write_lines(path, records, "at", packed)
+        return _write_lines(path, records, "ab", packed)
     with replacing(path) as partial:
-        return _write_lines(partial, records, "wt", packed)
+        return _write_lines(partial, records, "wb", packed)
 
 
 def _write_lines(path: Path, records: Iterable[GroupRecord], mode: str, packed: str) -> int:
     count = 0
     with _open(path, mode, packed) as file:
         for record in records:
-            file.write(_as_json(record) + "\n")
+            file.write(_as_json(record))
+            file.write(b"\n")
             count += 1
     return count
 
@@ -84,24 +86,25 @@ def _open(path: Path, mode: str, packed: str) -> IO[Any]:
     if packed == ".zst":
         return _open_zst(path, mode)
     opener: Any = gzip.open if packed == ".gz" else open
-    return opener(path, mode, encoding="utf-8", errors="surrogatepass")
+    coded = {} if "b" in mode else {"encoding": "utf-8", "errors": "surrogatepass"}
+    return opener(path, mode, **coded)
 
 
 def _open_zst(path: Path, mode: str) -> IO[Any]:
     """Each opening to write adds a frame; reading goes over all of them."""
     zstandard, file = zstandard_for(path), path.open(f"{mode[0]}b")
-    if mode[0] == "r":
-        packed = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-    else:
-        packed = zstandard.ZstdCompressor().stream_writer(file)
+    if mode[0] != "r":
+        return zstandard.ZstdCompressor(level=_LEVEL).stream_writer(file)
+    packed = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
     return io.TextIOWrapper(packed, encoding="utf-8", errors="surrogatepass")
 
 
-def _as_json(record: GroupRecord) -> str:
+def _as_json(record: GroupRecord) -> bytes:
+    """A line, in UTF-8 as it is made: a text and its encoding would be two more copies of much text."""
     try:
-        return record.model_dump_json(exclude_defaults=True)
+        return record.__pydantic_serializer__.to_json(record, exclude_defaults=True)
     except ValueError:  # lone surrogates in a response: JSON's own escapes can hold them
-        return json.dumps(record.model_dump(mode="python", exclude_defaults=True), default=list)
+        return json.dumps(record.model_dump(mode="python", exclude_defaults=True), default=list).encode()
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -140,7 +143,7 @@ def _write_parquet(path: Path, records: Iterable[GroupRecord]) -> int:
             "rule": r.rule,
             "no_signal": r.no_signal,
             "rollouts": r.size,
-            "record": _as_json(r),
+            "record": _as_json(r).decode(),
         }
         for r in records
     ]

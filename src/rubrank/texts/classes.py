@@ -35,11 +35,11 @@ class ClassTable:
 
     def look_up(self, codes: NDArray[np.intp]) -> bytes:
         """The class of every character by its number; none is left out."""
-        found = self._known.take(codes).tobytes()
+        found = self.known.take(codes).tobytes()
         if b"\0" in found:  # characters that were not met before
             for code in np.unique(codes).tolist():
-                self._known[code] = self._class_of(chr(code))
-            found = self._known.take(codes).tobytes()
+                self.known[code] = self._class_of(chr(code))
+            found = self.known.take(codes).tobytes()
         return found
 
     @cached_property
@@ -51,7 +51,8 @@ class ClassTable:
         return bytes(code for code in range(128) if self._ascii[code] in self._without)
 
     @cached_property
-    def _known(self) -> NDArray[Any]:
+    def known(self) -> NDArray[Any]:
+        """The classes by number; 0 where a character was not met yet."""
         return np.zeros(_CODES, dtype=np.uint8)  # the system hands out only the pages that are touched
 
 

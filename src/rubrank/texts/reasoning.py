@@ -40,12 +40,12 @@ def split_reasoning(text: str, tags: Tags = TAGS) -> tuple[str, str]:
     without the line breaks around them.
     """
     pattern, closing, first = _compiled(tags if tags is TAGS else tuple(map(tuple, tags)))
-    for char, some in first.items():
-        if char in text and some.search(text):
-            break
-    else:
+    patterns = [some for char, some in first.items() if char in text]
+    if pattern is not None and any(some.search(text) for some in patterns):
+        patterns = [pattern]
+    marks = sorted((m.start(), m.end(), m[0]) for some in patterns for m in some.finditer(text))
+    if not marks:
         return "", text
-    marks = [(m.start(), m.end(), m[0]) for m in pattern.finditer(text)]
     if marks[0][2] not in closing:  # it closes a block that the prompt opened
         opening = next(first for first, last in closing.items() if last == marks[0][2])
         marks.insert(0, (0, 0, opening))
@@ -93,10 +93,11 @@ _Mark: TypeAlias = tuple[int, int, str]
 @lru_cache(maxsize=32)
 def _compiled(
     tags: tuple[tuple[str, str], ...],
-) -> tuple[re.Pattern[str], dict[str, str], dict[str, re.Pattern[str]]]:
+) -> tuple[re.Pattern[str] | None, dict[str, str], dict[str, re.Pattern[str]]]:
     """A pattern for any tag; the closing tag of every opening one; and, by first character, patterns for some tags.
 
-    A pattern whose tags all begin alike skips to that character, several times as fast as one for all.
+    A pattern whose tags all begin alike skips to that character, several times as fast as one for all; that one is None
+    where it is not needed, because no tag can begin within another.
     """
     for pair in tags:
         if len(pair) != 2 or not all(isinstance(tag, str) and tag for tag in pair) or pair[0] == pair[1]:
@@ -105,7 +106,8 @@ def _compiled(
     # Longest first: of two tags that begin alike, the longer one is meant.
     literals = sorted({tag for pair in tags for tag in pair}, key=len, reverse=True)
     alike = {char: [tag for tag in literals if tag[0] == char] for char in {tag[0] for tag in literals}}
-    return _any_of(literals), dict(tags), {char: _any_of(some) for char, some in alike.items()}
+    apart = not any(char in tag[1:] for char in alike for tag in literals)
+    return None if apart else _any_of(literals), dict(tags), {char: _any_of(some) for char, some in alike.items()}
 
 
 def _any_of(literals: Sequence[str]) -> re.Pattern[str]:

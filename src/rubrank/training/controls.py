@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rubrank.fusion.attributes.length import Lengths
 
 _OWNER = "attributes"
-_LENGTHS = {"reasoning_length": "reasoning", "answer_length": "answer", "total_length": "total"}
+LENGTHS = {"reasoning_length": "reasoning", "answer_length": "answer", "total_length": "total"}
 """Attribute → the part of a response that it counts."""
 
 
@@ -77,27 +77,6 @@ class Controlled:
     adjust: tuple[Adjustment, ...]
 
 
-def measured(controls: Sequence[Control], rollouts: Sequence[Rollout], step: int) -> Controlled:
-    """Values of the attributes that are on at this step; none: no values."""
-    on = [control for control in controls if step >= control.start]
-    if not on:
-        return Controlled(None, (), ())
-    texts, tokens = [_tagged(rollout) for rollout in rollouts], token_lengths(rollouts)
-    values = np.concatenate([_values(control, texts, tokens) for control in on], axis=1)
-    columns = [(column, control.adjust) for control in on for column in control.found.columns]
-    return Controlled(values, tuple(name for name, _ in columns), tuple(adjust for _, adjust in columns))
-
-
-def _values(control: Control, texts: list[str], tokens: Lengths | None) -> np.ndarray:
-    """(rollouts, D); lengths in tokens where the trainer knows them of all rollouts of the step."""
-    from rubrank.fusion.attributes import ATTRIBUTES
-
-    part = _LENGTHS.get(control.name)
-    if tokens is None or part is None or control.found is not ATTRIBUTES[control.name]:
-        return control.found.rows(texts)
-    return np.asarray(getattr(tokens, part))[:, None]
-
-
 def token_lengths(rollouts: Sequence[Rollout]) -> Lengths | None:
     """Lengths in tokens; None where one rollout has not been counted: a step has one unit."""
     from rubrank.fusion.attributes.length import Lengths
@@ -107,13 +86,6 @@ def token_lengths(rollouts: Sequence[Rollout]) -> Lengths | None:
         return None
     reasoning, answer = ([found[part] for found in counts if found] for part in ("reasoning", "answer"))
     return Lengths(reasoning, answer, unit="tokens")
-
-
-def _tagged(rollout: Rollout) -> str:
-    """The whole text, as attributes take it: the reasoning in tags."""
-    if rollout.reasoning is None:
-        return rollout.response
-    return f"<think>{rollout.reasoning}</think>{rollout.response}"
 
 
 # --------------------------------------------------------------------------------------------------------------- rules

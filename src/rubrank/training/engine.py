@@ -51,8 +51,9 @@ from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import GroupScores, Penalties, ScoreTable
-from rubrank.training.controls import Control, Controlled, changed, controls_of, measured, pool_of, pooled, remembers
+from rubrank.training.controls import Control, Controlled, changed, controls_of, pool_of, pooled, remembers
 from rubrank.training.making import Thinking
+from rubrank.training.measuring import Figures, by_group, controlled, figures_of, joined
 from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class Graded:
     """For which the trainer waited."""
     hidden: float = 0.0
     """Seconds of judging that passed while siblings were still being generated."""
+    figures: tuple[Figures, ...] = ()
+    """What was measured of each group's texts; none: `fuse` measures."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,12 +179,13 @@ class RewardEngine:
 
     def score(self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True) -> StepRewards:
         """Rewards of all groups of a step. `train=False`: an evaluation, from which no rule learns."""
-        return self.fuse(groups, self.grade(groups), step, train=train, write=write)
+        return self.fuse(groups, self.grade(groups, step=step), step, train=train, write=write)
 
-    def grade(self, groups: Sequence[Group], *, processes: int = 1) -> Graded:
+    def grade(self, groups: Sequence[Group], *, processes: int = 1, step: int | None = None) -> Graded:
         """Scores of these groups; may be some of the groups of a step, or none.
 
         processes: how many grade at the same time, and divide the limits of judges.
+        step: for which the texts are measured too, so that `fuse` need not, which many processes may do at once.
         """
         from rubrank.grading.grade import grade
 
@@ -189,8 +193,10 @@ class RewardEngine:
             return Graded()
         begun = time.perf_counter()
         judges = None if self.judges is None else dividing(self.judges, processes)
-        table = grade(self._read(groups), self.rubric, judges=judges, workers=self._workers, cache=self._cache)
-        return Graded(table.groups, table.judging, time.perf_counter() - begun)
+        groups = self._read(groups)
+        table = grade(groups, self.rubric, judges=judges, workers=self._workers, cache=self._cache)
+        figures = () if step is None else by_group(self._measured(groups, step), groups)
+        return Graded(table.groups, table.judging, time.perf_counter() - begun, figures=figures)
 
     def decide(self, groups: Sequence[Group]) -> ScoreTable:
         """What programs decide about these groups; judges are asked by `ask`."""
@@ -262,20 +268,19 @@ class RewardEngine:
         groups = self._read(groups)
         begun, rollouts = time.perf_counter(), [rollout for group in groups for rollout in group.rollouts]
         table = ScoreTable(graded.groups, graded.judging)
-        controlled = measured(self.controls, rollouts, step)
-        self._warn_alone(len(groups), controlled)
+        figures = joined(graded.figures) if graded.figures else self._measured(groups, step)
+        control = controlled(self.controls, figures, rollouts, step)
+        self._warn_alone(len(groups), control)
         with self._lock:  # trainers may score groups in several threads: a rule that learns does so once a time
-            batch = table.batch(
-                attributes=controlled.values_MD, attribute_names=controlled.columns, penalties=self.penalties
-            )
-            result = self._ruled(batch, controlled, train)
+            batch = table.batch(attributes=control.values_MD, attribute_names=control.columns, penalties=self.penalties)
+            result = self._ruled(batch, control, train)
             if write and self.recording is not None and self.recording.takes(step, train):
                 self._write(result, table, groups, step, train)
             unknown = _unknown(result, table)
             known = np.where(unknown, np.nan, result.reward).tolist()
             if not logged:
                 return StepRewards(_cut(known, batch), {}, stopped_of(result))
-            metrics = metrics_of(result, table, rollouts, self._shared)
+            metrics = metrics_of(result, table, rollouts, figures, self._shared)
             gate = getattr(self.rule, "gate", None)
             metrics |= score_lines(result.batch, gate, unknown, table, groups, self._shared, self._lines)
             metrics["rubrank/unknown"] = float(unknown.mean())
@@ -283,6 +288,9 @@ class RewardEngine:
             if graded.judging is not None:
                 metrics |= {"rubrank/judge/waited": graded.seconds, "rubrank/judge/hidden": graded.hidden}
         return StepRewards(_cut(known, batch), metrics, texts_of(result, table))
+
+    def _measured(self, groups: Sequence[Group], step: int) -> Figures:
+        return figures_of([rollout for group in groups for rollout in group.rollouts], self.controls, step)
 
     def _ruled(self, batch: ScoreBatch, controlled: Controlled, train: bool) -> Fused:
         rule = self.rule if controlled.values_MD is None else changed(self.rule, adjust=controlled.adjust)

@@ -33,11 +33,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rubrank.fusion.attributes.markdown import MARKERS
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.within import shares
 from rubrank.rollouts.rollout import Rollout
 from rubrank.scores.table import CriterionSummary, GroupScores, ScoreTable
 from rubrank.training.controls import token_lengths
+from rubrank.training.measuring import Figures
 
 if TYPE_CHECKING:
     from rubrank.judges.judging import Judgments
@@ -47,14 +49,14 @@ _P = "rubrank"
 
 
 def metrics_of(
-    result: Fused, table: ScoreTable, rollouts: Sequence[Rollout], shared: Collection[str]
+    result: Fused, table: ScoreTable, rollouts: Sequence[Rollout], figures: Figures, shared: Collection[str]
 ) -> dict[str, float]:
     """All numbers of a step that exist; `shared` are the criteria with lines of their own."""
     found = {
         **_criteria(table.summary(), _weights(result), shared),
         **_gates(result, shared),
         **_attributes(result),
-        **_texts(rollouts),
+        **_texts(rollouts, figures),
         f"{_P}/groups/no_signal": float(result.no_signal.mean()),
         **_agreement(result),
         **_judging(table.judging),
@@ -142,18 +144,13 @@ def _attributes(result: Fused) -> dict[str, float]:
     return found
 
 
-def _texts(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    from rubrank.fusion.attributes.length import lengths
-    from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
-
-    answers = [rollout.answer for rollout in rollouts]
-    length = lengths(answers, reasoning=[rollout.thoughts for rollout in rollouts])
-    density = markdown_density(answers).mean(0)
+def _texts(rollouts: Sequence[Rollout], figures: Figures) -> dict[str, float]:
+    reasoning, answer = figures.words.mean(0)
     return {
-        f"{_P}/reasoning/words": length.reasoning.mean(),
-        f"{_P}/answer/words": length.answer.mean(),
+        f"{_P}/reasoning/words": reasoning,
+        f"{_P}/answer/words": answer,
         **_tokens(rollouts),
-        **{f"{_P}/markdown/{marker}": value for marker, value in zip(MARKERS, density, strict=True)},
+        **{f"{_P}/markdown/{name}": value for name, value in zip(MARKERS, figures.markdown.mean(0), strict=True)},
     }
 
 

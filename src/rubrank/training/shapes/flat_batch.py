@@ -110,7 +110,8 @@ def score_flat(
     keys = group_of(everybody)
     groups, places = _grouped(everybody, keys, engine.label(step, train=train))
     mine = groups[processes.rank :: processes.world]
-    graded = _in_order(together(processes, lambda: engine.grade(mine, processes=processes.world)), len(groups))
+    parts_graded = together(processes, lambda: engine.grade(mine, processes=processes.world, step=step))
+    graded = _in_order(parts_graded, len(groups))
     result = engine.fuse(groups, graded, step, train=train, write=processes.rank == 0)
     if means:
         result = replace(result, rewards=tuple(tuple(without_unknown(group)) for group in result.rewards))
@@ -147,7 +148,9 @@ def _in_order(parts: Sequence[Graded], number: int) -> Graded:
     if world == 1:
         return parts[0]
     groups = tuple(parts[g % world].groups[g // world] for g in range(number))
-    return Graded(groups, _judged(parts), max(part.seconds for part in parts))
+    measured = all(len(part.figures) == len(part.groups) for part in parts)
+    figures = tuple(parts[g % world].figures[g // world] for g in range(number)) if measured else ()
+    return Graded(groups, _judged(parts), max(part.seconds for part in parts), figures=figures)
 
 
 def _judged(parts: Sequence[Graded]) -> Judgments | None:

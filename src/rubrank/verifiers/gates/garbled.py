@@ -6,7 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from rubrank.rollouts.rollout import Rollout
+from rubrank.texts.bytewise import beyond_ascii, count_signs, has_controls
 from rubrank.texts.prose import without_code
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
@@ -37,6 +40,7 @@ _SCRIPTS = (
     ("Kana", "ぁ-ヿ"),
     ("Han", "\u3400-\u9fff"),
 )
+_NOT_LATIN = re.compile(f"[{''.join(letters for _, letters in _SCRIPTS[1:])}]")
 _JOINED = re.compile("|".join(f"(?P<{name}>[{letters}]+)" for name, letters in _SCRIPTS))
 _HAPPY = (
     {"Han", "Kana"},
@@ -53,6 +57,11 @@ _ESCAPES = re.compile(
 _TOKENS = re.compile(
     r"<unk>|<pad>|\[UNK\]|\[PAD\]|\[SEP\]|\[CLS\]|\[MASK\]|<mask>|<eos>|<bos>|<extra_id_\d+>|<0x[0-9A-F]{2}>"
     r"|<\|(?:end_of_text|endoftext|pad|eot_id|im_end)\|>|<｜[^<>｜]{1,30}｜>|(?:[▁Ġ][A-Za-z]+[ ,.]{0,2}){2,}|Ċ{2,}"
+)
+# What stands in each of them: sought several times as fast as the pattern.
+_TOKEN_SIGNS = (
+    *("<unk>", "<pad>", "[UNK]", "[PAD]", "[SEP]", "[CLS]", "[MASK]", "<mask>", "<eos>", "<bos>"),
+    *("<extra_id_", "<0x", "<|", "<｜", "▁", "Ġ", "Ċ"),
 )
 _CIPHER = re.compile(
     r"cipher|encrypt|decrypt|encod|decod|password|random|token|hash|base64|sequence|dna\b|protein|scrambl|anagram|gibberish"
@@ -88,7 +97,9 @@ _PAIRS = {
     "y": "acdehijmoprstv",
     "z": "abcdeituvw",
 }
-_KNOWN_PAIRS = frozenset(a + b for a, others in _PAIRS.items() for b in others)
+_KNOWN_PAIRS = np.zeros((128, 128), dtype=bool)
+for _first, _others in _PAIRS.items():
+    _KNOWN_PAIRS[ord(_first), [*map(ord, _others)]] = True
 _SPELLED = re.compile(r"(?<![^\W_])(?:[A-Z]?[a-z]{3,}|[A-Z]{12,})(?![^\W_])")
 _FEW_PAIRS, _KNOWN_SHARE = 45, 0.75
 _LOOKED_AT = 4_500  # characters of the beginning and the end in which random letters are looked for
@@ -114,34 +125,34 @@ def garbled_text(rollout: Rollout) -> Answer:
 
 def _signs_of_garbling(text: str, question: str) -> Iterator[tuple[str, int]]:
     """Each sign with how often it occurs, 0 where it is too seldom to matter."""
-    broken = _BROKEN.findall(text)
+    beyond = beyond_ascii(text)
+    broken = _BROKEN.findall(text) if _BROKEN.search(beyond) or has_controls(text) else []
     many = len(broken) >= 3 or (len(broken) >= 2 and len(text) < 200) or 20 * sum(map(len, broken)) > len(text)
     yield "places with broken characters", len(broken) if many else 0
-    wrong = max(len(_KNOWN_MOJIBAKE.findall(text)), _decodable(text))
+    wrong = max(len(_KNOWN_MOJIBAKE.findall(beyond)), _decodable(text, beyond)) if beyond else 0
     yield "wrongly decoded passages", wrong if wrong >= 2 or 20 * wrong > len(text) else 0
-    stacked = len(_STACKED.findall(text))
+    stacked = len(_STACKED.findall(beyond))
     yield "letters under heaps of accents", stacked if stacked >= 3 else 0
-    mixed = _mixed_words(text)
+    mixed = _mixed_words(text) if _NOT_LATIN.search(beyond) else 0
     yield "words of mixed scripts", mixed if mixed >= 3 else 0
-    yield "lines of signs without words", sum(map(_is_soup, _MATHS.sub(" ", text).splitlines()))
-    tokens = len(_TOKENS.findall(text)) if any(sign in text for sign in "<[▁ĠĊ") else 0
+    yield "lines of signs without words", sum(map(_is_soup, _without_maths(text).splitlines()))
+    tokens = len(_TOKENS.findall(text)) if any(sign in text for sign in _TOKEN_SIGNS) else 0
     tokens += text.count("</s>") if "<s>" not in text else 0
     yield "tokens of a vocabulary", tokens
     if not _CIPHER.search(question):
-        escapes = len(_ESCAPES.findall(text)) if "\\" in text or "&#" in text or "%" in text else 0
-        yield "letters as escapes", escapes if escapes >= 3 or 6 * escapes > len(text.split()) > 0 else 0
+        escapes = len(_ESCAPES.findall(text)) if any(sign in text for sign in ("\\u", "\\x", "&#", "%")) else 0
+        many = escapes >= 3 or (escapes > 0 and 6 * escapes > len(text.split()))
+        yield "letters as escapes", escapes if many else 0
         yield "words of random letters", _random_words(text)
 
 
-def _decodable(text: str) -> int:
+def _decodable(text: str, beyond: str) -> int:
     """Passages that are really the bytes of UTF-8 (or GBK), read as another encoding."""
-    if text.isascii():
-        return 0
-    western = sum(_was_utf8(run) for run in _HIGH.findall(text) if not _SIGNS_ALONE.fullmatch(run))
-    as_latin = sum(_was_gbk(run) for run in _WESTERN.findall(text))
-    chinese = sum(map(_was_utf8_as_gbk, _HAN_RUN.findall(text)))
-    accents = sum(map(_was_accent, _IN_LATIN.findall(text))) if _HAN.search(text) else 0
-    common = 5 * chinese >= len(_HAN.findall(text))  # now and then real words make such bytes
+    western = sum(_was_utf8(run) for run in _HIGH.findall(beyond) if not _SIGNS_ALONE.fullmatch(run))
+    as_latin = sum(_was_gbk(run) for run in _WESTERN.findall(beyond))
+    chinese = sum(map(_was_utf8_as_gbk, _HAN_RUN.findall(beyond)))
+    accents = sum(map(_was_accent, _IN_LATIN.findall(text))) if _HAN.search(beyond) else 0
+    common = 5 * chinese >= len(_HAN.findall(beyond))  # now and then real words make such bytes
     return western + as_latin + accents + (chinese if common else 0)
 
 
@@ -198,9 +209,11 @@ def _was_gbk(run: str) -> bool:
     return len(set(run)) >= 4 and sum("\u4e00" <= c <= "\u9fff" for c in letters) * 2 > len(letters)
 
 
+def _without_maths(text: str) -> str:
+    return _MATHS.sub(" ", text) if "$" in text or "\\" in text else text
+
+
 def _mixed_words(text: str) -> int:
-    if text.isascii():
-        return 0
     count, end, scripts = 0, -1, set[str]()
     for run in _JOINED.finditer(text):
         scripts = scripts | {run.lastgroup or ""} if run.start() == end else {run.lastgroup or ""}
@@ -211,6 +224,8 @@ def _mixed_words(text: str) -> int:
 
 def _is_soup(line: str) -> bool:
     """A long line of many different ASCII signs and few letters; no rule, drawing, table or emoji."""
+    if len(line) < _SOUP or 2 * count_signs(line) <= _SOUP:  # more than half of so many characters must be signs
+        return False
     dense = "".join(line.split())
     if len(dense) < _SOUP or dense.count("|") >= 2:
         return False
@@ -228,7 +243,8 @@ def _is_soup(line: str) -> bool:
 
 def _random_words(text: str) -> int:
     """Words in Latin letters, where their letters stand together as in no language."""
-    words = _SPELLED.findall(_MATHS.sub(" ", text if len(text) <= _LOOKED_AT else text[:3000] + " " + text[-1500:]))
-    pairs = [word[i : i + 2].lower() for word in words for i in range(len(word) - 1)]
-    known = sum(pair in _KNOWN_PAIRS for pair in pairs)
-    return len(words) if len(pairs) >= _FEW_PAIRS and known < _KNOWN_SHARE * len(pairs) else 0
+    words = _SPELLED.findall(_without_maths(text if len(text) <= _LOOKED_AT else text[:3000] + " " + text[-1500:]))
+    letters = np.frombuffer(" ".join(words).lower().encode(), dtype=np.uint8)
+    known = int(np.count_nonzero(_KNOWN_PAIRS[letters[:-1], letters[1:]]))
+    pairs = len(letters) - 2 * len(words) + 1  # those with a space are none
+    return len(words) if pairs >= _FEW_PAIRS and known < _KNOWN_SHARE * pairs else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Annotated
 
@@ -55,7 +55,7 @@ def repeat_segment(
     for repeat in repeats:
         if _is_loop(prose, repeat, most_times * (25 if asked else 1), least_length):
             return False, _describe(prose, repeat)
-    if "\n" in whole and (_MANY_BREAKS.search(whole) or _MANY_SPACES.search(whole)):
+    if _is_empty_at_length(whole):
         return False, "empty lines without end"
     if asked:
         return True, "repetition was asked for"
@@ -67,6 +67,14 @@ def repeat_segment(
     if counted := _counting(whole, prose):
         return False, counted
     return _code_loop(whole, len(prose))
+
+
+def _is_empty_at_length(text: str) -> bool:
+    """A hundred empty lines, or thousands of spaces; counting characters tells of most texts that it is not so."""
+    if "\n" not in text:
+        return False
+    breaks, spaces = text.count("\n") >= 100, sum(map(text.count, " \t\xa0\u3000")) >= 2000
+    return bool((breaks and _MANY_BREAKS.search(text)) or (spaces and _MANY_SPACES.search(text)))
 
 
 def _loopable(answer: str, refrains: tuple[str, ...]) -> str:
@@ -101,7 +109,9 @@ def _describe(text: str, repeat: Repeat) -> str:
 
 def _copied(text: str, repeats: list[Repeat]) -> int:
     """Characters in copies as long as a sentence."""
-    return sum(r.length for r in repeats if r.length >= 60 or (r.length >= 30 and _size(text[r.start :][:30]) > 45))
+    return sum(
+        r.length for r in repeats if r.length >= 60 or (r.length >= 30 and _size(text[r.start : r.start + 30]) > 45)
+    )
 
 
 def _same_lines(text: str) -> bool:
@@ -122,10 +132,23 @@ def _counting(answer: str, prose: str) -> str | None:
         ("lines of code", _code_lines(answer), _MANY_CODE_LINES),
     ]
     for what, units, most in kinds:
-        for key, some in groupby(units, key=_uncounted):
-            if _letters(key) >= (5 if most == _MANY_CODE_LINES else 8) and (n := sum(1 for _ in some)) >= most:
+        for key, n in _rows_of_alike(units, most):
+            if _letters(key) >= (5 if most == _MANY_CODE_LINES else 8):
                 return f"{n} {what} in a row that differ in a number at most: {key[:40]!r}"
     return None
+
+
+def _rows_of_alike(units: Iterable[str], most: int) -> Iterator[tuple[str, int]]:
+    """What stands at least so often in a row, but for a counter, and how often."""
+    for _, near in groupby(units, key=_spaces):  # a counter has no space: few units are left to look at closely
+        some = [*near]
+        for key, alike in groupby(some, key=_uncounted) if len(some) >= most else ():
+            if (n := sum(1 for _ in alike)) >= most:
+                yield key, n
+
+
+def _spaces(unit: str) -> int:
+    return unit.strip().count(" ")
 
 
 def _may_count(prose: str) -> bool:
@@ -152,8 +175,9 @@ def _code_loop(answer: str, prose: int) -> Answer:
     if len(answer) < 2000 or prose > len(answer) // 2:
         return True, "no loop found"
     for repeat in find_repeats(answer, least=_SHORTEST):
+        if repeat.times <= 12 or 2 * repeat.length <= len(answer):
+            continue
         period = answer[repeat.start : repeat.start + repeat.distance]
-        wordy = sum(c.isalpha() for c in period) >= 8
-        if wordy and repeat.times > 12 and 2 * repeat.length > len(answer):
+        if sum(c.isalpha() for c in period) >= 8:
             return False, _describe(answer, repeat)
     return True, "no loop found"

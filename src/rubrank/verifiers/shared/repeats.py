@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from numpy.typing import NDArray
 
 K = 12
 _FACTOR = 0x9E3779B97F4A7C15
+_BASE = 0xD6E8FEB86659FD93
 _WORD = 2**64 - 1
+_MOST_PLACES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,32 +49,54 @@ def find_repeats(text: str, k: int = K, least: int = 0) -> list[Repeat]:
     before = _last_seen(_hashes(codes, k))
     distance = np.where(before >= 0, np.arange(len(before)) - before, 0)
     edges = np.flatnonzero(np.diff(distance, prepend=-1, append=-1))
-    found = []
-    for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        if distance[start] and end - start + k > least:
-            found += _verified(codes, Repeat(start, end - start + k - 1, int(distance[start])))
-    return found
+    starts, lengths = edges[:-1], np.diff(edges) + k - 1
+    wanted = (distance[starts] > 0) & (lengths >= least)
+    found = zip(starts[wanted].tolist(), lengths[wanted].tolist(), distance[starts[wanted]].tolist(), strict=True)
+    return [Repeat(*one) for one in found if _verified(text, *one)]
 
 
 def _hashes(codes: NDArray[np.uint32], k: int) -> NDArray[np.uint64]:
-    """The hash of every window of k characters: k steps over the whole array."""
+    """The hash of every window of k characters, a polynomial; windows are put together from shorter ones."""
     mixed = codes.astype(np.uint64) * np.uint64(_FACTOR)
     mixed ^= mixed >> np.uint64(29)
-    n = len(codes) - k + 1
-    hashes = np.zeros(n, dtype=np.uint64)
-    for i in range(k):
-        hashes *= np.uint64(0xD6E8FEB86659FD93)
-        hashes += mixed[i : i + n]
-    return hashes ^ (hashes >> np.uint64(32))
+    doubled, size, hashes, width = mixed, 1, mixed[:0], 0
+    while True:
+        if k & size:
+            hashes = _joined(doubled, hashes, size, width) if width else doubled
+            width += size
+        if width == k:
+            return hashes ^ (hashes >> np.uint64(32))
+        doubled, size = _joined(doubled, doubled, size, size), 2 * size
+
+
+def _joined(first: NDArray[np.uint64], second: NDArray[np.uint64], one: int, other: int) -> NDArray[np.uint64]:
+    """Hashes of windows of `one` characters followed by those of `other`."""
+    number = len(second) - one
+    return first[:number] * np.uint64(pow(_BASE, other, _WORD + 1)) + second[one:]
 
 
 def _last_seen(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
     """For each position the nearest earlier one of the same hash, or −1."""
-    order = _radix_order(hashes)
+    order = _order(hashes)
     same = hashes[order[1:]] == hashes[order[:-1]]
     before = np.full(len(hashes), -1, dtype=np.int64)
     before[order[1:][same]] = order[:-1][same]
     return before
+
+
+def _order(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """A stable order in which equal hashes stand together.
+
+    Numbers are sorted several times as fast as an order is found: so the place takes the lower bits of each hash.
+    """
+    if len(hashes) > _MOST_PLACES:
+        return _radix_order(hashes)
+    places, upper = np.uint64(_MOST_PLACES - 1), np.uint64(_WORD ^ (_MOST_PLACES - 1))
+    keys = np.sort((hashes & upper) | np.arange(len(hashes), dtype=np.uint64))
+    order: NDArray[np.int64] = (keys & places).astype(np.int64)
+    alike = ((keys[1:] ^ keys[:-1]) & upper) == 0
+    clash = alike & (hashes[order[1:]] != hashes[order[:-1]])  # other hashes might stand between equal ones
+    return _radix_order(hashes) if clash.any() else order
 
 
 def _radix_order(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -83,10 +108,8 @@ def _radix_order(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
     return order
 
 
-def _verified(codes: NDArray[np.uint32], repeat: Repeat) -> list[Repeat]:
-    end = repeat.start + repeat.length
-    same = np.array_equal(codes[repeat.start : end], codes[repeat.start - repeat.distance : end - repeat.distance])
-    return [repeat] if same else []
+def _verified(text: str, start: int, length: int, distance: int) -> bool:
+    return text[start : start + length] == text[start - distance : start - distance + length]
 
 
 _NUMERAL = (
@@ -128,6 +151,7 @@ _ASKED = re.compile(
 _MOST_ASKED = 4_000  # characters of the beginning and the end of a prompt: an instruction stands there
 
 
+@lru_cache(maxsize=256)  # all rollouts of a query have its prompt
 def asks_to_repeat(prompt: str) -> bool:
     """Does the prompt ask for repetition? "Say it ten times" does, "it failed four times" does not."""
     return any(_ASKED.search(part) for part in {prompt[:_MOST_ASKED], prompt[-_MOST_ASKED:]})

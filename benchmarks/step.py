@@ -1,0 +1,314 @@
+"""What does the step of a long-context run cost? 1,024 queries × 16 rollouts of 36 kB, 20 rules, 3 attributes, records.
+
+    python benchmarks/step.py --rollouts 1024                         a sixteenth of it, half a minute
+    python benchmarks/step.py                                         all of it: some minutes, 6 GB
+    python benchmarks/step.py --workers 2                             rules and attributes in two processes
+    python benchmarks/step.py --old ../old/src                        an older tree beside it, in turns
+
+By part: `split` finds what was thought and what was said, `rules` grades 20 criteria, `attributes` measures three,
+`fuse` is everything else that makes rewards and metrics of the scores, `records` are made, compressed and written.
+Processor seconds are those of all threads and workers, the clock is that on the wall; a part's figure is the median of
+the rounds. Each tree has a process of its own, and they are asked in turns. Answers are real ones (../shared/data,
+2 kB on average), what was thought before is strung together from others, so that a rollout is between half and one and
+a half of `--kilobytes` long. Rewards of both trees are compared bit by bit; older methods may give others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import gzip
+import hashlib
+import importlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from side_by_side import load, machine
+
+NEW = Path(__file__).parents[1] / "src"
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "m_ifeval" / "en_groups.jsonl.gz"
+GROUP = 16
+BAR = 0.5
+"""What a step may take, as a share of what it took."""
+ATTRIBUTES = ("markdown", "reasoning_length", "answer_length")
+CRITERIA: tuple[dict[str, Any], ...] = (
+    {"name": "WordCount", "params": {"low": 100, "high": 800}},
+    {"name": "SentenceCount", "params": {"relation": "at least", "count": 5}},
+    {"name": "ParagraphCount", "params": {"relation": "at least", "count": 3}},
+    {"name": "BulletCount", "params": {"relation": "at least", "count": 3}},
+    {"name": "Keyword", "params": {"keywords": ["because", "example"]}},
+    {"name": "ForbiddenContent", "params": {"words": ["obviously", "utilize"]}},
+    {"name": "LetterFrequency", "params": {"letter": "q", "relation": "less than", "count": 20}},
+    {"name": "punctuation:no_comma"},
+    {"name": "keywords:frequency", "params": {"keyword": "time", "frequency": 2, "relation": "at least"}},
+    {"name": "detectable_format:title"},
+    {"name": "detectable_format:number_highlighted_sections", "params": {"num_highlights": 2}},
+    {"name": "detectable_content:postscript", "params": {"postscript_marker": "P.S."}},
+    {"name": "startend:quotation"},
+    {"name": "startend:end_checker", "params": {"end_phrase": "That is all."}},
+    {"name": "change_case:english_lowercase"},
+    {"name": "length_constraints:number_words", "params": {"num_words": 900, "relation": "less than"}},
+    {"name": "EmptyAnswer"},
+    {"name": "ThinkLeak"},
+    {"name": "GarbledText"},
+    {"name": "RepeatSegment"},
+)
+PARTS = ("split", "rules", "attributes", "fuse", "records")
+
+
+# --------------------------------------------------------------------------------------------------------------- data
+
+
+def responses(number: int, size: int, data: Path) -> Iterator[str]:
+    """Thoughts and answers of about `size` characters, no two alike."""
+    with gzip.open(data, "rt", encoding="utf-8") as lines:
+        said = [answer["response"] for line in lines for answer in json.loads(line)["responses"]]
+    everything = "\n\n".join(said)
+    state, last = 1, len(everything) - 2 * size
+    for i in range(number):
+        state = state * 6364136223846793005 + 1442695040888963407 & (1 << 64) - 1
+        answer = said[i % len(said)]
+        start, length = (state >> 20) % last, max(0, size // 2 + (state >> 40) % size - len(answer))
+        yield f"<think>{everything[start : start + length]}</think>\n{answer}"
+
+
+def made(texts: list[str], rollout: Any, group: Any) -> list[Any]:
+    """Rollouts that nobody has looked at yet, in groups."""
+    prompt = ({"role": "user", "content": "Tell me about tides, in at least 100 words, because I asked."},)
+    said = [rollout.model_validate({"prompt": prompt, "response": text}) for text in texts]
+    return [group(id=f"0/{i}", rollouts=tuple(said[i : i + GROUP])) for i in range(0, len(said), GROUP)]
+
+
+# ------------------------------------------------------------------------------------------------------------- worker
+
+
+def first_of(*names: str) -> Any:
+    """The first module that this tree has."""
+    for name in names[:-1]:
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
+    return importlib.import_module(names[-1])
+
+
+class Spent:
+    """Seconds by part: of processors, and on the clock."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, tuple[float, float]] = dict.fromkeys(PARTS, (0.0, 0.0))
+
+    @contextmanager
+    def on(self, part: str, within: str | None = None) -> Iterator[None]:
+        """Count what is done meanwhile; it is not counted to `within`, whose time it is part of."""
+        begun = processor_seconds(), time.perf_counter()
+        try:
+            yield
+        finally:
+            taken = processor_seconds() - begun[0], time.perf_counter() - begun[1]
+            self._add(part, taken, 1.0)
+            if within is not None:
+                self._add(within, taken, -1.0)
+
+    def _add(self, part: str, taken: tuple[float, float], times: float) -> None:
+        before = self.parts[part]
+        self.parts[part] = before[0] + times * taken[0], before[1] + times * taken[1]
+
+    def timed(self, call: Callable[..., Any], part: str, within: str | None) -> Callable[..., Any]:
+        """The same function, counted."""
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            with self.on(part, within):
+                return call(*args, **kwargs)
+
+        return counted
+
+
+def processor_seconds() -> float:
+    """Of this process and of those that it has started."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime + sum(map(_seconds_of, _children()))
+
+
+def _children() -> Iterator[str]:
+    for task in Path("/proc/self/task").glob("*/children"):
+        yield from task.read_text().split()
+
+
+def _seconds_of(process: str) -> float:
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0  # it has ended
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def work() -> None:
+    """Answer every line with the figures of one step."""
+    given = json.loads(sys.stdin.readline())
+    trainer = first_of("rubrank.training.engine", "rubrank.trainer")
+    rollouts = first_of("rubrank.rollouts.rollout", "rubrank.rollout")
+    texts = [*responses(given["rollouts"], given["characters"], Path(given["data"]))]
+    gc.freeze()
+    for _ in sys.stdin:
+        with TemporaryDirectory() as folder:
+            spent, rewards, size = one_step(trainer, made(texts, rollouts.Rollout, rollouts.Group), given, Path(folder))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        digest = hashlib.sha256(repr(rewards).encode()).hexdigest()
+        print(json.dumps({"parts": spent.parts, "rewards": digest, "records": size, "peak": peak}), flush=True)
+
+
+def one_step(trainer: Any, groups: list[Any], given: dict[str, Any], folder: Path) -> tuple[Spent, Any, int]:
+    """Score the groups; figures, rewards, and bytes of records."""
+    spent, path = Spent(), folder / f"records.jsonl{given['packed']}"
+    records: Any = path
+    if hasattr(trainer, "Recording"):
+        records = trainer.Recording(path, background=given["packed"] == ".zst")
+    rubric, more = list(CRITERIA), {"workers": given["workers"], "records": records}
+    engine = trainer.RewardEngine(rubric, "rlvr2+", attributes=ATTRIBUTES, **more)
+    with spent.on("split"):
+        for group in groups:
+            for rollout in group.rollouts:
+                rollout.answer  # noqa: B018 - kept by the rollout
+    once = hasattr(trainer, "figures_of")  # where texts are measured with the grading, and once
+    name = "figures_of" if once else "measured"
+    measured = getattr(trainer, name)
+    setattr(trainer, name, spent.timed(measured, "attributes", "rules" if once else "fuse"))
+    engine._write = spent.timed(engine._write, "records", "fuse")
+    try:
+        with spent.on("rules"):
+            graded = engine.grade(groups, **({"step": 0} if once else {}))
+        with spent.on("fuse"):
+            result = engine.fuse(groups, graded, 0)
+    finally:
+        setattr(trainer, name, measured)
+    with spent.on("records"):
+        getattr(engine, "finish_records", int)()
+    return spent, result.rewards, path.stat().st_size
+
+
+# --------------------------------------------------------------------------------------------------------------- table
+
+
+class Tree:
+    """One source tree and its process."""
+
+    def __init__(self, source: Path, given: dict[str, Any]) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(source)}
+        command = [sys.executable, __file__, "--worker"]
+        self.source, self.answers = source, list[dict[str, Any]]()
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        self._say(given)
+
+    def step(self, kept: bool = True) -> None:
+        """Have it make one step."""
+        self._say("step")
+        assert self.process.stdout is not None
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"{self.source}: the step failed; its error is above")
+        if kept:
+            self.answers.append(json.loads(answer))
+
+    def _say(self, what: Any) -> None:
+        assert self.process.stdin is not None
+        print(json.dumps(what), file=self.process.stdin, flush=True)
+
+    def figures(self, which: int) -> dict[str, float]:
+        """Medians by part, and of the whole: 0 processors, 1 the clock."""
+        found = {part: median(answer["parts"][part][which] for answer in self.answers) for part in PARTS}
+        whole = median(sum(answer["parts"][part][which] for part in PARTS) for answer in self.answers)
+        return {**found, "step": whole}
+
+    def close(self) -> None:
+        """Let the process end."""
+        self.process.communicate()
+
+
+def show(new: Tree, old: Tree | None) -> None:
+    """One row a part."""
+    print(
+        "\n| part | old, processor | new, processor | new ÷ old | old, clock | new, clock |\n|---|--:|--:|--:|--:|--:|"
+    )
+    after = new.figures(0), new.figures(1)
+    before = ({}, {}) if old is None else (old.figures(0), old.figures(1))
+    for part in (*PARTS, "step"):
+        ratio = "" if old is None or before[0][part] < 0.005 else f"{after[0][part] / before[0][part]:.2f}"
+        cells = [_seconds(before[0].get(part)), _seconds(after[0][part]), ratio]
+        print(f"| {' | '.join([part, *cells, _seconds(before[1].get(part)), _seconds(after[1][part])])} |")
+    for name, tree in (("old", old), ("new", new)):
+        if tree is not None:
+            last = tree.answers[-1]
+            size = f"records {last['records'] / 1e6:,.1f} MB, peak memory {last['peak']:,} MB"
+            print(f"{name}: {size}, rewards {last['rewards'][:12]}")
+    if old is not None:
+        taken = after[0]["step"] / before[0]["step"]
+        print(f"new ÷ old {taken:.2f}, bar ≤ {BAR}: {'reached' if taken <= BAR else 'not reached'}")
+        same = new.answers[-1]["rewards"] == old.answers[-1]["rewards"]
+        print(f"rewards: {'the same, bit by bit' if same else 'others'}")
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f} s"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rollouts", type=int, default=1024 * GROUP, help=f"a multiple of {GROUP} (default 16384)")
+    parser.add_argument("--kilobytes", type=float, default=36.0, help="of a rollout, on average (default 36)")
+    parser.add_argument("--workers", type=int, default=0, help="processes beside this one (default 0)")
+    parser.add_argument("--rounds", type=int, default=3, help="steps that are measured, after one that is not")
+    parser.add_argument("--packed", default=".zst", choices=["", ".gz", ".zst"], help="records (default .zst)")
+    parser.add_argument("--old-packed", default="", choices=["", ".gz", ".zst"], help="the older tree's (default none)")
+    parser.add_argument("--old", type=Path, metavar="SRC", help="the src folder of an older tree")
+    parser.add_argument("--data", type=Path, default=DATA, help="groups with responses (default: ../shared/data)")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        work()
+        return
+    if arguments.rollouts < GROUP or arguments.rollouts % GROUP:
+        parser.error(f"--rollouts must be a multiple of {GROUP}")
+    if not arguments.data.exists():
+        parser.error(f"{arguments.data} is not there: give the file with --data")
+    if arguments.old is not None and not (arguments.old / "rubrank").is_dir():
+        parser.error("--old must name a src folder, which holds rubrank/")
+    compare(arguments)
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    """Steps in turns, then the table."""
+    given = {"rollouts": arguments.rollouts, "characters": int(arguments.kilobytes * 1000)}
+    given |= {"workers": arguments.workers, "data": str(arguments.data)}
+    print(", ".join(f"{name} {value}" for name, value in machine(("numpy", "numba")).items()), f"load {load()}")
+    print(
+        f"{arguments.rollouts // GROUP:,} × {GROUP} rollouts of {arguments.kilobytes:g} kB, workers {arguments.workers}"
+    )
+    new = Tree(NEW, given | {"packed": arguments.packed})
+    old = None
+    if arguments.old is not None:
+        old = Tree(arguments.old.resolve(), given | {"packed": arguments.old_packed})
+    trees = [tree for tree in (old, new) if tree is not None]
+    for turn in range(arguments.rounds + 1):
+        for tree in trees if turn % 2 else trees[::-1]:
+            tree.step(kept=turn > 0)  # the first compiles, starts workers and fills caches
+    show(new, old)
+    for tree in trees:
+        tree.close()
+    print(f"load {load()}")
+
+
+if __name__ == "__main__":
+    main()
