@@ -7,8 +7,8 @@ VERL := .venv-verl
 NEWEST := .venv-newest
 # The versions that CI tests: `make test` is the same today and next year. `make test-newest` does without.
 HELD := --constraint constraints.txt
-# Files whose tests share something dear stay together (tests/conftest.py); all others go to the worker that is free.
-PARALLEL := -n auto --dist loadgroup --no-loadscope-reorder
+# A file goes to the worker that is free, as a whole: what its tests share is made once.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 # Bytecode of what is imported is kept, whatever the shell says: the tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
 

@@ -42,16 +42,11 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of a file with slow ones stay in one process, which makes what they share once; and they come first."""
-    if is_quick(config):
-        return
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
-    for item in items:
-        if item.path in slow:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    """Files with slow tests come first: at the end, short ones keep all workers busy."""
+    if not is_quick(config):
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
