@@ -24,9 +24,9 @@ from rubrank.verifiers.agentic.test_files import test_files
 from rubrank.verifiers.agentic.testing import Work, run_apart
 from rubrank.verifiers.agentic.values import is_number
 from rubrank.verifiers.shared import sandbox
+from rubrank.verifiers.shared.sandboxes.bundling import command
 from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
 
-_HARNESS = Path(__file__).with_name("harness.py")
 _MOST_TESTS = 200
 _PYTHON = ("", "python", "py", "python3", "python2")
 _DIFF = ("diff", "patch", "udiff")
@@ -283,7 +283,7 @@ def _programs(work: Work, jobs: list[dict[str, Any]], how: _How) -> list[dict[st
     """The code as a program, once for each input."""
     total = min(600.0, how.seconds * len(jobs) + 5)
     limits = sandbox.Limits(seconds=total, cpu=int(how.seconds) + 2, memory=how.memory, output=64, processes=32)
-    harness = ["python", "-I", "-B", "-c", _HARNESS.read_text("utf-8")]
+    harness = command("rubrank.verifiers.agentic.harness")
     request = {"code": work.code, "jobs": jobs, "seconds": how.seconds, "stop": how.stop}
     stdin = json.dumps(request).encode()
     result = sandbox.run(harness, files=work.files, stdin=stdin, limits=limits, trusted=True)

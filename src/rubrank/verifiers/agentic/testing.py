@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import binascii
 import json
-import marshal
 import os
-import zlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from rubrank.verifiers.agentic.test_files import modules_of
 from rubrank.verifiers.shared import sandbox
+from rubrank.verifiers.shared.sandboxes.bundling import command
 
-_APART = Path(__file__).parent / "apart"
 _PACKAGE = "rubrank.verifiers.agentic.apart"
 
 
@@ -70,29 +65,7 @@ def _modules(work: Work) -> dict[str, Any]:
 def _side(
     name: str, request: dict[str, Any], files: Mapping[str, str], limits: sandbox.Limits, channel: tuple[int, int]
 ) -> sandbox.Result:
-    command = ["python", "-I", "-B", "-c", _program(name)]
+    program = command(*(f"{_PACKAGE}.{module}" for module in ("wire", "proxies", name)))
     return sandbox.run(
-        command, files=files, stdin=json.dumps(request).encode(), limits=limits, channel=channel, trusted=True
+        program, files=files, stdin=json.dumps(request).encode(), limits=limits, channel=channel, trusted=True
     )
-
-
-@cache
-def _program(side: str) -> str:
-    """One source that makes the modules of `apart`, under their own names, and runs one of the two sides.
-
-    Compiled here, once: the interpreter over there is the same.
-    """
-    parts = [f"{_PACKAGE}.{name}" for name in ("wire", "proxies", side)]
-    codes = [(name, compile(_source(name), name, "exec")) for name in parts]
-    packed = binascii.b2a_base64(zlib.compress(marshal.dumps(codes)), newline=False).decode()
-    return (
-        "import binascii, marshal, sys, types, zlib\n"
-        f"for name, code in marshal.loads(zlib.decompress(binascii.a2b_base64('{packed}'))):\n"
-        "    module = sys.modules[name] = types.ModuleType(name)\n"
-        "    exec(code, module.__dict__)\n"
-        f"sys.modules['{_PACKAGE}.{side}'].main()\n"
-    )
-
-
-def _source(module: str) -> str:
-    return (_APART / f"{module.rpartition('.')[2]}.py").read_text("utf-8")

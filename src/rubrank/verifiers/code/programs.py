@@ -15,9 +15,9 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.agentic.code import Compare, fenced_blocks, same_output
 from rubrank.verifiers.code.languages import RECIPES, Language, find_tool
 from rubrank.verifiers.shared import sandbox
+from rubrank.verifiers.shared.sandboxes.bundling import command
 from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
 
-_RUNNER = Path(__file__).with_name("runner.py")
 _MOST_TESTS = 200
 _COMPILING = 60.0
 
@@ -118,7 +118,7 @@ def _run(
     )
     try:
         result = sandbox.run(
-            ["python", "-I", "-B", "-c", _RUNNER.read_text("utf-8")],
+            command("rubrank.verifiers.code.runner"),
             files={recipe.file: source},
             stdin=json.dumps(request).encode(),
             limits=limits,

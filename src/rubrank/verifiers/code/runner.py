@@ -9,28 +9,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from typing import Any
 
+from rubrank.verifiers.shared.sandboxes.children import kill_all, shut
+
 _MOST = 1 << 20  # bytes kept of an output
-
-
-def shut() -> None:
-    """Install the filter that the sandbox asks for, where signals are not kept inside by other means."""
-    code = bytes.fromhex(os.environ.pop("RUBRANK_SHUT", ""))
-    if code:
-        import ctypes
-        import struct
-
-        code = code.replace(struct.pack("=I", 0x7FABCDEF), struct.pack("=I", os.getpid()))
-        buffer = ctypes.create_string_buffer(code, len(code))
-        program = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
-        if ctypes.CDLL(None).prctl(22, ctypes.c_ulong(2), program, 0, 0) != 0:
-            os._exit(125)
 
 
 def one(command: list[str], text: str, seconds: float) -> dict[str, Any]:
@@ -47,9 +34,7 @@ def one(command: list[str], text: str, seconds: float) -> dict[str, Any]:
         with contextlib.suppress(subprocess.TimeoutExpired):
             said = process.communicate(timeout=seconds)[1]
             code = process.returncode
-        for kill in (os.killpg, os.kill):
-            with contextlib.suppress(OSError):
-                kill(process.pid, signal.SIGKILL)
+        kill_all(process.pid)
         process.wait()
         out.seek(0)
         return {
@@ -78,7 +63,3 @@ def main() -> None:
                 file.write(content)
     for text in request["inputs"]:
         os.write(channel, (json.dumps(one(request["run"], text, request["seconds"])) + "\n").encode())
-
-
-if __name__ == "__main__":
-    main()

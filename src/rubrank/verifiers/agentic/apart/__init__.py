@@ -2,5 +2,6 @@
 
     tests_side.py (the tests' sandbox)  ──pipe──>  solution_side.py (the solution's sandbox)
 
-The modules here run inside the sandboxes: standard library alone, and nothing of rubrank but each other.
+The modules here run inside the sandboxes: standard library alone, and nothing of rubrank but each other and
+`shared/sandboxes/children.py`.
 """

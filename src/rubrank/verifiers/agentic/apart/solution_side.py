@@ -14,7 +14,6 @@ import json
 import operator
 import os
 import select
-import signal
 import sys
 import time
 import types
@@ -37,6 +36,7 @@ from rubrank.verifiers.agentic.apart.wire import (
 )
 from rubrank.verifiers.agentic.apart.wire import receive as receive_frame
 from rubrank.verifiers.agentic.apart.wire import send as send_frame
+from rubrank.verifiers.shared.sandboxes.children import kill_all, shut
 
 _MOST_PRINTED = 256 * 1024
 _ROUTINES = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)
@@ -252,20 +252,6 @@ def run_child(request: dict[str, Any], incoming: int, outgoing: int) -> None:
         Session(request, incoming, outgoing).peer.serve()
 
 
-def shut() -> None:
-    """Install the filter that the sandbox asks for, where signals are not kept inside by other means."""
-    code = bytes.fromhex(os.environ.pop("RUBRANK_SHUT", ""))
-    if code:
-        import ctypes
-        import struct
-
-        code = code.replace(struct.pack("=I", 0x7FABCDEF), struct.pack("=I", os.getpid()))
-        buffer = ctypes.create_string_buffer(code, len(code))
-        program = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
-        if ctypes.CDLL(None).prctl(22, ctypes.c_ulong(2), program, 0, 0) != 0:
-            os._exit(125)
-
-
 class Child:
     """One test's child, seen from the parent; neither its silence nor a frame cut short can stop the parent."""
 
@@ -309,9 +295,7 @@ class Child:
 
     def end(self) -> None:
         """Kill it and what it started."""
-        for kill in (os.killpg, os.kill):
-            with contextlib.suppress(OSError):
-                kill(self.pid, signal.SIGKILL)
+        kill_all(self.pid)
         os.waitpid(self.pid, 0)
         for descriptor in (self.incoming, self.outgoing):
             os.close(descriptor)

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import ctypes
 import importlib
 import importlib.machinery
 import importlib.util
-import json
 import os
 import select
-import signal
 import sys
 import time
 import types
@@ -25,8 +22,8 @@ from typing import Any
 
 from rubrank.verifiers.agentic.apart.proxies import TESTS, Client, Module
 from rubrank.verifiers.agentic.apart.wire import END, NEW, Gone, receive, send
+from rubrank.verifiers.shared.sandboxes.children import answer_jobs, attempt, say
 
-_MOST = 256 * 1024  # bytes kept of a test's output
 _ENDING = 5.0  # seconds in which the solution's side has to end a child
 _LIBRARIES = frozenset({"np", "numpy", "pd", "pandas", "plt", "torch", "scipy", "sp", "pytest", "hypothesis"})
 _ALIASES = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "sp": "scipy"}
@@ -164,13 +161,13 @@ def in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, said: in
     try:
         run_job(request, job, Client(3, 4))
     except SystemExit as error:
-        os.write(said, f"exit({error.code!r})"[:300].encode("utf-8", "replace"))
+        say(said, f"exit({error.code!r})")
         return
     except Gone as error:
-        os.write(said, str(error)[:300].encode("utf-8", "replace"))
+        say(said, str(error))
         return
     except BaseException as error:
-        os.write(said, f"{type(error).__name__}: {error}"[:300].encode("utf-8", "replace"))
+        say(said, f"{type(error).__name__}: {error}")
         return
     finally:
         with contextlib.suppress(Exception):
@@ -178,52 +175,13 @@ def in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, said: in
     os.write(said, word)
 
 
-def collect(pipes: dict[int, bytearray], end: float) -> bool:
-    """Read until both pipes are closed; False if the time is up first. What is too much is dropped."""
-    while pipes:
-        ready = select.select(list(pipes), [], [], max(0.0, end - time.monotonic()))[0]
-        if not ready:
-            return False
-        for descriptor in ready:
-            block = os.read(descriptor, 65536)
-            if not block:
-                del pipes[descriptor]
-            elif len(pipes[descriptor]) <= _MOST:
-                pipes[descriptor] += block
-    return True
-
-
 def one(request: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     """A fresh child of the solution's, a fresh one of ours; what came of it."""
-    word = os.urandom(16).hex().encode()
     with contextlib.suppress(Gone):
         send(4, NEW)
-    (said_in, said_out), (out_in, out_out) = os.pipe(), os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.setpgid(0, 0)
-        os.close(said_in)
-        os.close(out_in)
-        try:
-            in_child(request, job, word, said_out, out_out)
-        finally:
-            os._exit(0)
-    os.close(said_out)
-    os.close(out_out)
-    said, out = bytearray(), bytearray()
-    in_time = collect({said_in: said, out_in: out}, time.monotonic() + request["seconds"])
-    for kill in (os.killpg, os.kill):
-        with contextlib.suppress(OSError):
-            kill(pid, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    os.close(said_in)
-    os.close(out_in)
+    why, _ = attempt(lambda *pipes: in_child(request, job, *pipes), request["seconds"])
     end_session()
-    if said == word:
-        return {"passed": True, "why": "", "out": ""}
-    late = "" if in_time else f"out of time ({request['seconds']:g} s)"
-    why = late or said.decode("utf-8", "replace") or f"ended early (exit code {code})"
-    return {"passed": False, "why": why, "out": ""}
+    return {"passed": not why, "why": why, "out": ""}
 
 
 def end_session() -> None:
@@ -237,14 +195,5 @@ def end_session() -> None:
 
 
 def main() -> None:
-    """All jobs, one after the other; with `stop`, until one fails."""
-    request = json.loads(sys.stdin.buffer.read())
-    sys.path.insert(0, os.getcwd())
-    ctypes.CDLL(None).prctl(4, ctypes.c_ulong(0), 0, 0, 0)  # not dumpable: other processes cannot look in here
-    sys.dont_write_bytecode = True
-    request["channel"] = channel = os.dup(1)
-    for job in request["jobs"]:
-        line = one(request, job)
-        os.write(channel, (json.dumps(line) + "\n").encode())
-        if request["stop"] and not line["passed"]:
-            break
+    """All jobs, one after the other."""
+    answer_jobs(one)
