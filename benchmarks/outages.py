@@ -35,7 +35,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT / "tests" / "judges"), str(ROOT / "tests" / "trainers")]
 
-from server import MODEL, Answer, Asked, Server  # noqa: E402
+from server import MODEL, Answer, Asked, Server  # type: ignore[import-not-found]  # noqa: E402
 
 STEPS, PROMPTS, ROLLOUTS = 4, 4, 4
 CALLS = PROMPTS * ROLLOUTS  # of a step

@@ -19,6 +19,7 @@ def write(folder: Path, name: str) -> tuple[Path, Path]:
         pytest.skip("needs openssl")
     certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
     made = f"{program} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2".split()
-    named = ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"]
+    kind = "IP" if name[0].isdecimal() else "DNS"
+    named = ["-subj", f"/CN={name}", "-addext", f"subjectAltName={kind}:{name}"]
     subprocess.run([*made, *named, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
     return certificate, key

@@ -5,10 +5,12 @@ from __future__ import annotations
 import configparser
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from rubrank.service.config import load_service
@@ -65,6 +67,22 @@ def test_the_unit_ends_it_in_order():
     assert unit["Service"]["KillSignal"] == "SIGTERM"
     assert int(unit["Service"]["TimeoutStopSec"]) > load_service(HERE / "service.yaml")[0].shutdown
     assert " serve " in unit["Service"]["ExecStart"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
+    """Of a program and a user that are here."""
+    unit = (HERE / "rubrank-serve.service").read_text()
+    here = unit.replace("/srv/rubrank/.venv/bin/rubrank", sys.executable).replace("User=rubrank", "User=root")
+    assert here.count(sys.executable) == 1
+    path = tmp_path / "rubrank-serve.service"
+    path.write_text(here)
+    done = subprocess.run(["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if path.name in line]) == (0, [])
+    path.write_text(here.replace("KillSignal=SIGTERM", "KillSignal=SIGNOTHING"))
+    wrong = subprocess.run(["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False)
+    assert "KillSignal" in wrong.stderr
 
 
 def test_a_plan_in_words(tmp_path):

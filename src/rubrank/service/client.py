@@ -140,6 +140,8 @@ class RewardClient:
                 status, answer = self._request(path, content)
             except (OSError, http.client.HTTPException) as found:
                 error = ServiceError(f"{self._where}: {type(found).__name__}: {found}")
+                if isinstance(found, ssl.SSLCertVerificationError):
+                    break  # it will not become another one
                 continue
             if status == http.client.OK:
                 return json.loads(answer)

@@ -20,6 +20,7 @@ samples that wait for siblings, and the answers that were given.
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
@@ -127,6 +128,12 @@ class ServiceConfig(RewardConfig):
         for name, path in zip(("certificate", "private_key"), paths, strict=True):
             if not path.is_file():
                 raise InvalidInput(_OWNER, name, "a file that can be read", str(path), "")
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*paths, password=lambda: "")
+        except (OSError, ValueError) as error:  # of another certificate, no PEM, with a passphrase
+            got = f"{paths[0].name} and {paths[1].name} ({getattr(error, 'reason', None) or error})"
+            allowed = "a PEM file, and private_key its key without a passphrase"
+            raise InvalidInput(_OWNER, "certificate", allowed, got, "") from None
         return paths
 
     def state_folder(self, folder: Path) -> Path:
