@@ -290,6 +290,7 @@ def run_verl(case: Case, python: str, folder: Path, pause: float) -> dict[str, A
     folder.mkdir(parents=True)
     judge = Judge(case.kind, case.seconds)
     judges = judges_of(judge.url, case.policy, case.wait, pause, folder / "replies.sqlite")
+    del judges["cache"]  # the script of the policy says the same at every step
     spec = json.dumps({"folder": str(folder), "judges": judges})
     begun = time.monotonic()
     done = subprocess.run([python, __file__, "--verl-child", spec], capture_output=True, text=True)
