@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 import subprocess
 import sys
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from judged import judges_at, server_module
 
@@ -282,3 +284,27 @@ def test_a_checkpoint_is_saved_before_judges_end_the_run():
         with pytest.raises(JudgingFailed):
             trainer.call(reward, ["p"] * 2, ["hello", "you"])
     assert len(saved) == 1
+
+
+@pytest.mark.slow
+def test_what_is_saved_then_samples_the_same_rollouts_again():
+    """Chance is as it was at the beginning of the step: judges are asked about the same texts, which are paid for."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    module, drawn = server_module(), []
+
+    def draw() -> tuple[float, float, float]:
+        return float(torch.rand(1)), float(np.random.rand()), random.random()
+
+    with module.Server([module.Answer(status=500)]) as server:
+        reward = RubricReward([{"name": "Kind", "question": "Is it kind?"}], judges=judges_at(server.url))
+        trainer = Trainer(2)
+        trainer.state = SimpleNamespace(global_step=3)
+        trainer._save_checkpoint = lambda model, trial: drawn.append(draw())
+        reward.callback.on_step_begin(None, trainer.state, None)
+        first = draw()
+        with pytest.raises(JudgingFailed):
+            trainer.call(reward, ["p"] * 2, ["hello", "you"])
+    assert drawn == [first]
+    assert draw() != first
+    assert pickle.loads(pickle.dumps(reward)).rewound is None

@@ -9,9 +9,11 @@ records of steps that are made again are taken away.
 
 from __future__ import annotations
 
+import random
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from transformers import TrainerCallback
 
 if TYPE_CHECKING:
@@ -47,6 +49,10 @@ class RubricCallback(TrainerCallback):
         if state.is_world_process_zero:
             engine.rewind(state.global_step)
 
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Remember the state of chance: a step that judges end in the middle is made again from here."""
+        self.reward.rewound = RandomState()
+
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Have the state ready: a checkpoint may follow."""
         state.stateful_callbacks[self.key] = self.reward.engine.state_dict()
@@ -61,3 +67,23 @@ class RubricCallback(TrainerCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """All records are on disk when training is over."""
         self.reward.engine.finish_records()
+
+
+class RandomState:
+    """Of all generators that sampling draws from, at the moment when it is made; calling it brings them back."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._python, self._numpy, self._torch = random.getstate(), np.random.get_state(), torch.get_rng_state()
+        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
+
+    def __call__(self) -> None:
+        """Bring them back."""
+        import torch
+
+        random.setstate(self._python)
+        np.random.set_state(self._numpy)
+        torch.set_rng_state(self._torch)
+        if self._cuda is not None:
+            torch.cuda.set_rng_state_all(self._cuda)

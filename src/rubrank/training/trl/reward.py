@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import groupby
@@ -119,12 +119,14 @@ class RubricReward:
         self.engine = RewardEngine(rubric, rule, attributes=attributes, **more)
         self.rubric_column, self.num_generations, self.__name__ = rubric_column, num_generations, name
         self._run: _Run | None = None
+        self.rewound: Callable[[], None] | None = None
+        """Brings chance back to the beginning of the step; the callback sets it."""
         self._calls = 0
         self._warned = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the model and the callback: AsyncGRPO sends the function to another process."""
-        return {name: v for name, v in self.__dict__.items() if name != "callback"} | {"_run": None}
+        return {name: v for name, v in self.__dict__.items() if name != "callback"} | {"_run": None, "rewound": None}
 
     @cached_property
     def callback(self) -> RubricCallback:
@@ -157,7 +159,7 @@ class RubricReward:
         self._warn()
         run = _run_of(log_metric) or self._run
         train = run is None or bool(run.model.training)
-        with saved_before_a_stop(getattr(log_metric, "__self__", None) if train else None):
+        with saved_before_a_stop(getattr(log_metric, "__self__", None) if train else None, self.rewound):
             result = score_flat(
                 self.engine,
                 lambda: self._samples(
@@ -305,14 +307,20 @@ def current_processes() -> Processes:
 
 
 @contextmanager
-def saved_before_a_stop(trainer: Any) -> Iterator[None]:
-    """Where judges end the run, a checkpoint is saved first, if there is a trainer to ask: an outage costs no step."""
+def saved_before_a_stop(trainer: Any, rewound: Callable[[], None] | None = None) -> Iterator[None]:
+    """Where judges end the run, a checkpoint is saved first, if there is a trainer to ask: an outage costs no step.
+
+    rewound: brings chance back to where the step began, so that a run that goes on samples the same rollouts, and what
+    judges said about them is not paid again.
+    """
     try:
         yield
     except RubrankError as error:
         why = error.__cause__ or error  # where several train, another process may have met it
         save = getattr(trainer, "_save_checkpoint", None)
         if isinstance(why, JudgeOutage | JudgingFailed) and save is not None and trainer.state.global_step:
+            if rewound is not None:
+                rewound()
             save(trainer.model, None)
         raise
 
