@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
@@ -24,12 +26,18 @@ def graded(tmp_path_factory):
     return groups, table, fuse_table(table, groups)
 
 
-@pytest.fixture(params=[80, 120])
-def shown(request, tmp_path, monkeypatch, capsysbinary):
-    path = tmp_path / "out" / "rewards.jsonl"
-    monkeypatch.setenv("COLUMNS", str(request.param))
-    demo(path)
-    return capsysbinary.readouterr().out.decode(), request.param, path
+@pytest.fixture(scope="module", params=[80, 120])
+def shown(request, tmp_path_factory):
+    path, printed = tmp_path_factory.mktemp("shown") / "out" / "rewards.jsonl", io.BytesIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        io.TextIOWrapper(printed, encoding="utf-8") as terminal,
+        redirect_stdout(terminal),
+    ):
+        patch.setenv("COLUMNS", str(request.param))
+        demo(path)
+        terminal.flush()
+        return printed.getvalue().decode(), request.param, path
 
 
 def test_nothing_is_cut_off(shown):
