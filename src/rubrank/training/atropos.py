@@ -68,8 +68,8 @@ class RubricScores:
             Completion(split_prompt(talk)[1], reason, _sampled(group, i))
             for i, (talk, reason) in enumerate(zip(talks, reasons, strict=True))
         ]
-        about = {"step": int(getattr(self, "curr_step", 0)), "train": not _evaluating.get()}
-        result = await score_query(engine, query, said, **about, where=_OWNER, tokenizer=tokenizer)
+        step, train = int(getattr(self, "curr_step", 0)), not _evaluating.get()
+        result = await score_query(engine, query, said, step=step, train=train, where=_OWNER, tokenizer=tokenizer)
         group["scores"] = without_unknown(result.flat())
 
 
