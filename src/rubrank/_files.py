@@ -3,7 +3,7 @@
 open_text("rollouts.jsonl.zst")                     lines of UTF-8, decompressed; other bytes are one clear error
 output_at("scores.parquet", SUFFIXES, inputs=[…])   before work begins: suffix, folder, room, what is there already
 with replacing(path) as temporary: …                the file appears when it is complete, or stays as it was
-connect("verdicts.sqlite")                          a connection in WAL mode; no transactions of its own accord
+connect("verdicts.sqlite", schema)                  a connection in WAL mode; no transactions of its own accord
 set_aside("verdicts.sqlite")                        a damaged store → verdicts.sqlite.damaged, with what belongs to it
 """
 
@@ -32,7 +32,7 @@ _LEAST_ROOM = 1 << 20  # bytes; with less nothing can be written
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-def existing_file(path: str | Path, what: str = "the file", error_type: type[InvalidInput] = InvalidInput) -> Path:
+def existing_file(path: str | Path, error_type: type[InvalidInput] = InvalidInput) -> Path:
     """The path of a file that can be read; one message where it cannot."""
     path = Path(path)
     try:
@@ -42,10 +42,10 @@ def existing_file(path: str | Path, what: str = "the file", error_type: type[Inv
                 return path
     except OSError as error:
         got = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
-        raise error_type(str(path), what, "a file that can be read", got, "") from None
+        raise error_type(str(path), "the file", "a file that can be read", got, "") from None
     except ValueError:  # a zero byte in the name
-        raise error_type(repr(str(path)), what, "a file that can be read", "no such file", "") from None
-    raise error_type(str(path), what, "a file", "a folder", "")
+        raise error_type(repr(str(path)), "the file", "a file that can be read", "no such file", "") from None
+    raise error_type(str(path), "the file", "a file", "a folder", "")
 
 
 def unpacked_suffix(path: str | Path) -> str:
@@ -237,19 +237,31 @@ _BROKEN = ("malformed", "not a database", "disk image", "corrupt", "unsupported 
 _log = logging.getLogger("rubrank")
 
 
-def connect(path: str | Path, patience: float = PATIENCE) -> sqlite3.Connection:
-    """Open a file, or make it, for its owner alone."""
+def connect(path: str | Path, schema: str = "") -> sqlite3.Connection:
+    """Open a file, or make it, for its owner alone. schema: statements to run first, such as CREATE … IF NOT EXISTS."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         _into_wal(db)
         db.execute("PRAGMA synchronous = NORMAL")
-        db.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+        db.executescript(schema)
     except BaseException:
         db.close()
         raise
     return db
+
+
+def open_store(path: Path, schema: str, what: str) -> sqlite3.Connection:
+    """The same with its folder; a damaged file is set aside, and begun anew."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return connect(path, schema)
+    except sqlite3.DatabaseError as error:
+        if not is_damaged(path, error):
+            raise
+        set_aside(path, what)
+        return connect(path, schema)
 
 
 def _into_wal(db: sqlite3.Connection) -> None:

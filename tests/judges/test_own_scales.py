@@ -13,7 +13,7 @@ from rubrank.errors import InvalidInput
 from rubrank.judges.judge import Reply
 from rubrank.judges.parsing import read_absolute, read_batched
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
-from rubrank.rubrics.rubric import Criterion, dump_rubric, load_rubric
+from rubrank.rubrics.rubric import Criterion, load_rubric
 
 TONE = Criterion(name="Tone", question="How is the tone?", anchors={0: "bad", 1: "neutral", 2: "good"})
 LONG = {0: "It talks down to the reader from the first sentence on.", 1: "It takes the reader seriously, throughout."}
@@ -114,7 +114,7 @@ def test_a_program_has_no_anchors():
 @pytest.mark.parametrize("suffix", [".yaml", ".json"])
 def test_files_keep_the_scale(tmp_path, suffix):
     rubric = load_rubric({"criteria": [TONE.model_dump(exclude_defaults=True)]})
-    dump_rubric(rubric, tmp_path / f"r{suffix}")
+    (tmp_path / f"r{suffix}").write_text(rubric.model_dump_json(exclude_defaults=True))
     assert load_rubric(tmp_path / f"r{suffix}") == rubric
     (tmp_path / "r.toml").write_text('[[criteria]]\nname="T"\nquestion="?"\n[criteria.anchors]\n0="bad"\n1="good"\n')
     assert load_rubric(tmp_path / "r.toml")["T"].anchors == {0.0: "bad", 1.0: "good"}

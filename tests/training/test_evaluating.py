@@ -20,7 +20,7 @@ from rubrank.evaluation.benchmarks import find_benchmark  # noqa: E402
 from rubrank.evaluation.files import read_runs  # noqa: E402
 from rubrank.evaluation.reporting import report_data  # noqa: E402
 from rubrank.records.record import read_records  # noqa: E402
-from rubrank.training.job.evaluating import check_evaluation, evaluated_files  # noqa: E402
+from rubrank.training.job.evaluating import check_evaluation  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
 from rubrank.training.job.running import run  # noqa: E402
 
@@ -48,7 +48,7 @@ def folder(made, tmp_path) -> Path:
 def test_checkpoints_are_evaluated_and_the_run_goes_on_as_without(folder):
     wanted = {"every": 2, "benchmarks": ["ifeval"], "limit": 2, "data": "data", "max_tokens": 8, "batch": 1}
     done = run(make_plan(tiny.job(folder, **SHORT, evaluate=wanted, report_to=["tensorboard"])))
-    files = evaluated_files(folder / "run")
+    files = sorted((folder / "run" / "evaluations").glob("step-*/*.json"))
     assert [file.parent.name for file in files] == ["step-000000", "step-000002", "step-000003"]
     runs = read_runs([folder / "run" / "evaluations"])
     assert [one.sampling["step"] for one in runs] == [0, 2, 3]

@@ -24,13 +24,16 @@ from typing import Any, Self
 
 from pydantic import BaseModel
 
-from rubrank._files import connect, is_damaged, set_aside
+from rubrank._files import is_damaged, open_store, set_aside
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.verifier import Compat, Mode, Verdict, Verifier
 
 _SIZE = 16
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS verdicts (key BLOB PRIMARY KEY, value REAL NOT NULL, reason BLOB NOT NULL) WITHOUT ROWID;
+"""
 
 _log = logging.getLogger("rubrank")
 _AT_ONCE = 500  # keys in one query; SQLite allows 999 in old versions
@@ -68,25 +71,10 @@ class VerdictCache:
     def __init__(self, path: str | Path) -> None:
         self.path, self._full = Path(path), False
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = self._opened()
+            self._db = open_store(self.path, _SCHEMA, "grade")
         except (sqlite3.Error, OSError) as error:
-            raise InvalidInput(
-                "grade",
-                "cache",
-                "a file that can be written, or a cache that grade made",
-                f"{path} ({error})",
-                "",
-            ) from None
-
-    def _opened(self) -> sqlite3.Connection:
-        try:
-            return _open(self.path)
-        except sqlite3.DatabaseError as error:
-            if not is_damaged(self.path, error):
-                raise
-            set_aside(self.path, "grade")
-            return _open(self.path)
+            allowed = "a file that can be written, or a cache that grade made"
+            raise InvalidInput("grade", "cache", allowed, f"{path} ({error})", "") from None
 
     def _anew(self, error: sqlite3.DatabaseError) -> None:
         """Begin anew where the file turns out to be damaged; else the error."""
@@ -94,7 +82,7 @@ class VerdictCache:
             raise error
         self._db.close()
         set_aside(self.path, "grade")
-        self._db = _open(self.path)
+        self._db = open_store(self.path, _SCHEMA, "grade")
 
     def __enter__(self) -> Self:
         return self
@@ -146,19 +134,6 @@ class VerdictCache:
 
     def __len__(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM verdicts").fetchone()[0])
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    db = connect(path)
-    try:
-        db.execute(
-            "CREATE TABLE IF NOT EXISTS verdicts (key BLOB PRIMARY KEY, value REAL NOT NULL, reason BLOB NOT NULL)"
-            " WITHOUT ROWID"
-        )
-    except BaseException:
-        db.close()
-        raise
-    return db
 
 
 def _text(reason: bytes) -> str:

@@ -20,8 +20,6 @@ from rubrank._plain import shortened
 from rubrank.errors import GradingFailed, InvalidInput
 from rubrank.scores.table import GroupScores, ScoreTable
 
-MOST_MISSING = 0.2
-"""The share that may be missing on the command line, if nothing else is said."""
 NOT_ASKED = "not asked"
 """How the reason of a cell begins that was not to be decided."""
 _SHOWN = 3

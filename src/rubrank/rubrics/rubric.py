@@ -21,7 +21,6 @@ each other; `rubrank.rubrics.checking` lists everything that is wrong with a fil
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,10 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 from unicodedata import category
 
-import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from rubrank._files import wrong_suffix
 from rubrank._plain import Strict, in_our_words, shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED, named_or_asked
@@ -334,18 +331,6 @@ def json_schema() -> dict[str, Any]:
     schema.pop("required", None)  # a rubric that extends another needs no criteria of its own
     schema["anyOf"] = [{"required": ["criteria"]}, {"required": ["extends"]}]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def dump_rubric(rubric: Rubric, path: str | Path) -> None:
-    """Write a rubric as YAML or JSON, by suffix."""
-    data, path = rubric.model_dump(mode="json", exclude_defaults=True), Path(path)
-    if path.suffix == ".json":
-        text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
-    elif path.suffix in (".yaml", ".yml"):
-        text = yaml.safe_dump(data, allow_unicode=True, sort_keys=False)
-    else:
-        raise wrong_suffix(path, (".yaml", ".yml", ".json"))
-    path.write_text(text, encoding="utf-8")
 
 
 def merge_extended(

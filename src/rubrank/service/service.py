@@ -27,7 +27,6 @@ from rubrank.service.pipeline import Done, Pipeline
 from rubrank.service.store import Store
 from rubrank.service.wire import GroupsRequest, cost_of, scored, to_json
 from rubrank.texts.scan import scanning
-from rubrank.training.configured import without_steps
 from rubrank.training.engine import Graded, RewardEngine
 from rubrank.training.making import rollout_of
 from rubrank.training.queries import without_unknown
@@ -280,10 +279,6 @@ class Service:
             self.metrics.count("turned_away")
             got = f"{self.pipeline.waiting + len(self._tasks):,} under way, and {rollouts:,} more"
             raise refused(429, "rollouts", f"at most {most:,} under way", got, "Try again in a moment.", "service")
-
-    def without_step(self, owner: str) -> None:
-        """Raise where attributes begin at a step, and the trainer does not say it."""
-        without_steps(self.engine, owner)
 
     def _count(self, done: Done, groups: int) -> None:
         self.metrics.count("groups", groups)

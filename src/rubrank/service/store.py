@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import connect, is_damaged, set_aside
+from rubrank._files import connect, open_store
 from rubrank.rollouts.rollout import Rollout
 
 _SCHEMA = """
@@ -70,8 +70,7 @@ class Store:
     """One SQLite file; for one process."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._db = _opened(path)
+        self._db = open_store(path, _SCHEMA, "service")
         self.last_cohort = int(self._db.execute("SELECT coalesce(max(id), 0) FROM cohorts").fetchone()[0])
         self._rows: queue.SimpleQueue[tuple[str, Sequence[Any], Future[None] | None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write, args=(path,), name="rubrank-store", daemon=True)
@@ -190,26 +189,6 @@ class Store:
         for _, _, done in rows:
             if done is not None:
                 done.set_result(None) if error is None else done.set_exception(error)
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    try:
-        return _made(path)
-    except sqlite3.DatabaseError as error:
-        if not is_damaged(path, error):
-            raise
-        set_aside(path, "service")
-        return _made(path)
-
-
-def _made(path: Path) -> sqlite3.Connection:
-    db = connect(path)
-    try:
-        db.executescript(_SCHEMA)
-    except BaseException:
-        db.close()
-        raise
-    return db
 
 
 def _state(state: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:

@@ -15,7 +15,7 @@ import atexit
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -141,8 +141,3 @@ def shape_of(reader: Reader, source: Any) -> str:
 def _is_log(source: str | Path) -> bool:
     first = next(iter(read_rows(source)), {})
     return type(first).__name__ == "LogRow"
-
-
-def first_frame(frames: Iterable[Any]) -> Any:
-    """The first frame of a reader."""
-    return next(iter(frames))

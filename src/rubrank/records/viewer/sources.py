@@ -12,6 +12,8 @@ import os
 import re
 import tempfile
 import zlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,14 +88,26 @@ class Part:
         """Give back what was taken."""
 
 
-class _Packed(Part):
-    """A compressed file, unpacked into a temporary one; new members and frames are appended by loggers."""
+class _Spooled(Part):
+    """A file whose lines are in a temporary one."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._spool = tempfile.NamedTemporaryFile(prefix="rubrank-view-", suffix=".jsonl")  # noqa: SIM115
         self.local, self._read = Path(self._spool.name), 0
-        self._unpack = _gzip() if path.suffix == ".gz" else _zstd(path)
+        """How far the file itself was read."""
+
+    def close(self) -> None:
+        self._spool.close()
+
+
+class _Packed(_Spooled):
+    """A compressed file; new members and frames are appended by loggers."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        new = partial(zlib.decompressobj, 31) if path.suffix == ".gz" else _zstd(path)
+        self._unpack = _unpacking(new)
 
     def _more(self) -> bool:
         budget = _AT_ONCE
@@ -108,64 +122,42 @@ class _Packed(Part):
         self.size, self.done = self._spool.tell(), self._read >= self.total
         return True
 
-    def close(self) -> None:
-        self._spool.close()
 
-
-class _Parquet(Part):
+class _Parquet(_Spooled):
     """A file that `write_records` made, complete when it appears; its records become lines."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._spool = tempfile.NamedTemporaryFile(prefix="rubrank-view-", suffix=".jsonl")  # noqa: SIM115
-        self.local, self._row = Path(self._spool.name), 0
 
     def _more(self) -> bool:
         import polars
 
-        if self._row == 0 or not self.done:
-            some = polars.scan_parquet(self.path).select("record").slice(self._row, 1000).collect()["record"]
+        if self._read == 0 or not self.done:
+            some = polars.scan_parquet(self.path).select("record").slice(self._read, 1000).collect()["record"]
             self._spool.writelines(line.encode() + b"\n" for line in some)
             self._spool.flush()
-            self._row += len(some)
+            self._read += len(some)
             self.size, self.done = self._spool.tell(), len(some) < 1000
         return True
 
-    def close(self) -> None:
-        self._spool.close()
 
-
-def _gzip() -> Any:
-    """A function from compressed blocks to what is in them, over any number of members."""
-    state = [zlib.decompressobj(31)]
+def _unpacking(new: Callable[[], Any]) -> Callable[[bytes], bytes]:
+    """A function from compressed blocks to what is in them, over any number of members or frames."""
+    state = new()
 
     def unpack(block: bytes) -> bytes:
+        nonlocal state
         made = []
         while block:
-            made.append(state[0].decompress(block))
-            block = state[0].unused_data
-            if state[0].eof:
-                state[0] = zlib.decompressobj(31)
-                block = block.lstrip(b"\0")
+            made.append(state.decompress(block))
+            if not state.eof:
+                break
+            block, state = state.unused_data.lstrip(b"\0"), new()
         return b"".join(made)
 
     return unpack
 
 
-def _zstd(path: Path) -> Any:
+def _zstd(path: Path) -> Callable[[], Any]:
     packer = zstandard_for(path)
-    state = [packer.ZstdDecompressor().decompressobj()]
-
-    def unpack(block: bytes) -> bytes:
-        made = []
-        while block:
-            made.append(state[0].decompress(block))
-            block = state[0].unused_data if state[0].eof else b""
-            if state[0].eof:
-                state[0] = packer.ZstdDecompressor().decompressobj()
-        return b"".join(made)
-
-    return unpack
+    return lambda: packer.ZstdDecompressor().decompressobj()
 
 
 def read_at(part: Part, offset: int, length: int) -> bytes:

@@ -105,8 +105,3 @@ def _callback(looking: _Looking) -> Any:
 
 def _file(output: Path, step: int, name: str) -> Path:
     return output / FOLDER / f"step-{step:06d}" / f"{name}.json"
-
-
-def evaluated_files(output: Path) -> Sequence[Path]:
-    """The scored runs of a folder, in the order of the steps."""
-    return sorted((output / FOLDER).glob("step-*/*.json"))

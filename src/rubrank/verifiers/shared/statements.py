@@ -75,7 +75,6 @@ _HEADING = re.compile(
     r"[ \t#*_】\]:：]*+\n",
     re.IGNORECASE,
 )
-_LIST_OF_OPTIONS = re.compile(r"\s*(?:choices|options|key|sheet)\b", re.IGNORECASE)
 _COPULA_ENDS = tuple(f" {word}" for word in _words(COPULAS))
 
 
