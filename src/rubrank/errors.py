@@ -119,6 +119,18 @@ class JudgeOutage(RubrankError, RuntimeError):  # noqa: N818
         )
 
 
+class BatchesPending(RubrankError, RuntimeError):  # noqa: N818
+    """Judges were asked in batches that are not over; the same command or call goes on from there."""
+
+    def __init__(self, requests: int, batches: int) -> None:
+        super().__init__(requests, batches)
+        self.requests, self.batches = requests, batches
+
+    def __str__(self) -> str:
+        noun = "batch" if self.batches == 1 else "batches"
+        return f"{self.requests:,} requests are in {self.batches:,} {noun}; run the same again to take in what is done"
+
+
 class JudgingInterrupted(KeyboardInterrupt):
     """Ctrl-C while judges were asked; says what is kept."""
 

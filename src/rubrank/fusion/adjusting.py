@@ -10,8 +10,8 @@ the third form is kept for comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,22 @@ from rubrank.scores.observed import marked
 if TYPE_CHECKING:
     from rubrank.fusion.models.adjusted import Observed
     from rubrank.fusion.rlvr2 import RLVR2
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """An estimate over more groups than are fused at a time, such as those of all partitions of a table."""
+
+    scale_D: np.ndarray
+    """What contrasts are multiplied by."""
+    criteria: tuple[Hashable, ...]
+    estimate: Estimate
+
+    def about(self, criteria: Sequence[Hashable]) -> Estimate:
+        """What it says about these criteria."""
+        at = [self.criteria.index(name) for name in criteria]
+        parts = {part.name: getattr(self.estimate, part.name)[at] for part in fields(self.estimate)}
+        return Estimate(**parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +78,26 @@ class Controlled:
 
 def adjusted(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> Controlled:
     """From the utilities without attributes, which are left as they are, to those that reach the reward."""
+    observed, wanted_NK = observed_in(rule, batch, u_MK)
+    D = len(observed.attributes_DM)
+    rules, naming = rules_for(rule.name, rule.adjust, D), Naming(batch.labels, *names_of(batch), rule.seed)
+    if rule.pool == "group":
+        return _letter(rule, observed, rules, wanted_NK, naming, u_MK)
+    return _pooled(rule, observed, rules, wanted_NK, naming, u_MK)
+
+
+def names_of(batch: ScoreBatch) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+    """Criteria and attributes, by number where they have no names."""
+    assert batch.attributes_MD is not None
+    criteria: Sequence[Hashable] = batch.names if batch.named else range(batch.K)
+    return criteria, batch.attribute_names or range(batch.attributes_MD.shape[1])
+
+
+def observed_in(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> tuple[Observed, np.ndarray]:
+    """What a fit sees of a batch; and the groups about which a criterion that is controlled says anything (N, K)."""
     from rubrank.fusion.models.adjusted import Observed
 
     assert batch.attributes_MD is not None
-    D = batch.attributes_MD.shape[1]
-    rules = rules_for(rule.name, rule.adjust, D)
-    criteria = batch.names if batch.named else range(batch.K)
-    naming = Naming(batch.labels, criteria, batch.attribute_names or range(D), rule.seed)
     observed = Observed(
         batch.oriented_MK,
         batch.starts,
@@ -79,10 +108,7 @@ def adjusted(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> Controlled:
         batch.outcomes,
         pooled=rule.pool != "group",
     )
-    wanted_NK = observed.informative(u_MK) & adjusted_criteria(rule, batch)
-    if rule.pool == "group":
-        return _letter(rule, observed, rules, wanted_NK, naming, u_MK)
-    return _pooled(rule, observed, rules, wanted_NK, naming, u_MK)
+    return observed, observed.informative(u_MK) & adjusted_criteria(rule, batch)
 
 
 def adjusted_criteria(rule: RLVR2, batch: ScoreBatch) -> np.ndarray:
@@ -111,14 +137,18 @@ def _pooled(
     from rubrank.fusion.models.controlled import estimate, refit
 
     model = find_model(rule.model)
-    found = estimate(model, observed, wanted_NK, u_MK)
+    if rule.known is not None:
+        found = rule.known.about(naming.criteria)
+        observed.scaled(rule.known.scale_D.copy())  # from Ray's store it is read-only: another type to compile for
+    else:
+        found = estimate(model, observed, wanted_NK, u_MK)
     if rule.pool == "run":
         found = rule.running.learn(found, naming.criteria, naming.attributes, observed.attribute_prior)
     taken_NKD = _taken(found, rules, naming, wanted_NK)
     values_MK, shape = refit(model, observed, taken_NKD, u_MK), taken_NKD.shape
     return Controlled(
         rule.pool,
-        partial(_joint, model, observed, wanted_NK, u_MK),
+        partial(_joint, model, observed, wanted_NK, u_MK, None if rule.known is None else found.gamma_KD),
         values_MK,
         gamma_NKD=np.broadcast_to(found.gamma_KD, shape),
         se_NKD=np.broadcast_to(found.se_KD, shape),
@@ -129,9 +159,14 @@ def _pooled(
     )
 
 
-def _joint(model: UtilityModel, observed: Observed, wanted_NK: np.ndarray, u_MK: np.ndarray) -> np.ndarray:
-    from rubrank.fusion.models.controlled import estimate
+def _joint(
+    model: UtilityModel, observed: Observed, wanted_NK: np.ndarray, u_MK: np.ndarray, gamma_KD: np.ndarray | None
+) -> np.ndarray:
+    """gamma_KD: the coefficients, where more groups than these gave them: then utilities are fitted beside them."""
+    from rubrank.fusion.models.controlled import estimate, refit
 
+    if gamma_KD is not None:
+        return refit(model, observed, np.where(wanted_NK[:, :, None], gamma_KD, 0.0), u_MK)
     fitted_MK = np.empty_like(u_MK)
     estimate(model, observed, wanted_NK, u_MK, fitted_MK)
     return fitted_MK

@@ -24,15 +24,15 @@ Missing: not compared on that criterion, never a loss.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
 from rubrank.fusion.adjust import Adjustment, Pool, rules_for
-from rubrank.fusion.adjusting import adjusted
+from rubrank.fusion.adjusting import Known, adjusted, observed_in
 from rubrank.fusion.advantages import advantages, reference, unit_of
 from rubrank.fusion.model import UtilityModel, find_model
 from rubrank.fusion.observed import fit_observed
@@ -41,6 +41,9 @@ from rubrank.fusion.rules import checks
 from rubrank.fusion.running import Running
 from rubrank.scores.arrays import plain_weights, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
+
+if TYPE_CHECKING:
+    from rubrank.fusion.models.partitioned import Part
 
 Span: TypeAlias = Literal["model", "unit", "sd"]
 Scale: TypeAlias = Literal["ranking", "utility"]
@@ -82,6 +85,9 @@ class RLVR2:
     scale: Scale = "ranking"
     running: Running = field(default_factory=Running, repr=False, compare=False)
     """What pool="run" has learnt; a copy of the rule with other options goes on learning in the same place."""
+
+    known: Known | None = field(default=None, repr=False, compare=False)
+    """With pool="batch": the estimate over a whole batch, for fusing its parts one by one."""
 
     def __post_init__(self) -> None:
         for parameter, allowed in (("pool", get_args(Pool)), ("span", get_args(Span)), ("scale", get_args(Scale))):
@@ -125,7 +131,7 @@ class RLVR2:
     @property
     def local(self) -> bool:
         """Does a group's reward depend on that group alone?"""
-        return self.pool == "group" or self.adjust is None
+        return self.pool == "group" or self.adjust is None or self.known is not None
 
     def _check_prior(self, parameter: str, value: float) -> None:
         if not isinstance(value, int | float | np.number) or not _SMALLEST_PRIOR <= value <= _LARGEST_PRIOR:
@@ -164,7 +170,7 @@ class RLVR2:
         if batch.outcomes:
             fit_observed(model, float(self.prior), batch.outcomes, batch.starts, u_MK)
         values_MK, control = u_MK, None
-        if self.adjust is not None and batch.attributes_MD is not None and batch.attributes_MD.shape[1]:
+        if self.adjusts(batch):
             control = adjusted(self, batch, u_MK)
             values_MK = control.values_MK
         scale_NK = None
@@ -174,6 +180,18 @@ class RLVR2:
         if not ranked or batch.outcomes or values_MK is not u_MK:
             kernels.combine(values_MK, batch.starts, weights_NK, fused_M, ranking_M, signal_N)
         return Fit(u_MK, values_MK, fused_M, ranking_M, control, scale_NK)
+
+    def adjusts(self, batch: ScoreBatch) -> bool:
+        """Is something taken out of its verdicts?"""
+        return self.adjust is not None and batch.attributes_MD is not None and batch.attributes_MD.shape[1] > 0
+
+    def part(self, batch: ScoreBatch) -> Part:
+        """Some groups of a batch as the first pass over its parts takes them."""
+        from rubrank.fusion.models.partitioned import Part
+
+        plain = replace(self, adjust=None)
+        u_MK = plain._fit(batch, batch.weights_NK).utilities_MK
+        return Part(*observed_in(self, batch, u_MK), u_MK)
 
     def _check(self, batch: ScoreBatch) -> None:
         if batch.largest > LARGEST:

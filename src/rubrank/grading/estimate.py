@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rubrank.errors import JudgingFailed
+from rubrank.judges.batches.pricing import batch_price, endpoint_of
 from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
 from rubrank.judges.judging import judge_groups
 from rubrank.judges.prompting.tokens import estimated_tokens
@@ -44,6 +46,8 @@ class JudgeEstimate:
     """At most, in the currency of the judge's prices; 0 where no price is given."""
     priced: bool
     """Does an endpoint say what it costs?"""
+    batches: int = 0
+    """In which the calls would be sent, at least; 0 where they are asked one by one."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,17 @@ class Estimate:
 
 
 def estimate(
-    rollouts: Any, rubric: Any = None, judges: Any = None, *, columns: Mapping[str, Any] | None = None
+    rollouts: Any,
+    rubric: Any = None,
+    judges: Any = None,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    batch: bool = False,
 ) -> Estimate:
-    """Count what `grade` would ask for; parameters as there. Nobody is called, and nothing is written."""
+    """Count what `grade` would ask for; parameters as there. Nobody is called, and nothing is written.
+
+    batch: at the price of a batch, and with the number of batches.
+    """
     groups = read_groups(rollouts, columns)
     criteria = criteria_of(groups, rubric)
     found = None if judges is None else load_judges(judges)
@@ -92,7 +104,7 @@ def estimate(
             sum(len(g.rollouts) * sum(map(may_be_judged, own)) for g, own in zip(groups, criteria, strict=True))
         ),
         undecided=tuple(sorted(names)),
-        judges=() if found is None else _counted(groups, criteria, wanted, found),
+        judges=() if found is None else _counted(groups, criteria, wanted, found, batch),
     )
 
 
@@ -119,7 +131,7 @@ def _wanted(group: Group, criteria: tuple[Criterion, ...], judges: Judges | None
 
 
 def _counted(
-    groups: list[Group], criteria: list[tuple[Criterion, ...]], wanted: list[np.ndarray], judges: Judges
+    groups: list[Group], criteria: list[tuple[Criterion, ...]], wanted: list[np.ndarray], judges: Judges, batch: bool
 ) -> tuple[JudgeEstimate, ...]:
     counters: dict[tuple[str, str], _Counter] = {}
 
@@ -130,7 +142,7 @@ def _counted(
     free = judges.model_copy(update={"most_missing": 1.0, "deadline": None, "cache": None, "cache_only": False})
     with suppress(JudgingFailed):  # nothing answers, of course
         judge_groups(groups, criteria, wanted, free, asker_of=asker_of)
-    return tuple(counter.estimate() for counter in counters.values())
+    return tuple(counter.estimate(batch) for counter in counters.values())
 
 
 class _Counter:
@@ -138,20 +150,31 @@ class _Counter:
 
     def __init__(self, judge: Judge, models: str) -> None:
         self._judge, self._models = judge, models
-        self._calls, self._tokens = 0, 0
+        self._calls, self._tokens, self._size = 0, 0, 0
 
     async def ask(self, call: Call) -> Reply:
         """No answer."""
         self._calls += 1
-        self._tokens += sum(estimated_tokens(str(message.get("content") or "")) for message in call.messages)
+        texts = [str(message.get("content") or "") for message in call.messages]
+        self._tokens += sum(map(estimated_tokens, texts))
+        self._size += sum(len(text.encode("utf-8", "replace")) for text in texts)
         return Reply(None, "not asked", attempts=0)
 
-    def estimate(self) -> JudgeEstimate:
-        """What was counted; of several endpoints the dearest counts."""
-        said = self._calls * self._judge.sampling.max_tokens
-        prices = [endpoint.price for endpoint in self._judge.endpoints]
+    def estimate(self, batch: bool) -> JudgeEstimate:
+        """What was counted; of several endpoints the dearest counts, of batches the one that they go to."""
+        said, to = self._calls * self._judge.sampling.max_tokens, endpoint_of(self._judge)
+        prices = [batch_price(to)] if batch else [endpoint.price for endpoint in self._judge.endpoints]
+        files = max(ceil(self._calls / to.batch.requests), ceil(self._size / (1e6 * to.batch.megabytes)))
         cost = max(((self._tokens * price.input + said * price.output) / 1e6 for price in prices), default=0.0)
         priced = any(price.input or price.output for price in prices)
         return JudgeEstimate(
-            self._judge.name, self._judge.kind, self._models, self._calls, self._tokens, said, cost, priced
+            self._judge.name,
+            self._judge.kind,
+            self._models,
+            self._calls,
+            self._tokens,
+            said,
+            cost,
+            priced,
+            files if batch else 0,
         )

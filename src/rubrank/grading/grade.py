@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -70,6 +70,7 @@ def grade(
     timeout: Timeout = "auto",
     judges: Any = None,
     most_missing: float | None = None,
+    batch: Literal["wait", "submit"] | None = None,
 ) -> ScoreTable:
     """Grade all rollouts on all criteria.
 
@@ -89,12 +90,15 @@ def grade(
         last, and not about rollouts that a hard gate has stopped.
     most_missing: share of the scores that may be missing; with more, or with all of them, `GradingFailed` is raised.
         Below 1, a rubric that needs a judge is refused at once where there is none. None: whatever is missing is.
+    batch: ask judges through the batch API of their endpoints, at a lower price and with an answer within a day: "wait"
+        for it, or "submit" and raise `BatchesPending` while something is under way; the same call goes on from there.
     """
     _check_options(compat, mode, workers)
     if most_missing is not None:
         check_share(most_missing)
     _check_timeout(timeout, workers)
     asked = None if judges is None else _loaded(judges)
+    how = None if batch is None else _in_batches(batch, asked)
     groups = read_groups(rollouts, columns)
     plans = _plans(groups, rubric, compat, mode)
     if asked is None and most_missing is not None and most_missing < 1.0:
@@ -110,10 +114,18 @@ def grade(
         from rubrank.grading.judged import judged_table
 
         with Bar("judging") if progress is True else nullcontext(progress or None) as bar:
-            table = judged_table(table, groups, [plan.asked for plan in plans], asked, bar)
+            table = judged_table(table, groups, [plan.asked for plan in plans], asked, bar, how)
     if most_missing is not None:
         missing_of(table).check(most_missing)
     return table
+
+
+def _in_batches(batch: str, judges: Judges | None) -> Callable[..., Any]:
+    """How judges are asked; what batches cannot do is refused before anything is graded or spent."""
+    from rubrank.judges.batches.judging import check_batched, judge_in_batches
+
+    check_batched(batch, judges)
+    return partial(judge_in_batches, wait=batch == "wait")
 
 
 def _refuse_unjudged(plans: Sequence[_Plan]) -> None:

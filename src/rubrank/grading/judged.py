@@ -34,10 +34,12 @@ def judged_table(
     criteria: Sequence[Sequence[Criterion]],
     judges: Judges,
     progress: Callable[[int, int], None] | None = None,
+    judge: Callable[..., Judgments] | None = None,
 ) -> ScoreTable:
-    """The table with the judges' answers; `criteria` are those of every group."""
+    """The table with the judges' answers; `criteria` are those of every group. judge: instead of `judge_groups`."""
     wanted = [wanted_of(scored, own, judges) for scored, own in zip(table.groups, criteria, strict=True)]
-    return _with(table, criteria, wanted, judges, judge_groups(groups, criteria, wanted, judges, progress=progress))
+    found = (judge or judge_groups)(groups, criteria, wanted, judges, progress=progress)
+    return _with(table, criteria, wanted, judges, found)
 
 
 async def judged_table_async(

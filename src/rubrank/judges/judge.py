@@ -73,6 +73,20 @@ class Price(_Confidential):
     """Of input tokens that the server had in its prefix cache; by default the price of input."""
 
 
+class Batching(_Confidential):
+    """The batch API of an endpoint (docs/scale.md): what it costs, and how much goes into one batch."""
+
+    price: float = Field(default=0.5, ge=0.0, le=1.0, allow_inf_nan=False)
+    """Share of the endpoint's prices that tokens cost in a batch; see your provider's list."""
+    requests: int = Field(default=50_000, ge=1)
+    megabytes: float = Field(default=190.0, gt=0.0, allow_inf_nan=False)
+    """In one file, at most; larger ones are split."""
+    window: str = "24h"
+    """Within which the server is to answer; what it leaves open is sent again."""
+    poll: float = Field(default=30.0, gt=0.0, allow_inf_nan=False)
+    """Seconds between looks."""
+
+
 class Endpoint(_Confidential):
     """A model on an OpenAI-compatible server: vLLM, SGLang, OpenAI, llama.cpp, `transformers serve`, Ollama …"""
 
@@ -91,6 +105,8 @@ class Endpoint(_Confidential):
     extra_body: Mapping[str, Any] = {}
     headers: Mapping[str, str] = Field(default={}, repr=False)
     price: Price = Price()
+    batch: Batching = Batching()
+    """What is so in `rubrank grade --batch`."""
 
     @field_validator("base_url")
     @classmethod

@@ -218,6 +218,19 @@ def judge_groups(
     asker_of: who answers for a judge (or a member of its panel) instead of its endpoints, such as a model in this
         process; without the cache, retries and limits of the client.
     """
+    return checked(judge_unchecked(groups, criteria, wanted, judges, progress=progress, asker_of=asker_of), judges)
+
+
+def judge_unchecked(
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    wanted: Sequence[np.ndarray],
+    judges: Judges,
+    *,
+    progress: Progress | None = None,
+    asker_of: AskerOf | None = None,
+) -> Judgments:
+    """The same, however much is missing."""
     from rubrank.judges.client.runtime import runtime
 
     step = _Step(groups, criteria, wanted, judges, progress)
@@ -225,7 +238,7 @@ def judge_groups(
         account = runtime().run(step.ask(asker_of))
     except KeyboardInterrupt:
         raise JudgingInterrupted(step.done, step.total, judges.cache) from None
-    return checked(step.result(account), judges)
+    return step.result(account)
 
 
 async def judge_groups_async(

@@ -13,6 +13,7 @@ import typer
 from rubrank.cli.common import Address, Column, Engine, Force, GroupColumn, check_address, columns_from
 from rubrank.cli.printing import errors_in_words, print_json, print_line, say, table
 from rubrank.cli.verbs.judge import judging_dict, show_judging
+from rubrank.errors import BatchesPending, InvalidInput
 
 if TYPE_CHECKING:
     from rubrank.cli.listing import Listed
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 _Compat: TypeAlias = Literal["fixed", "upstream"]
 _Mode: TypeAlias = Literal["strict", "loose"]
+_Batch: TypeAlias = Literal["wait", "submit"]
+_COME_BACK = 75
+"""Exit code of a run whose batches are not over: that of sysexits.h for "try again later"."""
 _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -118,6 +122,10 @@ def grade(
     cache_only: Annotated[
         bool, typer.Option("--cache-only", help="Answer from the cached replies; make no calls.")
     ] = False,
+    batch: Annotated[
+        _Batch | None,
+        typer.Option(help="Ask judges by their batch API: wait, or submit and come back later (docs/scale.md)."),
+    ] = None,
     most_missing: Annotated[
         float, typer.Option(help="Fail if a larger share of the scores is missing; all missing always fails.")
     ] = 0.2,
@@ -145,26 +153,35 @@ def grade(
         if engine == "ray":
             from rubrank.grading.ray_data import grade_on_ray
 
+            if batch is not None:
+                remedy = "Batches take no processors of yours: leave --engine ray out."
+                raise InvalidInput("grade", "--batch", "used with --engine local", "--engine ray", remedy)
             run = partial(grade_on_ray, address=address)
+        elif batch is not None:
+            run = partial(locally, batch=batch)
         seconds, asked = _seconds(timeout), _judges(judges, cache_only, dry_run)
         columns = columns_from(column, group_column, "grade")
         if dry_run:
-            _show_estimate(rollouts, rubric, asked, columns, as_json)
+            _show_estimate(rollouts, rubric, asked, columns, as_json, batch is not None)
             return
         found = read_rollouts(rollouts, columns)
         say(str(found))
-        graded = run(
-            found.groups,
-            rubric,
-            compat=compat,
-            mode=mode,
-            workers=workers,
-            cache=keep,
-            progress=True,
-            timeout=seconds,
-            judges=asked,
-            most_missing=most_missing,
-        )
+        try:
+            graded = run(
+                found.groups,
+                rubric,
+                compat=compat,
+                mode=mode,
+                workers=workers,
+                cache=keep,
+                progress=True,
+                timeout=seconds,
+                judges=asked,
+                most_missing=most_missing,
+            )
+        except BatchesPending as pending:
+            say(str(pending))
+            raise typer.Exit(_COME_BACK) from None
         graded.write(output)
     if as_json:
         print_json(_summary_dict(graded, output))
@@ -178,10 +195,12 @@ def grade(
     typer.echo(f"{len(graded)} rollouts, {len(graded.groups)} groups: {output}", err=True)
 
 
-def _show_estimate(rollouts: str, rubric: str | None, judges: Judges | None, columns: Any, as_json: bool) -> None:
+def _show_estimate(
+    rollouts: str, rubric: str | None, judges: Judges | None, columns: Any, as_json: bool, batch: bool
+) -> None:
     from rubrank.grading.estimate import estimate
 
-    found = estimate(rollouts, rubric, judges, columns=columns)
+    found = estimate(rollouts, rubric, judges, columns=columns, batch=batch)
     if as_json:
         print_json(found.as_dict())
         return
@@ -198,11 +217,13 @@ def _show_estimate(rollouts: str, rubric: str | None, judges: Judges | None, col
             f"{one.input_tokens:,}",
             f"{one.output_tokens:,}",
             f"{one.cost:.4g}" if one.priced else "no price",
+            *([f"{one.batches:,}"] if batch else []),
         )
         for one in found.judges
     ]
     if rows:
         headings = ("judge", "kind", "model", "calls", "tokens in", "tokens out, at most", "cost, at most")
+        headings += ("batches",) if batch else ()
         table("", headings, rows, words=3)
     for name in found.undecided:
         typer.echo(f"no judge decides {name!r}: --judges FILE says who does")
@@ -232,7 +253,6 @@ def _judges(file: Path | None, cache_only: bool, dry_run: bool) -> Judges | None
 
     A dry run asks nothing, and leaves nothing behind.
     """
-    from rubrank.errors import InvalidInput
     from rubrank.judges.client.replies import project_store
     from rubrank.judges.judge import load_judges
 
@@ -246,8 +266,6 @@ def _judges(file: Path | None, cache_only: bool, dry_run: bool) -> Judges | None
 
 
 def _seconds(text: str | None) -> float | Literal["auto"] | None:
-    from rubrank.errors import InvalidInput
-
     if text in (None, "none"):
         return "auto" if text is None else None
     try:

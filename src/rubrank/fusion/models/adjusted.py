@@ -16,7 +16,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, SolverError
 from rubrank.fusion.model import LinkModel, UtilityModel
-from rubrank.fusion.models import blocks, fit
+from rubrank.fusion.models import blocks, exact, fit
 from rubrank.fusion.models.bradley_terry import BradleyTerry
 from rubrank.fusion.models.newton import Problem
 from rubrank.fusion.models.thurstone import Thurstone
@@ -41,6 +41,10 @@ class Observed:
     pooled: bool = False
     """Contrasts are scaled over all pairs of the batch, else over those of their group."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is only another form of the rest."""
+        return {name: value for name, value in self.__dict__.items() if name != "data"}
+
     @property
     def sizes(self) -> np.ndarray:
         """Rollouts in each group."""
@@ -51,9 +55,12 @@ class Observed:
         """What contrasts are multiplied by; empty: each group has its own scale."""
         if not self.pooled:
             return np.empty(0)
-        scale_D = np.empty(len(self.attributes_DM))
-        blocks.batch_scales(self.attributes_DM, self.starts, scale_D)
-        return scale_D
+        return scales_of(*self.square_sums())
+
+    def square_sums(self) -> tuple[np.ndarray, int]:
+        """The squares of all contrasts as exact sums (1, D), and the number of pairs."""
+        sums = np.zeros((1, len(self.attributes_DM), exact.DIGITS), np.int64)
+        return sums, int(blocks.square_sums(self.attributes_DM, self.starts, sums))
 
     @cached_property
     def data(self) -> tuple[np.ndarray, ...]:
@@ -80,8 +87,12 @@ class Observed:
         cells = {(g, k - some.start): won for (g, k), won in self.outcomes.items() if some.start <= k < some.stop}
         scores_MK, margins = (np.ascontiguousarray(array[:, some]) for array in (self.scores_MK, self.margins))
         part = replace(self, scores_MK=scores_MK, margins=margins, outcomes=cells)
-        part.__dict__["scale_D"] = self.scale_D
-        return part
+        return part.scaled(self.scale_D)
+
+    def scaled(self, scale_D: np.ndarray) -> Observed:
+        """The same with contrasts multiplied by these numbers: those of the batch that this is a part of."""
+        self.__dict__["scale_D"] = scale_D
+        return self
 
     def contrasts(self, g: int) -> np.ndarray:
         """z_ij of one group in full, (n, n, D)."""
@@ -125,6 +136,13 @@ class Observed:
         if not len(sizes) or sizes.min() == sizes.max():
             return jobs
         return jobs[np.argsort(sizes[jobs[:, 0]], kind="stable")]
+
+
+def scales_of(sums: np.ndarray, pairs: int) -> np.ndarray:
+    """What contrasts are multiplied by, from the sums of their squares."""
+    scale_D = np.empty(sums.shape[1])
+    blocks.scales(sums, pairs, scale_D)
+    return scale_D
 
 
 def link_model(model: UtilityModel) -> LinkModel:

@@ -20,6 +20,7 @@ import numpy as np
 
 from rubrank._jit import jit
 from rubrank._jit import unsigned as _index
+from rubrank.fusion.models import exact
 from rubrank.fusion.models.algebra import products
 from rubrank.fusion.models.lanes import (
     LANES,
@@ -75,16 +76,23 @@ def contrasts(attributes_DM: Any, scale_D: Any, first: int, n: int, z: Any) -> N
 
 
 @jit
-def batch_scales(attributes_DM: Any, starts: Any, scale_D: Any) -> None:
-    """One over the root mean square of each attribute's contrasts, over all pairs of the batch; 0 of a constant one."""
-    n_max = largest_size(starts)
+def square_sums(attributes_DM: Any, starts: Any, sums: Any) -> int:
+    """The sums (1, D) of the squares of each attribute's contrasts, exactly; returns how many pairs there are."""
+    n_max, pairs = largest_size(starts), 0
     z = np.empty(n_max * (n_max - 1) // 2)
-    for d in range(attributes_DM.shape[0]):
-        square, pairs = 0.0, 0
-        for g in range(starts.shape[0] - 1):
-            n = starts[g + 1] - starts[g]
-            square += _raw_contrasts(attributes_DM[d, starts[g] : starts[g + 1]], n, z)
-            pairs += n * (n - 1) // 2
+    for g in range(starts.shape[0] - 1):
+        n = starts[g + 1] - starts[g]
+        pairs += n * (n - 1) // 2
+        for d in range(attributes_DM.shape[0]):
+            exact.add(sums, 0, d, _raw_contrasts(attributes_DM[d, starts[g] : starts[g + 1]], n, z))
+    return pairs
+
+
+@jit
+def scales(sums: Any, pairs: int, scale_D: Any) -> None:
+    """One over the root mean square of each attribute's contrasts, over all pairs of the batch; 0 of a constant one."""
+    for d in range(len(scale_D)):
+        square = exact.value(sums, 0, d)
         scale_D[d] = np.sqrt(pairs / square) if square > 0.0 else 0.0
 
 

@@ -5,6 +5,9 @@ D × D system a criterion: linear in the number of groups. At the maximum one mo
 standard error needs, over the n groups of each criterion:
 
     s_g = Σ_{i<j} (slope of the pair's likelihood) z_ij        I = Σ_g [Z'WZ − Z'WX (X'WX + αE)⁻¹ X'WZ]_g
+
+Sums over jobs are exact (`exact.py`): no bit of the coefficients depends on the order of groups, or on how a batch is
+cut into parts. `fit_pooled` fits a batch that is here as a whole; `partitioned.py` has the same passes over parts.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from rubrank._jit import jit
+from rubrank.fusion.models import exact
 from rubrank.fusion.models.algebra import backward, cholesky, forward, rows
 from rubrank.fusion.models.blocks import block_size, gather, gradient, hessian, largest_size, residuals
 from rubrank.fusion.models.fit import ITERATIONS, TOLERANCE
@@ -91,7 +95,7 @@ def _solve_small(a: Any, b: Any) -> None:
 
 
 @jit
-def _working(n_max: int, D: int) -> Any:
+def working(n_max: int, D: int) -> Any:
     """Arrays that every block of a pass is worked on in."""
     pairs, m = n_max * (n_max - 1) // 2, n_max + D
     return (
@@ -138,23 +142,13 @@ def _block(
 
 
 @jit
-def _step_of_coefficients(
-    link: int,
-    data: Any,
-    jobs: Any,
-    prior: float,
-    u_MK: Any,
-    gamma_KD: Any,
-    work: Any,
-    solved: Any,
-    schur_K: Any,
-    step_K: Any,
+def step_sums(
+    link: int, data: Any, jobs: Any, prior: float, u_MK: Any, gamma_KD: Any, work: Any, solved: Any, sums: Any
 ) -> None:
-    """One pass: each criterion's system for the step of γ, and what the steps of u need once that is known."""
+    """One pass: sums (K, D + D(D+1)/2) for the step of γ, and what the steps of u need once that is known."""
     h, grad, cross, share, right = work[7], work[8], work[9], work[10], work[11]
     starts, D = data[1], data[3].shape[0]
-    schur_K[:, :] = 0.0
-    step_K[:, :] = 0.0
+    sums[:, :, :] = 0
     begin, at = 0, 0
     while begin < jobs.shape[0]:
         count = block_size(jobs, starts, begin)
@@ -163,37 +157,44 @@ def _step_of_coefficients(
         for lane in range(count):
             k = jobs[begin + lane, 1]
             for d in range(D):
-                step_K[k, d] += right[d, lane]
+                exact.add(sums, k, d, right[d, lane])
             for e in range(D * (D + 1) // 2):
-                schur_K[k, e] += share[e, lane]
+                exact.add(sums, k, D + e, share[e, lane])
         begin += count
         at += n * (D + 1)
 
 
 @jit
-def _advance_coefficients(
-    attribute_prior: float, schur_K: Any, step_K: Any, active_K: Any, gamma_KD: Any, moved_K: Any
+def advance_coefficients(
+    attribute_prior: float, sums: Any, active_K: Any, step_K: Any, gamma_KD: Any, moved_K: Any
 ) -> None:
     """Solve each criterion's system and go the step."""
     K, D = step_K.shape
+    schur = np.empty(D * (D + 1) // 2)
     for k in range(K):
         moved_K[k] = 0.0
         if not active_K[k]:
             continue
         for d in range(D):
-            schur_K[k, d * (d + 1) // 2 + d] += attribute_prior
-            step_K[k, d] -= attribute_prior * gamma_KD[k, d]
-        _solve_small(schur_K[k], step_K[k])
+            step_K[k, d] = exact.value(sums, k, d) - attribute_prior * gamma_KD[k, d]
+        for e in range(D * (D + 1) // 2):
+            schur[e] = exact.value(sums, k, D + e)
         for d in range(D):
-            if not abs(step_K[k, d]) <= moved_K[k]:  # written so that NaN gets through
-                moved_K[k] = abs(step_K[k, d])
+            schur[d * (d + 1) // 2 + d] += attribute_prior
+        _solve_small(schur, step_K[k])
+        for d in range(D):
+            moved_K[k] = _further(moved_K[k], step_K[k, d])
             gamma_KD[k, d] += step_K[k, d]
 
 
 @jit
-def _advance_utilities(
-    starts: Any, jobs: Any, solved: Any, step_K: Any, active_K: Any, u_MK: Any, moved_K: Any
-) -> None:
+def _further(moved: float, step: float) -> float:
+    """The longer of the two; NaN where one of them is."""
+    return moved if abs(step) <= moved or moved != moved else abs(step)
+
+
+@jit
+def advance_utilities(starts: Any, jobs: Any, solved: Any, step_K: Any, active_K: Any, u_MK: Any, moved_K: Any) -> None:
     """The step of all utilities that goes with the step of γ."""
     D = step_K.shape[1]
     begin, at = 0, 0
@@ -208,15 +209,14 @@ def _advance_utilities(
                 step = solved[at + i, lane]
                 for d in range(D):
                     step -= solved[at + (d + 1) * n + i, lane] * step_K[k, d]
-                if not abs(step) <= moved_K[k]:
-                    moved_K[k] = abs(step)
+                moved_K[k] = _further(moved_K[k], step)
                 u_MK[first + i, k] += step
         begin += count
         at += n * (D + 1)
 
 
 @jit
-def _rows_of_solved(starts: Any, jobs: Any, D: int) -> int:
+def rows_of_solved(starts: Any, jobs: Any, D: int) -> int:
     """How much room `_keep_solved` needs."""
     total, begin = 0, 0
     while begin < jobs.shape[0]:
@@ -226,43 +226,43 @@ def _rows_of_solved(starts: Any, jobs: Any, D: int) -> int:
 
 
 @jit
-def _spread(
-    link: int,
-    data: Any,
-    jobs: Any,
-    prior: float,
-    u_MK: Any,
-    gamma_KD: Any,
-    work: Any,
-    information_K: Any,
-    variance_K: Any,
+def spread_sums(
+    link: int, data: Any, jobs: Any, prior: float, u_MK: Any, gamma_KD: Any, work: Any, sums: Any, count_K: Any
 ) -> None:
-    """At the maximum: I, and V = n/(n − 1) Σ_g (s_g − s̄)(s_g − s̄)ᵀ, packed; NaN of a single group."""
+    """At the maximum: sums (K, D + D(D+1)) of s_g, I and s_g s_gᵀ (packed), and the number of groups."""
     grad, share = work[8], work[10]
-    starts, (K, D) = data[1], gamma_KD.shape
-    total_K, count_K = np.zeros((K, D)), np.zeros(K)
-    information_K[:, :] = 0.0
-    variance_K[:, :] = 0.0
+    starts, D = data[1], gamma_KD.shape[1]
+    packed = D * (D + 1) // 2
+    sums[:, :, :] = 0
+    count_K[:] = 0
     begin = 0
     while begin < jobs.shape[0]:
         count = block_size(jobs, starts, begin)
         n = _block(link, data, jobs, begin, count, prior, u_MK, gamma_KD, work)
         for lane in range(count):
             k = jobs[begin + lane, 1]
-            count_K[k] += 1.0
+            count_K[k] += 1
             for d in range(D):
-                total_K[k, d] += grad[n + d, lane]
+                exact.add(sums, k, d, grad[n + d, lane])
                 for e in range(d + 1):
-                    at = d * (d + 1) // 2 + e
-                    information_K[k, at] += share[at, lane]
-                    variance_K[k, at] += grad[n + d, lane] * grad[n + e, lane]
+                    at = D + d * (d + 1) // 2 + e
+                    exact.add(sums, k, at, share[at - D, lane])
+                    exact.add(sums, k, at + packed, grad[n + d, lane] * grad[n + e, lane])
         begin += count
-    for k in range(K):
-        n_k = count_K[k]
+
+
+@jit
+def spread(sums: Any, count_K: Any, D: int, information_K: Any, variance_K: Any) -> None:
+    """I, and V = n/(n − 1) Σ_g (s_g − s̄)(s_g − s̄)ᵀ, packed; NaN of a single group."""
+    packed = D * (D + 1) // 2
+    for k in range(len(count_K)):
+        n_k = float(count_K[k])
         for d in range(D):
             for e in range(d + 1):
                 at = d * (d + 1) // 2 + e
-                centred = variance_K[k, at] - total_K[k, d] * total_K[k, e] / n_k
+                information_K[k, at] = exact.value(sums, k, D + at)
+                shift = exact.value(sums, k, d) * exact.value(sums, k, e) / n_k
+                centred = exact.value(sums, k, D + packed + at) - shift
                 variance_K[k, at] = centred * n_k / (n_k - 1.0) if n_k > 1.0 else np.nan
 
 
@@ -281,19 +281,21 @@ def fit_pooled(
 ) -> None:
     """Fit (u, γ) in place from where they are; then I and V. A criterion that failed has nothing of use."""
     starts, (K, D) = data[1], gamma_KD.shape
-    work = _working(largest_size(starts), D)
-    solved = rows(_rows_of_solved(starts, jobs, D))
-    schur_K, step_K = np.empty((K, D * (D + 1) // 2)), np.empty((K, D))
-    moved_K, active_K = np.empty(K), np.zeros(K, np.bool_)
+    work = working(largest_size(starts), D)
+    solved = rows(rows_of_solved(starts, jobs, D))
+    sums, step_K = np.empty((K, D + D * (D + 1) // 2, exact.DIGITS), np.int64), np.empty((K, D))
+    moved_K, active_K, count_K = np.empty(K), np.zeros(K, np.bool_), np.zeros(K, np.int64)
     for job in range(jobs.shape[0]):
         active_K[jobs[job, 1]] = True
     for _ in range(ITERATIONS):
         if not active_K.any():
             break
-        _step_of_coefficients(link, data, jobs, prior, u_MK, gamma_KD, work, solved, schur_K, step_K)
-        _advance_coefficients(attribute_prior, schur_K, step_K, active_K, gamma_KD, moved_K)
-        _advance_utilities(starts, jobs, solved, step_K, active_K, u_MK, moved_K)
+        step_sums(link, data, jobs, prior, u_MK, gamma_KD, work, solved, sums)
+        advance_coefficients(attribute_prior, sums, active_K, step_K, gamma_KD, moved_K)
+        advance_utilities(starts, jobs, solved, step_K, active_K, u_MK, moved_K)
         for k in range(K):
             active_K[k] = active_K[k] and not moved_K[k] < TOLERANCE
     failed_K[:] = active_K
-    _spread(link, data, jobs, prior, u_MK, gamma_KD, work, information_K, variance_K)
+    sums = np.empty((K, D + D * (D + 1), exact.DIGITS), np.int64)
+    spread_sums(link, data, jobs, prior, u_MK, gamma_KD, work, sums, count_K)
+    spread(sums, count_K, D, information_K, variance_K)

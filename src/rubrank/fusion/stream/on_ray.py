@@ -4,7 +4,9 @@
         for chunk, parts in fused_on_ray(ray, plan): ...
 
 A chunk holds whole groups, and a group's rewards depend on that group alone: the chunks may go anywhere, and the bits
-are those of the local path. This process reads and writes; what is under way at the same time is bounded.
+are those of the local path. Where attributes are controlled over the whole table (pool="batch") a first reading fits
+their influence (`pooling.py`), and the second fuses with what it found. Batches that a column names are never cut.
+This process reads and writes; what is under way at the same time is bounded.
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ from rubrank.fusion.options import part_of
 from rubrank.fusion.result import Fused
 from rubrank.fusion.stream.names import Progress, Rubrics
 from rubrank.fusion.stream.plan import TablePlan
+from rubrank.fusion.stream.pooling import AHEAD, is_pooled, pooled_plan
 from rubrank.grading.cluster import processors
 
 OWNER = "fuse on Ray"
 Parts: TypeAlias = list[tuple[np.ndarray, Fused]]
-_AHEAD = 2  # chunks for each processor that are read before the first is done
 
 
 @dataclass(frozen=True)
-class _Described:
+class Described:
     """What a task must know of the file that a chunk was read from; the file itself stays here."""
 
     path: Path
@@ -49,9 +51,9 @@ class _Described:
 
 def check_partitioned(plan: TablePlan) -> None:
     """Refuse a rule that must see more than can be cut into chunks."""
-    if plan.whole or _remembers(plan):
-        allowed = "one in which the rewards of a group depend on that group alone"
-        got = f"{plan.rule.name!r}, which with these options learns from other groups"
+    if _remembers(plan) or (plan.whole and not plan.layout.batch and not is_pooled(plan.rule)):
+        allowed = "one that learns nothing from other groups but the influence of attributes"
+        got = f"{plan.rule.name!r} with these options"
         raise InvalidInput(OWNER, "rule", allowed, got, "Leave --engine ray out.")
     if plan.any_order:
         remedy = "Sort the table by group, or leave --engine ray out."
@@ -66,10 +68,12 @@ def _remembers(plan: TablePlan) -> bool:
 
 def fused_on_ray(ray: Any, plan: TablePlan, progress: Progress | None = None) -> Iterator[tuple[pl.DataFrame, Parts]]:
     """Every chunk with what became of its rows, in the order of the table."""
+    if plan.whole and not plan.layout.batch:
+        plan = pooled_plan(ray, plan, Described.of, progress)
     task = ray.remote(_fused).options(num_cpus=1)
-    shared = ray.put(_Described.of(plan))
+    shared = ray.put(Described.of(plan))
     under_way: deque[tuple[pl.DataFrame, Any]] = deque()
-    most = _AHEAD * processors(ray)
+    most = AHEAD * processors(ray)
     for chunk in plan.chunks(progress):
         under_way.append((chunk, task.remote(shared, chunk)))
         if len(under_way) >= most:

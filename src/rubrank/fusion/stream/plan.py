@@ -47,11 +47,15 @@ class TablePlan:
     """What a score file says about its criteria."""
     alone: bool = False
     """Is it about one group, without the criteria of others?"""
+    parted: bool = False
+    """Are the groups of a batch fused apart, though the rule learns from all of them (see `pooling.py`)?"""
+    asked: tuple[Any, ...] | None = None
+    """Where they are: what the whole batch asks for, as `asked_in` says."""
 
     @property
     def whole(self) -> bool:
         """Must the rule see a whole batch?"""
-        return not is_local(self.rule)
+        return not self.parted and not is_local(self.rule)
 
     @property
     def gates(self) -> tuple[str, ...]:
@@ -126,23 +130,32 @@ class TablePlan:
 
     def fuse(self, chunk: pl.DataFrame) -> Iterator[tuple[np.ndarray, Fused]]:
         """Row numbers within the chunk, and what became of these rows; all rows in all."""
+        return ((rows, self.rule(batch)) for rows, batch in self.batches(chunk))
+
+    def batches(self, chunk: pl.DataFrame) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
+        """Row numbers within the chunk, and these rows as the rule is to see them."""
+        return ((rows, self.options.ranked(batch)) for rows, batch in self._batches(chunk))
+
+    def asked_in(self, chunk: pl.DataFrame) -> set[Any]:
+        """The criteria of rows that do not all have the same ones: their names, or the numbers of their rubrics."""
+        if not self.layout.wide:
+            return set()
+        if self.graded is not None:
+            return set(chunk.get_column(RUBRIC).to_list()) & set(range(len(self.graded.rubrics)))
+        return {name for line in chunk[LINE] for name in json.loads(line).get(SCORES) or {}}
+
+    def _batches(self, chunk: pl.DataFrame) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
         parts: Iterable[np.ndarray] = (np.arange(len(chunk)),)
         if self.whole and self.layout.batch:
             parts = _equal_rows(joined(chunk, (self.layout.batch,)).to_list())
         for rows in parts:
             part = chunk if len(rows) == len(chunk) else chunk[rows]
             if self.graded is not None:
-                yield from ((rows[some], fused) for some, fused in self._fuse_graded(self.graded, part))
+                yield from ((rows[some], batch) for some, batch in self._graded_batches(self.graded, part))
             elif self.layout.wide:
-                yield from ((rows[some], fused) for some, fused in self._fuse_wide(part))
+                yield from ((rows[some], batch) for some, batch in self._wide_batches(part))
             else:
-                yield rows, self._fuse_dense(part)
-
-    def _fuse(self, batch: ScoreBatch) -> Fused:
-        return self.rule(self.options.ranked(batch))
-
-    def _fuse_dense(self, part: pl.DataFrame) -> Fused:
-        return self._fuse(self._plain_batch(self._matrix(part), self.layout.names, part))
+                yield rows, self._plain_batch(self._matrix(part), self.layout.names, part)
 
     def _plain_batch(self, scores: np.ndarray, names: Sequence[str], part: pl.DataFrame) -> ScoreBatch:
         return plain_batch(self.options, scores, names, self._labels(part), self._attributes(part))
@@ -151,30 +164,36 @@ class TablePlan:
         text = self.layout.reader.text_is_number
         return np.stack([numbers(cells_of(part, leaf), text).to_numpy() for leaf in self.layout.criteria], 1)
 
-    def _fuse_wide(self, part: pl.DataFrame) -> Iterator[tuple[np.ndarray, Fused]]:
+    def _wide_batches(self, part: pl.DataFrame) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
         """Groups with the same criteria together, without columns for the criteria of other groups."""
         cells = [json.loads(line).get(SCORES) or {} for line in part[LINE]]
         labels = self.layout.labels(part).to_list()
-        rubrics: dict[Hashable, dict[str, None]] = {}
-        for label, scores in zip(labels, cells, strict=True):
-            rubrics.setdefault(None if self.whole else label, {}).update(dict.fromkeys(scores))
-        keys = [tuple(sorted(rubrics.get(label, rubrics.get(None, ())))) for label in labels]
+        keys = self._criteria_of(labels, cells)
         gates, known = sorted(self.gates), set(self.layout.names) - set(self.gates)
         some_name = [name for name in self.layout.names if name in known][:1]
         for rows in _equal_rows(keys):
             # A group without any score gets its rewards too, all alike: any criterion will do.
             names = [*([name for name in keys[rows[0]] if name in known] or some_name), *gates]
             matrix = np.array([[_float(cells[i].get(name)) for name in names] for i in rows])
-            yield rows, self._fuse(self._plain_batch(matrix, names, part[rows]))
+            yield rows, self._plain_batch(matrix, names, part[rows])
 
-    def _fuse_graded(self, graded: Graded, part: pl.DataFrame) -> Iterator[tuple[np.ndarray, Fused]]:
+    def _criteria_of(self, labels: Sequence[Hashable], cells: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+        """For each row the criteria that it is fused by: its group's, or the batch's."""
+        if self.asked is not None:
+            return [tuple(sorted(self.asked))] * len(labels)
+        rubrics: dict[Hashable, dict[str, None]] = {}
+        for label, scores in zip(labels, cells, strict=True):
+            rubrics.setdefault(None if self.whole else label, {}).update(dict.fromkeys(scores))
+        return [tuple(sorted(rubrics.get(label, rubrics.get(None, ())))) for label in labels]
+
+    def _graded_batches(self, graded: Graded, part: pl.DataFrame) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
         """Groups by their own rubrics: all together, unless that would make a table that is mostly empty."""
         labels, given = self.layout.labels(part).to_list(), part.get_column(RUBRIC).to_list()
         path = self.layout.reader.path
         members = [
             (rows, graded.number(path, labels[rows[0]], {given[i] for i in rows})) for rows in _equal_rows(labels)
         ]
-        apart = self.layout.wide and not self.whole
+        apart = self.layout.wide and not self.whole and self.asked is None
         compared = part.get_column(OUTCOMES).to_list() if OUTCOMES in part.columns else [None] * len(part)
         scores_of = self._from_lines(part) if self.layout.wide else self._from_columns(part)
         for places in _equal_rows([rubric if apart else 0 for _, rubric in members]):
@@ -190,9 +209,9 @@ class TablePlan:
                 for rows, n in some
             ]
             every = np.concatenate([rows for rows, _ in some])
-            columns = graded.columns_of([n for _, n in some] if self.layout.wide or self.alone else None)
-            batch = graded.batch(groups, columns, self._attributes(part[every]), self.options.attribute)
-            yield every, self._fuse(batch)
+            asked = [n for _, n in some] if self.asked is None else self.asked
+            columns = graded.columns_of(asked if self.layout.wide or self.alone else None)
+            yield every, graded.batch(groups, columns, self._attributes(part[every]), self.options.attribute)
 
     def _from_columns(self, part: pl.DataFrame) -> ScoresOf:
         scores_MK = self._matrix(part)

@@ -1,0 +1,152 @@
+"""Attributes controlled over a whole table on Ray: the files are those of the local path, byte for byte."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import rubrank.fusion
+from rubrank import InvalidInput
+from rubrank.cli.app import app
+from rubrank.fusion.options import FuseOptions
+from rubrank.fusion.stream.files import _fusing, fuse_file
+from rubrank.fusion.stream.names import Columns
+from rubrank.fusion.stream.opening import open_table
+from rubrank.fusion.stream.plan import make_plan
+from rubrank.grading.grade import grade
+from rubrank.scores.table import ScoreTable
+
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    pytest.importorskip("ray.data", reason="Ray Data is not installed")
+    if not ray.is_initialized():
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=128 << 20)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr("rubrank.fusion.stream.readers.BLOCK", 4096)
+    monkeypatch.setattr("rubrank.fusion.stream.readers.SLICE", 100)
+
+
+def table(seed=0, N=120):
+    """Groups of several sizes; a judge that likes length; missing scores, silent groups, a gate."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 9, N)
+    uid, M = np.repeat(np.arange(N), sizes), int(sizes.sum())
+    tokens, heads = rng.lognormal(5, 0.6, M).round(3), rng.integers(0, 5, M)
+    facts = np.where(rng.random(M) < 0.1, np.nan, np.round(np.log(tokens) * 1.5 + rng.normal(size=M)))
+    style = np.where(uid % 7 == 0, 1.0, rng.normal(size=M))
+    clean = (rng.random(M) < 0.9).astype(float)
+    frame = {"uid": uid, "Facts": facts, "Style": style, "Clean": clean, "tokens": tokens, "heads": heads}
+    return pl.DataFrame(frame).with_columns(pl.col("Facts").fill_nan(None))
+
+
+def written(frame, path):
+    {"csv": frame.write_csv, "parquet": frame.write_parquet, "jsonl": frame.write_ndjson}[path.suffix[1:]](path)
+    return path
+
+
+OPTIONS = FuseOptions(
+    attribute=("tokens", "heads"), global_quality=("Clean",), adjust=("tokens=attenuate:0.7:bernoulli",)
+)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_the_file_is_the_local_one(cluster, tmp_path, suffix):
+    source = written(table(), tmp_path / f"scores.{suffix}")
+    found = []
+    for engine in ("local", "ray"):
+        output = tmp_path / f"{engine}.{suffix}"
+        found.append(fuse_file(source, output, OPTIONS, utilities=True, engine=engine))
+    assert (tmp_path / f"ray.{suffix}").read_bytes() == (tmp_path / f"local.{suffix}").read_bytes()
+    assert found[0].reward_sum == pytest.approx(found[1].reward_sum)  # a figure for people, summed chunk by chunk
+    plain = fuse_file(source, None, FuseOptions(global_quality=("Clean",)))
+    assert plain.reward_sum != found[0].reward_sum  # something was taken out
+
+
+def test_coefficients_and_explanations_are_the_local_ones(cluster, tmp_path):
+    source = written(table(3), tmp_path / "scores.parquet")
+    kept = {}
+    for engine in ("local", "ray"):
+        plan = make_plan(open_table(source, Columns(), False), OPTIONS, Columns(), False, None)
+        with _fusing(plan, None, engine, None) as chunks:
+            kept[engine] = {one.label: one for _, parts in chunks for _, fused in parts for one in fused}
+    assert list(kept["local"]) == list(kept["ray"])
+    for label, here in kept["local"].items():
+        there = kept["ray"][label]
+        assert [str(here.explain(i)) for i in range(len(here.reward))] == [
+            str(there.explain(i)) for i in range(len(there.reward))
+        ]
+
+
+def test_a_score_file_and_groups_with_criteria_of_their_own(cluster, tmp_path):
+    rng = np.random.default_rng(2)
+    rows = []
+    for g in range(60):
+        lengths = rng.integers(50, 800, 4)
+        for n in lengths:
+            scores = {"Facts": float(round(np.log(n) + rng.normal(0, 0.3)))}
+            scores |= {f"own {g % 40}": float(rng.integers(0, 3))} if g % 3 else {}
+            rows.append({"uid": f"q{g}", "scores": scores, "attributes": {"tokens": int(n)}})
+    source = tmp_path / "wide.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for engine in ("local", "ray"):
+        fuse_file(
+            source, tmp_path / f"{engine}.jsonl", FuseOptions(attribute=("tokens",)), utilities=True, engine=engine
+        )
+    assert (tmp_path / "ray.jsonl").read_bytes() == (tmp_path / "local.jsonl").read_bytes()
+
+
+def test_batches_of_a_column_stay_whole(cluster, tmp_path):
+    frame = table(4).with_columns((pl.col("uid") // 30).alias("step"))
+    source = written(frame, tmp_path / "scores.parquet")
+    for engine in ("local", "ray"):
+        fuse_file(source, tmp_path / f"{engine}.parquet", OPTIONS, columns=Columns(batch="step"), engine=engine)
+    assert (tmp_path / "ray.parquet").read_bytes() == (tmp_path / "local.parquet").read_bytes()
+
+
+def test_what_learns_more_is_refused(cluster, tmp_path):
+    source = written(table(5), tmp_path / "scores.jsonl")
+    for options in (["--pool", "run"], ["--any-order"]):
+        found = CliRunner().invoke(app, ["fuse", str(source), "--attribute", "tokens", "--engine", "ray", *options])
+        assert found.exit_code != 0
+        assert "Traceback" not in found.output
+
+
+def test_a_dataset_gets_the_rewards_of_the_local_path(cluster):
+    rng = np.random.default_rng(1)
+    rows = [
+        {"uid": f"q{g}", "response": " ".join(["word"] * int(n)), "Short": float(n < 60), "Facts": float(n // 20)}
+        for g in range(30)
+        for n in rng.integers(5, 120, 5)
+    ]
+    rows = [{**row, "number": i, "words": len(row["response"].split())} for i, row in enumerate(rows)]
+    rubric = [{"name": name, "question": "Is it so?"} for name in ("Short", "Facts")]
+    scored = cluster.data.from_items(rows)
+    there = rubrank.fusion.on_ray(scored, rubric, attributes=["words"], adjust_criteria="all").take_all()
+    there = [row["reward"] for row in sorted(there, key=lambda row: row["number"])]
+    groups = grade([{k: row[k] for k in ("uid", "response")} | {"prompt": row["uid"]} for row in rows], rubric)
+    filled, at = [], 0
+    for group in groups.groups:
+        for i in range(len(group.scores)):
+            group.scores[i] = rows[at]["Short"], rows[at]["Facts"]
+            at += 1
+        filled.append(group)
+    words = np.array([[row["words"]] for row in rows], float)
+    here = ScoreTable(tuple(filled)).fuse(attributes=words, adjust="remove", adjust_criteria="all")
+    assert there == here.reward.tolist()
+    with pytest.raises(InvalidInput, match="adjust"):
+        rubrank.fusion.on_ray(scored, rubric, adjust="remove")
+    with pytest.raises(InvalidInput, match="words2"):
+        rubrank.fusion.on_ray(scored, rubric, attributes=["words2"])
