@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import importlib
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ from rubrank.verifiers.verifier import Compat, Mode
 
 OWNER = "grade on Ray"
 _PART, _JUDGED_PART = 2048, 1024  # rollouts handed to an actor at a time; judges want many calls under way
+_AHEAD = 2  # parts that an actor has at a time
+_RESTARTS = 3  # of an actor that is lost with its machine; its parts are graded again
 _PARTS_EACH = 4  # at least so many parts for every actor, so that none waits long for the slowest
 
 
@@ -82,13 +85,13 @@ class Grader:
         asked = [plan.asked for plan in plans]
         return asyncio.run(judged_table_async(table, groups, asked, setting.judges))
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        """Parts of packed groups → parts of packed scores, or of the error."""
-        return {"number": list(batch["number"]), "packed": [self._packed(part) for part in batch["packed"]]}
+    def ready(self) -> None:
+        """It has been made."""
 
-    def _packed(self, part: bytes) -> bytes:
+    def graded(self, part: bytes) -> bytes:
+        """Packed groups → packed scores, or the error."""
         try:
-            return pickle.dumps(self.table(pickle.loads(part)))
+            return pickle.dumps(self.table(pickle.loads(part)), pickle.HIGHEST_PROTOCOL)
         except RubrankError as error:
             return pickle.dumps(error)
 
@@ -188,21 +191,37 @@ def _tables(
     """The tables of all parts, in the order of the groups."""
     number = min(workers or processors(ray), len(groups))
     parts = _parts(groups, number, _PART if setting.judges is None else _JUDGED_PART)
-    items = [{"number": i, "packed": pickle.dumps(part)} for i, part in enumerate(parts)]
-    dataset = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
-        Grader, batch_size=1, fn_constructor_args=(setting, limits_of(ray, setting)), **actors(ray, number)
-    )
+    options = {"num_cpus": 1, "max_restarts": _RESTARTS, "max_task_retries": _RESTARTS}
+    limits = limits_of(ray, setting)
+    pool = [ray.remote(Grader).options(**options).remote(setting, limits) for _ in range(number)]
     found: dict[int, ScoreTable] = {}
     done, total = 0, sum(len(group.rollouts) for group in groups)
-    for row in dataset.iter_rows():
-        part = pickle.loads(row["packed"])
+    for i, packed in _handed_out(ray, pool, parts):
+        part = pickle.loads(packed)
         if isinstance(part, RubrankError):
             raise part
-        found[int(row["number"])] = part
+        found[i] = part
         done += len(part)
         if progress is not None:
             progress(done, total)
     return [found[i] for i in range(len(parts))]
+
+
+def _handed_out(ray: Any, pool: Sequence[Any], parts: Sequence[list[Group]]) -> Iterator[tuple[int, bytes]]:
+    """The results of all parts as they come. An actor has two at a time, so that it never waits: the store of the
+    cluster never holds more, however many parts there are. One that finds no room on the cluster gets none."""
+    left = iter(enumerate(parts))
+    under_way = {actor.ready.remote(): (None, actor) for actor in pool}
+    waited = len(parts)
+    while waited:
+        (first,), _ = ray.wait(list(under_way), num_returns=1)
+        i, actor = under_way.pop(first)
+        packed = ray.get(first)
+        for n, part in islice(left, _AHEAD if i is None else 1):
+            under_way[actor.graded.remote(pickle.dumps(part, pickle.HIGHEST_PROTOCOL))] = (n, actor)
+        if i is not None:
+            waited -= 1
+            yield i, packed
 
 
 def actors(ray: Any, number: int) -> dict[str, Any]:

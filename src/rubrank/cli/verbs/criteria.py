@@ -222,8 +222,8 @@ def _show_estimate(
         for one in found.judges
     ]
     if rows:
-        headings = ("judge", "kind", "model", "calls", "tokens in", "tokens out, at most", "cost, at most")
-        headings += ("batches",) if batch else ()
+        more = ("batches",) if batch else ()
+        headings = ("judge", "kind", "model", "calls", "tokens in", "tokens out, at most", "cost, at most", *more)
         table("", headings, rows, words=3)
     for name in found.undecided:
         typer.echo(f"no judge decides {name!r}: --judges FILE says who does")

@@ -42,7 +42,9 @@ class Part:
     def copied(self) -> Part:
         """The same with arrays that can be written: read-only ones are another type to compile for."""
         seen = self.observed
-        arrays = {name: np.array(getattr(seen, name)) for name in ("scores_MK", "starts", "margins", "attributes_DM")}
+        arrays: dict[str, Any] = {
+            name: np.array(getattr(seen, name)) for name in ("scores_MK", "starts", "margins", "attributes_DM")
+        }
         observed = replace(seen, **arrays)
         if "scale_D" in seen.__dict__:
             observed.scaled(np.array(seen.scale_D))
@@ -184,7 +186,8 @@ def _added(sums: Sequence[np.ndarray]) -> np.ndarray:
 def together(parts: Sequence[Part]) -> Part:
     """One part of several, in their order."""
     first = parts[0].observed
-    starts, cells, at, groups = [np.zeros(1, first.starts.dtype)], {}, 0, 0
+    starts, at, groups = [np.zeros(1, first.starts.dtype)], 0, 0
+    cells: dict[tuple[int, int], np.ndarray] = {}
     for part in parts:
         seen = part.observed
         starts.append(seen.starts[1:] + at)

@@ -85,7 +85,9 @@ def _all_chunks(
 ) -> list[tuple[Any, Any]]:
     """What becomes of every chunk: where the large half of it is, and the small half."""
     task, shared = ray.remote(work).options(num_cpus=1, num_returns=2), ray.put(described(plan))
-    most, begun, found = AHEAD * processors(ray), [], []
+    most = AHEAD * processors(ray)
+    begun: list[tuple[Any, Any]] = []
+    found: list[Any] = []
     for chunk in plan.chunks(progress):
         begun.append(task.remote(shared, chunk))
         if len(begun) - len(found) >= most:

@@ -70,11 +70,15 @@ class BatchState:
         errors = data.get("errors")
         found = errors.get("data") if isinstance(errors, dict) else errors
         listed = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        completed, total = (
+            value if isinstance(value := counts.get(name), int) else 0 for name in ("completed", "total")
+        )
         return cls(
             str(data.get("status")),
             _id(data.get("output_file_id")),
             _id(data.get("error_file_id")),
-            *(value if isinstance(value := counts.get(name), int) else 0 for name in ("completed", "total")),
+            completed,
+            total,
             said=shorten("; ".join(str(one.get("message") or one.get("code")) for one in listed)),
             codes=frozenset(str(one.get("code")) for one in listed),
         )
