@@ -90,7 +90,10 @@ def test_coefficients_and_explanations_are_the_local_ones(cluster, tmp_path):
         ]
 
 
-def test_a_score_file_and_groups_with_criteria_of_their_own(cluster, tmp_path):
+@pytest.mark.parametrize("wide", [False, True])
+def test_groups_with_criteria_of_their_own(cluster, tmp_path, monkeypatch, wide):
+    if wide:
+        monkeypatch.setattr("rubrank.fusion.stream.survey.WIDE", 10)
     rng = np.random.default_rng(2)
     rows = []
     for g in range(60):
@@ -105,6 +108,28 @@ def test_a_score_file_and_groups_with_criteria_of_their_own(cluster, tmp_path):
         fuse_file(
             source, tmp_path / f"{engine}.jsonl", FuseOptions(attribute=("tokens",)), utilities=True, engine=engine
         )
+    assert (tmp_path / "ray.jsonl").read_bytes() == (tmp_path / "local.jsonl").read_bytes()
+
+
+def test_a_score_file_brings_its_rubrics(cluster, tmp_path):
+    counts = [
+        {"name": f"Words{n}", "verifier": "WordCount", "params": {"relation": "at least", "count": n}} for n in (5, 9)
+    ]
+    rows = [
+        {"prompt": "p", "group": f"q{g}", "response": "word " * n, "rubric": [*counts[: 1 + g % 2], "EmptyAnswer"]}
+        for g in range(40)
+        for n in (1 + g % 5, 6, 12, 0 if g % 4 else 7)
+    ]
+    path = tmp_path / "scores.jsonl"
+    grade(rows, workers=0).write(path)
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for i, line in enumerate(lines):
+        if "scores" in line:
+            line["attributes"] = {"tokens": 5 + (i * 37) % 91}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    options = FuseOptions(attribute=("tokens",), adjust_criteria=("all",))
+    for engine in ("local", "ray"):
+        fuse_file(path, tmp_path / f"{engine}.jsonl", options, utilities=True, engine=engine)
     assert (tmp_path / "ray.jsonl").read_bytes() == (tmp_path / "local.jsonl").read_bytes()
 
 

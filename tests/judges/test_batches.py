@@ -228,6 +228,18 @@ def test_a_server_without_batches_or_that_is_gone_is_named(tmp_path):
             graded(server, tmp_path / "c", outage_wait=0.0)
 
 
+def test_requests_that_wait_at_another_endpoint_are_not_paid_for_again(tmp_path):
+    with BatchServer() as server, BatchServer() as other:
+        with pytest.raises(BatchesPending):
+            graded(server, tmp_path, batch="submit")
+        with pytest.raises(InvalidInput, match="under way"):
+            graded(other, tmp_path)
+        assert not other.asked
+        assert not np.isnan(scores(graded(server, tmp_path))).any()
+        assert not np.isnan(scores(graded(other, tmp_path))).any()  # all in the store by now
+        assert not other.asked
+
+
 def test_comparisons_and_panels_go_in_rounds_too(tmp_path):
     def answer(body):
         text = body["messages"][-1]["content"]

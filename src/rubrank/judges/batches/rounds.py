@@ -49,6 +49,8 @@ class Rounds:
         """What was paid for in this run."""
         self._sends: Counter[bytes] = Counter()
         self._under_way: dict[bytes, int] = {}
+        self._waited: set[int] = set()
+        self._elsewhere: dict[int, str] = {}
         self._asked: dict[bytes, tuple[_Asker, dict[str, Any]]] = {}
         self._askers: dict[int, _Asker] = {}
         self._unread: dict[bytes, Reply] = {}
@@ -61,8 +63,10 @@ class Rounds:
         """A new pass over all questions."""
         self._asked, self._unread = {}, {}
         self._under_way = dict(self._book.open_keys())
+        batches = self._book.open_batches()
+        self._elsewhere = {sent.number: sent.endpoint for sent in batches if self._judge_of(sent) is None}
         self._askers = {}
-        self._waited: set[int] = set()
+        self._waited = set()
 
     def asker_of(self, judge: Judge) -> Asker:
         """Who answers for a judge in this pass."""
@@ -79,6 +83,12 @@ class Rounds:
         self._asked[key] = (asker, _shape(body))
         if number is None:
             asker.outbox.add(key, call.purpose, body)
+        elif number in self._elsewhere:
+            allowed = "reachable as long as requests of this run are under way there"
+            remedy = f"Use that endpoint, or delete {self._book.path} and pay for them again."
+            raise InvalidInput(
+                "grade", "--batch", allowed, f"{self._elsewhere[number]} is not among the judges", remedy
+            )
         else:
             self._waited.add(number)
 
@@ -133,10 +143,12 @@ class Rounds:
 
     async def _patient(self, api: BatchApi, request: Any) -> str:
         """What the server says; JudgeOutage when it keeps failing."""
+        start = time.monotonic()
         try:
             return str(await request())
         except Unanswered as error:
-            raise JudgeOutage(self._name_of(api.endpoint), api.endpoint.where, str(error.args[0]), 0.0) from None
+            name, where, gone = self._name_of(api.endpoint), api.endpoint.where, time.monotonic() - start
+            raise JudgeOutage(name, where, str(error.args[0]), gone) from None
 
     # ---------------------------------------------------------------------------------------------------- waiting
 
@@ -153,25 +165,24 @@ class Rounds:
 
     async def _wait(self, waited: Iterable[Sent]) -> None:
         left, since, failure = list(waited), time.monotonic(), ""
+        poll = 0.0
         while left:
-            judge = self._judge_of(left[0])
-            if judge is None:  # cannot be: what is waited for was noted by a judge
-                break
-            endpoint, still = endpoint_of(judge), []
+            still = []
             for sent in left:
-                own = self._judge_of(sent) or judge
-                async with BatchApi(endpoint_of(own), own) as api:
+                judge = self._judge_of(sent)
+                assert judge is not None  # `note` refuses others
+                async with BatchApi(endpoint_of(judge), judge) as api:
                     try:
-                        over = await self._settle_if_over(api, own, sent)
+                        over = await self._settle_if_over(api, judge, sent)
                         since, failure = time.monotonic(), ""
                     except Unanswered as error:
                         over, failure = False, str(error.args[0])
+                poll, gone = api.endpoint.batch.poll, time.monotonic() - since
+                if failure and gone > max(self._judges.outage_wait, _FEWEST_POLLS * poll):
+                    raise JudgeOutage(judge.name, api.endpoint.where, failure, gone)
                 if not over:
                     still.append(sent)
             left = still
-            gone, poll = time.monotonic() - since, endpoint.batch.poll
-            if failure and gone > max(self._judges.outage_wait, _FEWEST_POLLS * poll):
-                raise JudgeOutage(judge.name, endpoint.where, failure, gone)
             if left:
                 await asyncio.sleep(poll)
 
