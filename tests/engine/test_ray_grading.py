@@ -168,10 +168,10 @@ def test_chunks_of_a_table_are_fused_to_the_same_bits(cluster, tmp_path, suffix,
     assert (tmp_path / f"ray.{suffix}").read_bytes() == (tmp_path / f"local.{suffix}").read_bytes()
 
 
-def test_a_rule_over_the_whole_table_is_refused_on_ray(tmp_path):
+def test_a_rule_that_remembers_is_refused_on_ray(tmp_path):
     source = written(tmp_path / "s.jsonl", [{"uid": i // 4, "Facts": i % 3, "tokens": 10 + i} for i in range(16)])
     output = tmp_path / "out.jsonl"
-    found = cli("fuse", source, "-o", output, "--attribute", "tokens", "--pool", "batch", "--engine", "ray")
+    found = cli("fuse", source, "-o", output, "--attribute", "tokens", "--pool", "run", "--engine", "ray")
     assert found.exit_code != 0
     assert "Ray" in found.output
     assert not output.exists()

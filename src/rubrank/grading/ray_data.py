@@ -211,7 +211,7 @@ def _handed_out(ray: Any, pool: Sequence[Any], parts: Sequence[list[Group]]) -> 
     """The results of all parts as they come. An actor has two at a time, so that it never waits: the store of the
     cluster never holds more, however many parts there are. One that finds no room on the cluster gets none."""
     left = iter(enumerate(parts))
-    under_way = {actor.ready.remote(): (None, actor) for actor in pool}
+    under_way: dict[Any, tuple[int | None, Any]] = {actor.ready.remote(): (None, actor) for actor in pool}
     waited = len(parts)
     while waited:
         (first,), _ = ray.wait(list(under_way), num_returns=1)
