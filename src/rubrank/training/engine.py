@@ -338,14 +338,21 @@ class RewardEngine:
         metadata = {"mode": "train" if train else "eval"}
         records = zip(records_of(result, table, groups=groups, step=step, metadata=metadata), groups, strict=True)
         told = (one.model_copy(update={"metadata": with_origin(one.metadata, group)}) for one, group in records)
-        self.recording.write(told)
+        self.recording.write(told, step)
 
-    def rewind(self, step: int) -> int:
-        """Take away the records that a run resumed at `step` makes again; returns how many."""
+    def rewind(self, step: int, place: Mapping[str, Any] | None = None) -> int:
+        """Take away the records that a run resumed at `step` makes again; returns how many.
+
+        place: where they ended at the checkpoint, from `records_place`; None: it is looked for.
+        """
         from rubrank.training.rewinding import rewind
 
         self.finish_records()
-        return 0 if self.records is None else rewind(self.records, step)
+        return 0 if self.records is None else rewind(self.records, step, place)
+
+    def records_place(self) -> dict[str, Any] | None:
+        """Where the records end now, once all are on disk: a checkpoint keeps it for `rewind`."""
+        return None if self.recording is None else self.recording.place()
 
     def finish_records(self) -> None:
         """Wait until all records are on disk; raises what went wrong with writing them."""

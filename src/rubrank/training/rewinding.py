@@ -1,72 +1,103 @@
-"""Records of a run that goes on from a checkpoint: what it makes again is taken away.
+"""Records of a run that goes on from a checkpoint: what it makes again is cut off, in place.
 
-    rewind(Path("records.jsonl"), 200)         keeps training before step 200, and evaluations up to it
+    rewind(Path("records.jsonl.zst"), 200)               keeps training before step 200, and evaluations up to it
+    rewind(path, 200, {"file": "records.jsonl.zst", "bytes": 81_234})    the same, where the checkpoint knows the place
 
-A run that was killed may have left half a line at the end; it goes too. The file is replaced as a whole, so that a
-second kill loses nothing.
+Nothing is copied: a file is shortened to where its last whole piece before the step ends. Pieces are lines, members of
+a .gz or frames of a .zst; each call of a writer adds one. A run that was killed may have left half a piece at the end;
+it goes too, and that is said. Records that a run writes stand in the order in which they were made, so that what goes
+is the end of a file; where a piece holds both, what stays of it is written again.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
+import logging
 import os
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rubrank._files import zstandard_for
+from rubrank.records.files import append_lines, record_files
+
+_log = logging.getLogger("rubrank")
+_BLOCK = 1 << 20
 
 
-def rewind(path: Path, step: int) -> int:
-    """Drop the records from `step` on; returns how many lines went.
+@dataclass
+class _Piece:
+    """Lines of a file that were written together, from `start` on; `whole` is False where it was cut short."""
 
-    An evaluation at `step` itself was made before the checkpoint, and stays.
+    start: int
+    lines: list[bytes] = field(default_factory=list)
+    whole: bool = False
+
+
+def rewind(path: Path, step: int, place: Mapping[str, Any] | None = None) -> int:
+    """Drop the records from `step` on; returns how many went.
+
+    An evaluation at `step` itself was made before the checkpoint, and stays. place: where the records ended when the
+    checkpoint was made, from `RecordWriter.place`; None: it is looked for.
     """
-    if not path.exists():
-        return 0
-    dropped, beside = 0, path.with_name(f".{path.name}")
-    with _open_new(beside) as new:
-        for line in _lines(path):
-            if _is_before(line, step):
-                new.write(line)
-            else:
-                dropped += 1
-    if dropped:
-        os.replace(beside, path)
-    else:
-        beside.unlink()
+    files = record_files(path, missing_ok=True)
+    known = None if place is None else _known(files, place)
+    if known is not None:
+        return sum(_cut(file, at, path, ()) for file, at in known)
+    dropped = 0
+    for file in reversed(files):
+        at, kept = _end_of(file, step)
+        gone = _cut(file, at, path, kept)
+        dropped += gone
+        if at or kept:
+            break
     return dropped
 
 
-def _lines(path: Path) -> Iterator[str]:
-    try:
-        if path.suffix == ".zst":
-            yield from _lines_of_frames(path)
-            return
-        opener: Any = gzip.open if path.suffix == ".gz" else open
-        with opener(path, "rt", encoding="utf-8", errors="surrogatepass") as file:
-            yield from file
-    except EOFError:  # a compressed file that was cut short
-        yield ""
+def _known(files: Sequence[Path], place: Mapping[str, Any]) -> list[tuple[Path, int]] | None:
+    """Files with the bytes that stay of them; None where they are not as they were any more."""
+    names = [file.name for file in files]
+    if not place.get("file"):  # nothing had been written
+        return [(file, 0) for file in files]
+    if place["file"] not in names:
+        return None
+    at = names.index(place["file"])
+    if files[at].stat().st_size < place["bytes"]:
+        return None
+    return [(files[at], place["bytes"]), *((file, 0) for file in files[at + 1 :])]
 
 
-def _lines_of_frames(path: Path) -> Iterator[str]:
-    """Lines of a .zst; raises EOFError where its last frame was cut short, which the library's own reader hides."""
-    zstandard, rest, frame = zstandard_for(path), b"", None
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            while chunk:
-                frame = frame or zstandard.ZstdDecompressor().decompressobj()
-                *lines, rest = (rest + frame.decompress(chunk)).split(b"\n")
-                yield from (f"{line.decode('utf-8', 'surrogatepass')}\n" for line in lines)
-                chunk, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
-    if rest or frame is not None:
-        raise EOFError
+def _end_of(file: Path, step: int) -> tuple[int, list[bytes]]:
+    """Where what comes before a step ends, and lines after that which stay all the same."""
+    end, kept = None, list[bytes]()
+    for piece in _pieces(file, 0):
+        stays = [line for line in piece.lines if _is_before(line, step)]
+        if end is None and piece.whole and len(stays) == len(piece.lines):
+            continue
+        end = piece.start if end is None else end
+        kept += stays
+    return file.stat().st_size if end is None else end, kept
 
 
-def _is_before(line: str, step: int) -> bool:
+def _cut(file: Path, at: int, path: Path, kept: Sequence[bytes]) -> int:
+    """Shorten a file and write again what stays; returns how many lines went."""
+    if file.stat().st_size == at:
+        return 0
+    lines, whole = 0, True
+    for piece in _pieces(file, at):
+        lines, whole = lines + len(piece.lines), whole and piece.whole
+    if not whole:
+        _log.warning("%s: what was being written when the run was killed is dropped", file)
+    os.truncate(file, at)
+    append_lines(file, kept)
+    if not at and not kept and file != path:
+        file.unlink()  # of several: the next one begins where this one did
+    return lines - len(kept)
+
+
+def _is_before(line: bytes, step: int) -> bool:
     try:
         record = json.loads(line)
     except ValueError:
@@ -75,9 +106,43 @@ def _is_before(line: str, step: int) -> bool:
     return at is None or at < step + (mode == "eval")
 
 
-def _open_new(path: Path) -> IO[Any]:
-    if path.suffix == ".zst":
-        packed = zstandard_for(path).ZstdCompressor().stream_writer(path.open("wb"))
-        return io.TextIOWrapper(packed, encoding="utf-8", errors="surrogatepass")
-    opener: Any = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "wt", encoding="utf-8", errors="surrogatepass")
+# -------------------------------------------------------------------------------------------------------------- pieces
+
+
+def _pieces(file: Path, at: int) -> Iterator[_Piece]:
+    """The pieces of a file from a place on, in order."""
+    if file.suffix == ".jsonl":
+        yield from _plain(file, at)
+    elif file.suffix == ".gz":
+        yield from _packed(file, at, lambda: zlib.decompressobj(31))
+    else:
+        zstandard = zstandard_for(file)
+        yield from _packed(file, at, lambda: zstandard.ZstdDecompressor().decompressobj())
+
+
+def _plain(file: Path, at: int) -> Iterator[_Piece]:
+    with file.open("rb") as opened:
+        opened.seek(at)
+        for line in opened:
+            yield _Piece(at, [line], line.endswith(b"\n"))
+            at += len(line)
+
+
+def _packed(file: Path, at: int, unpacker: Callable[[], Any]) -> Iterator[_Piece]:
+    """Members or frames; of one that was cut short, the whole lines that can be read, and the beginning of the next."""
+    unpack, piece, rest = unpacker(), _Piece(at), b""
+    with file.open("rb") as opened:
+        opened.seek(at)
+        while block := opened.read(_BLOCK):
+            at += len(block)
+            while block:
+                *lines, rest = (rest + unpack.decompress(block)).split(b"\n")
+                piece.lines += [line + b"\n" for line in lines]
+                block = unpack.unused_data
+                if unpack.eof:
+                    piece.whole = True
+                    yield piece
+                    unpack, piece, rest = unpacker(), _Piece(at - len(block)), b""
+    if piece.start < at:
+        piece.lines += [rest] if rest else []
+        yield piece

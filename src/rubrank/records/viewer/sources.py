@@ -9,7 +9,6 @@ What is compressed, or Parquet, is unpacked into a temporary file as it grows; m
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import zlib
 from collections.abc import Callable
@@ -19,25 +18,21 @@ from typing import Any
 
 from rubrank._files import zstandard_for
 from rubrank.errors import InvalidInput
+from rubrank.records.files import SUFFIXES, record_files
 
-SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 _BLOCK = 1 << 22
 _AT_ONCE = 1 << 26  # bytes that one call of `advance` unpacks
 _CHECKED = 256  # bytes before the end of what was read, to see that they are still the same
-_NUMBER = re.compile(r"(\d+)")
 
 
 def paths_of(source: Path) -> list[Path]:
-    """The records files of a file or a folder."""
-    if not source.is_dir():
-        return [source]
-    found = [path for path in source.iterdir() if path.name.endswith(SUFFIXES) and not path.name.startswith(".")]
-    return sorted(found, key=lambda path: [int(p) if p.isdigit() else p for p in _NUMBER.split(path.name)])
+    """The records files of a file, a folder, a pattern, or a name that is rotated."""
+    return record_files(source, missing_ok=True)
 
 
 def check_source(source: Path) -> Path:
     """The path, if there is something to look at; raises if not."""
-    if not source.exists():
+    if not source.exists() and not paths_of(source):
         raise InvalidInput(str(source), "the file", "a file or a folder that can be read", "no such file", "")
     if source.is_dir() and not paths_of(source):
         allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"

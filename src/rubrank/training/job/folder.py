@@ -19,13 +19,15 @@ from typing import Any, NoReturn
 
 from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput
+from rubrank.records.files import record_files
 from rubrank.training.job.batching import is_first
 from rubrank.training.job.job import Config, Job
 
 CONFIG, MODEL = "config.json", "model"
 _MAY_CHANGE = word_list("""
     output judges workers report_to training.logging_steps training.save_steps training.save_total_limit
-    training.per_device_train_batch_size model.path preset records.every records.texts
+    training.per_device_train_batch_size model.path preset records.every records.texts records.rotate
+    records.most_mb records.most_mb_a_day
 """)
 """Where things are, what is logged and kept, how much goes at a time: none of it is what is learnt."""
 
@@ -128,7 +130,7 @@ def checkpoint_of(job: Job, sizes: Mapping[str, int], resume: bool) -> Path | No
         raise InvalidInput(job.where, "output", "a folder", f"the file {folder}", "Choose another one.")
     found = last_checkpoint(folder)
     if not resume:
-        if found is not None or job.records.exists():
+        if found is not None or record_files(job.records, missing_ok=True):
             raise InvalidInput(
                 job.where, "output", "a folder without a run", str(folder), "Say --resume, or choose another one."
             )

@@ -231,6 +231,12 @@ class Records(Strict):
     """Training steps that are multiples of it; evaluations always."""
     texts: bool = True
     """False: scores and rewards without prompts, responses and reasons."""
+    rotate: int = Field(default=0, ge=0)
+    """Steps after which a new file begins, records.000100.jsonl; 0: one file."""
+    most_mb: Number | None = Field(default=None, gt=0.0)
+    """Megabytes of the run, after which texts are left out."""
+    most_mb_a_day: Number | None = Field(default=None, gt=0.0)
+    """The same for a day."""
 
     @field_validator("path")
     @classmethod

@@ -189,7 +189,7 @@ def _reward(job: Job, controls: Sequence[Control]) -> Any:
         judges=_judges(job),
         attributes=controls,
         workers=config.workers,
-        records=Recording(job.records, config.records.every, config.records.texts, background=True),
+        records=_recording(job),
         seed=config.seed,
         pool=config.pool,
         adjust_criteria=config.adjust_criteria,
@@ -197,6 +197,12 @@ def _reward(job: Job, controls: Sequence[Control]) -> Any:
     )
     reward.engine.check_scaling(job.where, "training.scale_rewards", config.training.scale_rewards != "none")
     return reward
+
+
+def _recording(job: Job) -> Recording:
+    wanted = job.config.records
+    limits = (None if most is None else round(1e6 * most) for most in (wanted.most_mb, wanted.most_mb_a_day))
+    return Recording(job.records, wanted.every, wanted.texts, True, wanted.rotate, *limits)
 
 
 def _file_or_data(job: Job, given: Any) -> Any:

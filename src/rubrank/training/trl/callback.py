@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from rubrank.training.trl.reward import RubricReward
 
 
+_PLACE = "records"
+
+
 class RubricCallback(TrainerCallback):
     """Ties a reward function to its trainer; made by `RubricReward.callback`."""
 
@@ -47,7 +50,7 @@ class RubricCallback(TrainerCallback):
             message = f"the checkpoint does not hold what {engine.rule.name!r} remembered: it begins anew"
             warnings.warn(f"{self.key}: {message}", RuntimeWarning, stacklevel=2)
         if state.is_world_process_zero:
-            engine.rewind(state.global_step)
+            engine.rewind(state.global_step, (saved or {}).get(_PLACE))
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Remember the state of chance: a step that judges end in the middle is made again from here."""
@@ -56,13 +59,17 @@ class RubricCallback(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Have the state ready: a checkpoint may follow."""
         state.stateful_callbacks[self.key] = self.reward.engine.state_dict()
-        if control.should_save:  # a run that goes on from there has the records of all steps before
-            self.reward.engine.finish_records()
+        self._place(state, control)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The same: what was evaluated comes before a checkpoint."""
-        if control.should_save:
-            self.reward.engine.finish_records()
+        self._place(state, control)
+
+    def _place(self, state: Any, control: Any) -> None:
+        """Before a checkpoint: a run that goes on from there has the records of all steps before, and none after."""
+        if control.should_save and state.is_world_process_zero:
+            saved = state.stateful_callbacks.get(self.key) or self.reward.engine.state_dict()
+            state.stateful_callbacks[self.key] = {**saved, _PLACE: self.reward.engine.records_place()}
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """All records are on disk when training is over."""

@@ -1,0 +1,206 @@
+"""Records of long runs: several files that are read as one, budgets, and a resumed run that cuts them in place."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("zstandard", reason="zstandard is not installed: pip install zstandard")
+
+from rubrank.errors import InvalidInput
+from rubrank.records.files import is_records, record_files
+from rubrank.records.record import read_records
+from rubrank.records.viewer.sources import paths_of
+from rubrank.records.writing import Recording
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.studies.replay.logged import read_logged
+from rubrank.training import rewinding
+from rubrank.training.engine import RewardEngine
+
+RUBRIC = [{"name": "Words", "verifier": "WordCount", "params": {"low": 2}}]
+KINDS = [".jsonl", ".jsonl.gz", ".jsonl.zst"]
+
+
+def groups(step: int, size: int = 20) -> list[Group]:
+    texts = (f"Lakes {step} " * size, "one", "é odd")
+    return [
+        Group(id=f"{step}-{n}", rollouts=tuple(Rollout(prompt="Say it.", response=text) for text in texts))
+        for n in range(2)
+    ]
+
+
+def train(to: Recording, steps: range, start: RewardEngine | None = None) -> RewardEngine:
+    engine = start or RewardEngine(RUBRIC, records=to)
+    for step in steps:
+        engine.score(groups(step), step)
+        engine.score(groups(step), step, train=False)
+    engine.finish_records()
+    return engine
+
+
+@pytest.mark.parametrize("suffix", KINDS)
+def test_files_begin_anew_and_are_read_as_one(tmp_path, suffix):
+    one, many = tmp_path / f"one{suffix}", tmp_path / "many" / f"records{suffix}"
+    train(Recording(one), range(7))
+    train(Recording(many, rotate=3, background=True), range(7))
+    names = [f"records.{step:06d}{suffix}" for step in (0, 3, 6)]
+    assert [file.name for file in record_files(many)] == names
+    expected = list(read_records(one))
+    for source in (many, many.parent, many.parent / f"records.*{suffix}"):
+        assert list(read_records(source)) == expected
+        assert is_records(source)
+        assert [path.name for path in paths_of(source)] == names
+        assert len(read_logged(source).table.groups) == len(read_logged(one).table.groups)
+
+
+def test_a_name_that_is_no_file_and_no_rotated_one(tmp_path):
+    (tmp_path / "records.final.jsonl").write_text("{}\n")
+    (tmp_path / "records.12.jsonl").write_text("{}\n")
+    with pytest.raises(InvalidInput, match="no such file"):
+        list(read_records(tmp_path / "records.jsonl"))
+    with pytest.raises(InvalidInput, match="no such file"):
+        list(read_records(tmp_path / "other.*.jsonl"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidInput, match="which has none"):
+        list(read_records(tmp_path / "empty"))
+
+
+# ------------------------------------------------------------------------------------------------------------- resuming
+
+
+@pytest.mark.parametrize("suffix", KINDS)
+@pytest.mark.parametrize("rotate", [0, 2])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_resumed_run_cuts_in_place(tmp_path, suffix, rotate, known, monkeypatch):
+    whole, path = Recording(tmp_path / "whole" / f"r{suffix}", rotate=rotate), tmp_path / "part" / f"r{suffix}"
+    train(whole, range(6))
+    to = Recording(path, rotate=rotate, background=True)
+    first = train(to, range(3))
+    first.score(groups(3), 3, train=False)  # evaluated before the checkpoint
+    place = first.records_place()
+    inodes = {file.name: file.stat().st_ino for file in record_files(path)}
+    first.score(groups(3), 3)
+    train(to, range(4, 6), first)
+    if known:  # nothing before the place is read
+        monkeypatch.setattr(rewinding, "_end_of", lambda *_: pytest.fail("looked for a place that is known"))
+    resumed = RewardEngine(RUBRIC, records=to)
+    assert resumed.rewind(3, place if known else None) == 2 + 2 * 4
+    assert {file.name: file.stat().st_ino for file in record_files(path)} == inodes
+    resumed.score(groups(3), 3)
+    train(to, range(4, 6), resumed)
+    made = list(read_records(path))
+    assert sorted(made, key=str) == sorted(read_records(whole.path), key=str)
+    monkeypatch.undo()
+    assert resumed.rewind(6) == 0
+
+
+def test_a_place_that_is_not_there_any_more_is_looked_for(tmp_path):
+    path = tmp_path / "r.jsonl"
+    engine = train(Recording(path), range(3))
+    assert engine.rewind(2, {"file": "r.jsonl", "bytes": 10**9}) == 4 - 2
+    assert engine.rewind(2, {"file": "other.jsonl", "bytes": 5}) == 0
+    assert engine.rewind(0, {"file": None, "bytes": 0}) == 10
+    assert path.read_bytes() == b""
+
+
+RUN = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+from test_rotating import RUBRIC, Recording, RewardEngine, groups
+engine = RewardEngine(RUBRIC, records=Recording(Path(sys.argv[1]), rotate=int(sys.argv[2]), background=True))
+for step in range(10_000):
+    engine.score(groups(step, 2000), step)
+    print(step, flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", KINDS)
+@pytest.mark.parametrize("rotate", [0, 4])
+def test_kill_in_the_middle(tmp_path, suffix, rotate, caplog):
+    path = tmp_path / f"r{suffix}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, str(path), str(rotate), str(Path(__file__).parent)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if int(line) == 9:
+            break
+    time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    last = record_files(path)[-1]
+    os.truncate(last, last.stat().st_size - 3)  # whatever the moment was: torn
+    to = Recording(path, rotate=rotate, background=True)
+    resumed = RewardEngine(RUBRIC, records=to)
+    with caplog.at_level(logging.WARNING, "rubrank"):
+        resumed.rewind(5)
+    assert "when the run was killed is dropped" in caplog.text
+    for step in range(5, 8):
+        resumed.score(groups(step, 2000), step)
+    resumed.finish_records()
+    assert [record.step for record in read_records(path)] == [step for step in range(8) for _ in range(2)]
+
+
+# -------------------------------------------------------------------------------------------------------------- budgets
+
+
+def test_beyond_its_budget_a_run_goes_on_without_texts(tmp_path, caplog):
+    path = tmp_path / "r.jsonl"
+    one = tmp_path / "one.jsonl"
+    train(Recording(one), range(1))
+    with caplog.at_level(logging.WARNING, "rubrank"):
+        train(Recording(path, rotate=2, most_bytes=3 * one.stat().st_size), range(8))
+    said = [record.message for record in caplog.records]
+    assert said == [f"{path}: the {3 * one.stat().st_size:,} bytes of the run are written: records go on without texts"]
+    made = list(read_records(path))
+    assert [record.step for record in made] == [step for step in range(8) for _ in range(4)]
+    have = [record.responses is not None for record in made]
+    assert have == sorted(have, reverse=True)
+    assert 12 <= sum(have) <= 16
+    # A run that goes on knows what was written before it.
+    train(Recording(path, rotate=2, most_bytes=3 * one.stat().st_size), range(8, 9))
+    assert [record.responses for record in read_records(path)][-4:] == [None] * 4
+
+
+def test_a_day_has_a_budget_of_its_own(tmp_path, monkeypatch, caplog):
+    from datetime import UTC, datetime
+
+    from rubrank.records import writing
+
+    class Clock:
+        now_ = datetime(2030, 1, 1, tzinfo=UTC)
+
+        @classmethod
+        def now(cls, zone):
+            return cls.now_
+
+    monkeypatch.setattr(writing, "datetime", Clock)
+    path = tmp_path / "r.jsonl"
+    engine = train(Recording(path, most_bytes_a_day=10), range(3))
+    Clock.now_ = datetime(2030, 1, 2, tzinfo=UTC)
+    train(Recording(path), range(3, 5), engine)
+    have = [record.step for record in read_records(path) if record.responses is not None]
+    assert sorted(set(have)) == [0, 3]
+    assert [record.message.split(" are")[0] for record in caplog.records] == [
+        f"{path}: the 10 bytes of 2030-01-01",
+        f"{path}: the 10 bytes of 2030-01-02",
+    ]
+
+
+@pytest.mark.parametrize("wrong", [{"rotate": -1}, {"most_bytes": 0}, {"most_bytes_a_day": -5}])
+def test_limits_that_are_refused(wrong):
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        Recording(Path("r.jsonl"), **wrong)
