@@ -42,6 +42,11 @@ def drawn(most: int, profile: int) -> int:
     return min(most, {QUICK: QUICK, USUAL: max(USUAL, most // 4)}.get(profile, most))
 
 
+def is_thorough() -> bool:
+    """Is this a run at night?"""
+    return settings.default.max_examples == FULL
+
+
 def thinned(values: Iterable[Any], every: int = 4) -> list[Any]:
     """Parameters that each take a while: all but every fourth are slow."""
     return [pytest.param(value, marks=pytest.mark.slow if i % every else ()) for i, value in enumerate(values)]

@@ -1,6 +1,6 @@
 """Runs verifiers over hostile answers, one line of output a call; a watchdog ends the process when a call hangs.
 
-python hostile.py FIRST SECONDS     starts at call number FIRST
+python hostile.py FIRST SECONDS SIZE     starts at call number FIRST; the long answers have SIZE bytes
 """
 
 import faulthandler
@@ -13,16 +13,16 @@ from library import load_all, load_examples
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.verifier import Verdict
 
-MB = 1_000_000
+SIZE = int(sys.argv[3])
 PROSE = 'The quick brown fox, 42 years old, said: "Jump!" (over the lazy dog). Is it **true**?\n- item one\n1. two\n\n'
 CHINESE = "今天天气很好，我们去公园。“真的吗？”他问。\n一、苹果；二、香蕉。\n\n"
 TABLE = '| a | b |\n|---|---|\n| 1 | "x,y" |\n\n```json\n{"a": [1, 2]}\n```\n# Title\n<b>x</b> $x^2$ [a](b)\n'
 TEXTS = {
     "empty": "",
     "blank": " \n\t \u3000\u200b",
-    "prose": PROSE * (MB // len(PROSE)),
-    "chinese": CHINESE * (MB // (3 * len(CHINESE))),  # a megabyte of UTF-8
-    "markup": TABLE * (MB // len(TABLE)),
+    "prose": PROSE * (SIZE // len(PROSE)),
+    "chinese": CHINESE * (SIZE // (3 * len(CHINESE))),  # in UTF-8
+    "markup": TABLE * (SIZE // len(TABLE)),
     "brackets": "[" * 10_000 + "]" * 10_000 + "{" * 10_000 + '{"a":' * 10_000 + "(" * 10_000 + "<a>" * 10_000,
     "surrogates": b"caf\xe9 \xff\xfe text. \xf0\x9f.\n".decode("utf-8", "surrogateescape") * 2_000
     + "\ud800\udfff\ud83d",
@@ -30,14 +30,14 @@ TEXTS = {
     "zero width": "w\u200bo\u200cr\u200dd\ufeff. \u2060\n" * 5_000 + "\u200d" * 1000,
     "right to left": "مرحبا\u202e بالعالم؟ שלום. \u200f\u202a\u202b" * 5_000,
     "combining": "e" + "\u0301" * 20_000 + " 👨‍👩‍👧‍👦🏳️‍🌈" * 3_000,
-    "one word": "a" * MB,
-    "newlines": "\n" * MB,
-    "backticks": "`" * MB,
-    "maths": "\\[" * (MB // 2),
-    "quotes": "\"'“" * (MB // 3),
-    "full stops": "a. " * (MB // 9),
-    "stars": "* **" * (MB // 12),
-    "commas": "1,\n" * (MB // 9),
+    "one word": "a" * SIZE,
+    "newlines": "\n" * SIZE,
+    "backticks": "`" * SIZE,
+    "maths": "\\[" * (SIZE // 2),
+    "quotes": "\"'“" * (SIZE // 3),
+    "full stops": "a. " * (SIZE // 9),
+    "stars": "* **" * (SIZE // 12),
+    "commas": "1,\n" * (SIZE // 9),
 }
 
 

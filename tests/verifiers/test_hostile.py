@@ -1,7 +1,8 @@
 """No answer, however odd or long, makes a verifier raise, hang or crash.
 
-A megabyte of several kinds, ten thousand nested brackets, broken UTF-8, NUL, zero-width and right-to-left characters:
-`hostile.py` runs every verifier on each, in a process that a watchdog ends when one call takes more than five seconds.
+A third of a megabyte of several kinds (at night a whole one), ten thousand nested brackets, broken UTF-8, NUL,
+zero-width and right-to-left characters: `hostile.py` runs every verifier on each, in a process that a watchdog ends when
+one call takes more than five seconds.
 """
 
 import json
@@ -10,11 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from cases import thinned
+from cases import is_thorough, thinned
 from library import load_all, load_examples, rollout_of
 
 LIBRARY = load_all()
 SECONDS = 5
+SIZE = 1_000_000 if is_thorough() else 333_333
 SMALL = {
     "broken UTF-8": b"A \xff caf\xe9, \xf0\x9f. \xed\xa0\x80?\n- x\n".decode("utf-8", "surrogateescape"),
     "lone surrogates": "\ud83d One. \udfff\n\nTwo?",
@@ -33,7 +35,7 @@ def run(first):
     """The lines of `hostile.py` from a call on, and what it said when it died."""
     script = Path(__file__).with_name("hostile.py")
     done = subprocess.run(
-        [sys.executable, str(script), str(first), str(SECONDS)],
+        [sys.executable, str(script), str(first), str(SECONDS), str(SIZE)],
         capture_output=True,
         text=True,
         timeout=600,
