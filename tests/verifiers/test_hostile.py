@@ -1,8 +1,8 @@
 """No answer, however odd or long, makes a verifier raise, hang or crash.
 
 A third of a megabyte of several kinds (at night a whole one), ten thousand nested brackets, broken UTF-8, NUL,
-zero-width and right-to-left characters: `hostile.py` runs every verifier on each, in a process that a watchdog ends when
-one call takes more than five seconds.
+zero-width and right-to-left characters: `hostile.py` runs every verifier on each, in a process that a watchdog ends
+when one call takes more than five seconds.
 """
 
 import json
