@@ -58,7 +58,10 @@ class RubricWorkflow:
 
     async def arun_episode(self, engine: Any, data: Mapping[str, Any]) -> dict[str, Any]:
         """All responses to a row of the dataset, as AReaL's tensors."""
-        asked = data.get("messages") or data["prompt"]
+        asked = data.get("messages") or data.get("prompt")
+        if not asked:
+            got = ", ".join(sorted(map(str, data))) or "nothing"
+            raise InvalidInput(_OWNER, "row", "with messages or prompt", got, "Name the dataset's columns so.")
         ids = self._ids(asked)
         sampled = await asyncio.gather(*(engine.agenerate(self.request(ids)) for _ in range(self.n)))
         row = {name: value for name, value in data.items() if name not in ("messages", "prompt")}

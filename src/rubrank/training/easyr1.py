@@ -26,6 +26,7 @@ from rubrank.training.shapes.flat_batch import Sample, score_flat
 REWARD_NAME = "rubrank"
 REWARD_TYPE = "batch"
 _OWNER = "EasyR1"
+_NAMES = ("response", "response_length", "ground_truth")
 _numbers = count()
 
 
@@ -43,6 +44,10 @@ def compute_score(
         raise InvalidInput(_OWNER, "rule", allowed, repr(engine.rule.name), "")
     samples = []
     for number, row in enumerate(reward_inputs):
+        if not isinstance(row, Mapping) or not all(name in row for name in _NAMES):
+            allowed = f"a mapping with {', '.join(_NAMES)}"
+            got = ", ".join(map(str, row)) if isinstance(row, Mapping) else type(row).__name__
+            raise InvalidInput(_OWNER, f"row {number}", allowed, got, "Set worker.reward.reward_type=batch.")
         truth = decoded(row["ground_truth"])
         if not isinstance(truth, Mapping) or truth.get("uid") is None:
             remedy = "Write it with rubrank.training.easyr1.ground_truth_of(row, uid)."

@@ -52,10 +52,11 @@ class RubricVerifier:
         """The body, with `reward`."""
         given = body.model_dump() if hasattr(body, "model_dump") else dict(body)
         row = {name: value for name, value in given.items() if name not in _GIVEN and not name.startswith("_ng_")}
-        asked = (given.get("responses_create_params") or {}).get("input")
-        if asked is None or given.get("response") is None:
-            got = ", ".join(sorted(given)) or "nothing"
-            raise InvalidInput(_OWNER, "body", "with responses_create_params and response", got, "")
+        params, response = given.get("responses_create_params"), given.get("response")
+        asked = params.get("input") if isinstance(params, Mapping) else None
+        if asked is None or not isinstance(response, Mapping):
+            got = ", ".join(f"{name}: {type(value).__name__}" for name, value in given.items()) or "nothing"
+            raise InvalidInput(_OWNER, "body", "with responses_create_params.input and a response", got, "")
         query = query_of(_prompt(asked), row, rubric_column=self._column)
         key = repr(given["id"]) if given.get("id") is not None else repr((query.prompt, query.rubric))
         rollout = completion_of(given["response"]).rollout(self.engine, query, _OWNER)
@@ -93,6 +94,8 @@ def completion_of(response: Mapping[str, Any]) -> Completion:
     said: list[dict[str, Any]] = []
     thoughts: list[str] = []
     for item in response.get("output") or ():
+        if not isinstance(item, Mapping):
+            raise InvalidInput(_OWNER, "response.output", "a list of objects", type(item).__name__, "")
         kind = item.get("type")
         if kind == "reasoning":
             thoughts += [part.get("text", "") for part in item.get("summary") or item.get("content") or ()]

@@ -19,6 +19,7 @@ from itertools import count, groupby
 from pathlib import Path
 from typing import Any
 
+from rubrank.errors import InvalidInput
 from rubrank.training.configured import engine_of, without_steps
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import named_reason
@@ -66,6 +67,9 @@ def _groups(queries: Sequence[str], truths: Sequence[Any], n: int | None) -> lis
     runs = [list(rows) for _, rows in same]
     if n is None:
         return runs
+    odd = next((len(run) for run in runs if len(run) > n and len(run) % n), None)
+    if odd is not None:
+        raise InvalidInput(_OWNER, "n", "a divisor of the samples that come with the same query", f"{n}, and {odd}", "")
     return [run[at : at + n] for run in runs for at in range(0, len(run), n)]
 
 

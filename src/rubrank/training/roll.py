@@ -20,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rubrank.errors import InvalidInput
 from rubrank.texts.reasoning import opening_tag
 from rubrank.training.configured import engine_of, without_steps
 from rubrank.training.engine import RewardEngine
@@ -60,6 +61,8 @@ class RubricLoop:
     @cached_property
     def tokenizer(self) -> Any:
         """Loaded when the first prompt comes."""
+        if not self.tokenizer_path:
+            raise InvalidInput(_OWNER, "tokenizer_path", "of the policy", "none", "Set it in the class of your loop.")
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(self.tokenizer_path)

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rubrank.errors import InvalidInput
 from rubrank.texts.reasoning import opening_tag
 from rubrank.training.configured import engine_of
 from rubrank.training.engine import RewardEngine
@@ -52,6 +53,7 @@ class RubricRewards:
         """The rubric's rewards in the place of the environments', then what SkyRL does."""
         engine, column = engine_of(self.rubrank, _OWNER)
         tokenizer, output = getattr(self, "tokenizer", None), generator_output
+        _check(output, uids, tokenizer)
         last = output.get("is_last_step") or [True] * len(uids)
         graded = [i for i, is_last in enumerate(last) if is_last]
         samples = [self._sample(engine, column, output, i, str(uids[i]), tokenizer) for i in graded]
@@ -82,8 +84,13 @@ class RubricRewards:
         known = self.__dict__.setdefault("_asked", {})
         ids: Sequence[Any] = batch.get("trajectory_ids") or ()
         extras = batch.get("env_extras") or [None] * len(ids)
+        told: dict[str, Any] = {}
         for one, prompt, extra in zip(ids, batch["prompts"], extras, strict=False):
-            known[str(one.instance_id)] = query_of(prompt, extra or {}, rubric_column=column)
+            uid = str(one.instance_id)
+            if told.setdefault(uid, prompt) != prompt:
+                allowed = "of one prompt: rows with the same one are a group"
+                raise InvalidInput(_OWNER, "uid", allowed, f"{uid!r} of two", "Number the rows of the dataset anew.")
+            known[uid] = query_of(prompt, extra or {}, rubric_column=column)
         while len(known) > _MOST:
             del known[next(iter(known))]
 
@@ -95,6 +102,16 @@ class RubricRewards:
             return None
         row = dict(rows[int(uid)])
         return query_of(row.get("prompt"), {**(row.get("extra_info") or {}), **row}, rubric_column=column)
+
+
+def _check(output: Mapping[str, Any], uids: Sequence[Any], tokenizer: Any) -> None:
+    """Refuse what would mix up groups, or cannot be read."""
+    number = len(output["response_ids"])
+    if len(uids) != number or any(uid is None for uid in uids):
+        got = f"{sum(uid is not None for uid in uids)} for {number} responses"
+        raise InvalidInput(_OWNER, "uids", "one for each response", got, "Pass what SkyRL's generator was given.")
+    if tokenizer is None and number:
+        raise InvalidInput(_OWNER, "tokenizer", "the trainer's", "none", "Mix it into a trainer that has one.")
 
 
 def _held_out(batch: Mapping[str, Any]) -> bool:

@@ -140,10 +140,15 @@ def _name(key: Any, every: Mapping[Hashable, int]) -> Hashable:
 
 def _samples(engine: RewardEngine, completions: Sequence[str], given: Mapping[str, Any], column: str) -> list[Sample]:
     number = len(completions)
+    if not number:  # the others' rows are gathered all the same
+        return []
     columns = {n: v for n, v in given.items() if n not in _NOT_ROWS and isinstance(v, Sequence) and len(v) == number}
     if "prompt_id" not in columns:
         got = ", ".join(sorted(given)) or "nothing"
         raise InvalidInput(_OWNER, "prompt_id", "among what ms-swift passes", got, "Use ms-swift 4.6 or later.")
+    if None in columns["prompt_id"]:
+        allowed = "given for every row: rows without one would be one group, whatever they answer"
+        raise InvalidInput(_OWNER, "prompt_id", allowed, "None", "Leave what ms-swift passes as it is.")
     rows = [{name: values[i] for name, values in columns.items()} for i in range(number)]
     return [_sample(engine, said, row, column) for said, row in zip(completions, rows, strict=True)]
 
