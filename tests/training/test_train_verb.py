@@ -25,7 +25,7 @@ from rubrank.cli.verbs import train  # noqa: E402
 from rubrank.records.record import read_records  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = "import typer; from rubrank.cli.verbs import train; app = typer.Typer(); train.register(app); app()"
+PROGRAM = "import typer; from rubrank.cli.verbs import train; app = typer.Typer(); app.command()(train.train); app()"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def folder(tmp_path_factory) -> Path:
 
 def said(*words: str) -> Any:
     app = typer.Typer()
-    train.register(app)
+    app.command()(train.train)
     return CliRunner().invoke(app, list(words))
 
 

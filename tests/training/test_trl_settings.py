@@ -193,7 +193,7 @@ def test_the_verb_says_it_in_one_line(folder):
     from rubrank.cli.verbs import train
 
     app = typer.Typer()
-    train.register(app)
+    app.command()(train.train)
     job = tiny.job(folder, trl__vllm_importance_sampling_mode="nonsense")
     result = CliRunner().invoke(app, [str(job.file), "--dry-run"])
     assert result.exit_code == 2

@@ -44,11 +44,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verbs in (criteria, judge, fusing, record, replay, report, export, sandbox, evaluation, train, warm):
+for verbs in (criteria, judge, fusing, record, replay, sandbox, evaluation, laboratory):
     verbs.register(app)
-serving.register(app)
-laboratory.register(app)
-viewing.register(app)
+for verb in (report.report, export.export, train.train, warm.warm_up, serving.serve, viewing.view):
+    app.command(verb.__name__.replace("_", "-"))(verb)
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace an output that exists; never an input.")]
 GroupColumn: TypeAlias = Annotated[
     list[str] | None,

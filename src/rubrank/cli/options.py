@@ -78,6 +78,13 @@ class TableOptions(BaseModel):
 # ------------------------------------------------------------------------------------------------------ the flags
 
 
+def fuse_options() -> tuple[type[BaseModel], ...]:
+    """The options of fusion, which are loaded when a verb needs them."""
+    from rubrank.fusion.options import FuseOptions
+
+    return (FuseOptions,)
+
+
 def with_options(models: Callable[[], tuple[type[BaseModel], ...]]) -> type[TyperCommand]:
     """A kind of command that has a flag for each field of the models, and --config."""
 

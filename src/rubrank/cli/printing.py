@@ -100,7 +100,7 @@ def number(x: float, form: str = ".2f") -> str:
     if math.isnan(x):
         return "–"
     text = format(x, form)
-    return text if float(text) else text.replace("-", "+" if "+" in form else "")
+    return text if float(text.rstrip("%")) else text.replace("-", "+" if "+" in form else "")
 
 
 def histogram(values: Sequence[float], bins: int = 10) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rubrank.cli.common import Address, Column, Engine, Force, GroupColumn, check_address, columns_from
-from rubrank.cli.printing import errors_in_words, print_json, print_line, say, table
+from rubrank.cli.common import Address, AsJson, Column, Engine, Force, GroupColumn, check_address, columns_from
+from rubrank.cli.printing import errors_in_words, number, print_json, print_line, say, table
 from rubrank.cli.verbs.judge import judging_dict, show_judging
 from rubrank.errors import BatchesPending, InvalidInput
 
@@ -26,7 +25,6 @@ _Mode: TypeAlias = Literal["strict", "loose"]
 _Batch: TypeAlias = Literal["wait", "submit"]
 _COME_BACK = 75
 """Exit code of a run whose batches are not over: that of sysexits.h for "try again later"."""
-_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 def check(
     file: Annotated[str, typer.Argument(help="A rubric (YAML, TOML, JSON) or a dataset whose rows bring rubrics.")],
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """List everything that is wrong with a rubric or a dataset; nothing is graded. Exit code 1 if something is."""
     from rubrank.rubrics.checking import check_file, note_on
@@ -78,7 +76,7 @@ def criteria(
     ] = None,
     family: Annotated[str | None, typer.Option(help="Only this family.", autocompletion=_families)] = None,
     search: Annotated[str | None, typer.Option(help="Only those that fit these words, such as 'unit test'.")] = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the criteria library, or show one criterion with its examples."""
     from rubrank.cli.listing import describe, find_criteria
@@ -132,7 +130,7 @@ def grade(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show calls, tokens and cost for each judge; grade and write nothing.")
     ] = False,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Grade rollouts on all criteria and write a score table. A run that was killed goes on where it stopped."""
     from rubrank._files import output_at
@@ -232,7 +230,7 @@ def _show_estimate(
 def conformance(
     file: Annotated[Path, typer.Argument(help="Prompts with responses and published verdicts, as JSON Lines.")],
     compat: Annotated[_Compat, typer.Option(help="The public checkers' reading, or ours.")] = "upstream",
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how often our verdicts agree with published ones."""
     from rubrank.studies.conformance import measure
@@ -320,9 +318,6 @@ def _summary_dict(graded: ScoreTable, output: Path) -> dict[str, Any]:
 
 
 def _show_summary(graded: ScoreTable) -> None:
-    def number(x: float, form: str) -> str:
-        return "–" if math.isnan(x) else format(x, form)
-
     rows = [
         (s.name, number(s.mean, ".3g"), number(s.tie_rate, ".0%"), str(s.missing), f"{s.all_tied} of {s.groups}")
         for s in graded.summary()

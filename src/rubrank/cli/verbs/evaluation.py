@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rubrank.cli.common import Force
+from rubrank.cli.common import AsJson, Force
 from rubrank.cli.printing import errors_in_words, number, print_json, print_line, table
 
 if TYPE_CHECKING:
     from rubrank.evaluation.scoring import EvalRun
     from rubrank.evaluation.table import CapabilityTable
 
-_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 _Data = Annotated[Path | None, typer.Option(help="Folder (or file) of the benchmarks' own data.")]
 _Judge = Annotated[Path | None, typer.Option(help="Judges, as YAML, TOML or JSON: the first one is asked.")]
 _Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of the benchmark, as name=value.")]
@@ -32,7 +31,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(verbs, name="eval")
 
 
-def list_benchmarks(data: _Data = None, as_json: _AsJson = False) -> None:
+def list_benchmarks(data: _Data = None, as_json: AsJson = False) -> None:
     """Every benchmark: metric, judge, licence, where its data comes from, whether it is there."""
     with errors_in_words():
         from rubrank.evaluation.data import listing
@@ -57,7 +56,7 @@ def score(
     where: Annotated[list[str] | None, typer.Option(help="Only rows with this value, as column=value.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the scores, as JSON.")] = None,
     force: Force = False,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Score a file of outputs; rows that bring verdicts are taken at their word."""
     with errors_in_words():
@@ -91,7 +90,7 @@ def show_table(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it as Markdown.")] = None,
     force: Force = False,
     intervals: Annotated[bool, typer.Option("--intervals", help="95% intervals over items.")] = False,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """The paper's table: benchmarks, capability averages, overall."""
     with errors_in_words():
@@ -116,7 +115,7 @@ def compare(
     second: Annotated[Path, typer.Argument(help="Another one, on the same items.")],
     resamples: Annotated[int, typer.Option(min=100, max=100_000, help="For the intervals.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the resampling.")] = 0,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Paired differences (second less first) with 95% intervals, by benchmark and capability."""
     with errors_in_words():

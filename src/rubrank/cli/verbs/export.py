@@ -10,11 +10,6 @@ import typer
 from rubrank.cli.printing import errors_in_words, print_json
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to a command line."""
-    app.command()(export)
-
-
 def export(
     records: Annotated[Path, typer.Argument(help="Records: .jsonl, .jsonl.gz or .parquet.")],
     to: Annotated[str, typer.Option(help="mlflow or weave.")],

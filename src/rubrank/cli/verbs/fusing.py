@@ -14,7 +14,7 @@ import typer
 from pydantic import BaseModel
 
 from rubrank.cli.common import Address, Engine, check_address
-from rubrank.cli.options import TableOptions, given_options, with_options
+from rubrank.cli.options import TableOptions, fuse_options, given_options, with_options
 from rubrank.cli.printing import errors_in_words, say
 from rubrank.errors import InvalidInput
 
@@ -25,9 +25,7 @@ _File = Annotated[
 
 
 def _models() -> tuple[type[BaseModel], ...]:
-    from rubrank.fusion.options import FuseOptions
-
-    return TableOptions, FuseOptions
+    return (TableOptions, *fuse_options())
 
 
 def register(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rubrank.cli.common import Column, Force, GroupColumn, Long, columns_from, table_columns
+from rubrank.cli.common import AsJson, Column, Force, GroupColumn, Long, columns_from, table_columns
 from rubrank.cli.printing import errors_in_words, print_json, print_line, table
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rubrank.judges.client.accounting import Account, Line
     from rubrank.judges.judging import Judgments
 
-_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 _Rollouts = Annotated[Path | None, typer.Option(help="The rollouts that were graded: for length and Markdown bias.")]
 
 
@@ -60,7 +59,7 @@ def show(
     most: Annotated[int, typer.Option(min=0, help="Calls to print; 0: all.")] = 3,
     column: Column = None,
     group_column: GroupColumn = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print exactly what judges would be asked, message by message, and its tokens; no call is made."""
     with errors_in_words():
@@ -98,7 +97,7 @@ def stats(
     cache: Annotated[
         Path | None, typer.Argument(help="The file in which replies are kept; by default the project's.")
     ] = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Usage of the calls behind a cache: calls, hits, failures, tokens, cost, waiting time."""
     with errors_in_words():
@@ -134,7 +133,7 @@ def audit(
     details: Annotated[bool, typer.Option("--details", help="Every criterion, not the means over them.")] = False,
     bootstrap: Annotated[int, typer.Option(help="Draws for the intervals.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """How good is a judge: consistency, bias by position, length, Markdown; agreement with other judges and people."""
     with errors_in_words():

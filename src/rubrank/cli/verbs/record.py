@@ -7,22 +7,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import BaseModel
 
 from rubrank.cli.common import Column, Force, GroupColumn, Long, Source, table_columns
-from rubrank.cli.options import given_options, with_options
+from rubrank.cli.options import fuse_options, given_options, with_options
 from rubrank.cli.printing import errors_in_words, say
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to a command line."""
-    app.command(cls=with_options(_models))(record)
-
-
-def _models() -> tuple[type[BaseModel], ...]:
-    from rubrank.fusion.options import FuseOptions
-
-    return (FuseOptions,)
+    app.command(cls=with_options(fuse_options))(record)
 
 
 def record(
@@ -49,7 +42,7 @@ def record(
         from rubrank.studies.replay.logged import batch_of, read_logged
 
         output_at(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
-        (options,) = given_options(context, *_models())
+        (options,) = given_options(context, *fuse_options())
         rule, rivals = options.found_rule(), [options.found_rule(name) for name in split_rules(others)]
         logged = read_logged(scores, rollouts, table_columns(group_column, long, column), say)
         table, batch = batch_of(logged, options)

@@ -6,10 +6,9 @@ import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import BaseModel
 
-from rubrank.cli.common import Column, GroupColumn, Long, Source, table_columns
-from rubrank.cli.options import given_options, with_options
+from rubrank.cli.common import AsJson, Column, GroupColumn, Long, Source, table_columns
+from rubrank.cli.options import fuse_options, given_options, with_options
 from rubrank.cli.printing import errors_in_words, print_json, say
 from rubrank.grading.progress import Bar
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from rubrank.studies.replay.replay import Replay
 
 _RULES = "rlvr2+,gdpo+,focal+,rule-fusion"
-_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 _Transforms = Annotated[
     list[str] | None,
     typer.Option("--transform", help='An order-preserving map: "IFBench*10", "A^2", "A=0:0,0.2:1,1:100"; repeatable.'),
@@ -30,18 +28,12 @@ _Step = Annotated[int, typer.Option("--step", help="Groups that a rule sees at a
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
-    app.command(cls=with_options(_models))(replay)
+    app.command(cls=with_options(fuse_options))(replay)
     app.command()(robustness)
     bench = typer.Typer(help="Measure speed.", no_args_is_help=True)
     bench.command("fusion")(bench_fusion)
     bench.callback()(lambda: None)  # keeps "fusion" a word to type, though it is alone
     app.add_typer(bench, name="bench")
-
-
-def _models() -> tuple[type[BaseModel], ...]:
-    from rubrank.fusion.options import FuseOptions
-
-    return (FuseOptions,)
 
 
 def replay(
@@ -57,7 +49,7 @@ def replay(
     long: Long = False,
     column: Column = None,
     winners: Annotated[bool, typer.Option("--winners", help="Show who wins in each group.")] = False,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the same logged rollouts under many rules: agreement, winners, weights in effect, cost.
 
@@ -68,7 +60,7 @@ def replay(
         from rubrank.studies.replay.logged import read_logged
         from rubrank.studies.replay.replay import replay as run
 
-        (options,) = given_options(context, *_models())
+        (options,) = given_options(context, *fuse_options())
         chosen = split_rules(rules)
         logged = read_logged(scores, rollouts, table_columns(group_column, long, column), say)
         with Bar("rules", as_json) as tick:
@@ -110,7 +102,7 @@ def robustness(
     group_column: GroupColumn = None,
     long: Long = False,
     column: Column = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show which rules change their mind when a criterion's scores are written on another scale."""
     with errors_in_words():
@@ -150,7 +142,7 @@ def bench_fusion(
     group_column: GroupColumn = None,
     long: Long = False,
     column: Column = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Time every rule on one training step of identical rollouts, and RLVR² with 0, 1 and 11 attributes."""
     with errors_in_words():

@@ -13,11 +13,6 @@ from rubrank.cli.printing import errors_in_words, print_json, say
 from rubrank.records.report import BUDGET_MB, TEXT_LIMIT
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to a command line."""
-    app.command()(report)
-
-
 def report(
     records: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path("report.html"),

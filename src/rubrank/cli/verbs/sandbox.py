@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from rubrank.cli.common import AsJson
 from rubrank.cli.printing import errors_in_words, print_json, table
 
 _AGAINST = {
@@ -29,7 +28,7 @@ def _sandbox() -> None:
     """The sandbox in which code from responses is run."""
 
 
-def check(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False) -> None:
+def check(as_json: AsJson = False) -> None:
     """Attack this machine from inside the sandbox, and say what held; exit code 1 if code would not be contained."""
     with errors_in_words():
         from rubrank.verifiers.shared.sandboxes.checking import check as examine

@@ -10,11 +10,6 @@ import typer
 from rubrank.cli.printing import errors_in_words, print_json
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to a command line."""
-    app.command()(serve)
-
-
 def serve(
     config: Annotated[Path, typer.Argument(help="The service, as YAML, TOML or JSON (docs/service.md).")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")] = False,

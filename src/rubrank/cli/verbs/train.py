@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from rubrank.training.job.running import Done
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to a command line."""
-    app.command()(train)
-
-
 def train(
     config: Annotated[Path, typer.Argument(help="The job, as YAML, TOML or JSON (docs/train.md).")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")] = False,

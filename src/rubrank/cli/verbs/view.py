@@ -11,11 +11,6 @@ from rubrank.cli.printing import errors_in_words
 from rubrank.records.viewer.serving import PORT
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to a command line."""
-    app.command()(view)
-
-
 def view(
     records: Annotated[list[Path], typer.Argument(help="Files or folders of records; each is a run.")],
     host: Annotated[

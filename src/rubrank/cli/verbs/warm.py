@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
+from rubrank.cli.common import AsJson
 from rubrank.cli.printing import errors_in_words, print_json, table
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to a command line."""
-    app.command("warm-up")(warm_up)
-
-
-def warm_up(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
+def warm_up(as_json: AsJson = False) -> None:
     """Compile the numeric kernels now, and keep them: for images, and before many processes start."""
     from rubrank.cli.warming import warm_up as run
     from rubrank.grading.progress import Bar

@@ -18,7 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from rubrank._plain import shortened
+from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput, UnknownName
 
 WORDS: Mapping[str, tuple[str, ...]] = {
@@ -26,20 +26,10 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "vllm_mode": ("server", "colocate"),
     "vllm_model_impl": ("vllm", "transformers", "auto", "terratorch"),
     "multi_objective_aggregation": ("sum_then_normalize", "normalize_then_sum"),
-    "cache_implementation": (
-        "dynamic",
-        "dynamic_full",
-        "offloaded",
-        "static",
-        "offloaded_static",
-        "sliding_window",
-        "hybrid",
-        "hybrid_chunked",
-        "offloaded_hybrid",
-        "offloaded_hybrid_chunked",
-        "quantized",
-        "paged",
-    ),
+    "cache_implementation": word_list("""
+        dynamic dynamic_full offloaded static offloaded_static sliding_window hybrid hybrid_chunked offloaded_hybrid
+        offloaded_hybrid_chunked quantized paged
+    """),
     "torch_compile_mode": ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
 }
 """Words that TRL, transformers and vLLM know, where the class itself does not say so."""
@@ -51,47 +41,20 @@ _MORE_KINDS: Mapping[str, tuple[type, ...]] = {
 }
 """Kinds that are taken beside those that the class names."""
 
-_FROM_ONE = (
-    "vllm_max_model_length",
-    "vllm_tensor_parallel_size",
-    "ref_model_sync_steps",
-    "pad_to_multiple_of",
-    "max_tool_calling_iterations",
-    "torch_empty_cache_steps",
-    "ddp_timeout",
-    "ddp_bucket_cap_mb",
-    "num_completions_to_print",
-    "eval_accumulation_steps",
-    "dataloader_prefetch_factor",
-)
-_ABOVE_ZERO = (
-    "adam_epsilon",
-    "repetition_penalty",
-    "vllm_server_timeout",
-    "sapo_temperature_neg",
-    "sapo_temperature_pos",
-    "vespo_k_pos",
-    "vespo_lambda_pos",
-    "vespo_k_neg",
-    "vespo_lambda_neg",
-    "delta",
-    "off_policy_mask_threshold",
-    "vllm_importance_sampling_clip_max",
-    "vllm_importance_sampling_cap",
-)
-_FROM_ZERO = (
-    "top_k",
-    "dataloader_num_workers",
-    "entropy_coef",
-    "entropy_coef_min",
-    "entropy_coef_max",
-    "entropy_coef_delta",
-    "entropy_target",
-    "eval_delay",
-    "neftune_noise_alpha",
-    "router_aux_loss_coef",
-    "vllm_importance_sampling_clip_min",
-)
+_FROM_ONE = word_list("""
+    vllm_max_model_length vllm_tensor_parallel_size ref_model_sync_steps pad_to_multiple_of
+    max_tool_calling_iterations torch_empty_cache_steps ddp_timeout ddp_bucket_cap_mb num_completions_to_print
+    eval_accumulation_steps dataloader_prefetch_factor
+""")
+_ABOVE_ZERO = word_list("""
+    adam_epsilon repetition_penalty vllm_server_timeout sapo_temperature_neg sapo_temperature_pos vespo_k_pos
+    vespo_lambda_pos vespo_k_neg vespo_lambda_neg delta off_policy_mask_threshold vllm_importance_sampling_clip_max
+    vllm_importance_sampling_cap
+""")
+_FROM_ZERO = word_list("""
+    top_k dataloader_num_workers entropy_coef entropy_coef_min entropy_coef_max entropy_coef_delta entropy_target
+    eval_delay neftune_noise_alpha router_aux_loss_coef vllm_importance_sampling_clip_min
+""")
 _SHARES = ("min_p", "top_entropy_quantile", "ref_model_mixup_alpha", "label_smoothing_factor")
 _PORTS = ("vllm_server_port", "vllm_group_port")
 
