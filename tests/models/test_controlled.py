@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rubrank import utilities
+from rubrank import fuse, utilities
 from rubrank.fusion.estimate import Estimate, garrote
-from rubrank.fusion.models import Borda, BradleyTerry, Thurstone, controlled, offset, pooled
+from rubrank.fusion.models import Borda, BradleyTerry, Thurstone, controlled, fit, offset, pooled
 from rubrank.fusion.models.adjusted import Observed
 from rubrank.fusion.models.controlled import estimate, refit
 from rubrank.fusion.student import point_975
@@ -306,3 +306,17 @@ def test_criteria_fitted_a_few_at_a_time_are_the_same_bit_for_bit(monkeypatch, c
     for name in ("gamma_KD", "se_KD", "shrunk_KD", "n_K"):
         assert np.array_equal(getattr(parts[0], name), getattr(whole[0], name))
     assert np.array_equal(parts[1], whole[1])
+
+
+@pytest.mark.parametrize("pool", ["group", "batch"])
+def test_another_order_in_memory_compiles_nothing_anew(pool):
+    """Kernels are compiled for each order that they are given, which takes half a minute: all are given one."""
+    data, kernels = batch([4, 4, 4]), (pooled.fit_pooled, fit.fit_groups, offset.refit)
+    groups, attributes = np.repeat([0, 1, 2], 4), data.attributes_DM.T
+    ragged = np.repeat([0, 1, 2], [5, 4, 3])
+    first = fuse(data.scores_MK, groups=groups, attributes=attributes, pool=pool, adjust="remove")
+    before = [len(kernel.signatures) for kernel in kernels]
+    fortran = np.asfortranarray(data.scores_MK)
+    assert np.array_equal(fuse(fortran, groups=groups, attributes=attributes, pool=pool, adjust="remove"), first)
+    fuse(fortran, groups=ragged, attributes=np.asfortranarray(attributes), pool=pool, adjust="remove")
+    assert [len(kernel.signatures) for kernel in kernels] == before

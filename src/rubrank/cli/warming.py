@@ -20,7 +20,7 @@ from rubrank.scores.batch import ScoreBatch
 
 
 def warm_up(progress: Callable[[int, int], None] | None = None) -> dict[str, float]:
-    """Fit small batches of every shape with every model, and scan a text."""
+    """Fit small batches of every shape with every model, scan texts, and count their markers."""
     cases = dict(_cases())
     seconds: dict[str, float] = {}
     for done, (name, run) in enumerate(cases.items()):
@@ -44,7 +44,9 @@ def _cases() -> Iterator[tuple[str, Callable[[], Any]]]:
                 f"{model}: attributes, pool {pool}",
                 partial(_fuse_all, with_lengths, model=model, pool=pool, adjust="remove"),
             )
+    yield "spans", partial(_fuse_all, plain, span="sd")
     yield "texts", _scan
+    yield "markdown", _count_markers
 
 
 def _batches(attributes: bool = False) -> list[ScoreBatch]:
@@ -69,3 +71,9 @@ def _scan() -> None:
     from rubrank.texts.text import Text
 
     scan([Text("A word. Two words, three!\n\n- a point\n"), Text("一句话。")])
+
+
+def _count_markers() -> None:
+    from rubrank.fusion.attributes.markdown import markdown_density
+
+    markdown_density(["# One\n\n- **two** words\n"] * 100)  # few are counted without compiled code

@@ -64,8 +64,9 @@ class Observed:
 
     @cached_property
     def data(self) -> tuple[np.ndarray, ...]:
-        """The same as compiled code takes it; see `blocks.py`."""
-        return (self.scores_MK, self.starts, self.margins, self.attributes_DM, self.scale_D, *self._cells())
+        """The same as compiled code takes it; see `blocks.py`. It is compiled for one order in memory only."""
+        scores_MK = np.ascontiguousarray(self.scores_MK)
+        return (scores_MK, self.starts, self.margins, self.attributes_DM, self.scale_D, *self._cells())
 
     def _cells(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the outcomes of a cell begin (N, K), and the outcomes of all pairs of all cells one after another."""
@@ -131,7 +132,7 @@ class Observed:
 
     def jobs(self, wanted_NK: np.ndarray) -> np.ndarray:
         """(group, criterion) of every fit that is wanted, sorted by the size of the group."""
-        jobs = np.argwhere(wanted_NK)
+        jobs = np.ascontiguousarray(np.argwhere(wanted_NK))
         sizes = self.sizes
         if not len(sizes) or sizes.min() == sizes.max():
             return jobs
