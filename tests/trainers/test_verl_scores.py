@@ -12,6 +12,7 @@ from judged import judges_at, server_module
 
 from rubrank import Gate
 from rubrank.errors import InvalidInput, JudgingFailed
+from rubrank.judges.judge import Retry
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine
 from rubrank.training.verl.grading import GradedTogether
@@ -164,3 +165,29 @@ def test_who_gives_up_waiting_harms_nobody():
         assert (await other).reward == pytest.approx(2 / 3)
 
     run(main())
+
+
+@pytest.mark.parametrize("policy", ["stop", "wait", "continue"])
+def test_judges_that_are_away_end_the_run_in_the_trainer_which_can_save_it(policy):
+    """A reward worker that raised would only lose its rollout."""
+    module = server_module()
+    with module.Server([module.Answer(status=500)]) as at:
+        given = judges_at(at.url, on_outage=policy, outage_wait=0.1, most_missing=0.5)
+        retry = Retry(attempts=3, first_wait=0.01, breaker_failures=1, breaker_pause=0.02)
+        judges = given.model_copy(update={"judges": (given.judges[0].model_copy(update={"retry": retry}),)})
+        engine = RewardEngine([{"name": "Kind", "question": "Is it kind?"}], judges=judges)
+        group = Group(id="g", rollouts=(Rollout(prompt="p", response="a"), Rollout(prompt="p", response="b")))
+        alone = [Group(id="g", rollouts=(rollout,)) for rollout in group.rollouts]
+
+        async def main():
+            grading = GradedTogether(engine)
+            return await asyncio.gather(*map(grading.grade, alone))
+
+        found = asyncio.run(main())
+    assert all(math.isnan(one.reward) for one in found)
+    texts = [[one.text for one in found]]
+    if policy == "continue":
+        assert regrouped([group], texts, engine).judging.lost == 2
+    else:
+        with pytest.raises(JudgingFailed, match="outage"):
+            regrouped([group], texts, engine)

@@ -11,6 +11,7 @@ how much was, and how much was waited for. Rollouts that cannot be told apart ar
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
@@ -33,19 +34,24 @@ class Early:
         self._engine, self._id, self._rubric = engine, id, rubric
         self._rollouts: dict[Hashable, Rollout] = {}
         self._tasks: dict[Hashable, asyncio.Task[Graded]] = {}
-        self._begun: float | None = None
+        self._spans: list[list[float]] = []
+        """When grading of a rollout began and ended; it may go on."""
 
     def begin(self, member: Hashable, rollout: Rollout) -> None:
         """Grade one rollout by itself."""
-        self._begun = time.perf_counter() if self._begun is None else self._begun
         same = next((other for other, known in self._rollouts.items() if known == rollout), None)
         self._rollouts[member] = rollout
         alone = Group(id=self._id, rollouts=(rollout,), rubric=self._rubric)
         self._tasks[member] = self._tasks[same] if same is not None else asyncio.create_task(self._grade(alone))
 
     async def _grade(self, alone: Group) -> Graded:
-        table = await asyncio.to_thread(self._engine.decide, [alone])
-        return await self._engine.ask(table, [alone], compare=False)
+        span = [time.perf_counter(), math.inf]
+        self._spans.append(span)
+        try:
+            table = await asyncio.to_thread(self._engine.decide, [alone])
+            return await self._engine.ask(table, [alone], compare=False)
+        finally:
+            span[1] = time.perf_counter()
 
     async def finish(self, members: Sequence[Hashable]) -> Graded:
         """The scores of these rollouts as a group; raises what grading one of them raised."""
@@ -53,7 +59,7 @@ class Early:
         await asyncio.gather(*dict.fromkeys(self._tasks[member] for member in members))
         group = Group(id=self._id, rollouts=tuple(self._rollouts[member] for member in members), rubric=self._rubric)
         graded = await joined(self._engine, group, [self._tasks[member].result() for member in members])
-        hidden = complete - (self._begun or complete) if graded.judging is not None else 0.0
+        hidden = covered(self._spans, complete) if graded.judging is not None else 0.0
         return replace(graded, seconds=time.perf_counter() - complete, hidden=hidden)
 
     def cancel(self) -> None:
@@ -111,3 +117,12 @@ def _together(group: Group, parts: Sequence[Graded], compared: Graded) -> Judgme
     once = {id(part): part for part in parts}.values()
     spent = [part.judging.account for part in once if part.judging is not None]
     return Judgments((whole,), Account.merged([*spent, compared.judging.account]), (group.id,))
+
+
+def covered(spans: Sequence[list[float]], end: float) -> float:
+    """Seconds before `end` in which at least one of these was under way: [[0, 2], [1, 3], [9, 12]], 10 → 4."""
+    total, at = 0.0, -math.inf
+    for begun, ended in sorted(spans):
+        first, last = max(begun, at), min(ended, end)
+        total, at = total + max(last - first, 0.0), max(at, last)
+    return total

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Generic, TypeVar
 
+from rubrank.errors import JudgeOutage
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
@@ -87,8 +90,22 @@ class GradedTogether:
     async def grade(self, group: Group) -> GradedOne:
         """The scores of a group of one."""
         scored = await self._decided(group)
-        graded = await self.engine.ask(ScoreTable((scored,)), [group])
+        table = ScoreTable((scored,))
+        try:
+            graded = await self.engine.ask(table, [group])
+        except JudgeOutage:
+            graded = await self._bearing.ask(table, [group])
         return await self._ended((group, graded))
+
+    @cached_property
+    def _bearing(self) -> RewardEngine:
+        """The engine where judges are given up: what they were asked is missing. A rollout that a worker raises for is
+        lost to verl, and the run ends without a checkpoint; the trainer, who counts what is missing, saves one first.
+        """
+        engine = copy(self.engine)
+        assert engine.judges is not None
+        engine.judges = engine.judges.model_copy(update={"on_outage": "continue"})
+        return engine
 
     def _decide(self, groups: Sequence[Group]) -> Sequence[GroupScores]:
         return self.engine.decide(_numbered(groups)).groups
