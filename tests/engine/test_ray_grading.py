@@ -20,7 +20,8 @@ from rubrank import InvalidInput, JudgingFailed, verifier
 from rubrank.cli.app import app
 from rubrank.fusion.stream.files import fuse_file
 from rubrank.grading.grade import grade
-from rubrank.grading.ray_data import _parts, grade_on_ray
+from rubrank.grading.ray_data import Setting, _parts, _queues, grade_on_ray, handed_out
+from rubrank.judges.judge import load_judges
 from rubrank.rollouts.reading import read_groups
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray warns about itself
@@ -70,6 +71,73 @@ def test_parts_hold_whole_groups_in_order():
         parts = _parts(groups, actors, 7)
         assert [g for part in parts for g in part] == groups
         assert all(parts)
+
+
+class Machines:
+    """As much of Ray as handing out takes: actors at addresses, each result at once."""
+
+    def __init__(self, *addresses):
+        self.addresses, self.graded = addresses, []
+
+    def pool(self):
+        return [_Actor(self, address) for address in self.addresses]
+
+    def wait(self, references, num_returns):
+        return references[:num_returns], references[num_returns:]
+
+    def get(self, reference):
+        return reference[0]
+
+
+class _Actor:
+    def __init__(self, machines, address):
+        self.machine = _Method(lambda: address)
+        self.graded = _Method(lambda packed: machines.graded.append((address, packed)) or packed)
+
+
+class _Method:
+    def __init__(self, call):
+        self._call = call
+
+    def remote(self, *given):
+        return (self._call(*given), object())
+
+
+def judged_setting(**more):
+    return Setting(
+        None, judges=load_judges({"endpoints": [{"base_url": "http://h/v1", "model": "m"}]}).model_copy(update=more)
+    )
+
+
+@pytest.mark.parametrize("actors", [("a", "b", "c"), ("c", "a"), ("b",)], ids=str)
+def test_groups_with_paid_replies_go_to_the_machine_that_has_them(actors):
+    groups = read_groups([{**row, "group": f"{row['group']}-{n}"} for n in range(40) for row in ROWS])
+    places = {}
+    for number in (1, 2, 7):  # of actors: parts differ, machines do not
+        ray = Machines(*actors)
+        queues, parts = _queues(groups, number, judged_setting(cache="r.sqlite"), ["a", "b", "c"])
+        assert sorted(g for part in parts for g in part) == list(range(len(groups)))
+        done = dict(handed_out(ray, ray.pool(), queues, groups))
+        assert sorted(done) == list(range(len(parts)))
+        for i, packed in done.items():
+            assert pickle.loads(packed) == [groups[g] for g in parts[i]]
+        for place, packed in ray.graded:
+            for group in pickle.loads(packed):
+                if set(actors) == {"a", "b", "c"}:
+                    assert places.setdefault(group.id, place) == place
+    assert len(actors) < 3 or set(places.values()) == {"a", "b", "c"}
+
+
+def test_without_a_store_there_is_one_queue():
+    groups = read_groups(ROWS)
+    for setting, known in (
+        (judged_setting(), ["a", "b"]),
+        (Setting(None), ["a", "b"]),
+        (judged_setting(cache="r"), ["a"]),
+    ):
+        queues, parts = _queues(groups, 2, setting, known)
+        assert len(queues) == 1
+        assert [g for part in parts for g in part] == list(range(len(groups)))
 
 
 @pytest.mark.slow

@@ -12,12 +12,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 import pickle
+import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
@@ -40,6 +41,11 @@ OWNER = "grade on Ray"
 _PART, _JUDGED_PART = 2048, 1024  # rollouts handed to an actor at a time; judges want many calls under way
 _AHEAD = 2  # parts that an actor has at a time
 _RESTARTS = 3  # of an actor that is lost with its machine; its parts are graded again
+_ACTOR = {"num_cpus": 1, "max_restarts": _RESTARTS, "max_task_retries": _RESTARTS, "scheduling_strategy": "SPREAD"}
+ANYWHERE = ""
+"""The queue of parts that any machine may grade."""
+Queues: TypeAlias = dict[str, deque[tuple[int, list[int]]]]
+"""By machine: parts with their numbers; a part is numbers of groups."""
 _PARTS_EACH = 4  # at least so many parts for every actor, so that none waits long for the slowest
 
 
@@ -85,8 +91,11 @@ class Grader:
         asked = [plan.asked for plan in plans]
         return asyncio.run(judged_table_async(table, groups, asked, setting.judges))
 
-    def ready(self) -> None:
-        """It has been made."""
+    def machine(self) -> str:
+        """Where it is; it has been made."""
+        import ray
+
+        return str(ray.util.get_node_ip_address())
 
     def graded(self, part: bytes) -> bytes:
         """Packed groups → packed scores, or the error."""
@@ -129,7 +138,8 @@ def grade_on_ray(
     setting = Setting(_shared(rubric), compat, mode, _absolute(cache), timeout, asked)
     setting = _checked_setting(setting, plans, workers)
     with connected(address, OWNER) as ray, quiet(ray), Bar("grading") as bar:
-        table = _merged(_tables(ray, setting, groups, workers, bar if progress is True else progress or None))
+        tables, numbers = _tables(ray, setting, groups, workers, bar if progress is True else progress or None)
+    table = _merged(tables, numbers)
     if asked is not None and table.judging is not None:
         checked(table.judging, asked)
     if most_missing is not None:
@@ -187,16 +197,15 @@ def _refuse_own_kind(judge: Judge) -> None:
 
 def _tables(
     ray: Any, setting: Setting, groups: Sequence[Group], workers: int | None, progress: Progress | None
-) -> list[ScoreTable]:
-    """The tables of all parts, in the order of the groups."""
+) -> tuple[list[ScoreTable], list[int]]:
+    """The tables of all parts, and the numbers of the groups that they have one after another."""
     number = min(workers or processors(ray), len(groups))
-    parts = _parts(groups, number, _PART if setting.judges is None else _JUDGED_PART)
-    options = {"num_cpus": 1, "max_restarts": _RESTARTS, "max_task_retries": _RESTARTS}
     limits = limits_of(ray, setting)
-    pool = [ray.remote(Grader).options(**options).remote(setting, limits) for _ in range(number)]
+    pool = [ray.remote(Grader).options(**_ACTOR).remote(setting, limits) for _ in range(number)]
+    queues, parts = _queues(groups, number, setting, machines(ray))
     found: dict[int, ScoreTable] = {}
     done, total = 0, sum(len(group.rollouts) for group in groups)
-    for i, packed in _handed_out(ray, pool, parts):
+    for i, packed in handed_out(ray, pool, queues, groups):
         part = pickle.loads(packed)
         if isinstance(part, RubrankError):
             raise part
@@ -204,24 +213,73 @@ def _tables(
         done += len(part)
         if progress is not None:
             progress(done, total)
-    return [found[i] for i in range(len(parts))]
+    return [found[i] for i in range(len(parts))], [g for part in parts for g in part]
 
 
-def _handed_out(ray: Any, pool: Sequence[Any], parts: Sequence[list[Group]]) -> Iterator[tuple[int, bytes]]:
-    """The results of all parts as they come. An actor has two at a time, so that it never waits: the store of the
-    cluster never holds more, however many parts there are. One that finds no room on the cluster gets none."""
-    left = iter(enumerate(parts))
-    under_way: dict[Any, tuple[int | None, Any]] = {actor.ready.remote(): (None, actor) for actor in pool}
-    waited = len(parts)
-    while waited:
+def machines(ray: Any) -> list[str]:
+    """Addresses of those that have processors, in an order that stays the same from run to run."""
+    return sorted({str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Resources"].get("CPU")})
+
+
+def _queues(
+    groups: Sequence[Group], actors: int, setting: Setting, known: Sequence[str]
+) -> tuple[Queues, list[list[int]]]:
+    """Parts (numbers of groups) in the queues of machines.
+
+    Where replies of judges are kept, a group always goes to the same machine, which has those that are paid for;
+    else there is one queue for all.
+    """
+    bound = setting.judges is not None and setting.judges.cache is not None and len(known) > 1
+    places = known if bound else [ANYWHERE]
+    homes: dict[str, list[int]] = {place: [] for place in places}
+    for g, group in enumerate(groups):
+        homes[places[zlib.crc32(group.id.encode("utf-8", "replace")) % len(places)]].append(g)
+    most = _PART if setting.judges is None else _JUDGED_PART
+    parts: list[list[int]] = []
+    queues: Queues = {place: deque() for place in places}
+    for place, own in homes.items():
+        for part in _parts([groups[g] for g in own], max(1, actors // len(places)), most):
+            if part:
+                queues[place].append((len(parts), own[: len(part)]))
+                parts.append(own[: len(part)])
+                own = own[len(part) :]
+    return queues, parts
+
+
+def handed_out(ray: Any, pool: Sequence[Any], queues: Queues, groups: Sequence[Group]) -> Iterator[tuple[int, bytes]]:
+    """The results of all parts as they come.
+
+    An actor has two at a time, so that it never waits: the store of the cluster holds no more, however many parts there
+    are. It takes those of its machine; what machines without an actor have is taken by others in the end.
+    """
+    under_way: dict[Any, tuple[int | None, Any]] = {actor.machine.remote(): (None, actor) for actor in pool}
+    homes: list[tuple[Any, str]] = []
+
+    def give(actor: Any, home: str | None, most: int) -> None:
+        for n, part in _taken(queues, home, most):
+            packed = pickle.dumps([groups[g] for g in part], pickle.HIGHEST_PROTOCOL)
+            under_way[actor.graded.remote(packed)] = (n, actor)
+
+    left = sum(map(len, queues.values()))
+    while left:
         (first,), _ = ray.wait(list(under_way), num_returns=1)
         i, actor = under_way.pop(first)
-        packed = ray.get(first)
-        for n, part in islice(left, _AHEAD if i is None else 1):
-            under_way[actor.graded.remote(pickle.dumps(part, pickle.HIGHEST_PROTOCOL))] = (n, actor)
+        found = ray.get(first)
+        if i is None:
+            homes.append((actor, ANYWHERE if ANYWHERE in queues else found))
+        give(actor, next(home for one, home in homes if one is actor), _AHEAD if i is None else 1)
+        if all(n is None for n, _ in under_way.values()):
+            for other, _ in homes:
+                give(other, None, _AHEAD)
         if i is not None:
-            waited -= 1
-            yield i, packed
+            left -= 1
+            yield i, found
+
+
+def _taken(queues: Queues, home: str | None, most: int) -> list[tuple[int, list[int]]]:
+    """Parts of a machine's queue; of the longest one where it is None."""
+    queue = max(queues.values(), key=len) if home is None else queues.get(home, deque())
+    return [queue.popleft() for _ in range(min(most, len(queue)))]
 
 
 def actors(ray: Any, number: int) -> dict[str, Any]:
@@ -251,14 +309,19 @@ def _parts(groups: Sequence[Group], actors: int, most: int) -> list[list[Group]]
     return parts
 
 
-def _merged(tables: Sequence[ScoreTable]) -> ScoreTable:
-    """One table, one account."""
+def _merged(tables: Sequence[ScoreTable], numbers: Sequence[int]) -> ScoreTable:
+    """One table in the order of the groups, whose numbers the tables have one after another; one account."""
     from rubrank.judges.client.accounting import Account
 
-    groups: tuple[GroupScores, ...] = tuple(group for table in tables for group in table.groups)
+    order = sorted(range(len(numbers)), key=numbers.__getitem__)
+    rows: list[GroupScores] = [group for table in tables for group in table.groups]
+    groups = tuple(rows[i] for i in order)
     said = [table.judging for table in tables if table.judging is not None]
     if not said:
         return ScoreTable(groups)
-    ids = tuple(id for one in said for id in one.ids)
-    judgments = tuple(judgment for one in said for judgment in one.groups)
-    return ScoreTable(groups, judging=Judgments(judgments, Account.merged(one.account for one in said), ids))
+    ids = [id for one in said for id in one.ids]
+    judgments = [judgment for one in said for judgment in one.groups]
+    account = Account.merged(one.account for one in said)
+    return ScoreTable(
+        groups, judging=Judgments(tuple(judgments[i] for i in order), account, tuple(ids[i] for i in order))
+    )
