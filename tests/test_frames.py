@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import polars as pl
 import pytest
@@ -104,6 +106,12 @@ def test_a_notebook_shows_a_table_and_runs_nothing():
     many = fused(np.random.default_rng(0).random((30, 2)))._repr_html_()
     assert "and 10 more" in many
     assert "tides" in graded()._repr_html_()
+
+
+def test_a_package_that_is_not_installed_is_one_message(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(rubrank.InvalidInput, match=r"the package pandas must be installed.* Run `pip install pandas`"):
+        fused(SCORES).to_pandas()
 
 
 def test_one_of_a_kind_is_counted_as_one():

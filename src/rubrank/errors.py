@@ -20,7 +20,8 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import wraps
-from typing import ParamSpec, Self, TypeVar
+from importlib import import_module
+from typing import Any, ParamSpec, Self, TypeVar
 
 _MOST_NAMES = 40  # a longer list does not help
 _MOST_OTHERS = 9
@@ -63,6 +64,15 @@ class UnknownName(InvalidInput, LookupError):  # noqa: N818
             remedy = remedy if near else "See `rubrank criteria`, or the table at hand."
             return cls(owner, parameter, f"one of {len(names)} known names", repr(name), remedy)
         return cls(owner, parameter, f"one of {', '.join(map(repr, names))}", repr(name), remedy)
+
+
+def optional_package(name: str, owner: str, install: str = "") -> Any:
+    """A package that only some need; one message, with what to install, where it is not there."""
+    try:
+        return import_module(name)
+    except ImportError:
+        remedy = f"Run `pip install {install or name}`."
+        raise InvalidInput(owner, f"the package {name}", "installed", "no such package", remedy) from None
 
 
 class BadTable(InvalidInput):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank._plain import shortened
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, optional_package
 from rubrank.evaluation.benchmark import Benchmark, DataFile, Row
 from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class
 from rubrank.evaluation.files import checksum, read_outputs
@@ -49,11 +49,7 @@ def items_of(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) ->
 
 def hub_rows(name: str, benchmark: str) -> Iterable[Row]:
     """The rows of a data set on the hub, of the split that holds the questions."""
-    try:
-        import datasets
-    except ImportError:
-        remedy = "Run `pip install datasets`."
-        raise InvalidInput(f"benchmark {benchmark}", "--hub", "with the package datasets", "none", remedy) from None
+    datasets = optional_package("datasets", f"benchmark {benchmark}: --hub")
     try:
         found: Any = datasets.load_dataset(name)
     except Exception as error:  # the hub has many ways to say no

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rubrank.errors import InvalidInput, RubrankError, UnknownName
+from rubrank.errors import InvalidInput, RubrankError, UnknownName, optional_package
 from rubrank.evaluation.benchmark import Benchmark, Row
 from rubrank.evaluation.benchmarks import SUITES, benchmark_class, find_benchmark
 from rubrank.evaluation.data import items_of
@@ -80,7 +80,7 @@ class RunOptions:
 
 def run_suite(options: RunOptions, model: Any = None) -> tuple[CapabilityTable | None, list[str]]:
     """Run what can be run; the table of it (None: nothing could), and what could not and why."""
-    _installed()
+    optional_package("inspect_ai", "eval run", "'rubrank[eval]'")
     names = options.benchmarks()
     check_settings(options.settings, names)
     asked, judge_name = judge_of(options.judge) if options.judge else (None, "")
@@ -182,12 +182,3 @@ def tokens_of(logs: Iterable[Any]) -> dict[str, float]:
         "input_tokens": sum(usage.input_tokens for usage in used),
         "output_tokens": sum(usage.output_tokens for usage in used),
     }
-
-
-def _installed() -> None:
-    try:
-        import inspect_ai  # noqa: F401
-    except ImportError:
-        raise InvalidInput(
-            "eval run", "inspect_ai", "installed", "no such package", "pip install 'rubrank[eval]'."
-        ) from None

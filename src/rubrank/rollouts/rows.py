@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rubrank._files import in_our_words_of, open_text, read_text
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, optional_package
 from rubrank.rollouts.inspect_logs import LogRow, is_log, log_rows, zipped_log_rows
 from rubrank.rollouts.sources import STDIN, files_of, is_saved_dataset, kind_of
 
@@ -192,30 +192,16 @@ def _polars(path: Path) -> Iterator[Row]:
 
 
 def _saved_dataset(path: Path) -> Iterator[Row]:
-    yield from read_rows(_datasets().load_from_disk(str(path)))
+    yield from read_rows(optional_package("datasets", "rollouts").load_from_disk(str(path)))
 
 
 def _hub_rows(name: str) -> Iterator[Row]:
     name, _, split = name.partition(":")
     try:
-        found = _datasets().load_dataset(name, split=split or None)
+        found = optional_package("datasets", "rollouts").load_dataset(name, split=split or None)
     except InvalidInput:
         raise
     except Exception as error:  # the hub has many ways to say no
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidInput(f"hf:{name}", "the source", "a dataset that can be read", reason, "") from None
     yield from read_rows(found)
-
-
-def _datasets() -> Any:
-    try:
-        import datasets
-    except ImportError:
-        raise InvalidInput(
-            "rollouts",
-            "source",
-            "readable with what is installed",
-            "a Hugging Face dataset",
-            "Run `pip install datasets`.",
-        ) from None
-    return datasets

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import optional_package
 
 _MISSING = "NAType"  # pandas' NA
 _SHOWN = 20  # rows in a notebook
@@ -82,12 +82,10 @@ class Framed:
 
     def to_pandas(self) -> Any:
         """The same as a pandas frame, without pyarrow."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise InvalidInput("to_pandas", "pandas", "installed", "no such package", "pip install pandas") from None
         frame = self.to_polars()
-        return pd.DataFrame({name: frame[name].to_list() for name in frame.columns})
+        return optional_package("pandas", "to_pandas").DataFrame(
+            {name: frame[name].to_list() for name in frame.columns}
+        )
 
     def _repr_html_(self) -> str:
         frame = self.to_polars()

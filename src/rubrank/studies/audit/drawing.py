@@ -13,12 +13,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rubrank._files import replacing, wrong_suffix
-from rubrank.errors import InvalidInput
+from rubrank.errors import optional_package
 from rubrank.studies.audit.result import Audit
 from rubrank.studies.audit.tables import not_measured
 from rubrank.studies.statistics.resampling import Estimate
@@ -73,7 +73,8 @@ def draw(audit: Audit, path: str | Path, *, title: str | None = None, dpi: int =
     if to.suffix.lower() not in FORMATS:
         raise wrong_suffix(to, FORMATS)
     is_svg = to.suffix.lower() == ".svg"
-    with _matplotlib().rc_context({**_STYLE, "font.family": _fonts()}), warnings.catch_warnings():
+    matplotlib = optional_package("matplotlib", "draw", "'rubrank[plots]'")
+    with matplotlib.rc_context({**_STYLE, "font.family": _fonts()}), warnings.catch_warnings():
         if is_svg:  # its text is text: the viewer has the fonts
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = _figure(audit, title or ", ".join(audit.judges))
@@ -90,16 +91,6 @@ def _fonts() -> list[str]:
 
     known = set(get_font_names())
     return [name for name in _FONTS if name in known]
-
-
-def _matplotlib() -> Any:
-    try:
-        import matplotlib
-    except ImportError:
-        raise InvalidInput(
-            "draw", "matplotlib", "installed", "nothing of that name", "pip install 'rubrank[plots]'."
-        ) from None
-    return matplotlib
 
 
 # ------------------------------------------------------------------------------------------------------------- figure
