@@ -6,7 +6,7 @@ import pytest
 from cases import folded
 
 from rubrank.errors import InvalidInput
-from rubrank.training.job.batching import cut
+from rubrank.training.job.batching import cut, evaluated_at_once
 from rubrank.training.job.job import HeldOut, Source, Training
 
 
@@ -53,3 +53,34 @@ def test_numbers_that_do_not_fit(training, world, said):
     with pytest.raises(InvalidInput) as raised:
         cut(training, None, world, "job.yaml")
     assert said in str(raised.value)
+
+
+def at_once(held_out, prompts, *, row_bytes=1.0, world=1, **training):
+    settings = Training(**training)
+    found = cut(settings, held_out, world, "x")
+    return evaluated_at_once(found, held_out, settings.num_generations, prompts, row_bytes, world)
+
+
+def test_evaluations_take_as_many_as_training_samples_together():
+    held_out = HeldOut(sources=[{"path": "x.jsonl"}], rollouts=4)
+    recipe = {"prompts_per_batch": 4, "num_generations": 8, "per_device_train_batch_size": 8}
+    assert cut(Training(**recipe), held_out, 1, "x").evaluated == 8
+    assert at_once(held_out, 64, **recipe) == 32
+    assert at_once(held_out, 64, row_bytes=1e8, **recipe) == 16  # 20 would fit, which does not go into 256
+    assert at_once(held_out, 64, row_bytes=1e12, **recipe) == 8
+    assert at_once(held_out, 7, **recipe) == 28
+    assert at_once(held_out, 64, world=2, **recipe) == 16
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 4])
+@pytest.mark.parametrize("prompts", [1, 5, 12, 64])
+def test_evaluated_batches_hold_whole_groups(world, prompts):
+    held_out = HeldOut(sources=[{"path": "x.jsonl"}], rollouts=6)
+    assert at_once(held_out, prompts, world=world, prompts_per_batch=12) * world % 6 == 0
+
+
+def test_a_batch_of_evaluations_that_was_asked_for():
+    held_out = HeldOut(sources=[{"path": "x.jsonl"}], rollouts=4, batch=64)
+    assert at_once(held_out, 10) == 64
+    with pytest.raises(InvalidInput, match=r"held_out.batch must be a multiple of 4; got 6"):
+        cut(Training(), HeldOut(sources=[{"path": "x.jsonl"}], rollouts=4, batch=6), 1, "x")

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
-from rubrank.training.job.job import Job, Training
-from rubrank.training.job.policy import check_loggers, init_kwargs
+from rubrank.training.job.batching import evaluated_at_once
+from rubrank.training.job.job import HeldOut, Job, Training
+from rubrank.training.job.policy import check_loggers, init_kwargs, vocabulary
 from rubrank.training.job.values import checked
 
 if TYPE_CHECKING:
@@ -161,9 +162,17 @@ def _evaluation(plan: Plan) -> dict[str, Any]:
         "eval_strategy": "steps",
         "eval_steps": held_out.every,
         "num_generations_eval": held_out.rollouts,
-        "per_device_eval_batch_size": plan.cut.evaluated,
+        "per_device_eval_batch_size": _evaluated(plan, held_out),
         "eval_on_start": plan.checkpoint is None,  # a resumed run has been evaluated where it stopped
     }
+
+
+def _evaluated(plan: Plan, held_out: HeldOut) -> int:
+    training = plan.job.config.training
+    row_bytes = 8.0 * training.max_completion_length * vocabulary(plan.job)
+    return evaluated_at_once(
+        plan.cut, held_out, training.num_generations, len(plan.held_out), row_bytes, plan.processes
+    )
 
 
 def _device() -> dict[str, Any]:

@@ -57,10 +57,36 @@ def cut(training: Training, held_out: HeldOut | None, world: int, where: str) ->
         raise InvalidInput(where, name, allowed, got, "Choose one, or leave it out.")
     evaluated = (held_out and held_out.rollouts) or group
     least = evaluated // math.gcd(evaluated, world)
+    if held_out is not None and held_out.batch is not None and held_out.batch % least:
+        got, remedy = str(held_out.batch), "A batch has whole groups on all processes."
+        raise InvalidInput(where, "held_out.batch", f"a multiple of {least}", got, remedy)
     return Cut(
         rollouts=rollouts,
         per_device=per_device,
         accumulation=rollouts // portion,
         steps_per_generation=rollouts // (per_device * world),
-        evaluated=least * max(1, per_device // least),
+        evaluated=(held_out and held_out.batch) or least * max(1, per_device // least),
     )
+
+
+LOGITS = 2e9
+"""Bytes that the logits of an evaluated batch may take: they are what grows with it, not the weights."""
+
+
+def evaluated_at_once(cut: Cut, held_out: HeldOut, group: int, prompts: int, row_bytes: float, world: int) -> int:
+    """Rollouts that a device answers at a time: as many as a batch of training samples together, if their logits fit.
+
+    Sampling a batch takes little longer than sampling one row. group: rollouts of a prompt in training. row_bytes: of
+    the logits of one rollout, tokens × vocabulary × 8. Batches are alike, so that the mean over batches that TRL logs
+    is the mean over prompts; where no such size is larger than that of training, that one is kept.
+    """
+    if held_out.batch is not None:
+        return held_out.batch
+    rollouts = held_out.rollouts or group
+    least = rollouts // math.gcd(rollouts, world)
+    most = min(cut.rollouts // world, int(LOGITS / max(row_bytes, 1.0)))
+    whole = -(-prompts * rollouts // world)
+    alike = [
+        size for size in range(least, most + 1, least) if whole % size == 0 and whole * world == prompts * rollouts
+    ]
+    return max([cut.evaluated, *alike])

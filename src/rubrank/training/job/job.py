@@ -147,6 +147,8 @@ class HeldOut(Strict):
     """Steps."""
     rollouts: int | None = Field(default=None, ge=2)
     """For each prompt; by default as in training."""
+    batch: int | None = Field(default=None, ge=1)
+    """Rollouts that a device answers at a time; by default as many as fit, see `batching.evaluated_at_once`."""
 
     @model_validator(mode="after")
     def _no_shares(self) -> Self:

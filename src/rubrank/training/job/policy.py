@@ -173,6 +173,11 @@ def check_model(job: Job, has_messages: bool) -> bool:
     return chat
 
 
+def vocabulary(job: Job) -> int:
+    """Tokens that the model knows."""
+    return len(_tokenizer(job, model_path(job)))
+
+
 def _tokenizer(job: Job, name: str) -> Any:
     from transformers import AutoConfig, AutoTokenizer
 
