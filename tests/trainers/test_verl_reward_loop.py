@@ -52,7 +52,7 @@ def barrier_run(cluster, policy):
         *with_manager("RubricBarrier"),
         "reward.num_workers=3",
         rubric=RUBRIC,
-        timeout=8,
+        timeout=20,
     )
     with run_of(config, policy, lost=((1, 0),)) as trainer:
         yield trainer
@@ -153,6 +153,43 @@ def test_what_a_barrier_refuses(policy, overrides, section, message):
 
     with pytest.raises(InvalidInput, match=message):
         RubricBarrier(config_of(policy, *overrides, rubric=RUBRIC, **section), None)
+
+
+@pytest.mark.parametrize("overrides", [(), ("trainer.use_v1=false",), ("trainer.v1.trainer_mode=colocate_async",)])
+def test_scores_that_nobody_would_fuse(policy, overrides):
+    """The rewards would be weighted means of the criteria, and nobody would notice."""
+    from rubrank.training.verl.reward_loop import RubricScores
+
+    with pytest.raises(InvalidInput, match=r"trainer_mode must be rubrank_sync, .*RubricBarrier goes with any"):
+        RubricScores(config_of(policy, *overrides, rubric=RUBRIC), None)
+    RubricScores(config_of(policy, *overrides, rubric=RUBRIC, fusing=True), None)
+
+
+@pytest.mark.parametrize(
+    ("about", "overrides", "right"),
+    [
+        ([{"split": "val"}, {"split": "test"}], (), True),
+        ([{"split": "val"}, {"split": "train"}], (), False),
+        ([{"split": "val"}, {"split": None}], (), False),
+        ([{"index": 0}, {"index": 1}], (), False),
+        (None, (), False),
+        (None, ("trainer.val_before_train=false", "trainer.test_freq=-1"), True),
+    ],
+)
+def test_validation_that_looks_like_training(policy, tmp_path, about, overrides, right):
+    """Without a TransferQueue its rollouts would wait for siblings that never come."""
+    import polars as pl
+
+    from rubrank.training.verl.reward_loop import check_held_out
+
+    rows = {"data_source": ["x", "x"], **({} if about is None else {"extra_info": about})}
+    pl.DataFrame(rows).write_parquet(tmp_path / "val.parquet")
+    config = config_of(policy, f"data.val_files={tmp_path / 'val.parquet'}", *overrides)
+    if right:
+        check_held_out(config)
+        return
+    with pytest.raises(InvalidInput, match=r"data.val_files must be rows whose extra_info.split is not 'train'"):
+        check_held_out(config)
 
 
 def test_judges_who_compare_are_left_to_the_trainer(policy):

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
@@ -87,6 +88,11 @@ class RubricScores(_Reading):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
+        if not self.settings.fusing:
+            allowed = "rubrank_sync, rubrank_colocate_async or rubrank_separate_async with RubricScores"
+            got = f"{self.config.trainer.v1.trainer_mode!r}, or trainer.use_v1=false"
+            remedy = "Nobody would fuse. RubricBarrier goes with any trainer."
+            raise InvalidInput("verl", "trainer.v1.trainer_mode", allowed, got, remedy)
         self.alone = Alone(self.settings, int(self.config.reward.num_workers))
 
     async def run_single(self, data: Any) -> dict[str, Any]:
@@ -105,6 +111,8 @@ class RubricBarrier(_Reading):
         super().__init__(*given, **named)
         check_waiting(self.config)
         self.engine = forgetful_engine(self.settings)  # raises here, rather than in the actor
+        if not has_queue():
+            check_held_out(self.config)
         actor: Any = ray.remote(BarrierActor).options(
             name=ACTOR, get_if_exists=True, max_concurrency=_ENOUGH, num_cpus=0
         )
@@ -170,6 +178,39 @@ def check_waiting(config: Any) -> None:
             str(config.reward.num_workers),
             "A worker takes 1,000 calls at a time.",
         )
+
+
+def has_queue() -> bool:
+    """Does the run have a TransferQueue?"""
+    try:
+        ray.get_actor("TransferQueueController", namespace="transfer_queue")
+    except ValueError:
+        return False
+    return True
+
+
+def check_held_out(config: Any) -> None:
+    """Refuse validation that looks like training: without a TransferQueue only its rows can say what they are, and
+    rollouts would wait for siblings that never come, and teach."""
+    trainer = config.trainer
+    if not (trainer.get("val_before_train", True) or trainer.get("test_freq", -1) > 0):
+        return
+    files = plain(config.data.get("val_files")) or []
+    for path in [files] if isinstance(files, str) else files:
+        if not str(path).endswith(".parquet") or not Path(path).is_file():
+            continue  # of another kind, or elsewhere
+        if not all(is_held_out(row) for row in _about(path)):
+            allowed = "rows whose extra_info.split is not 'train', where verl has no TransferQueue"
+            remedy = "Write it, as recipes/verl/make.py does; or trainer.val_before_train=false trainer.test_freq=-1."
+            raise InvalidInput("verl", "data.val_files", allowed, f"{path} has others", remedy)
+
+
+def _about(path: Any) -> list[dict[str, Any]]:
+    """What the rows of a file say about themselves."""
+    import polars as pl
+
+    names = [name for name in pl.read_parquet_schema(path) if name == "extra_info"]
+    return pl.read_parquet(path, columns=names).to_dicts() if names else [{}]
 
 
 def forgetful_engine(settings: Settings) -> RewardEngine:
@@ -242,9 +283,9 @@ class Partitions:
         if not self._connected:
             try:
                 import transfer_queue as tq
-
-                ray.get_actor("TransferQueueController", namespace="transfer_queue")
-            except (ImportError, ValueError):
+            except ImportError:
+                return False
+            if not has_queue():
                 return False
             tq.init()
             self._connected = True

@@ -27,7 +27,7 @@ from rubrank.training.making import rollout_of
 
 OWNER = "rubrank in verl's config"
 
-_OWN = ("rubric_column", "columns", "timeout", "keep")
+_OWN = ("rubric_column", "columns", "timeout", "keep", "fusing")
 _PLACES = ("rubric", "extra_info.rubric", "reward_model.rubric")
 _INSTRUCTIONS = ("instruction_id_list", "kwargs")
 _USUAL = ("data_source", "ability", "reward_model", "extra_info", *_INSTRUCTIONS)
@@ -41,6 +41,7 @@ class Settings:
         "extra_info.rubric", "reward_model.rubric" that it has, else `instruction_id_list` and `kwargs`.
     columns: of the dataset, for verifiers; `extra_info` and `reward_model` are theirs anyway.
     timeout, keep: of the barrier; see `rubrank.training.shapes.barrier`. A group waits for its slowest rollout.
+    fusing: set by our trainer, for reward workers: it makes rewards of their scores.
     """
 
     reward: RewardConfig = field(default_factory=RewardConfig)
@@ -48,6 +49,7 @@ class Settings:
     columns: tuple[str, ...] = ()
     timeout: float = 3600.0
     keep: float = 600.0
+    fusing: bool = False
 
     @classmethod
     def of(cls, config: Any) -> Self:

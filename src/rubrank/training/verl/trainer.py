@@ -37,7 +37,7 @@ INSTALL = (
 try:
     import torch
     import transfer_queue as tq  # type: ignore[import-not-found, unused-ignore]
-    from omegaconf import open_dict  # type: ignore[import-not-found, unused-ignore]
+    from omegaconf import OmegaConf, open_dict  # type: ignore[import-not-found, unused-ignore]
     from tensordict import TensorDict  # type: ignore[import-not-found, unused-ignore]
     from verl.trainer.ppo.v1 import (  # type: ignore[import-not-found, unused-ignore]
         PPOTrainerColocateAsync,
@@ -80,6 +80,7 @@ class RubricAdvantage(_Trainer):
     def __init__(self, config: Any) -> None:
         with open_dict(config):  # verl compares the mode with its own names in many places
             config.trainer.v1.trainer_mode = self.base_mode
+            config.rubrank = OmegaConf.merge(config.get("rubrank") or {}, {"fusing": True})
         self.settings = Settings.of(config)
         self.engine = self.settings.engine()
         setting = "algorithm.norm_adv_by_std_in_grpo"
