@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+from pathlib import Path
 from types import SimpleNamespace as Plain
 from typing import Any
 
@@ -202,3 +203,33 @@ def test_skyrl(record_property):
     found, _ = made.postprocess_generator_output(output, ["0"] * 3)
     assert [row[-1] for row in found["rewards"]] == REWARDS
     assert made.all_metrics["reward/avg_raw_reward"] == pytest.approx(sum(REWARDS) / 3)
+
+
+@pytest.mark.parametrize(
+    ("package", "path", "has", "has_not"),
+    [
+        (
+            "ms-swift",
+            "swift/rlhf_trainers/grpo_trainer.py",
+            ("class GRPOTrainer(", "def _compute_rewards_per_func(", "'train' if self.model.training else 'eval'"),
+            (),
+        ),
+        (
+            "ms-swift",
+            "swift/megatron/trainers/grpo_trainer.py",
+            ("class MegatronGRPOTrainer(", "def _score_completions(", "self.unwrapped_models[0].training else 'eval'"),
+            (),
+        ),
+        ("skyrl", "skyrl/train/evaluate.py", ("generator.generate(",), ("postprocess_generator_output",)),
+        ("skyrl", "skyrl/train/generators/base.py", ('TrainingPhase = Literal["train", "eval"]',), ()),
+        ("atroposlib", "atroposlib/envs/base.py", ("asyncio.create_task(self.evaluate())", "async def evaluate("), ()),
+    ],
+)
+def test_how_they_evaluate(package, path, has, has_not):
+    """What adapters go by to tell an evaluation; a release that does it otherwise fails here, by name."""
+    try:
+        source = Path(importlib.metadata.distribution(package).locate_file(path)).read_text(encoding="utf-8")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip(f"{package} is not installed")
+    assert [one for one in has if one not in source] == []
+    assert [one for one in has_not if one in source] == []
