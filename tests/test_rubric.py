@@ -43,16 +43,24 @@ def essay() -> Rubric:
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("text", ["Is it polite?", "Names the source", "回答有礼貌", "Polite"])
+@pytest.mark.parametrize("text", ["Is it polite?", "Names the source", "回答有礼貌"])
 def test_a_text_alone_is_a_name_or_a_question_wherever_it_stands(text, wrapped, tmp_path):
     given = {"criteria": ["EmptyAnswer", text]} if wrapped else ["EmptyAnswer", text]
     (tmp_path / "r.json").write_text(json.dumps(given))
     for rubric in (load_rubric(given), load_rubric(tmp_path / "r.json"), to_rubric(given)):
         assert [(c.name, c.question) for c in rubric.criteria] == [("EmptyAnswer", None), (text, text)]
-    slip = {"criteria": ["EmptyAnswr"]} if wrapped else ["EmptyAnswr"]
     for read in (load_rubric, to_rubric):
         with pytest.raises(InvalidInput, match="Did you mean 'EmptyAnswer'"):
-            read(slip)
+            read({"criteria": ["EmptyAnswr"]} if wrapped else ["EmptyAnswr"])
+
+
+def test_an_unknown_word_is_a_slip_in_our_own_shape_and_a_question_in_a_bare_list(tmp_path):
+    (tmp_path / "r.yaml").write_text("- Polite\n- EmptyAnswer\n")
+    for rubric in (load_rubric(["Polite"]), to_rubric(["Polite"]), load_rubric(tmp_path / "r.yaml")):
+        assert rubric["Polite"].question == "Polite"
+    for read in (load_rubric, to_rubric):
+        with pytest.raises(InvalidInput, match="or write a question"):
+            read({"criteria": ["Polite"]})
 
 
 def test_a_rubric_says_what_it_holds():

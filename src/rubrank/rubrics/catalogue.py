@@ -151,9 +151,13 @@ _COMPOUND = re.compile(r"[a-z][A-Z]|\w:\w")  # WordCount, keywords:existence
 _LONGEST_NAME = 80
 
 
-def named_or_asked(text: str) -> dict[str, str]:
-    """What a text alone means, wherever it stands: the name of a criterion, or else a question for a judge."""
-    return {"name": text} if is_a_name(text) else {"name": short_name(text), "question": text}
+def named_or_asked(text: str, *, foreign: bool = False) -> dict[str, str]:
+    """What a text alone means: one word is the name of a criterion, several are a question for a judge.
+
+    foreign: in a bare list, as public data has them, a word that is nobody's name is a question too.
+    """
+    named = is_a_name(text) or (not foreign and _ONE_WORD.fullmatch(text))
+    return {"name": text} if named else {"name": short_name(text), "question": text}
 
 
 def is_a_name(text: str) -> bool:

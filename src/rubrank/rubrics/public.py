@@ -92,7 +92,7 @@ def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "criteria" in data or "extends" in data:
         items = data.get("criteria", ())
         if isinstance(items, Sequence) and not isinstance(items, str):
-            return {**data, "criteria": [_item(item) for item in items]}
+            return {**data, "criteria": [item if isinstance(item, str) else _item(item) for item in items]}
         return dict(data)
     inner = next((data[key] for key in ("rubric", "rubrics", "tree") if key in data), None)
     if inner is None:
@@ -134,7 +134,7 @@ def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, 
 def _item(item: Any) -> Any:
     """A criterion in our own shape; one that is in it already, or in none that is known, is left to be checked."""
     if isinstance(item, str):
-        return named_or_asked(item)
+        return named_or_asked(item, foreign=True)
     if not isinstance(item, Mapping) or not set(item) & _FOREIGN:
         return item
     key = next((key for key in _TEXT_KEYS if key != "title" and isinstance(item.get(key), str) and item[key]), None)

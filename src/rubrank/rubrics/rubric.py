@@ -341,7 +341,7 @@ def merge_extended(
     wrong: gets what cannot be extended, so that everything else can be looked at; None: that is raised.
     """
     if isinstance(data, Sequence) and not isinstance(data, str):
-        data = {"criteria": data}
+        data = {"criteria": [named_or_asked(one, foreign=True) if isinstance(one, str) else one for one in data]}
     if not isinstance(data, Mapping):
         raise InvalidInput(where, "rubric", "a mapping with `criteria`", type(data).__name__, "See docs/rubrics.md.")
     merged = dict(data)
