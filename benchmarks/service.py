@@ -244,7 +244,7 @@ async def kill(groups: int, delay: float) -> dict[str, Any]:
         "of these paid again": again,
         "calls": calls,
         "needed": groups * 4,
-        "under way at the kill, at most": places,
+        "under way at the kill, at most": 2 * places,  # in flight, and come in but not on disk yet
     }
 
 

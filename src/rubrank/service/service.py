@@ -102,6 +102,7 @@ class Service:
     def __init__(self, config: ServiceConfig, engine: RewardEngine, store: Store, siblings: Gathering) -> None:
         self.config, self.engine, self.store, self.siblings = config, engine, store, siblings
         self.pipeline = Pipeline(engine)
+        self._remembers = engine.remembers  # asked at every request, and it takes a while to say
         self.metrics = Metrics()
         self.ready = False
         self.ending = False
@@ -287,7 +288,7 @@ class Service:
         self.metrics.spent(cost_of(done.graded.judging))
 
     def _learnt(self) -> dict[str, Any] | None:
-        return self.engine.state_dict() if self.engine.remembers else None
+        return self.engine.state_dict() if self._remembers else None
 
     def _keep_state(self) -> None:
         state = self._learnt()
