@@ -27,7 +27,7 @@ def group_of(G: int):
 def test_an_explanation_keeps_names_and_numbers_at_every_width(G, width, monkeypatch, capsysbinary):
     monkeypatch.setenv("COLUMNS", str(width))
     group = group_of(G)
-    show_group(group, 0)
+    show_group(group, None)
     tables = capsysbinary.readouterr().out.decode().split(f"rollout 0 of group {group.label}")[0]
     assert max(cell_len(line) for line in tables.splitlines()) <= width
     together = "".join(tables.split())
