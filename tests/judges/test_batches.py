@@ -69,6 +69,7 @@ def test_the_answers_are_those_of_ordinary_calls_at_half_the_price(tmp_path):
         assert Account.of(store).cost == pytest.approx(account.cost)
 
 
+@pytest.mark.slow
 def test_either_way_uses_what_the_other_has_paid_for(tmp_path):
     with BatchServer() as server:
         graded(server, tmp_path, rows=ROWS[:3])
@@ -92,6 +93,7 @@ def test_submit_comes_back_later(tmp_path):
         assert len(server.batches) == 1
 
 
+@pytest.mark.slow
 def test_large_ones_are_split(tmp_path):
     with BatchServer() as server:
         graded(server, tmp_path, limits={"requests": 4})
@@ -104,6 +106,7 @@ def test_large_ones_are_split(tmp_path):
         graded(server, tmp_path / "c", limits={"megabytes": 0.0001})
 
 
+@pytest.mark.slow
 def test_order_repetition_and_strangers_do_not_matter(tmp_path):
     with BatchServer() as server:
         server.backwards = server.twice = True
@@ -126,6 +129,7 @@ def test_order_repetition_and_strangers_do_not_matter(tmp_path):
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/files"), ("POST", "/batches"), ("GET", "/batches/"), ("GET", "/content")]
 )
+@pytest.mark.slow
 def test_a_fault_anywhere_is_survived_and_nothing_is_paid_twice(tmp_path, method, path, fault):
     with BatchServer() as server:
         server.faults = [(method, path, fault)] * 2
@@ -136,6 +140,7 @@ def test_a_fault_anywhere_is_survived_and_nothing_is_paid_twice(tmp_path, method
         assert len(server.faults) < 2  # a batch that was made is found again, without asking once more
 
 
+@pytest.mark.slow
 def test_what_expires_is_sent_again_and_in_the_end_missing(tmp_path):
     with BatchServer() as server:
         server.states = ["in_progress", "expired"]
@@ -150,6 +155,7 @@ def test_what_expires_is_sent_again_and_in_the_end_missing(tmp_path):
         assert len(server.paid) == N
 
 
+@pytest.mark.slow
 def test_what_fails_for_good_is_missing_with_the_reason_and_not_sent_again(tmp_path):
     def answer(body):
         text = body["messages"][-1]["content"]
@@ -165,6 +171,7 @@ def test_what_fails_for_good_is_missing_with_the_reason_and_not_sent_again(tmp_p
             graded(server, tmp_path, most_missing=0.1)
 
 
+@pytest.mark.slow
 def test_overload_in_a_line_takes_another_round(tmp_path):
     seen = Counter()
 
@@ -180,6 +187,7 @@ def test_overload_in_a_line_takes_another_round(tmp_path):
         assert (table.judging.account.calls, table.judging.account.requests) == (N, N + 3)
 
 
+@pytest.mark.slow
 def test_a_parameter_that_the_server_does_not_take_is_left_out(tmp_path):
     def answer(body):
         if body.get("response_format", {}).get("type") == "json_schema":
@@ -191,6 +199,7 @@ def test_a_parameter_that_the_server_does_not_take_is_left_out(tmp_path):
         assert len(server.batches) == 2
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_refused_stops_the_run(tmp_path):
     with BatchServer() as server:
         server.states, server.error = ["failed"], {"code": "model_not_found", "message": "m has no batches"}
@@ -205,6 +214,7 @@ def test_a_batch_that_is_refused_stops_the_run(tmp_path):
         assert not np.isnan(scores(graded(server, tmp_path))).any()
 
 
+@pytest.mark.slow
 def test_what_is_cancelled_is_not_sent_again(tmp_path):
     with BatchServer() as server:
         server.states = ["cancelling", "cancelled"]
@@ -214,6 +224,7 @@ def test_what_is_cancelled_is_not_sent_again(tmp_path):
         assert any("cancelled" in reason for reason in reasons(table))
 
 
+@pytest.mark.slow
 def test_a_server_without_batches_or_that_is_gone_is_named(tmp_path):
     with BatchServer() as server:
         server.faults = [("POST", "/files", 404)]
@@ -228,6 +239,7 @@ def test_a_server_without_batches_or_that_is_gone_is_named(tmp_path):
             graded(server, tmp_path / "c", outage_wait=0.0)
 
 
+@pytest.mark.slow
 def test_requests_that_wait_at_another_endpoint_are_not_paid_for_again(tmp_path):
     with BatchServer() as server, BatchServer() as other:
         with pytest.raises(BatchesPending):
@@ -240,6 +252,7 @@ def test_requests_that_wait_at_another_endpoint_are_not_paid_for_again(tmp_path)
         assert not other.asked
 
 
+@pytest.mark.slow
 def test_comparisons_and_panels_go_in_rounds_too(tmp_path):
     def answer(body):
         text = body["messages"][-1]["content"]
@@ -289,6 +302,7 @@ def command(tmp_path, url):
     return ["grade", files[0], "-r", files[1], "--judges", files[2], "-o", files[3], "--cache", "none"]
 
 
+@pytest.mark.slow
 def test_the_verb_submits_and_comes_back(tmp_path):
     with BatchServer() as server:
         args = command(tmp_path, server.url)
