@@ -238,7 +238,7 @@ def run(
     checkpoints = sorted(path.name for path in (folder / "run").glob("checkpoint-*"))
     resumed = None
     if code and alone is not None:
-        judge.back.wait()
+        judge.back.wait(case.seconds + TIMEOUT)  # a run that failed for another reason left it where it was
         resumed, _ = train(job, "--resume")
     asked, records = judge.close(), rewards_of(folder)
     same = alone is None or {g: r["reward"] for g, r in records.items()} == {g: r["reward"] for g, r in alone.items()}
