@@ -209,7 +209,7 @@ def dataset(rollouts: int, folder: Path) -> str:
             "number": [n for _, n, _ in some],
             "response": [t for _, _, t in some],
         }
-        prompts = [f"Why are there tides? ({u})" for u in columns["uid"]]
+        prompts = [f"Why are there tides? ({u})" for u, _, _ in some]
         pl.DataFrame({**columns, "prompt": prompts}).write_parquet(source / f"{part:04d}.parquet")
         part += 1
     with connected(None, "benchmark") as found:
