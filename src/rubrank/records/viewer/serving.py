@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rubrank.errors import InvalidInput
-from rubrank.records.viewer.sources import check_source
 
 PORT = 8642
 _TRIED = 20  # ports, where the first is taken
@@ -29,6 +28,8 @@ def is_loopback(host: str) -> bool:
 
 def serve(sources: Sequence[Path], *, host: str, port: int, opened: Callable[[str], None]) -> None:
     """Serve until Ctrl-C. opened: called with the address once it is known."""
+    from rubrank.records.viewer.sources import check_source  # records need numpy, which `rubrank --help` does not
+
     for source in sources:
         check_source(source)
     try:
