@@ -78,15 +78,14 @@ def evaluated_at_once(cut: Cut, held_out: HeldOut, group: int, prompts: int, row
 
     Sampling a batch takes little longer than sampling one row. group: rollouts of a prompt in training. row_bytes: of
     the logits of one rollout, tokens × vocabulary × 8. Batches are alike, so that the mean over batches that TRL logs
-    is the mean over prompts; where no such size is larger than that of training, that one is kept.
+    is the mean over prompts; where all such sizes are far below that of training, that one is kept.
     """
     if held_out.batch is not None:
         return held_out.batch
     rollouts = held_out.rollouts or group
     least = rollouts // math.gcd(rollouts, world)
     most = min(cut.rollouts // world, int(LOGITS / max(row_bytes, 1.0)))
-    whole = -(-prompts * rollouts // world)
-    alike = [
-        size for size in range(least, most + 1, least) if whole % size == 0 and whole * world == prompts * rollouts
-    ]
-    return max([cut.evaluated, *alike])
+    whole, left = divmod(prompts * rollouts, world)
+    alike = [size for size in range(least, most + 1, least) if not left and whole % size == 0]
+    largest = max(alike, default=0)
+    return largest if 2 * largest >= cut.evaluated else cut.evaluated
