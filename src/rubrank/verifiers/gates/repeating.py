@@ -79,11 +79,19 @@ def _is_empty_at_length(text: str) -> bool:
 
 def _loopable(answer: str, refrains: tuple[str, ...]) -> str:
     """Prose with single spaces; tables, code and refrains left out."""
-    lines = [line for line in split_code(answer)[0] if not _TABLE.match(line) and not is_rule(line)]
-    text = "\n".join(" ".join(line.split()) for line in lines if line.strip())
+    lines = split_code(answer)[0] if has_fence(answer) else answer.splitlines()
+    text = "\n".join(" ".join(line.split()) for line in lines if not _is_table_or_rule(line) and line.strip())
     for refrain in refrains:
         text = text.replace(" ".join(refrain.split()), "") if refrain.strip() else text
     return text
+
+
+def _is_table_or_rule(line: str) -> bool:
+    first = line.lstrip(" \t")[:1]
+    return first == "|" or (first in _RULED and is_rule(line))
+
+
+_RULED = frozenset("*-_=")  # how a rule begins: few lines need a pattern
 
 
 def _size(text: str) -> int:

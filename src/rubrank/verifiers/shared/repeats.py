@@ -77,26 +77,30 @@ def _joined(first: NDArray[np.uint64], second: NDArray[np.uint64], one: int, oth
 
 def _last_seen(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
     """For each position the nearest earlier one of the same hash, or −1."""
-    order = _order(hashes)
-    same = hashes[order[1:]] == hashes[order[:-1]]
+    order, ordered = _ordered(hashes)
+    same = ordered[1:] == ordered[:-1]
     before = np.full(len(hashes), -1, dtype=np.int64)
     before[order[1:][same]] = order[:-1][same]
     return before
 
 
-def _order(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """A stable order in which equal hashes stand together.
+def _ordered(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """A stable order in which equal hashes stand together, and the hashes in it.
 
     Numbers are sorted several times as fast as an order is found: so the place takes the lower bits of each hash.
     """
     if len(hashes) > _MOST_PLACES:
-        return _radix_order(hashes)
+        order = _radix_order(hashes)
+        return order, hashes[order]
     places, upper = np.uint64(_MOST_PLACES - 1), np.uint64(_WORD ^ (_MOST_PLACES - 1))
     keys = np.sort((hashes & upper) | np.arange(len(hashes), dtype=np.uint64))
-    order: NDArray[np.int64] = (keys & places).astype(np.int64)
-    alike = ((keys[1:] ^ keys[:-1]) & upper) == 0
-    clash = alike & (hashes[order[1:]] != hashes[order[:-1]])  # other hashes might stand between equal ones
-    return _radix_order(hashes) if clash.any() else order
+    order = (keys & places).astype(np.int64)
+    ordered = hashes[order]
+    apart = (ordered[1:] ^ ordered[:-1]) - np.uint64(1) < places  # unlike, but in the bits that were left out alone
+    if apart.any():  # other hashes might stand between equal ones
+        order = _radix_order(hashes)
+        ordered = hashes[order]
+    return order, ordered
 
 
 def _radix_order(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
