@@ -142,7 +142,7 @@ def test_the_table_of_settings_has_every_setting_and_its_default():
     assert sorted(set(names) & set(Training.model_fields)) == sorted(Training.model_fields)
     for given, defaults in rows:
         keys = re.findall(r"`(\w+)`", given)
-        if not set(keys) <= set(Training.model_fields) or keys == ["per_device_train_batch_size"]:
+        if not keys or not set(keys) <= set(Training.model_fields) or keys == ["per_device_train_batch_size"]:
             continue
         for name, default in zip(keys, re.sub(r" \(paper: [^)]*\)|`", "", defaults).split(","), strict=True):
             field = Training.model_fields[name].default

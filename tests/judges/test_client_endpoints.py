@@ -106,7 +106,7 @@ def test_one_call_alone_finds_out():
                 return first, len(server.completions) - 2, await asyncio.gather(*tasks)
 
         first, out, others = run(main())
-    assert first.failure == "HTTP 500"
+    assert first.failure == "outage: HTTP 500"
     assert out == 1
     assert [reply.text for reply in others] == ["back"] * 8
 
@@ -130,8 +130,8 @@ def test_who_was_never_sent_says_why():
 
         first, second = run(main())
         assert len(server.completions) == 1
-    assert (first.failure, first.attempts) == ("HTTP 500", 1)
-    assert (second.failure, second.attempts) == ("no endpoint answers: HTTP 500", 0)
+    assert (first.failure, first.attempts) == ("outage: HTTP 500", 1)
+    assert (second.failure, second.attempts) == ("outage: no endpoint answers: HTTP 500", 0)
 
 
 def test_the_deadline_ends_the_wait_for_a_breaker():

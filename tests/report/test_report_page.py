@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rubrank.cli.verbs.report import register
+from rubrank.cli.verbs.report import report
 from rubrank.errors import InvalidInput
 from rubrank.records import pages
 from rubrank.records.record import GroupRecord, write_records
@@ -183,7 +183,7 @@ def test_no_records_no_file(tmp_path: Path) -> None:
 
 def run(*arguments: object):
     app = typer.Typer()
-    register(app)
+    app.command()(report)
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
