@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from rubrank.judges.judging import Judgments, judge_groups, judge_groups_async, 
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.scores.table import GroupScores, ScoreTable
+
+if TYPE_CHECKING:
+    from rubrank.judges.arriving import Arrived
 
 _LONGEST_COMPARED = 8000  # characters: a judge speaks about all responses of a list at once
 _MIXED = "cannot be judged: a verifier decided it for others of the group, and this judge only compares"
@@ -49,13 +53,16 @@ async def judged_table_async(
     judges: Judges,
     *,
     compare: bool | None = None,
+    arrived: Arrived | None = None,
 ) -> ScoreTable:
     """The same in an event loop; nothing is raised for what is missing.
 
     compare: only by judges that compare, or only by those that do not and need no other rollouts; None: by all.
+    arrived: what is known of a group that came in rollout by rollout.
     """
     wanted = [wanted_of(scored, own, judges, compare) for scored, own in zip(table.groups, criteria, strict=True)]
-    return _with(table, criteria, wanted, judges, await judge_groups_async(groups, criteria, wanted, judges))
+    found = await judge_groups_async(groups, criteria, wanted, judges, arrived=arrived)
+    return _with(table, criteria, wanted, judges, found)
 
 
 def _with(

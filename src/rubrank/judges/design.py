@@ -9,6 +9,13 @@ through all answers; the further ones start as circles too (Walecki's division o
 stirred by exchanging partners, so that the whole is close to a random regular graph. Of a shorter circle, every other
 pair is taken first: m ≤ n/2 pairs share no answer.
 
+The design belongs to the places of a group, not to who is there: with a group's size it is known before the first
+rollout comes, and each of its pairs can be asked for as soon as its two are there, whoever is first. Once it is known
+who takes part, `pairs_among` keeps the pairs among those, and adds others in place of those that fell away.
+
+    >>> pairs_among([(0,), (1, 4), (3,), (5,)], 6, 7, draws(0, "query-7", "GeneralQuality"))     1 and 4 say the same
+    [(0, 2), (0, 3), (1, 2), (1, 3), (0, 1), (2, 3)]
+
 Every draw is a function of the names it belongs to (seed, group, criterion …), never of the batch, its order, or the
 process. Only `Random.random()` is used, whose numbers Python promises to keep: an order is part of a prompt, and a
 prompt that changed would miss the cache.
@@ -65,6 +72,51 @@ def pairs(n: int, budget: int | None, random: Random) -> list[Pair]:
     edges = edges[:n] + _stirred(edges[n:], edges[:n], random)
     label = shuffled(n, random)
     return [_ordered(label[i], label[j]) for i, j in edges]
+
+
+def pairs_among(classes: Sequence[Sequence[int]], size: int, budget: int | None, random: Random) -> list[Pair]:
+    """The pairs to compare among the answers of those who take part, as numbers of `classes`.
+
+    classes: for each different answer the places in the group, out of `size`, of the rollouts that gave it.
+    An answer is in the pairs of all its places. There are as many pairs as `pairs` gives for so many answers. Where
+    `budget` ≥ size − 1 they connect all answers: a place that falls away frees at least as many pairs as are needed to
+    connect what it leaves apart.
+    """
+    n = len(classes)
+    if budget is None or budget >= n * (n - 1) // 2:
+        return [(i, j) for i in range(n) for j in range(i + 1, n)]
+    answer = {place: i for i, places in enumerate(classes) for place in places}
+    designed = [(answer[i], answer[j]) for i, j in pairs(size, budget, random) if i in answer and j in answer]
+    kept = list(dict.fromkeys(_ordered(i, j) for i, j in designed if i != j))
+    return _filled(kept, n, budget, random)
+
+
+def _filled(kept: list[Pair], n: int, budget: int, random: Random) -> list[Pair]:
+    """The pairs and as many others as there is budget for: first such that connect, of those in the fewest pairs."""
+    edges, rank = list(kept), shuffled(n, random) if len(kept) < budget else []
+    partners: list[set[int]] = [set() for _ in range(n)]
+    part = list(range(n))
+    for i, j in edges:
+        _join(i, j, partners, part)
+    while len(edges) < budget:
+        fewest = sorted(range(n), key=lambda i: (len(partners[i]), rank[i]))
+        apart = len(set(part)) > 1
+        i, j = next(
+            (i, j)
+            for i in fewest
+            for j in fewest
+            if i != j and j not in partners[i] and not (apart and part[i] == part[j])
+        )
+        edges.append(_ordered(i, j))
+        _join(i, j, partners, part)
+    return edges
+
+
+def _join(i: int, j: int, partners: list[set[int]], part: list[int]) -> None:
+    partners[i].add(j)
+    partners[j].add(i)
+    if part[i] != part[j]:
+        part[:] = [part[i] if one == part[j] else one for one in part]
 
 
 def _all_edges(n: int) -> list[Pair]:

@@ -369,6 +369,17 @@ class Question:
     criteria: tuple[Criterion, ...]
     wanted: np.ndarray
     """(G, K): which cells want an answer. For comparisons: which rollouts take part."""
+    slots: tuple[int, ...] | None = None
+    """The places of the rollouts in the group as it was meant to be; None: nobody is missing."""
+    size: int | None = None
+    """How many it was meant to have."""
+
+    @property
+    def places(self) -> tuple[Sequence[int], int]:
+        """The place of every rollout, and how many places there are."""
+        if self.slots is None or self.size is None:
+            return range(len(self.group.rollouts)), len(self.group.rollouts)
+        return self.slots, self.size
 
 
 @dataclass(eq=False)

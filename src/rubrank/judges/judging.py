@@ -35,6 +35,7 @@ from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import JUDGE, Criterion
 
 if TYPE_CHECKING:
+    from rubrank.judges.arriving import Arrived
     from rubrank.judges.asking import AskerOf
     from rubrank.judges.client.accounting import Account
     from rubrank.judges.running import Batch
@@ -248,11 +249,15 @@ async def judge_groups_async(
     judges: Judges,
     *,
     asker_of: AskerOf | None = None,
+    arrived: Arrived | None = None,
 ) -> Judgments:
-    """The same in an event loop, which goes on meanwhile; nothing is raised for what is missing (see `checked`)."""
+    """The same in an event loop, which goes on meanwhile; nothing is raised for what is missing (see `checked`).
+
+    arrived: what is known of a group that came in rollout by rollout; what was answered before is not asked again.
+    """
     from rubrank.judges.client.runtime import runtime
 
-    step = _Step(groups, criteria, wanted, judges, None)
+    step = _Step(groups, criteria, wanted, judges, None, arrived)
     return step.result(await runtime().awaited(step.ask(asker_of)))
 
 
@@ -287,8 +292,13 @@ _Asked: TypeAlias = list[tuple[Judge, list[tuple[int, Question]]]]
 
 
 def _questions(
-    groups: Sequence[Group], criteria: Sequence[Sequence[Criterion]], wanted: Sequence[np.ndarray], judges: Judges
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    wanted: Sequence[np.ndarray],
+    judges: Judges,
+    arrived: Arrived | None,
 ) -> _Asked:
+    slots, size = (None, None) if arrived is None else (arrived.slots, arrived.size)
     asked: _Asked = [(judge, []) for judge in judges.judges]
     for g, (group, own, wanted_GK) in enumerate(zip(groups, criteria, wanted, strict=True)):
         if wanted_GK.shape != (len(group.rollouts), len(own)):
@@ -303,7 +313,9 @@ def _questions(
         for judge, questions in asked:
             columns = [k for k in needed if judges.judge_of(own[k].name) is judge]
             if columns:
-                questions.append((g, Question(group, tuple(own[k] for k in columns), wanted_GK[:, columns])))
+                questions.append(
+                    (g, Question(group, tuple(own[k] for k in columns), wanted_GK[:, columns], slots, size))
+                )
     return [(judge, questions) for judge, questions in asked if questions]
 
 
@@ -348,11 +360,13 @@ class _Step:
         wanted: Sequence[np.ndarray],
         judges: Judges,
         progress: Progress | None,
+        arrived: Arrived | None = None,
     ) -> None:
         from rubrank.judges.kinds.panel import completed
 
         self._judges = judges.model_copy(update={"judges": tuple(map(completed, judges.judges))})
-        self._asked, self._progress = _questions(groups, criteria, wanted, self._judges), progress
+        self._asked, self._progress = _questions(groups, criteria, wanted, self._judges, arrived), progress
+        self._arrived = arrived
         for judge, questions in self._asked:
             for _, question in questions:
                 _check(question, judge)
@@ -377,9 +391,10 @@ class _Step:
         async with AsyncExitStack() as stack:
             askers = await open_askers(self._judges, [judge for judge, _ in self._asked], stack, asker_of)
             self._account = askers.account
+            who = askers.of if self._arrived is None else self._arrived.memo.before(askers.of, self._judges)
             async with asyncio.TaskGroup() as tasks:
                 for (judge, questions), calls in zip(self._asked, self._calls, strict=True):
-                    tasks.create_task(self._feed(judge, questions, calls, askers.of, tasks))
+                    tasks.create_task(self._feed(judge, questions, calls, who, tasks))
         return askers.account()
 
     async def _feed(

@@ -23,6 +23,12 @@ def contestants(question: Question, column: int) -> list[int]:
     return sorted(set(_stand_ins(question, column)[question.wanted[:, column]].tolist()))
 
 
+def classes(question: Question, column: int) -> list[list[int]]:
+    """Of each of the contestants those that take part and say the same, itself among them."""
+    stand_in, among = _stand_ins(question, column), np.flatnonzero(question.wanted[:, column]).tolist()
+    return [[i for i in among if stand_in[i] == one] for one in contestants(question, column)]
+
+
 def _stand_ins(question: Question, column: int) -> np.ndarray:
     """For every rollout the one that is shown for it, (G,): of those that say the same, the first that takes part."""
     first = alike(question.group.rollouts)

@@ -48,7 +48,7 @@ from rubrank.fusion.rules import find_rule
 from rubrank.records.writing import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
-from rubrank.rubrics.rubric import Rubric
+from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import GroupScores, Penalties, ScoreTable
 from rubrank.training.controls import Control, Controlled, changed, controls_of, pool_of, pooled, remembers
@@ -58,6 +58,7 @@ from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
     from rubrank.fusion.gate import Gate
+    from rubrank.judges.arriving import Arrived
     from rubrank.judges.judge import Judges
     from rubrank.judges.judging import Judgments
 
@@ -215,10 +216,18 @@ class RewardEngine:
         """With "prefilled", responses as what they are; adapters have done it, callers that make rollouts have not."""
         return groups if self.thinking != "prefilled" else [_in_thoughts(group) for group in groups]
 
-    async def ask(self, table: ScoreTable, groups: Sequence[Group], *, compare: bool | None = None) -> Graded:
+    async def ask(
+        self,
+        table: ScoreTable,
+        groups: Sequence[Group],
+        *,
+        compare: bool | None = None,
+        arrived: Arrived | None = None,
+    ) -> Graded:
         """The scores with what judges say; each call ends by itself, and nothing is raised for what is missing.
 
         compare: False: only judges that need no other rollouts of the group; True: only those that do.
+        arrived: what is known of a group that came in rollout by rollout (`training/shapes/early.py`).
         """
         from rubrank.grading.judged import judged_table_async
 
@@ -226,8 +235,18 @@ class RewardEngine:
             return Graded(table.groups)
         groups = self._read(groups)
         criteria = [self.whole_rubric(group.rubric, f"group {group.id!r}").criteria for group in groups]
-        found = await judged_table_async(table, groups, criteria, self.judges, compare=compare)
+        found = await judged_table_async(table, groups, criteria, self.judges, compare=compare, arrived=arrived)
         return Graded(found.groups, found.judging)
+
+    async def ask_pairs(
+        self, pairs: Sequence[Group], criteria: Sequence[Criterion], wanted: Sequence[np.ndarray], arrived: Arrived
+    ) -> Judgments:
+        """What judges say about groups of two, before all of their group are there."""
+        from rubrank.judges.judging import judge_groups_async
+
+        assert self.judges is not None
+        own = [criteria] * len(pairs)
+        return await judge_groups_async(self._read(pairs), own, wanted, self.judges, arrived=arrived)
 
     async def score_async(
         self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True

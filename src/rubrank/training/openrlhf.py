@@ -87,6 +87,7 @@ class RubricAgent:
             ids = _last_action(output)
             said = Completion(_said(output, hf_tokenizer), reason, ids=ids, opened=_opened(output, hf_tokenizer))
             siblings.rollouts[member] = rollout = said.rollout(self.engine, siblings.query, _OWNER, hf_tokenizer)
+            siblings.early.size = siblings.size  # all have entered
             siblings.early.begin(member, rollout)
             if len(siblings.rollouts) == siblings.size:
                 siblings.result.set_result(await self._score(siblings))

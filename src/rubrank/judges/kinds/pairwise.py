@@ -7,6 +7,9 @@ A judge that always prefers the response it sees first says "A" twice, and contr
 and the preference is cancelled. How often the first wins, and how much the two orders disagree, is reported. Where one
 of the two answers is lost, the other counts alone; where both are, the pair is not compared.
 
+Which pairs are compared follows from the size of the group (`planned`), so that each can be asked for before all
+rollouts are there (`judges/arriving.py`); pairs of those who take no part are replaced (`design.pairs_among`).
+
 Rollouts that a judge cannot tell apart tie without a call, and share what is observed about one of them. Outcomes say
 who is *better* on the criterion: a criterion whose direction is "lower" is not to be turned round once more.
 """
@@ -18,9 +21,9 @@ import math
 import numpy as np
 
 from rubrank.judges.asking import ask_and_read, together
-from rubrank.judges.design import Pair, draws, pairs
+from rubrank.judges.design import Pair, draws, pairs, pairs_among
 from rubrank.judges.judge import Asker, Judge, Judgment, Question
-from rubrank.judges.outcomes import contestants, disagreement, mean_seen, nothing_seen, shared
+from rubrank.judges.outcomes import classes, contestants, disagreement, mean_seen, nothing_seen, shared
 from rubrank.judges.parsing import missing_reason, read_pairwise
 from rubrank.judges.prompting import asked_as, pairwise_call
 from rubrank.rubrics.rubric import Criterion
@@ -46,14 +49,31 @@ class Pairwise:
         return judgment
 
 
+def planned(judge: Judge, group: str, criterion: str, size: int) -> set[Pair] | None:
+    """The pairs of places in a group of so many, whoever will be there; None: all."""
+    if judge.pairs is None or judge.pairs >= size * (size - 1) // 2:
+        return None
+    return set(pairs(size, judge.pairs, draws(judge.seed, group, criterion)))
+
+
 def shown(question: Question, column: int, judge: Judge) -> list[Pair]:
     """Every call: who is shown first, and who second."""
     among, name, group = contestants(question, column), question.criteria[column].name, question.group.id
-    chosen = pairs(len(among), judge.pairs, draws(judge.seed, group, name))
+    slots, size = question.places
+    seats = [[slots[i] for i in same] for same in classes(question, column)]
+    chosen = pairs_among(seats, size, judge.pairs, draws(judge.seed, group, name))
     once = [(among[i], among[j]) for i, j in chosen]
     if judge.both_orders:
         return [order for i, j in once for order in ((i, j), (j, i))]
-    return [(i, j) if draws(judge.seed, group, name, i, j).random() < 0.5 else (j, i) for i, j in once]
+    return [_one_order(question, name, judge.seed, pair) for pair in once]
+
+
+def _one_order(question: Question, criterion: str, seed: int, pair: Pair) -> Pair:
+    """Drawn for the two answers, not for their places: of several that say the same, any may come first."""
+    told = {i: (question.group.rollouts[i].answer, repr(question.group.rollouts[i].tool_calls)) for i in pair}
+    first, second = sorted(pair, key=told.__getitem__)
+    forward = draws(seed, question.group.id, criterion, told[first], told[second]).random() < 0.5
+    return (first, second) if forward else (second, first)
 
 
 async def _compare(question: Question, column: int, judge: Judge, asker: Asker) -> dict[Pair, Verdict]:

@@ -6,13 +6,16 @@
 For trainers that call a reward function once for each sample. All calls of a query must reach the same barrier: one
 event loop, or one named actor. What can go wrong, and what is done about it:
 
-    a sibling is lost      `timeout` seconds after the first sample the group is scored with those that came
+    a sibling is lost      `timeout` seconds after the first sample the group is scored with those that came, and says
+                           so: `rubrank/groups/incomplete`, `counts["short"]`; comparisons connect those, too
     a sibling is late      it is scored within the whole group; the rewards that were handed out before stay
     a call is repeated     the same `member` of the same group gets the same reward, and is counted once
     another n              `size=` of a call replaces the barrier's; all calls of a group must say the same
     scoring fails          all that wait get the error, and the group is forgotten: it may be tried again
 
-Programs and judges that score begin with a rollout the moment it comes; only comparisons and fusion wait for the group.
+Programs and judges that score begin with a rollout the moment it comes, judges that compare two with a pair when both
+are there; only judges that rank lists, and fusion, wait for the group. Members that are numbers below `size` are their
+places in the group, so that neither pairs nor records depend on who comes first; others take the first free place.
 
 A key that comes back after its group was complete begins a new group, unless the `member` is a repeated one. Groups are
 remembered for `keep` seconds after they are scored, so give keys that name the step too if the same ones return sooner.
@@ -25,7 +28,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
@@ -119,7 +122,7 @@ class Barrier:
 
     def _open(self, key: Hashable, size: int, rubric: Any, step: int, train: bool) -> _Round:
         found = _Round(key, size, rubric, step, train, id=f"{self.engine.label(step, train=train)}/{key}")
-        found.early = Early(self.engine, found.id, rubric)
+        found.early = Early(self.engine, found.id, rubric, size)
         found.timer = asyncio.get_running_loop().call_later(self.timeout, self._close, found)
         self._rounds[key] = found
         return found
@@ -149,11 +152,11 @@ class Barrier:
         task.add_done_callback(self._tasks.discard)
 
     async def _score(self, found: _Round, late: bool) -> None:
-        members = list(found.rollouts)
-        group = Group(id=found.id, rollouts=tuple(found.rollouts.values()), rubric=found.rubric)
+        assert found.early is not None
+        members, short = found.early.in_order(found.rollouts), not found.full
+        group = Group(id=found.id, rollouts=tuple(found.rollouts[member] for member in members), rubric=found.rubric)
         # A late one changes nothing but its own reward: nothing is learnt twice, and nothing recorded twice.
         given = {"train": found.train and not late, "write": not late}
-        assert found.early is not None
         try:
             graded = self.engine.checked(await found.early.finish(members))
             result = await asyncio.to_thread(self.engine.fuse, [group], graded, found.step, **given)
@@ -164,7 +167,8 @@ class Barrier:
             if not found.waiting[member].done():
                 found.waiting[member].set_result(reward)
         if self.report is not None and not late:
-            self.report(result)
+            told = {**result.metrics, "rubrank/groups/incomplete": float(short)}
+            self.report(replace(result, metrics=told))
 
     def _fail(self, found: _Round, members: list[Hashable], error: Exception) -> None:
         for member in members:
