@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rubrank.judges.design import alike, draws, pairs, shuffled
+from rubrank.judges.design import alike, draws, pairs, pairs_among, shuffled
 from rubrank.rollouts.rollout import Rollout
 
 
@@ -108,6 +108,8 @@ def test_orders_are_kept_from_version_to_version() -> None:
         (1, 2),
         (1, 5),
     ]
+    left = pairs_among([(0,), (1, 4), (3,), (5,)], 6, 5, draws(0, "query-7", "GeneralQuality"))
+    assert left == [(0, 2), (0, 3), (1, 2), (1, 3), (0, 1)]
 
 
 def test_alike_is_what_a_judge_cannot_tell_apart() -> None:

@@ -94,6 +94,37 @@ def test_judges_that_compare_see_the_whole_group(tmp_path):
         assert len(server.completions) == 1
 
 
+@pytest.mark.slow
+def test_pairs_are_judged_before_all_siblings_come_and_none_twice(tmp_path):
+    def better(asked):
+        text = asked.prompt
+        at = sorted((text.rindex(said), rank) for rank, said in enumerate(SAID) if said in text)
+        best = "AB"[at[0][1] > at[1][1]]
+        return Answer(json.dumps({"reasoning": "so", "finding": f"{best} is better", "verdict": best}))
+
+    with Server(better) as server:
+        endpoint = {"base_url": server.url, "model": MODEL}
+        compared = {"judges": [{"kind": "pairwise", "pairs": 5, "endpoints": [endpoint]}]}
+        options = {"rubric": ["EmptyAnswer", "GeneralQuality"], "judges": compared, "group_size": 4}
+        with serving(tmp_path, **options) as served:
+
+            async def main():
+                async with aiohttp.ClientSession() as session:
+                    bodies = [{"prompt": "p", "response": text, "label": ""} for text in SAID]
+                    first = []
+                    for body in bodies[:3]:
+                        first.append(asyncio.create_task(slime(session, served.url, body)))
+                        await asyncio.sleep(0.1)
+                    while len(server.completions) < 4:
+                        await asyncio.sleep(0.01)
+                    return [await slime(session, served.url, bodies[3]), *[await one for one in first]]
+
+            last, *others = asyncio.run(asyncio.wait_for(main(), 20))
+        assert others == sorted(others, reverse=True)
+        assert last == min([last, *others])
+        assert sum(prompts(server).values()) == len(prompts(server)) == 10
+
+
 def test_failing_judges_are_a_503_and_the_next_try_goes_on(tmp_path):
     broken = threading.Event()
     broken.set()

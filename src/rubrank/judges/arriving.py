@@ -113,6 +113,8 @@ class Arrivals:
 
     def add(self, slot: int, rollout: Rollout, wanted_K: np.ndarray) -> list[tuple[Group, np.ndarray]]:
         """Its pairs with those there, each a group of two, and what is asked about them (2, K)."""
+        if slot in self._there:  # it comes once more
+            return []
         found = []
         for other, (sibling, its_K) in self._there.items():
             pair = (min(slot, other), max(slot, other))

@@ -91,6 +91,10 @@ class Ticket:
     id: int
     cohort: int
     number: int
+    group: str
+    """The name of its group."""
+    size: int
+    """That it is to have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +262,7 @@ class Cohorts:
         future: asyncio.Future[Answer | Work] = asyncio.get_running_loop().create_future()
         self._callers[id] = _Caller(cohort, member, owner, late, future)
         member.callers.add(id)
-        return Ticket(id, cohort.id, member.number)
+        return Ticket(id, cohort.id, member.number, cohort.name, cohort.sample.size)
 
     # ------------------------------------------------------------------------------------------------ waiting, scoring
 

@@ -23,6 +23,7 @@ from rubrank.service.access import Refused, refused
 from rubrank.service.cohorts import Answer, Cohorts, Sample, Ticket, Work
 from rubrank.service.config import ServiceConfig
 from rubrank.service.metrics import Metrics
+from rubrank.service.pairs import Pairs
 from rubrank.service.pipeline import Done, Pipeline
 from rubrank.service.store import Store
 from rubrank.service.wire import GroupsRequest, cost_of, scored, to_json
@@ -31,6 +32,7 @@ from rubrank.training.engine import Graded, RewardEngine
 from rubrank.training.making import rollout_of
 from rubrank.training.queries import without_unknown
 from rubrank.training.shapes.early import joined
+from rubrank.training.shapes.pairing import Pairing
 
 _WARM = ("Name a lake near Hangzhou, and say in two sentences why people go there.", "West Lake. It is calm.", "")
 
@@ -102,6 +104,7 @@ class Service:
     def __init__(self, config: ServiceConfig, engine: RewardEngine, store: Store, siblings: Gathering) -> None:
         self.config, self.engine, self.store, self.siblings = config, engine, store, siblings
         self.pipeline = Pipeline(engine)
+        self._pairs = Pairs(engine, config.max_waiting)
         self._remembers = engine.remembers  # asked at every request, and it takes a while to say
         self.metrics = Metrics()
         self.ready = False
@@ -226,27 +229,32 @@ class Service:
         except BaseException:
             await self.siblings.abandon(ticket)
             raise
+        if graded is not None and isinstance(self.siblings, Here):  # another replica would not know what was asked
+            self._pairs.enter(ticket, alone, graded)
         found = await self.siblings.settle(ticket, graded)
-        return found if isinstance(found, Answer) else await self._lead(found, ticket)
+        if isinstance(found, Answer):
+            self._pairs.take(ticket)
+            return found
+        return await self._lead(found, ticket)
 
     async def _lead(self, work: Work, ticket: Ticket) -> Answer:
         """Score a group for all that wait for it."""
         try:
-            answers = await self._scored(work)
+            answers = await self._scored(work, self._pairs.take(ticket))
             await self.siblings.publish(work.ticket, answers)
         except Exception as error:
             await self.siblings.fail(work.ticket, error)
             raise
         return answers[ticket.number]
 
-    async def _scored(self, work: Work) -> list[Answer]:
-        graded = self.engine.checked(await self._graded(work))
+    async def _scored(self, work: Work, pairing: Pairing | None) -> list[Answer]:
+        graded = self.engine.checked(await self._graded(work, pairing))
         done = await self.pipeline.fuse([work.group], graded, step=work.step, train=work.train, write=work.late is None)
         self._count(done, 1)
         self._keep_state()
         return answers_of(work, done)
 
-    async def _graded(self, work: Work) -> Graded:
+    async def _graded(self, work: Work, pairing: Pairing | None) -> Graded:
         if self.engine.judges is None:
             return await self.pipeline.grade([work.group])
         parts = [
@@ -256,7 +264,7 @@ class Service:
         ]
         found = iter(await asyncio.gather(*parts))
         whole = [next(found) if known is None else known for known in work.graded]
-        return await joined(self.engine, work.group, whole)
+        return await joined(self.engine, work.group, whole, pairing, tuple(range(len(whole))))
 
     # ---------------------------------------------------------------------------------------------------------- state
 
@@ -315,7 +323,7 @@ class Service:
 
     async def _finished(self, seconds: float) -> None:
         """Calls of judges are paid for when they are asked: they get the time to be answered."""
-        waiting = [task for task in self._tasks if not task.done()]
+        waiting = [task for task in (*self._tasks, *self._pairs.tasks) if not task.done()]
         if not waiting:
             return
         _, late = await asyncio.wait(waiting, timeout=seconds)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -53,7 +53,7 @@ class Early:
     def begin(self, member: Hashable, rollout: Rollout) -> None:
         """Grade one rollout by itself, and compare it with those there."""
         if self._pairing is None:
-            self._pairing = Pairing(self._engine, self._id, self._rubric, self.size, self._timed)
+            self._pairing = Pairing(self._engine, self._id, self._rubric, self.size, self._started)
         pairing = self._pairing
         same = next((other for other, known in self._rollouts.items() if known == rollout), None)
         self._rollouts[member], self._slots[member] = rollout, self._slot(member)
@@ -62,7 +62,7 @@ class Early:
         else:
             alone = Group(id=self._id, rollouts=(rollout,), rubric=self._rubric)
             known = self._comparable[member] = asyncio.get_running_loop().create_future()
-            self._tasks[member] = asyncio.create_task(self._timed(self._grade(alone, pairing, known)))
+            self._tasks[member] = self._started(self._grade(alone, pairing, known))
         slot = self._slots[member]
         self._comparable[member].add_done_callback(
             lambda known: None if known.cancelled() else pairing.enter(slot, rollout, known.result())
@@ -74,6 +74,9 @@ class Early:
         if isinstance(member, int | np.integer) and 0 <= member < (self.size or 0) and member not in taken:
             return int(member)
         return next(i for i in range(len(taken) + 1) if i not in taken)
+
+    def _started(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        return asyncio.create_task(self._timed(work))
 
     async def _timed(self, work: Awaitable[T]) -> T:
         span = [time.perf_counter(), math.inf]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Pairing:
-    """Of one group; belongs to one event loop. timed: measures how long something takes."""
+    """Of one group; belongs to one event loop. start: makes a task of what is asked."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class Pairing:
         id: str,
         rubric: Any,
         size: int | None,
-        timed: Callable[[Coroutine[Any, Any, Judgments]], Coroutine[Any, Any, Judgments]],
+        start: Callable[[Coroutine[Any, Any, Judgments]], asyncio.Task[Judgments]],
     ) -> None:
-        self._engine, self._id, self._rubric, self._size, self._timed = engine, id, rubric, size, timed
+        self._engine, self._id, self._rubric, self._size, self._start = engine, id, rubric, size, start
         self._tasks: list[asyncio.Task[Judgments]] = []
 
     @cached_property
@@ -74,7 +74,7 @@ class Pairing:
             return
         groups, cells = [group for group, _ in pairs], [cells for _, cells in pairs]
         asked = self._engine.ask_pairs(groups, self._criteria, cells, Arrived(self._memo))
-        task = asyncio.create_task(self._timed(asked))
+        task = self._start(asked)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen: nobody may wait for it
         self._tasks.append(task)
 
