@@ -226,11 +226,11 @@ class Service:
             graded = None
             if self.engine.judges is not None:
                 graded = await self.pipeline.grade([alone], compare=False)
+                if isinstance(self.siblings, Here):  # another replica would not know what was asked
+                    self._pairs.enter(ticket, alone, graded)
         except BaseException:
             await self.siblings.abandon(ticket)
             raise
-        if graded is not None and isinstance(self.siblings, Here):  # another replica would not know what was asked
-            self._pairs.enter(ticket, alone, graded)
         found = await self.siblings.settle(ticket, graded)
         if isinstance(found, Answer):
             self._pairs.take(ticket)
