@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,14 @@ def test_whatever_is_fused_is_connected_and_nothing_asked_ahead_is_lost(given: A
         assert connected(found, there)
         asked = {(min(i, j), max(i, j)) for i, j in ((slots[i], slots[j]) for i, j in found)}
         assert {pair for pair in design if set(pair) <= set(slots)} <= asked
+
+
+def test_pairs_that_connect_come_first_where_the_budget_is_tight() -> None:
+    """Those in the fewest pairs alone would not do: they may be apart from the others."""
+    for seed, size in itertools.product(range(4), (7, 8)):
+        for there in itertools.chain(*(itertools.combinations(range(size), k) for k in (size - 2, size - 1))):
+            found = pairs_among([(slot,) for slot in there], size, size - 1, draws(seed))
+            assert connected(found, len(there)), (seed, size, there)
 
 
 @given(arrivals(), st.lists(st.integers(0, 4), min_size=14, max_size=14))
