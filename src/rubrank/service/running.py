@@ -8,6 +8,7 @@ again), groups that are being scored and calls of judges under way get `shutdown
 
 from __future__ import annotations
 
+import gc
 import math
 import signal
 import socket
@@ -97,7 +98,12 @@ def serve(config: ServiceConfig, folder: Path, *, stated: Callable[[str], None] 
     made = uvicorn.Config(
         app, lifespan="on", timeout_keep_alive=_KEEP_ALIVE, timeout_graceful_shutdown=most, **settings
     )
-    server = _Server(made, lambda: stated(_url(listening, tls is not None)))
+
+    def up() -> None:
+        gc.freeze()  # what is loaded stays: looking through it again and again is a tenth of a request's time
+        stated(_url(listening, tls is not None))
+
+    server = _Server(made, up)
     try:
         server.run(sockets=[listening])
     finally:

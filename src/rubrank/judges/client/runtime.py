@@ -100,6 +100,7 @@ class Runtime:
         self.pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._stores: dict[tuple[str, bool], tuple[Replies, int]] = {}
+        self._names: dict[str, str] = {}
         self._lock = RLock()
         self._thread = Thread(target=self._loop.run_forever, name="rubrank-judging", daemon=True)
         self._thread.start()
@@ -137,8 +138,7 @@ class Runtime:
     @contextmanager
     def store(self, path: str | Path, *, read_only: bool = False) -> Iterator[Replies]:
         """A file of replies: opened by the first who asks for it, closed by the last who lets go."""
-        name = (str(Path(path).resolve()), read_only)
-        self._take(name, path)
+        name = self._take(path, read_only)
         try:
             yield self._stores[name][0]
         finally:
@@ -146,12 +146,17 @@ class Runtime:
 
     def hold(self, path: str | Path) -> None:
         """Keep a file of replies open until the process ends: training comes back to it at every step."""
-        self._take((str(Path(path).resolve()), False), path)
+        self._take(path, False)
 
-    def _take(self, name: tuple[str, bool], path: str | Path) -> None:
+    def _take(self, path: str | Path, read_only: bool) -> tuple[str, bool]:
+        """Its real name. Links are followed once for as long as it is open: that takes longer than a call should."""
         with self._lock:
-            store, users = self._stores.get(name) or (Replies(path, read_only=name[1]), 0)
+            given = os.path.abspath(path)
+            name = (self._names.get(given) or os.path.realpath(given), read_only)
+            store, users = self._stores.get(name) or (Replies(path, read_only=read_only), 0)
             self._stores[name] = (store, users + 1)
+            self._names[given] = name[0]
+        return name
 
     def _let_go(self, name: tuple[str, bool]) -> None:
         with self._lock:
@@ -160,6 +165,8 @@ class Runtime:
                 self._stores[name] = (store, users - 1)
                 return
             del self._stores[name]
+            if (name[0], not name[1]) not in self._stores:
+                self._names = {given: real for given, real in self._names.items() if real != name[0]}
             store.close()
 
     def close(self) -> None:
