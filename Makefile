@@ -7,8 +7,10 @@ VERL := .venv-verl
 NEWEST := .venv-newest
 # The versions that CI tests: `make test` is the same today and next year. `make test-newest` does without.
 HELD := --constraint constraints.txt
-# A file goes to the worker that is free, as a whole: what its tests share is made once.
-PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
+# A file goes to the worker that is free, as a whole: what its tests share is made once. Half as many workers again as there
+# are cores, because some tests wait for servers and processes.
+WORKERS := $(shell $(PYTHON) -c 'import os; print(-(-3 * os.cpu_count() // 2))')
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Bytecode of what is imported is kept, whatever the shell says: the tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
 

@@ -1,4 +1,4 @@
-"""One connection over HTTP/1.1, and the pool it comes from: a request in a tenth of the time of a general client.
+"""One connection over HTTP/1.1, and the pool it comes from.
 
     pool = Pool()
     connection = await pool.take(origin)                     an idle one, or a new one
