@@ -9,8 +9,8 @@ By part: `split` finds what was thought and what was said, `rules` grades 20 cri
 `fuse` is everything else that makes rewards and metrics of the scores, `records` are made, compressed and written.
 Processor seconds are those of all threads and workers, the clock is that on the wall; a part's figure is the median of
 the rounds. Each tree has a process of its own, and they are asked in turns. Answers are real ones (../shared/data,
-1.4 kB on average), what was thought before is strung together from others, so that a rollout is between half and one and
-a half of `--kilobytes` long. Rewards of both trees are compared bit by bit; older methods may give others.
+1.4 kB on average), what was thought before is strung together from others, so that a rollout is between half and one
+and a half of `--kilobytes` long. Rewards of both trees are compared bit by bit; older methods may give others.
 """
 
 from __future__ import annotations
