@@ -93,16 +93,11 @@ def grade(
     batch: ask judges through the batch API of their endpoints, at a lower price and with an answer within a day: "wait"
         for it, or "submit" and raise `BatchesPending` while something is under way; the same call goes on from there.
     """
-    _check_options(compat, mode, workers)
-    if most_missing is not None:
-        check_share(most_missing)
+    _check_options(compat, mode, workers, most_missing)
     _check_timeout(timeout, workers)
     asked = None if judges is None else _loaded(judges)
     how = None if batch is None else _in_batches(batch, asked)
-    groups = read_groups(rollouts, columns)
-    plans = _plans(groups, rubric, compat, mode)
-    if asked is None and most_missing is not None and most_missing < 1.0:
-        _refuse_unjudged(plans)
+    groups, plans = _planned(rollouts, rubric, columns, compat, mode, asked, most_missing)
     with ExitStack() as stack:
         bar = stack.enter_context(Bar("grading")) if progress is True else progress or None
         store = None if cache is None else stack.enter_context(VerdictCache(cache))
@@ -143,7 +138,26 @@ def _loaded(judges: Any) -> Judges:
     return load_judges(judges)
 
 
-def _check_options(compat: str, mode: str, workers: int | None) -> None:
+def _planned(
+    rollouts: Any,
+    rubric: Any,
+    columns: dict[str, str] | None,
+    compat: Compat,
+    mode: Mode,
+    judges: Judges | None,
+    most_missing: float | None,
+) -> tuple[list[Group], list[_Plan]]:
+    """What is graded, and how; refused where most of it would be missing for want of a judge."""
+    groups = read_groups(rollouts, columns)
+    plans = _plans(groups, rubric, compat, mode)
+    if judges is None and most_missing is not None and most_missing < 1.0:
+        _refuse_unjudged(plans)
+    return groups, plans
+
+
+def _check_options(compat: str, mode: str, workers: int | None, most_missing: float | None = None) -> None:
+    if most_missing is not None:
+        check_share(most_missing)
     for name, value, allowed in (("compat", compat, Compat), ("mode", mode, Mode)):
         if value not in get_args(allowed):
             raise UnknownName.of("grade", name, value, get_args(allowed))

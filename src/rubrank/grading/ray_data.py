@@ -23,14 +23,23 @@ from uuid import uuid4
 
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.grading.cluster import connected, processors, quiet
-from rubrank.grading.grade import Progress, Timeout, _check_options, _loaded, _Plan, _plans, _refuse_unjudged, grade
+from rubrank.grading.grade import (
+    Progress,
+    Timeout,
+    _check_options,
+    _check_timeout,
+    _loaded,
+    _Plan,
+    _planned,
+    _plans,
+    grade,
+)
 from rubrank.grading.judged import judged_table_async
-from rubrank.grading.missing import check_share, missing_of
+from rubrank.grading.missing import missing_of
 from rubrank.grading.progress import Bar
 from rubrank.judges import KINDS
 from rubrank.judges.judge import Judge, Judges
 from rubrank.judges.judging import Judgments, checked
-from rubrank.rollouts.reading import read_groups
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
@@ -127,14 +136,10 @@ def grade_on_ray(
     workers: actors; None: one for each processor of the cluster.
     cache: as for `grade`; every machine has its own file at this path.
     """
-    _check_options(compat, mode, workers)
-    if most_missing is not None:
-        check_share(most_missing)
+    _check_options(compat, mode, workers, most_missing)
+    _check_timeout(timeout, None)
     asked = None if judges is None else _loaded(judges)
-    groups = read_groups(rollouts, columns)
-    plans = _plans(groups, rubric, compat, mode)
-    if asked is None and most_missing is not None and most_missing < 1.0:
-        _refuse_unjudged(plans)
+    groups, plans = _planned(rollouts, rubric, columns, compat, mode, asked, most_missing)
     setting = Setting(_shared(rubric), compat, mode, _absolute(cache), timeout, asked)
     setting = _checked_setting(setting, plans, workers)
     with connected(address, OWNER) as ray, quiet(ray), Bar("grading") as bar:

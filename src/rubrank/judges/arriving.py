@@ -1,14 +1,14 @@
 """Comparisons in a group that is not complete yet: which pairs may be asked for, and what was answered.
 
     arrivals = Arrivals(judges, "step-3/7", criteria, size=8)
-    arrivals.add(4, rollout, wanted_K)      nobody else is there: []
+    arrivals.add(4, rollout, wanted_K)      the first of its group: []
     arrivals.add(1, another, wanted_K)      the pair of places (1, 4), on every criterion whose design has it
 
 The design is decided before the first rollout comes, by the size of the group, and belongs to places (the number of a
 rollout among its siblings). So it does not matter who is faster: a run that is repeated, or resumed after a kill, asks
 for the same pairs, finds them in the cache, and gives the same rewards. A design that followed the order of arrival
 would be connected at any time, but it would pay for other pairs whenever that order changed. Here, whatever is fused is
-connected: where somebody is missing, `design.pairs_among` adds pairs, within the same budget.
+connected: where a rollout is missing, `design.pairs_among` adds pairs, within the same budget.
 
 What is answered ahead is in a `Memo`. The group's judgment is made from it by the same code as that of a group that
 came whole; only what is not in the memo is asked then. These wait for the group: judges that rank lists, panels whose
@@ -85,7 +85,7 @@ class Arrived:
 
     memo: Memo
     slots: tuple[int, ...] | None = None
-    """The places of those that came; None: nobody is missing."""
+    """The places of those that came; None: none is missing."""
     size: int | None = None
     """How many were to come."""
 

@@ -10,7 +10,7 @@ stirred by exchanging partners, so that the whole is close to a random regular g
 pair is taken first: m ≤ n/2 pairs share no answer.
 
 The design belongs to the places of a group, not to who is there: with a group's size it is known before the first
-rollout comes, and each of its pairs can be asked for as soon as its two are there, whoever is first. Once it is known
+rollout comes, and each of its pairs can be asked for as soon as both are there, in either order. Once it is known
 who takes part, `pairs_among` keeps the pairs among those, and adds others in place of those that fell away: between
 answers in the fewest pairs, so that these rarely differ by two. Here 1 and 4 say the same, and 2 takes no part:
 

@@ -370,7 +370,7 @@ class Question:
     wanted: np.ndarray
     """(G, K): which cells want an answer. For comparisons: which rollouts take part."""
     slots: tuple[int, ...] | None = None
-    """The places of the rollouts in the group as it was meant to be; None: nobody is missing."""
+    """The places of the rollouts in the group as it was meant to be; None: none is missing."""
     size: int | None = None
     """How many it was meant to have."""
 

@@ -154,7 +154,7 @@ _LONGEST_NAME = 80
 def named_or_asked(text: str, *, foreign: bool = False) -> dict[str, str]:
     """What a text alone means: one word is the name of a criterion, several are a question for a judge.
 
-    foreign: in a bare list, as public data has them, a word that is nobody's name is a question too.
+    foreign: in a bare list, as public data has them, a word that names no criterion is a question too.
     """
     named = is_a_name(text) or (not foreign and _ONE_WORD.fullmatch(text))
     return {"name": text} if named else {"name": short_name(text), "question": text}

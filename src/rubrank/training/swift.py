@@ -11,7 +11,7 @@ those with another rubric are apart, and the others go by their order, `num_gene
 ms-swift adds up rewards with missing ones as 0, so a rollout about which nothing is known gets the mean of its group.
 
 A reward function is not told whether ms-swift evaluates. Its trainers know (their model is not in training mode), and
-are watched while they score (`watch`). A rule that remembers is refused where a run evaluates and nobody is watched.
+are watched while they score (`watch`). A rule that remembers is refused where a run evaluates unwatched.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Pairwise:
 
 
 def planned(judge: Judge, group: str, criterion: str, size: int) -> set[Pair] | None:
-    """The pairs of places in a group of so many, whoever will be there; None: all."""
+    """The pairs of places in a group of this size, before it is known which rollouts come; None: all."""
     if judge.pairs is None or judge.pairs >= size * (size - 1) // 2:
         return None
     return set(pairs(size, judge.pairs, draws(judge.seed, group, criterion)))

@@ -75,7 +75,7 @@ class Pairing:
         groups, cells = [group for group, _ in pairs], [cells for _, cells in pairs]
         asked = self._engine.ask_pairs(groups, self._criteria, cells, Arrived(self._memo))
         task = self._start(asked)
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen: nobody may wait for it
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may never be awaited
         self._tasks.append(task)
 
     def arrived(self, slots: tuple[int, ...]) -> Arrived | None:

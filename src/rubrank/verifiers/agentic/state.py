@@ -38,7 +38,7 @@ def final_state_match(
     `metadata["expected_state"]`).
 
     Compared to the last leaf; the reason names the first places that differ: `$.orders[2].status`. `subset`: keys that
-    nobody expects are allowed. `unordered`: lists as bags. `tolerance`: for numbers, relative or absolute. `ignore`:
+    are not expected are allowed. `unordered`: lists as bags. `tolerance`: for numbers, relative or absolute. `ignore`:
     places left out, with `*` for any key or index (`$.orders[*].id`). Value 1 or 0; with `partial` the share of leaves
     that agree, over those of both states (an unexpected leaf counts against it, too).
     Missing: one of the two states is not given, or too large. Passes: the same leaves. Fails: one
