@@ -20,7 +20,8 @@ from rubrank import InvalidInput, JudgingFailed, verifier
 from rubrank.cli.app import app
 from rubrank.fusion.stream.files import fuse_file
 from rubrank.grading.grade import grade
-from rubrank.grading.ray_data import Setting, _parts, _queues, grade_on_ray, handed_out
+from rubrank.grading.options import GradeOptions
+from rubrank.grading.ray_data import ActorSetting, _parts, _queues, grade_on_ray, handed_out
 from rubrank.judges.judge import load_judges
 from rubrank.rollouts.reading import read_groups
 
@@ -104,9 +105,8 @@ class _Method:
 
 
 def judged_setting(**more):
-    return Setting(
-        None, judges=load_judges({"endpoints": [{"base_url": "http://h/v1", "model": "m"}]}).model_copy(update=more)
-    )
+    judges = load_judges({"endpoints": [{"base_url": "http://h/v1", "model": "m"}]}).model_copy(update=more)
+    return ActorSetting(None, GradeOptions(judges=judges))
 
 
 @pytest.mark.parametrize("actors", [("a", "b", "c"), ("c", "a"), ("b",)], ids=str)
@@ -132,7 +132,7 @@ def test_without_a_store_there_is_one_queue():
     groups = read_groups(ROWS)
     for setting, known in (
         (judged_setting(), ["a", "b"]),
-        (Setting(None), ["a", "b"]),
+        (ActorSetting(None), ["a", "b"]),
         (judged_setting(cache="r"), ["a"]),
     ):
         queues, parts = _queues(groups, 2, setting, known)

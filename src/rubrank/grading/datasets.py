@@ -16,8 +16,9 @@ from typing import Any
 
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.grading.cluster import found_ray, processors
-from rubrank.grading.grade import Timeout, _check_options, _loaded, _plan
-from rubrank.grading.ray_data import OWNER, Grader, Setting, _absolute, _checked_setting, _shared, actors, limits_of
+from rubrank.grading.options import GradeOptions, Timeout, loaded_judges
+from rubrank.grading.plan import plan_of, shared_rubric
+from rubrank.grading.ray_data import OWNER, ActorSetting, Grader, _absolute, _checked_setting, actors, limits_of
 from rubrank.judges import COMPARES
 from rubrank.judges.judge import Judges
 from rubrank.rollouts.columns import COLUMNS
@@ -54,14 +55,12 @@ def on_ray(
     The others are as for `grade`. Nothing is raised for missing answers of judges: they are NaN, with a reason.
     """
     ray = found_ray(OWNER)
-    _check_options(compat, mode, workers)
-    found = _shared(rubric)
+    how = GradeOptions(compat, mode, workers, _absolute(cache), timeout, loaded_judges(judges))
+    found = shared_rubric(rubric)
     if found is None:
         raise InvalidInput(OWNER, "rubric", "given: a dataset is graded by one for all", "None", "")
-    asked = None if judges is None else _loaded(judges)
-    plan = _plan(found, compat, mode)
-    setting = Setting(found, compat, mode, _absolute(cache), timeout, asked)
-    setting = _checked_setting(setting, [plan], workers)
+    plan, asked = plan_of(found, how), how.judges
+    setting = _checked_setting(ActorSetting(found, how), [plan])
     together = bool(plan.group_checks) or _compared(found, asked)
     _check_columns(dataset.columns() or [], found, group, together)
     number = workers or processors(ray)
@@ -95,7 +94,7 @@ def _check_columns(names: Sequence[str], rubric: Rubric, group: str, together: b
 class RowGrader:
     """What an actor holds: rows of rollouts (an Arrow table) → the same rows with scores and reasons."""
 
-    def __init__(self, setting: Setting, limits: Any, group: str, together: bool, columns: dict[str, str]) -> None:
+    def __init__(self, setting: ActorSetting, limits: Any, group: str, together: bool, columns: dict[str, str]) -> None:
         self._grader, self._group, self._together = Grader(setting, limits), group, together
         self._columns = {**columns, "group": _ROW}
 

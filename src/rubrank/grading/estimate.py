@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rubrank.errors import JudgingFailed
+from rubrank.grading.plan import rubrics_of
 from rubrank.judges.batches.pricing import batch_price, endpoint_of
 from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
 from rubrank.judges.judging import judge_groups
@@ -27,8 +27,7 @@ from rubrank.judges.prompting.tokens import estimated_tokens
 from rubrank.rollouts.reading import read_groups
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.catalogue import PROMPTED
-from rubrank.rubrics.public import to_rubric
-from rubrank.rubrics.rubric import Criterion, Rubric
+from rubrank.rubrics.rubric import Criterion
 
 
 @dataclass(frozen=True)
@@ -110,14 +109,7 @@ def estimate(
 
 def criteria_of(groups: list[Group], rubric: Any) -> list[tuple[Criterion, ...]]:
     """What every group is asked: its own rubric on top of the shared one."""
-    from rubrank.grading.grade import rubric_of
-
-    shared = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
-    made: dict[str, Rubric] = {}
-    for group in groups:
-        if (own := repr(group.rubric)) not in made:
-            made[own] = rubric_of(group, shared)
-    return [made[repr(group.rubric)].criteria for group in groups]
+    return [one.criteria for one in rubrics_of(groups, rubric)]
 
 
 def may_be_judged(criterion: Criterion) -> bool:

@@ -17,35 +17,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.grading.cache import VerdictCache, check_digest, key, seen_digest
-from rubrank.grading.missing import check_share, missing_of
+from rubrank.errors import only_our_errors
+from rubrank.grading.cache import VerdictCache, key, seen_digest
+from rubrank.grading.missing import missing_of
+from rubrank.grading.options import GradeOptions, Timeout, loaded_judges
+from rubrank.grading.plan import GroupPlan, PlannedCheck, planned
 from rubrank.grading.progress import Bar
 from rubrank.grading.workers import Job, Workers
 from rubrank.judges.judge import JUDGED
-from rubrank.rollouts.reading import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.rubrics.public import to_rubric
-from rubrank.rubrics.rubric import Criterion, Rubric
-from rubrank.scores.criterion import CriterionData
+from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.texts.scan import scanning as scan
-from rubrank.verifiers.verifier import Compat, Domain, Found, Mode, Verdict, Verifier
+from rubrank.verifiers.verifier import Compat, Found, Mode, Verdict
 
 if TYPE_CHECKING:
     from rubrank.judges.judge import Judges
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how many verdicts are done, and how many there are."""
-
-Timeout: TypeAlias = float | Literal["auto"] | None
 
 TIMEOUT = 60.0
 """Seconds that a verdict may take in a worker process, if nothing else is said."""
@@ -93,16 +90,14 @@ def grade(
     batch: ask judges through the batch API of their endpoints, at a lower price and with an answer within a day: "wait"
         for it, or "submit" and raise `BatchesPending` while something is under way; the same call goes on from there.
     """
-    _check_options(compat, mode, workers, most_missing)
-    _check_timeout(timeout, workers)
-    asked = None if judges is None else _loaded(judges)
+    options = GradeOptions(compat, mode, workers, cache, timeout, loaded_judges(judges), most_missing)
+    asked = options.judges
     how = None if batch is None else _in_batches(batch, asked)
-    groups, plans = _planned(rollouts, rubric, columns, compat, mode, asked, most_missing)
+    groups, plans = planned(rollouts, rubric, columns, options)
     with ExitStack() as stack:
         bar = stack.enter_context(Bar("grading")) if progress is True else progress or None
         store = None if cache is None else stack.enter_context(VerdictCache(cache))
-        run = _Run(groups, plans, compat, mode, store, bar)
-        run.timeout = timeout
+        run = _Run(groups, plans, options, store, bar)
         run.grade(workers)
     table = run.table()
     if asked is not None:
@@ -123,146 +118,6 @@ def _in_batches(batch: str, judges: Judges | None) -> Callable[..., Any]:
     return partial(judge_in_batches, wait=batch == "wait")
 
 
-def _refuse_unjudged(plans: Sequence[_Plan]) -> None:
-    """Before anything is graded: what only a judge can decide needs one."""
-    names = sorted({criterion.name for plan in plans for criterion in plan.asked if criterion.judged})
-    if names:
-        shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        remedy = "Say who: --judges FILE (judges=…); or let them be missing: --most-missing 1."
-        raise InvalidInput("grade", "judges", f"given: only a judge can decide {shown}", "none", remedy)
-
-
-def _loaded(judges: Any) -> Judges:
-    from rubrank.judges.judge import load_judges
-
-    return load_judges(judges)
-
-
-def _planned(
-    rollouts: Any,
-    rubric: Any,
-    columns: dict[str, str] | None,
-    compat: Compat,
-    mode: Mode,
-    judges: Judges | None,
-    most_missing: float | None,
-) -> tuple[list[Group], list[_Plan]]:
-    """What is graded, and how; refused where most of it would be missing for want of a judge."""
-    groups = read_groups(rollouts, columns)
-    plans = _plans(groups, rubric, compat, mode)
-    if judges is None and most_missing is not None and most_missing < 1.0:
-        _refuse_unjudged(plans)
-    return groups, plans
-
-
-def _check_options(compat: str, mode: str, workers: int | None, most_missing: float | None = None) -> None:
-    if most_missing is not None:
-        check_share(most_missing)
-    for name, value, allowed in (("compat", compat, Compat), ("mode", mode, Mode)):
-        if value not in get_args(allowed):
-            raise UnknownName.of("grade", name, value, get_args(allowed))
-    if workers is not None and workers < 0:
-        raise InvalidInput("grade", "workers", "0 or more", str(workers), "0 grades in this process.")
-
-
-def _check_timeout(timeout: Timeout, workers: int | None) -> None:
-    if timeout is None or timeout == "auto":
-        return
-    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0.0 < timeout < math.inf:
-        raise InvalidInput("grade", "timeout", "seconds > 0, 'auto' or None", repr(timeout), "None sets no limit.")
-    if workers == 0:
-        remedy = "Use workers=1, or leave the timeout out."
-        allowed = "left out with workers=0, as what hangs in this process cannot be stopped"
-        raise InvalidInput("grade", "timeout", allowed, f"{timeout:g}", remedy)
-
-
-# ----------------------------------------------------------------------------------------------------------------- plan
-
-
-@dataclass(frozen=True, eq=False)
-class _Check:
-    """One criterion that a verifier decides, made ready."""
-
-    column: int
-    verifier: Verifier
-    given: dict[str, Any]
-    domain: Domain
-    digest: bytes
-    decide: Callable[[Rollout], Found]
-    decide_group: Callable[[Group], list[Found]] | None = None
-    """Of a verifier that sees all rollouts together."""
-
-    @cached_property
-    def is_local(self) -> bool:
-        """Can only this process run it, because no other can import it?"""
-        return not self.verifier.home
-
-    @cached_property
-    def is_ours(self) -> bool:
-        """Is it of the library, whose verifiers come to an end?"""
-        return self.verifier.home.startswith("rubrank.")
-
-    @cached_property
-    def is_slow(self) -> bool:
-        """Does it wait for a subprocess of its own?"""
-        return self.verifier.cost == "process"
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """What is asked of a group."""
-
-    asked: tuple[Criterion, ...]
-    criteria: tuple[CriterionData, ...]
-    checks: tuple[_Check, ...]
-    group_checks: tuple[_Check, ...] = ()
-    """Those that see all rollouts together."""
-
-    def is_whole(self, checks: tuple[_Check, ...]) -> bool:
-        """Do these checks decide everything that is asked, and may every verdict be entered as it is?"""
-        return len(checks) == len(self.criteria) and all(check.domain is check.verifier.domain for check in checks)
-
-
-def _plans(groups: Sequence[Group], rubric: Any, compat: Compat, mode: Mode) -> list[_Plan]:
-    shared = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
-    made: dict[str, _Plan] = {}
-    plans = []
-    for group in groups:
-        own = repr(group.rubric)
-        if own not in made:
-            made[own] = _plan(rubric_of(group, shared), compat, mode)
-        plans.append(made[own])
-    return plans
-
-
-def rubric_of(group: Group, shared: Rubric | None) -> Rubric:
-    """What a group is asked: its own rubric, on top of the shared one."""
-    if group.rubric is None:
-        if shared is None:
-            got, remedy = f"none for group {group.id!r}", "Say --rubric FILE (rubric=…), or add a column `rubric`."
-            raise InvalidInput("grade", "rubric", "given, or brought by every query", got, remedy)
-        return shared
-    own = to_rubric(group.rubric, f"group {group.id!r}")
-    return own if shared is None else shared.extended(own)
-
-
-def _plan(rubric: Rubric, compat: Compat, mode: Mode) -> _Plan:
-    checks = [_check(k, c, compat, mode) for k, c in enumerate(rubric.criteria) if not c.judged]
-    alone = tuple(check for check in checks if check.decide_group is None)
-    together = tuple(check for check in checks if check.decide_group is not None)
-    return _Plan(rubric.criteria, tuple(CriterionData.of(c) for c in rubric.criteria), alone, together)
-
-
-def _check(column: int, criterion: Criterion, compat: Compat, mode: Mode) -> _Check:
-    verifier = criterion.decided_by
-    params = verifier.check_parameters(dict(criterion.params))
-    criterion.check_installed()  # nothing is graded yet: better now than missing throughout
-    digest = check_digest(verifier, params, compat, mode)
-    decide = verifier.bind(params, compat, mode)
-    together = verifier.bind_group(params) if verifier.sees_group else None
-    return _Check(column, verifier, dict(criterion.params), criterion.value_domain, digest, decide, together)
-
-
 # ------------------------------------------------------------------------------------------------------------------ run
 
 
@@ -273,10 +128,10 @@ class _Task:
     group: int
     number: int
     rollout: Rollout
-    checks: tuple[_Check, ...]
+    checks: tuple[PlannedCheck, ...]
     keys: tuple[bytes, ...] | None
 
-    def only(self, wanted: Callable[[_Check], bool]) -> _Task:
+    def only(self, wanted: Callable[[PlannedCheck], bool]) -> _Task:
         kept = [i for i, check in enumerate(self.checks) if wanted(check)]
         if len(kept) == len(self.checks):
             return self
@@ -284,7 +139,7 @@ class _Task:
         return _Task(self.group, self.number, self.rollout, tuple(self.checks[i] for i in kept), keys)
 
 
-def _divided(tasks: list[_Task], wanted: Callable[[_Check], bool]) -> tuple[list[_Task], list[_Task]]:
+def _divided(tasks: list[_Task], wanted: Callable[[PlannedCheck], bool]) -> tuple[list[_Task], list[_Task]]:
     """The tasks cut in two: the checks that are wanted, and the others."""
     some = any(wanted(check) for checks in {task.checks for task in tasks} for check in checks)
     if not some:
@@ -300,13 +155,12 @@ class _Run:
     def __init__(
         self,
         groups: Sequence[Group],
-        plans: Sequence[_Plan],
-        compat: Compat,
-        mode: Mode,
+        plans: Sequence[GroupPlan],
+        options: GradeOptions,
         cache: VerdictCache | None,
         progress: Progress | None,
     ) -> None:
-        self.groups, self.plans, self.compat, self.mode = groups, plans, compat, mode
+        self.groups, self.plans, self.options = groups, plans, options
         self._cache, self._progress = cache, progress
         shapes = [(len(group.rollouts), len(plan.criteria)) for group, plan in zip(groups, plans, strict=True)]
         self._scores: list[list[Any]] = [[[math.nan] * K for _ in range(G)] for G, K in shapes]
@@ -356,7 +210,6 @@ class _Run:
                     self._record(_Task(g, i, group.rollouts[i], (check,), None), (0,), [found])
 
     _drained = 0
-    timeout: Timeout = "auto"
 
     def _into(self, results: queue.SimpleQueue[Any], task: _Task, i: int) -> None:
         results.put((task, (i,), [task.checks[i].decide(task.rollout)]))
@@ -372,7 +225,7 @@ class _Run:
         here, elsewhere = (tasks, []) if workers == 0 else _divided(tasks, lambda check: check.is_local)
         number = os.cpu_count() or 1 if workers is None else workers
         if workers is None:
-            held = self.timeout not in (None, "auto")  # a limit that was asked for holds in workers only
+            held = self.options.timeout not in (None, "auto")  # a limit that was asked for holds in workers only
             theirs, ours = _divided(elsewhere, lambda check: held and not check.is_ours)
             elsewhere = theirs + self._grade_here(ours, results, while_short=number > 1)
         if elsewhere:
@@ -396,7 +249,7 @@ class _Run:
                 return tasks[done:]
         return []
 
-    def _decide(self, tasks: list[_Task], checks: tuple[_Check, ...]) -> None:
+    def _decide(self, tasks: list[_Task], checks: tuple[PlannedCheck, ...]) -> None:
         """Make the same checks on some rollouts, check by check: a processor does the same thing again faster."""
         rollouts = [task.rollout for task in tasks]
         if sum(check.verifier.scans for check in checks) >= scan.COSTS:
@@ -413,8 +266,8 @@ class _Run:
     def _grade_elsewhere(self, tasks: list[_Task], number: int, results: queue.SimpleQueue[Any]) -> None:
         modules = {check.verifier.home for task in tasks for check in task.checks}
         jobs = [_job(tag, task) for tag, task in enumerate(tasks)]
-        timeout = TIMEOUT if self.timeout == "auto" else self.timeout
-        with Workers(min(number, len(tasks)), sorted(modules), self.compat, self.mode, timeout) as pool:
+        timeout = TIMEOUT if self.options.timeout == "auto" else self.options.timeout
+        with Workers(min(number, len(tasks)), sorted(modules), self.options.compat, self.options.mode, timeout) as pool:
             for job, numbers, verdicts in pool.run(jobs):
                 self._record(tasks[job.tag], numbers, verdicts)
                 self._drain(results)
@@ -430,7 +283,7 @@ class _Run:
                 tasks = [self._without_known(task, known) for task in tasks]
             yield from (task for task in tasks if task.checks)
 
-    def _task(self, g: int, i: int, rollout: Rollout, plan: _Plan) -> _Task:
+    def _task(self, g: int, i: int, rollout: Rollout, plan: GroupPlan) -> _Task:
         if self._cache is None:
             return _Task(g, i, rollout, plan.checks, None)
         seen = {wants: seen_digest(rollout, wants) for wants in {check.verifier.wants for check in plan.checks}}
@@ -482,7 +335,7 @@ class _Run:
             self._written = time.monotonic()
 
 
-def _matrix(scores: list[Any], plan: _Plan) -> np.ndarray:
+def _matrix(scores: list[Any], plan: GroupPlan) -> np.ndarray:
     return np.array(scores, dtype=float).reshape(len(scores), len(plan.criteria))
 
 

@@ -15,7 +15,7 @@ import pickle
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,25 +23,16 @@ from uuid import uuid4
 
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.grading.cluster import connected, processors, quiet
-from rubrank.grading.grade import (
-    Progress,
-    Timeout,
-    _check_options,
-    _check_timeout,
-    _loaded,
-    _Plan,
-    _planned,
-    _plans,
-    grade,
-)
+from rubrank.grading.grade import Progress, grade
 from rubrank.grading.judged import judged_table_async
 from rubrank.grading.missing import missing_of
+from rubrank.grading.options import GradeOptions, Timeout, loaded_judges
+from rubrank.grading.plan import GroupPlan, planned, rubrics_of, shared_rubric
 from rubrank.grading.progress import Bar
 from rubrank.judges import KINDS
 from rubrank.judges.judge import Judge, Judges
 from rubrank.judges.judging import Judgments, checked
 from rubrank.rollouts.rollout import Group
-from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.verifier import Compat, Mode
@@ -59,28 +50,29 @@ _PARTS_EACH = 4  # at least so many parts for every actor, so that none waits lo
 
 
 @dataclass(frozen=True)
-class Setting:
+class ActorSetting:
     """What an actor needs to know to grade."""
 
     rubric: Rubric | None
-    compat: Compat = "fixed"
-    mode: Mode = "strict"
-    cache: str | None = None
-    timeout: Timeout = "auto"
-    judges: Judges | None = None
+    options: GradeOptions = field(default_factory=GradeOptions)
     modules: tuple[str, ...] = ()
     """That register verifiers of one's own."""
 
     @property
+    def judges(self) -> Judges | None:
+        """Who is asked."""
+        return self.options.judges
+
+    @property
     def workers(self) -> int:
         """Processes beside an actor: one where something may have to be stopped."""
-        return int(bool(self.modules) or self.timeout not in ("auto", None))
+        return int(bool(self.modules) or self.options.timeout not in ("auto", None))
 
 
 class Grader:
     """What an actor holds: the judge runtime of its process, and how to grade."""
 
-    def __init__(self, setting: Setting, limits: Any = None) -> None:
+    def __init__(self, setting: ActorSetting, limits: Any = None) -> None:
         from rubrank.judges.client.limits_actor import share_through
 
         for module in setting.modules:
@@ -91,14 +83,13 @@ class Grader:
 
     def table(self, groups: Sequence[Group]) -> ScoreTable:
         """The scores of whole groups; what judges do not answer is missing, and for the caller to count."""
-        setting = self._setting
-        options: dict[str, Any] = {"compat": setting.compat, "mode": setting.mode, "cache": setting.cache}
-        table = grade(groups, setting.rubric, workers=setting.workers, timeout=setting.timeout, **options)
-        if setting.judges is None:
+        setting, how = self._setting, self._setting.options
+        options: dict[str, Any] = {"compat": how.compat, "mode": how.mode, "cache": how.cache, "timeout": how.timeout}
+        table = grade(groups, setting.rubric, workers=setting.workers, **options)
+        if how.judges is None:
             return table
-        plans = _plans(groups, setting.rubric, setting.compat, setting.mode)
-        asked = [plan.asked for plan in plans]
-        return asyncio.run(judged_table_async(table, groups, asked, setting.judges))
+        asked = [one.criteria for one in rubrics_of(groups, setting.rubric)]
+        return asyncio.run(judged_table_async(table, groups, asked, how.judges))
 
     def machine(self) -> str:
         """Where it is; it has been made."""
@@ -136,17 +127,14 @@ def grade_on_ray(
     workers: actors; None: one for each processor of the cluster.
     cache: as for `grade`; every machine has its own file at this path.
     """
-    _check_options(compat, mode, workers, most_missing)
-    _check_timeout(timeout, None)
-    asked = None if judges is None else _loaded(judges)
-    groups, plans = _planned(rollouts, rubric, columns, compat, mode, asked, most_missing)
-    setting = Setting(_shared(rubric), compat, mode, _absolute(cache), timeout, asked)
-    setting = _checked_setting(setting, plans, workers)
+    options = GradeOptions(compat, mode, workers, _absolute(cache), timeout, loaded_judges(judges), most_missing)
+    groups, plans = planned(rollouts, rubric, columns, options)
+    setting = _checked_setting(ActorSetting(shared_rubric(rubric), options), plans)
     with connected(address, OWNER) as ray, quiet(ray), Bar("grading") as bar:
         tables, numbers = _tables(ray, setting, groups, workers, bar if progress is True else progress or None)
     table = _merged(tables, numbers)
-    if asked is not None and table.judging is not None:
-        checked(table.judging, asked)
+    if setting.judges is not None and table.judging is not None:
+        checked(table.judging, setting.judges)
     if most_missing is not None:
         missing_of(table).check(most_missing)
     return table
@@ -155,18 +143,14 @@ def grade_on_ray(
 # ------------------------------------------------------------------------------------------------------------- checking
 
 
-def _shared(rubric: Any) -> Rubric | None:
-    return None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
-
-
 def _absolute(path: str | Path | None) -> str | None:
     """Actors do not start where we stand."""
     return None if path is None else str(Path(path).resolve())
 
 
-def _checked_setting(setting: Setting, plans: Iterable[_Plan], workers: int | None) -> Setting:
+def _checked_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSetting:
     """The setting with the modules to import; refused is what cannot be the same there as here."""
-    if workers == 0:
+    if setting.options.workers == 0:
         raise InvalidInput(OWNER, "workers", "1 or more", "0", "")
     checks = {check.verifier.name: check for plan in plans for check in (*plan.checks, *plan.group_checks)}
     local = sorted(name for name, check in checks.items() if check.is_local)
@@ -174,7 +158,8 @@ def _checked_setting(setting: Setting, plans: Iterable[_Plan], workers: int | No
         allowed, remedy = "in a module that other processes can import", "Put it in a module of its own."
         raise InvalidInput(OWNER, f"verifier {local[0]!r}", allowed, "made in this process", remedy)
     modules = tuple(sorted({check.verifier.home for check in checks.values() if not check.is_ours}))
-    return replace(setting, modules=modules, judges=_checked_judges(setting.judges))
+    options = replace(setting.options, judges=_checked_judges(setting.judges))
+    return replace(setting, modules=modules, options=options)
 
 
 def _checked_judges(judges: Judges | None) -> Judges | None:
@@ -201,7 +186,7 @@ def _refuse_own_kind(judge: Judge) -> None:
 
 
 def _tables(
-    ray: Any, setting: Setting, groups: Sequence[Group], workers: int | None, progress: Progress | None
+    ray: Any, setting: ActorSetting, groups: Sequence[Group], workers: int | None, progress: Progress | None
 ) -> tuple[list[ScoreTable], list[int]]:
     """The tables of all parts, and the numbers of the groups that they have one after another."""
     number = min(workers or processors(ray), len(groups))
@@ -227,7 +212,7 @@ def machines(ray: Any) -> list[str]:
 
 
 def _queues(
-    groups: Sequence[Group], actors: int, setting: Setting, known: Sequence[str]
+    groups: Sequence[Group], actors: int, setting: ActorSetting, known: Sequence[str]
 ) -> tuple[Queues, list[list[int]]]:
     """Parts (numbers of groups) in the queues of machines.
 
@@ -292,7 +277,7 @@ def actors(ray: Any, number: int) -> dict[str, Any]:
     return {"compute": ray.data.ActorPoolStrategy(min_size=1, max_size=number), "num_cpus": 1}
 
 
-def limits_of(ray: Any, setting: Setting) -> Any:
+def limits_of(ray: Any, setting: ActorSetting) -> Any:
     """The actor that divides the limits, where judges are asked; it lives as long as a handle to it."""
     from rubrank.judges.client.limits_actor import LimitsActor
 
