@@ -8,6 +8,7 @@ another rule: they are part of its fit.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -112,3 +113,13 @@ def pool_of(rule: Rule) -> str | None:
     """What its RLVR² part estimates over; None where it has none."""
     found: str | None = getattr(part_of(rule, "rule", "ordinal"), "pool", None)
     return found
+
+
+def warned_alone(owner: str, rule: Rule, groups: int, controlled: Controlled) -> bool:
+    """Warn of one group, which has no spread over groups: nothing would ever be taken out, unnoticed."""
+    if groups > 1 or controlled.values_MD is None or pool_of(rule) == "group":
+        return False
+    what = "attributes are estimated over the groups of a call, and this one has a single group, which says nothing"
+    remedy = 'hand over the groups of a step together, or ask for pool="group", the paper\'s letter'
+    warnings.warn(f"{owner}: {what}: {remedy}", RuntimeWarning, stacklevel=5)
+    return True

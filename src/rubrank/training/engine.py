@@ -24,14 +24,10 @@ has.
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 import time
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
-from itertools import pairwise
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -50,50 +46,21 @@ from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.table import GroupScores, Penalties, ScoreTable
-from rubrank.training.controls import Control, Controlled, changed, controls_of, pool_of, pooled, remembers
-from rubrank.training.making import Thinking
+from rubrank.scores.table import Penalties, ScoreTable
+from rubrank.training.asked import Asked
+from rubrank.training.controls import Control, Controlled, changed, controls_of, pooled, remembers, warned_alone
+from rubrank.training.making import Thinking, begun_in_thoughts
 from rubrank.training.measuring import Figures, by_group, controlled, figures_of, joined
-from rubrank.verifiers.verifier import VERIFIERS
+from rubrank.training.rewards import Graded, StepRewards, by_groups, unknown_of, without_unknown
+from rubrank.training.step_judges import dividing, step_judges
 
 if TYPE_CHECKING:
     from rubrank.fusion.gate import Gate
     from rubrank.judges.arriving import Arrived
-    from rubrank.judges.judge import Judges
     from rubrank.judges.judging import Judgments
 
 _VERSION = 1
 _OWNER = "RewardEngine"
-
-
-@dataclass(frozen=True, eq=False)
-class Graded:
-    """The scores of some groups, what judges took, and the seconds it took; can be sent to another process."""
-
-    groups: tuple[GroupScores, ...] = ()
-    judging: Judgments | None = None
-    seconds: float = 0.0
-    """For which the trainer waited."""
-    hidden: float = 0.0
-    """Seconds of judging that passed while siblings were still being generated."""
-    figures: tuple[Figures, ...] = ()
-    """What was measured of each group's texts; none: `fuse` measures."""
-
-
-@dataclass(frozen=True, eq=False)
-class StepRewards:
-    """What a trainer gets; groups and rollouts in the order in which they were given."""
-
-    rewards: tuple[tuple[float, ...], ...]
-    """One tuple a group; NaN = nothing is known about the rollout."""
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    """For the trainer's log; numbers that do not exist are left out, not NaN."""
-    columns: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
-    """Texts about every rollout, for a table of completions; shaped as the rewards."""
-
-    def flat(self) -> list[float]:
-        """All rewards in one list."""
-        return [reward for group in self.rewards for reward in group]
 
 
 @refuses_wrong_kinds
@@ -154,7 +121,7 @@ class RewardEngine:
         self.judges = None if judges is None else step_judges(judges)
         self.rubric = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
         if self.rubric is not None:
-            self._check_decided(self.rubric, "rubric")
+            self._asked.check_decided(self.rubric, "rubric")
         self.recording = None if records is None else _recording(records)
         self.records = None if self.recording is None else self.recording.to.path
         if workers is not None and workers < 0:
@@ -214,7 +181,7 @@ class RewardEngine:
 
     def _read(self, groups: Sequence[Group]) -> Sequence[Group]:
         """With "prefilled", responses as what they are; adapters have done it, callers that make rollouts have not."""
-        return groups if self.thinking != "prefilled" else [_in_thoughts(group) for group in groups]
+        return groups if self.thinking != "prefilled" else [begun_in_thoughts(group) for group in groups]
 
     async def ask(
         self,
@@ -289,16 +256,16 @@ class RewardEngine:
         table = ScoreTable(graded.groups, graded.judging)
         figures = joined(graded.figures) if graded.figures else self._measured(groups, step)
         control = controlled(self.controls, figures, rollouts, step)
-        self._warn_alone(len(groups), control)
+        self._warned_alone = self._warned_alone or warned_alone(_OWNER, self.rule, len(groups), control)
         with self._lock:  # trainers may score groups in several threads: a rule that learns does so once a time
             batch = table.batch(attributes=control.values_MD, attribute_names=control.columns, penalties=self.penalties)
             result = self._ruled(batch, control, train)
             if write and self.recording is not None and self.recording.takes(step, train):
                 self._write(result, table, groups, step, train)
-            unknown = _unknown(result, table)
+            unknown = unknown_of(result, table)
             known = np.where(unknown, np.nan, result.reward).tolist()
             if not logged:
-                return StepRewards(_cut(known, batch), {}, stopped_of(result))
+                return StepRewards(by_groups(known, batch), {}, stopped_of(result))
             metrics = metrics_of(result, table, rollouts, figures, self._shared)
             gate = getattr(self.rule, "gate", None)
             metrics |= score_lines(result.batch, gate, unknown, table, groups, self._shared, self._lines)
@@ -306,7 +273,7 @@ class RewardEngine:
             metrics |= self._times(graded.seconds + time.perf_counter() - begun, train)
             if graded.judging is not None:
                 metrics |= {"rubrank/judge/waited": graded.seconds, "rubrank/judge/hidden": graded.hidden}
-        return StepRewards(_cut(known, batch), metrics, texts_of(result, table))
+        return StepRewards(by_groups(known, batch), metrics, texts_of(result, table))
 
     def _measured(self, groups: Sequence[Group], step: int) -> Figures:
         return figures_of([rollout for group in groups for rollout in group.rollouts], self.controls, step)
@@ -319,15 +286,6 @@ class RewardEngine:
         finally:
             if before is not None:  # what is evaluated must not teach
                 self.load_state_dict(before)
-
-    def _warn_alone(self, groups: int, controlled: Controlled) -> None:
-        """One group has no spread over groups: nothing would ever be taken out, unnoticed."""
-        if groups > 1 or controlled.values_MD is None or self._warned_alone or pool_of(self.rule) == "group":
-            return
-        self._warned_alone = True
-        what = "attributes are estimated over the groups of a call, and this one has a single group, which says nothing"
-        remedy = 'hand over the groups of a step together, or ask for pool="group", the paper\'s letter'
-        warnings.warn(f"{_OWNER}: {what}: {remedy}", RuntimeWarning, stacklevel=4)
 
     def label(self, step: int, *, train: bool = True) -> str:
         """A name for the next batch of a step, for ids of groups: "12", then "12.1"; "eval-12" of evaluations."""
@@ -430,12 +388,7 @@ class RewardEngine:
 
     def check_rubric(self, own: Any, where: str = "rubric") -> None:
         """Can all of a query be decided, by its own rubric (None: it has none) and the shared one? Raises if not."""
-        whole = self.whole_rubric(own, where)
-        self._check_decided(whole, where)
-        if all(criterion.value_layer != "quality" for criterion in whole.criteria):
-            raise InvalidInput(
-                where, "criteria", 'some in the layer "quality"', "gates only", "Add something to rank by."
-            )
+        self._asked.check(own, where)
 
     def check_rubrics(self, named: Iterable[tuple[Any, str]]) -> int:
         """The same for many queries, of each its own rubric and where it stands; returns how many there are."""
@@ -449,81 +402,15 @@ class RewardEngine:
 
     def whole_rubric(self, own: Any, where: str) -> Rubric:
         """All that a query is asked: the shared rubric, and its own, which replaces what has the same name."""
-        if own is not None:
-            found = to_rubric(own, where)
-            return found if self.rubric is None else self.rubric.extended(found)
-        if self.rubric is None:
-            raise InvalidInput(where, "rubric", "given", "none", "Pass rubric=…, or fill the query's column.")
-        return self.rubric
+        return self._asked.whole(own, where)
 
-    def _check_decided(self, rubric: Rubric, where: str) -> None:
-        for criterion in rubric.criteria:
-            criterion.check_installed()
-            if criterion.judged and (self.judges is None or self.judges.judge_of(criterion.name) is None):
-                near = get_close_matches(criterion.name, VERIFIERS, n=1)
-                raise InvalidInput(
-                    where,
-                    f"criterion {criterion.name!r}",
-                    "decided by a verifier or a judge",
-                    "a judged one, and no judge for it",
-                    f"Did you mean {near[0]!r}?" if near else "Pass judges=…, or name a verifier.",
-                )
-
-
-STEP = 540.0
-"""Seconds for all answers of judges of a step, where a file of judges says nothing: collectives give up after 600."""
-_AFTERWARDS = 240.0  # seconds of a step when an outage is over
-
-
-def step_judges(judges: Any) -> Judges:
-    """The judges of a trainer, with a deadline for every step."""
-    from rubrank.judges.judge import load_judges
-
-    found = load_judges(judges)
-    if "deadline" in found.model_fields_set:
-        return found
-    # An outage that is to be waited for must not end at the deadline; what is left to ask then takes its time too.
-    waits = found.on_outage == "wait" and "outage_wait" in found.model_fields_set
-    deadline = max(STEP, found.outage_wait + _AFTERWARDS) if waits else STEP
-    return found.model_copy(update={"deadline": deadline})
-
-
-def dividing(judges: Judges, processes: int) -> Judges:
-    """The judges of one process among several that ask at the same time."""
-    if processes == 1:
-        return judges
-    return judges.model_copy(update={"processes": judges.processes * processes})
-
-
-def _in_thoughts(group: Group) -> Group:
-    rollouts = tuple(rollout.begun_in_thoughts() for rollout in group.rollouts)
-    same = all(new is old for new, old in zip(rollouts, group.rollouts, strict=True))
-    return group if same else Group.model_construct(id=group.id, rollouts=rollouts, rubric=group.rubric)
-
-
-def without_unknown(rewards: Sequence[float]) -> list[float]:
-    """Rewards for trainers that cannot leave a rollout out: one about which nothing is known gets the mean of its
-    group, so that its advantage is 0 and the others' baseline stays. Nothing known about any: 0 for all.
-    """
-    known = [reward for reward in rewards if not math.isnan(reward)]
-    mean = sum(known) / len(known) if known else 0.0
-    return [mean if math.isnan(reward) else reward for reward in rewards]
+    @property
+    def _asked(self) -> Asked:
+        return Asked(self.rubric, self.judges)
 
 
 def _recording(given: str | Path | Recording) -> RecordWriter:
     return RecordWriter(given if isinstance(given, Recording) else Recording(Path(given)))
-
-
-def _unknown(result: Fused, table: ScoreTable) -> np.ndarray:
-    """(M,): rollouts about which nothing is known; none where a query has gates alone."""
-    batch = result.batch
-    ranks_N = np.array([any(c.layer == "quality" for c in group.criteria) for group in table.groups], dtype=bool)
-    unknown = np.asarray(batch.missing_MK.all(axis=1)) & ranks_N[batch.group_of_row]
-    return unknown if result.gated is None else unknown & result.gated.passed
-
-
-def _cut(values: Sequence[Any], batch: ScoreBatch) -> tuple[tuple[Any, ...], ...]:
-    return tuple(tuple(values[first:end]) for first, end in pairwise(batch.starts.tolist()))
 
 
 __all__ = ["Control", "Graded", "RewardEngine", "StepRewards", "without_unknown"]

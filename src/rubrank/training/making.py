@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from rubrank.errors import only_our_errors
 from rubrank.rollouts.messages import are_messages, prompt_message, said_message
-from rubrank.rollouts.rollout import Rollout, to_rollout
+from rubrank.rollouts.rollout import Group, Rollout, to_rollout
 from rubrank.texts.reasoning import opening_tag
 
 _ASKED = [{"role": "user", "content": "?"}]
@@ -55,6 +55,13 @@ def rollout_of(
     rollout = to_rollout(data, where)
     tag = opened or opened_by(prompt)
     return rollout.begun_in_thoughts(tag) if thinking == "prefilled" or (thinking == "auto" and tag) else rollout
+
+
+def begun_in_thoughts(group: Group) -> Group:
+    """The group, its responses read as thoughts that the prompt had opened."""
+    rollouts = tuple(rollout.begun_in_thoughts() for rollout in group.rollouts)
+    same = all(new is old for new, old in zip(rollouts, group.rollouts, strict=True))
+    return group if same else Group.model_construct(id=group.id, rollouts=rollouts, rubric=group.rubric)
 
 
 def opened_by(prompt: Any) -> str | None:

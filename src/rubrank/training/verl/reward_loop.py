@@ -28,8 +28,9 @@ from rubrank.errors import InvalidInput
 from rubrank.judges import COMPARES
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.configured import without_steps
-from rubrank.training.engine import RewardEngine, StepRewards, dividing
+from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.shapes.barrier import Barrier
+from rubrank.training.step_judges import dividing
 from rubrank.training.verl.grading import GradedTogether
 from rubrank.training.verl.reading import Reading, is_held_out, step_of
 from rubrank.training.verl.scores import with_means
