@@ -112,7 +112,7 @@ def test_a_config_is_a_mapping():
 
 def test_files(tmp_path):
     file = tmp_path / "job.yaml"
-    with pytest.raises(InvalidInput, match="must be a file that exists"):
+    with pytest.raises(InvalidInput, match=r"job.yaml: the file must be a file that can be read; got no such file"):
         load_job(file)
     file.write_text("model: {path: policy}\noutput: out\nstages: [{steps: 2, sources: [{path: a.jsonl}]}]\n")
     job = load_job(file)

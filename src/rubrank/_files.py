@@ -32,9 +32,20 @@ _LEAST_ROOM = 1 << 20  # bytes; with less nothing can be written
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-def existing_file(path: str | Path, error_type: type[InvalidInput] = InvalidInput) -> Path:
-    """The path of a file that can be read; one message where it cannot."""
+def existing_file(
+    path: str | Path,
+    error_type: type[InvalidInput] = InvalidInput,
+    *,
+    owner: str = "",
+    what: str = "",
+    remedy: str = "",
+) -> Path:
+    """The path of a file that can be read; one message where it cannot.
+
+    owner, what: the file and the key that name it, where it was not named by a user directly.
+    """
     path = Path(path)
+    who, which = (owner, f"{what} {path}") if owner else (str(path), "the file")
     try:
         folder = path.is_dir()
         if not folder:
@@ -42,10 +53,10 @@ def existing_file(path: str | Path, error_type: type[InvalidInput] = InvalidInpu
                 return path
     except OSError as error:
         got = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
-        raise error_type(str(path), "the file", "a file that can be read", got, "") from None
+        raise error_type(who, which, "a file that can be read", got, remedy) from None
     except ValueError:  # a zero byte in the name
         raise error_type(repr(str(path)), "the file", "a file that can be read", "no such file", "") from None
-    raise error_type(str(path), "the file", "a file", "a folder", "")
+    raise error_type(who, which, "a file", "a folder", remedy)
 
 
 def unpacked_suffix(path: str | Path) -> str:

@@ -111,8 +111,11 @@ def test_the_file_itself(tmp_path, monkeypatch):
     monkeypatch.delenv(module.VARIABLE, raising=False)
     with pytest.raises(InvalidInput, match="RUBRANK_CONFIG: value must be the path of a configuration; got none"):
         load_config()
-    with pytest.raises(InvalidInput, match="a file that this process can read"):
+    with pytest.raises(InvalidInput, match=r"none.yaml: the file must be a file that can be read; got no such file"):
         load_config(tmp_path / "none.yaml")
+    monkeypatch.setenv(module.VARIABLE, "none.yaml")
+    with pytest.raises(InvalidInput, match=r"RUBRANK_CONFIG: value none.yaml must be .* got no such file. Give an abs"):
+        load_config()
     (tmp_path / "list.yaml").write_text("[1]", encoding="utf-8")
     with pytest.raises(InvalidInput, match="keys and values; got list"):
         load_config(tmp_path / "list.yaml")

@@ -144,7 +144,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"trl__log_completions_hub_repo": "a/b"}, "log_completions_hub_repo is set, but log_completions is False"),
     ({"trl__vllm_importance_sampling_clip_min": 5.0}, "must be less than vllm_importance_sampling_clip_max"),
     ({"trl__fp16": True, "trl__bf16": True}, "trl must be what TRL's GRPOConfig takes"),
-    ({"trl__deepspeed": "zero3.json"}, "trl.deepspeed must be a file that exists, or a mapping"),
+    (
+        {"trl__deepspeed": "zero3.json"},
+        "zero3.json must be a file that can be read; got no such file. Or write a mapping.",
+    ),
     ({"trl__hub_token": "secret"}, "Set HF_TOKEN in the environment"),
     ({"trl__resume_from_checkpoint": "x"}, "Say --resume."),
     ({"trl__num_generations_eval": 4}, "It follows from held_out."),

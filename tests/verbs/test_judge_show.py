@@ -109,7 +109,10 @@ def test_comparisons_show_the_group_and_a_limit_holds(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["rubric.json", "--tokenizer", "none.json"], "--tokenizer must be a file that exists; got none.json"),
+        (
+            ["rubric.json", "--tokenizer", "none.json"],
+            "--tokenizer none.json must be a file that can be read; got no such file",
+        ),
         (["rubric.json", "--tokenizer", "rubric.json"], "--tokenizer must be a tokenizer.json"),
         (["rubric.json", "rollouts.jsonl", "--rollout", "7"], "--rollout must be from 0 to 2 in group 'a'; got 7"),
         (["rubric.json", "rollouts.jsonl", "--group", "b"], "--group"),

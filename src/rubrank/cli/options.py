@@ -269,9 +269,9 @@ def _pair(flag: str, text: str, scale: bool) -> tuple[str, Any]:
 
 
 def _read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
-    from rubrank.rubrics.files import read_data
+    from rubrank.rubrics.files import read_settings
 
-    content = read_data(path)
+    content = read_settings(path)
     if not isinstance(content, Mapping):
         raise InvalidInput(str(path), "the config", "keys and values", type(content).__name__, "")
     found: dict[str, Any] = {}

@@ -283,13 +283,13 @@ def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges, *, fold
 
     folder: where templates (`prompt: file.txt`) are looked for; by default beside the file, or here.
     """
-    from rubrank.rubrics.files import read_data
+    from rubrank.rubrics.files import read_settings
 
     if isinstance(source, Judges):
         return source
     if isinstance(source, Judge):
         return Judges(judges=(source,))
-    data, where = (source, "judges") if isinstance(source, Mapping) else (read_data(source), str(source))
+    data, where = (source, "judges") if isinstance(source, Mapping) else (read_settings(source), str(source))
     beside = Path() if isinstance(source, Mapping) else Path(source).parent
     if isinstance(data, Mapping) and "judges" not in data:
         data = {"judges": [data]}

@@ -27,7 +27,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import read_text
+from rubrank._files import existing_file, read_text
 from rubrank._plain import Strict
 from rubrank.errors import InvalidInput, UnknownName
 
@@ -88,9 +88,8 @@ class Template(Strict):
         if "\n" in given.strip():
             return cls(text=given)
         path = folder / given
-        if not path.is_file():
-            remedy = "It is looked for beside the file of judges." if folder != Path() else ""
-            raise InvalidInput(owner, "prompt", "a text file that exists", str(path), remedy)
+        remedy = "It is looked for beside the file of judges." if folder != Path() else ""
+        existing_file(path, owner=owner, what="prompt", remedy=remedy)
         return cls(text=read_text(path), path=str(path))
 
     def check(self, kind: str, owner: str) -> None:

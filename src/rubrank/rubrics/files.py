@@ -107,9 +107,14 @@ def read_data(source: str | Path) -> Any:
     """What a rubric file, or a preset, holds."""
     if isinstance(source, str) and source in presets():
         return load_yaml((_preset_folder() / f"{source}.yaml").read_text(encoding="utf-8"))
+    return read_settings(source, f"Presets: {', '.join(presets())}.")
+
+
+def read_settings(source: str | Path, remedy: str = "") -> Any:
+    """What a YAML, TOML or JSON file holds. remedy: what else could be named, where its suffix is another one."""
     path = Path(source)
     if path.suffix not in _LOADERS:
-        raise wrong_suffix(path, tuple(_LOADERS), remedy=f"Presets: {', '.join(presets())}.")
+        raise wrong_suffix(path, tuple(_LOADERS), remedy=remedy)
     text = read_text(path)
     if path.suffix != ".json" and len(text) > _MOST_TEXT:
         raise InvalidInput(str(path), "the file", f"at most {_MOST_TEXT >> 20} MB", "more", "Write it as JSON.")

@@ -371,7 +371,7 @@ def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) 
     if name in above:
         raise InvalidInput(where, "extends", "without a circle", " → ".join((*above, name)), "")
     if not is_preset and not (folder / base).is_file():
-        allowed = f"presets ({_listed(presets())}) or files that exist"
+        allowed = f"presets ({_listed(presets())}) or files that can be read"
         near = get_close_matches(base, presets(), n=1)
         raise UnknownName(where, "extends", allowed, repr(base), f"Did you mean {near[0]!r}?" if near else "")
     data = read_data(base if is_preset else folder / base)

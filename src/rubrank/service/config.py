@@ -28,6 +28,7 @@ from typing import Any, Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
 
+from rubrank._files import existing_file
 from rubrank._plain import in_our_words, word_list
 from rubrank.errors import InvalidInput
 from rubrank.training.configured import RewardConfig
@@ -110,8 +111,7 @@ class ServiceConfig(RewardConfig):
             found, where = os.environ.get(self.token_env, ""), f"token_env {self.token_env}"
         elif self.token_file is not None:
             path = folder / self.token_file
-            if not path.is_file():
-                raise InvalidInput(_OWNER, "token_file", "a file that can be read", str(path), "")
+            existing_file(path, owner=_OWNER, what="token_file")
             found, where = path.read_text(encoding="utf-8"), f"token_file {self.token_file}"
         else:
             return None
@@ -126,8 +126,7 @@ class ServiceConfig(RewardConfig):
             return None
         paths = folder / self.certificate, folder / self.private_key
         for name, path in zip(("certificate", "private_key"), paths, strict=True):
-            if not path.is_file():
-                raise InvalidInput(_OWNER, name, "a file that can be read", str(path), "")
+            existing_file(path, owner=_OWNER, what=name)
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*paths, password=lambda: "")
         except (OSError, ValueError) as error:  # of another certificate, no PEM, with a passphrase
@@ -153,10 +152,10 @@ class ServiceConfig(RewardConfig):
 
 def load_service(source: str | Path) -> tuple[ServiceConfig, Path]:
     """A configuration and the folder that it lies in."""
-    from rubrank.rubrics.files import read_data
+    from rubrank.rubrics.files import read_settings
 
     path = Path(source)
-    data = read_data(path)
+    data = read_settings(path)
     if not isinstance(data, Mapping):
         raise InvalidInput(str(path), "file", "keys and values", type(data).__name__, f"See {PAGE}.")
     return service_of(data, str(path)), path.resolve().parent

@@ -27,6 +27,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from rubrank._files import existing_file
 from rubrank._plain import Strict, in_our_words
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.adjust import Draw, Pool, attenuate
@@ -37,6 +38,7 @@ from rubrank.training.making import Thinking
 
 VARIABLE = "RUBRANK_CONFIG"
 _PAGE = "docs/frameworks.md"
+_ABSOLUTE = "Give an absolute path."
 _OWNER = "reward"
 
 
@@ -104,15 +106,13 @@ class RewardConfig(RankingOptions):
 
 def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
     """A configuration and the folder it lies in. None: the file that RUBRANK_CONFIG names."""
-    from rubrank.rubrics.files import read_data
+    from rubrank.rubrics.files import read_settings
 
     path = Path(source or os.environ.get(VARIABLE) or "")
     if not path.name:
         remedy = f"Such as {VARIABLE}=/abs/reward.yaml; on a cluster, in the environment of all workers. See {_PAGE}."
         raise InvalidInput(VARIABLE, "value", "the path of a configuration", "none", remedy)
-    if not path.is_file():
-        raise InvalidInput(VARIABLE, "value", "a file that this process can read", str(path), "Give an absolute path.")
-    data = read_data(path)
+    data = read_settings(path if source else existing_file(path, owner=VARIABLE, what="value", remedy=_ABSOLUTE))
     if not isinstance(data, Mapping):
         raise InvalidInput(str(path), "file", "keys and values", type(data).__name__, f"See {_PAGE}.")
     try:

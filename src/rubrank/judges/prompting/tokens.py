@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
+from rubrank._files import existing_file
 from rubrank.errors import InvalidInput
 
 Counter: TypeAlias = Callable[[str], int]
@@ -39,8 +40,7 @@ def token_counter(tokenizer: Path | None) -> tuple[Counter, str]:
     """How to count, and what it is called."""
     if tokenizer is None:
         return estimated_tokens, "estimate"
-    if not tokenizer.is_file():
-        raise _wrong(tokenizer, "a file that exists", "")
+    existing_file(tokenizer)
     return (_of_ranks if tokenizer.suffix == ".tiktoken" else _of_json)(tokenizer), tokenizer.name
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import zstandard_for
+from rubrank._files import existing_file, wrong_suffix, zstandard_for
 from rubrank.errors import InvalidInput
 from rubrank.records.files import SUFFIXES, record_files
 
@@ -33,12 +33,12 @@ def paths_of(source: Path) -> list[Path]:
 def check_source(source: Path) -> Path:
     """The path, if there is something to look at; raises if not."""
     if not source.exists() and not paths_of(source):
-        raise InvalidInput(str(source), "the file", "a file or a folder that can be read", "no such file", "")
+        existing_file(source)
     if source.is_dir() and not paths_of(source):
         allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"
         raise InvalidInput("view", "RECORDS", allowed, f"{source}, which has none", "")
     if source.is_file() and not source.name.endswith(SUFFIXES):
-        raise InvalidInput("view", "RECORDS", f"a file that ends in {', '.join(SUFFIXES)}", source.name, "")
+        raise wrong_suffix(source, SUFFIXES, owner="view", what="RECORDS")
     return source
 
 

@@ -379,12 +379,10 @@ class Job:
 @only_our_errors
 def load_job(file: str | Path, preset: str | None = None) -> Job:
     """A config file; raises the first thing that is wrong with its keys and values. preset: instead of the file's."""
-    from rubrank.rubrics.files import read_data
+    from rubrank.rubrics.files import read_settings
 
     file = Path(file)
-    if not file.is_file():
-        raise InvalidInput(str(file), "the config", "a file that exists", "none", f"See {PAGE}.")
-    data = read_data(file)
+    data = read_settings(file)
     if preset is not None and preset not in PRESETS:
         raise UnknownName.of("rubrank train", "--preset", preset, PRESETS)
     if preset is not None and isinstance(data, Mapping):

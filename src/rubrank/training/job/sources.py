@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from rubrank._files import existing_file
 from rubrank._plain import word_list
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.columns import COLUMNS
@@ -51,7 +52,7 @@ def read_source(job: Job, source: Source) -> Read:
     path = source.path if is_hub else str(job.path(source.path))
     if not is_hub and not job.path(source.path).exists():
         remedy = "For a dataset of the hub: hf:owner/name:split."
-        raise InvalidInput(job.where, "path of a source", "a file that exists", repr(source.path), remedy)
+        existing_file(path, owner=job.where, what="path of a source", remedy=remedy)
     try:
         given = islice(read_rows(path), source.limit)
         rows = tuple(_prompt_row(row, source, f"{source.path}: row {n}") for n, row in enumerate(given, start=1))
