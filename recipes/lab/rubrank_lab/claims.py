@@ -9,7 +9,7 @@ That two arms are alike is said only where the whole 95% interval of their diffe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -18,8 +18,8 @@ from rubrank_lab.view import View
 
 Direction: TypeAlias = Literal["higher", "lower", "alike"]
 MARGIN = 0.03
-_FEWEST = 3  # seeds that a verdict needs
 """Of true quality, for "alike"."""
+_FEWEST = 3  # seeds that a verdict needs
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("noise of the judge costs quality", "ours", "judge noise 0.3", "as usual", QUALITY, "lower", True),
     Claim("half of the verdicts missing costs quality", "ours", "50% missing", "as usual", QUALITY, "lower", True),
 )
+CONFIRMING = Claim("RLVR²+ beats Rule-Fusion, SmolLM2", "smollm2", "RLVR²+", "Rule-Fusion", "constraints", "higher")
+"""Of the runs with a real model; their numbers are in a file of their own."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,8 @@ class Decided:
     verdict: str
 
 
-def decided(views: Mapping[str, View]) -> list[Decided]:
-    """Every claim of whose comparison at least two seeds are there."""
+def decided(views: Mapping[str, View], more: Sequence[tuple[Claim, Difference]] = ()) -> list[Decided]:
+    """Every claim of whose comparison at least two seeds are there. `more`: comparisons made elsewhere."""
     found = []
     for claim in CLAIMS:
         view = views.get(claim.experiment)
@@ -87,6 +89,7 @@ def decided(views: Mapping[str, View]) -> list[Decided]:
         gap = view.against(claim.first, claim.second, claim.metric)
         if gap.n > 1:
             found.append((claim, gap))
+    found += [(claim, gap) for claim, gap in more if gap.n > 1]
     return [Decided(claim, gap, verdict(claim, gap, len(found))) for claim, gap in found]
 
 

@@ -55,6 +55,11 @@ class Difference:
         interval = f" [{self.low:+.{digits}f}, {self.high:+.{digits}f}]" if self.n > 1 else ""
         return f"{self.mean:+.{digits}f}{interval}, {self.higher} of {self.n}"
 
+    @property
+    def p_said(self) -> str:
+        """0.031, < 0.001, or a dash."""
+        return "–" if math.isnan(self.p) else f"{self.p:.3f}" if self.p >= 0.001 else "< 0.001"
+
 
 def summary(values: Sequence[float]) -> Summary:
     """Mean and 95% bootstrap interval."""

@@ -7,12 +7,13 @@ The same results give the same text. What they mean for the paper's claims is de
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
-from rubrank_lab.claims import Decided, decided
+from rubrank_lab import confirming
+from rubrank_lab.claims import CONFIRMING, Decided, decided
 from rubrank_lab.document import Heading, Page, Paragraph, Part, Table
 from rubrank_lab.experiments import Experiment
 from rubrank_lab.files import replacing
@@ -32,10 +33,11 @@ def make_page(folder: Path, experiments: Mapping[str, Experiment]) -> Page:
     fusion = read_times(folder)
     views = {name: View(one, results) for name, one in experiments.items()}
     parts: list[Part] = [Paragraph(text) for text in _preface(folder)]
-    parts += _overview(views)
+    real = confirming.read(folder)
+    parts += _overview(views, real)
     for view in views.values():
         parts += section(view, paper, fusion)
-    return Page(TITLE, parts)
+    return Page(TITLE, [*parts, *confirming.section(real)])
 
 
 def _preface(folder: Path) -> list[str]:
@@ -44,8 +46,8 @@ def _preface(folder: Path) -> list[str]:
     return [block.strip() for block in text.split("\n\n") if block.strip()]
 
 
-def _overview(views: Mapping[str, View]) -> list[Part]:
-    found = decided(views)
+def _overview(views: Mapping[str, View], real: Sequence[confirming.Row]) -> list[Part]:
+    found = decided(views, [(CONFIRMING, confirming.against(real))])
     cells = {key for view in views.values() for arm in view.experiment.arms for key in _keys(view, arm, done=True)}
     wanted = {key for view in views.values() for arm in view.experiment.arms for key in _keys(view, arm, done=False)}
     counted = f"{len(cells)} of {len(wanted)} different cells have been run (arms that experiments share count once)."
@@ -62,14 +64,19 @@ def _overview(views: Mapping[str, View]) -> list[Part]:
 
 
 _HEADER = ["claim", "measured by", "difference", "p", "verdict"]
-_NAMES = {"true_quality": "true quality", "thinking": "words of thinking", "markers": "Markdown markers"}
+_NAMES = {
+    "true_quality": "true quality",
+    "thinking": "words of thinking",
+    "markers": "Markdown markers",
+    "constraints": "constraints met",
+}
 
 
 def _row(one: Decided) -> list[str]:
     claim, gap = one.claim, one.difference
     digits = 3 if claim.metric not in ("thinking", "markers") else 2
-    p = f"{gap.p:.3f}" if gap.p >= 0.001 else "< 0.001"
-    return [f"{claim.said}{'°' * claim.ours}", _NAMES.get(claim.metric, claim.metric), gap.said(digits), p, one.verdict]
+    name = _NAMES.get(claim.metric, claim.metric)
+    return [f"{claim.said}{'°' * claim.ours}", name, gap.said(digits), gap.p_said, one.verdict]
 
 
 def _keys(view: View, arm: str, done: bool) -> list[str]:

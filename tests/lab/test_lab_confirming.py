@@ -1,0 +1,77 @@
+"""The runs with a real model: what is taken from their records, and what the page says of them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rubrank_lab import confirming
+from rubrank_lab.claims import CONFIRMING, decided
+from rubrank_lab.document import Table
+
+import rubrank
+
+CRITERIA = ["EmptyAnswer", "SoftLength", "punctuation:no_comma", "startend:quotation", "count:unique_word_count"]
+
+
+def run(folder: Path, rule: str, seed: int, met: float) -> None:
+    """A finished run of four steps; held-out prompts before it and after, where constraints are met more often."""
+    chance = random.Random(f"{rule} {seed}")
+    records = []
+    for mode, step, share in (("eval", 0, 0.2), *(("train", at, 0.3) for at in range(4)), ("eval", 4, met)):
+        scores = [[1, chance.random(), *(int(chance.random() < share) for _ in range(2)), 1] for _ in range(200)]
+        batch = rubrank.ScoreBatch.of_arrays([scores], criteria=CRITERIA)
+        for record in rubrank.records_of(rubrank.find_rule("weighted-mean")(batch)):
+            criteria = [
+                replace(one, layer="global_quality") if one.name == "EmptyAnswer" else one for one in record.criteria
+            ]
+            changed = {"step": step, "metadata": {"mode": mode}, "criteria": tuple(criteria)}
+            records.append(record.model_copy(update=changed | {"responses": ("two words",) * 200}))
+    (folder / f"lab-{rule}-s{seed}" / "model").mkdir(parents=True)
+    rubrank.write_records(folder / f"lab-{rule}-s{seed}" / "records.jsonl", records)
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory) -> list[confirming.Row]:
+    """Three seeds of both rules, RLVR²+ better by 0.3; and a run that was not finished."""
+    work, folder = tmp_path_factory.mktemp("runs"), tmp_path_factory.mktemp("recipes")
+    for seed in range(3):
+        run(work, "rlvr2+", seed, met=0.8)
+        run(work, "rule-fusion", seed, met=0.5)
+    (work / "lab-gdpo-s0").mkdir()
+    assert confirming.collect(work, folder) == folder / confirming.FILE
+    return confirming.read(folder)
+
+
+def test_what_is_taken_from_the_records_of_a_run(rows):
+    assert {row.rule for row in rows} == {"rlvr2+", "rule-fusion"}
+    last = {row.metric: row.value for row in rows if (row.rule, row.seed, row.bin) == ("rlvr2+", 1, 8)}
+    assert last["constraints"] == pytest.approx(0.8, abs=0.07)
+    assert last["both"] == pytest.approx(0.64, abs=0.1)
+    assert (last["gates"], last["words"], last["count:unique_word_count"]) == (1.0, 2.0, 1.0)
+    assert sorted({row.bin for row in rows if row.phase == "train"}) == [0, 2, 4, 6]
+
+
+def test_rules_are_compared_seed_by_seed(rows):
+    gap = confirming.against(rows)
+    assert (gap.n, gap.higher) == (3, 3)
+    assert gap.mean == pytest.approx(0.3, abs=0.1)
+    (one,) = decided({}, [(CONFIRMING, gap)])
+    assert one.verdict.startswith("agrees")
+    fewer = [row for row in rows if row.rule == "rlvr2+" or row.seed == 0]
+    assert decided({}, [(CONFIRMING, confirming.against(fewer))]) == []
+
+
+@pytest.mark.slow
+def test_the_section_has_both_rules(rows):
+    tables = [part for part in confirming.section(rows) if isinstance(part, Table)]
+    assert [line[:2] for line in tables[0].rows] == [["before training", "3"], ["Rule-Fusion", "3"], ["RLVR²+", "3"]]
+    assert "nan" not in str(tables)
+    one = [row for row in rows if row.rule == "rlvr2+"]
+    assert len([part for part in confirming.section(one) if isinstance(part, Table)]) == 1
+
+
+def test_nothing_is_said_where_nothing_was_run(tmp_path):
+    assert confirming.section(confirming.read(tmp_path)) == []
