@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rubrank_lab import confirming
+import yaml
+from rubrank_lab import confirming, grid, smollm2
 from rubrank_lab.claims import CONFIRMING, decided
 from rubrank_lab.document import Table
 
 import rubrank
 
+RECIPE = Path(__file__).parents[2] / "recipes" / "lab"
 CRITERIA = ["EmptyAnswer", "SoftLength", "punctuation:no_comma", "startend:quotation", "count:unique_word_count"]
 
 
@@ -29,8 +32,8 @@ def run(folder: Path, rule: str, seed: int, met: float) -> None:
             ]
             changed = {"step": step, "metadata": {"mode": mode}, "criteria": tuple(criteria)}
             records.append(record.model_copy(update=changed | {"responses": ("two words",) * 200}))
-    (folder / f"lab-{rule}-s{seed}" / "model").mkdir(parents=True)
-    rubrank.write_records(folder / f"lab-{rule}-s{seed}" / "records.jsonl", records)
+    (folder / f"{rule}-s{seed}" / "model").mkdir(parents=True)
+    rubrank.write_records(folder / f"{rule}-s{seed}" / "records.jsonl", records)
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +43,12 @@ def rows(tmp_path_factory) -> list[confirming.Row]:
     for seed in range(3):
         run(work, "rlvr2+", seed, met=0.8)
         run(work, "rule-fusion", seed, met=0.5)
-    (work / "lab-gdpo-s0").mkdir()
-    assert confirming.collect(work, folder) == folder / confirming.FILE
-    return confirming.read(folder)
+    (work / "gdpo-s0").mkdir()
+    confirming.collect(work, folder)
+    once = confirming.read(folder)
+    confirming.collect(work, folder)
+    assert confirming.read(folder) == once
+    return once
 
 
 def test_what_is_taken_from_the_records_of_a_run(rows):
@@ -71,6 +77,47 @@ def test_the_section_has_both_rules(rows):
     assert "nan" not in str(tables)
     one = [row for row in rows if row.rule == "rlvr2+"]
     assert len([part for part in confirming.section(one) if isinstance(part, Table)]) == 1
+
+
+def test_kept_runs_stay_where_others_are_collected(rows, tmp_path):
+    run(tmp_path / "runs", "rlvr2+", 0, met=0.1)
+    kept = [row for row in rows if row.rule == "rule-fusion"]
+    for more in (1, 2):
+        run(tmp_path / "first", "rule-fusion", more, met=0.5)
+    confirming.collect(tmp_path / "first", tmp_path)
+    confirming.collect(tmp_path / "runs", tmp_path)
+    found = confirming.read(tmp_path)
+    assert {(row.rule, row.seed) for row in found} == {("rlvr2+", 0), ("rule-fusion", 1), ("rule-fusion", 2)}
+    assert [row for row in found if row.rule == "rule-fusion"] == [row for row in kept if row.seed > 0]
+
+
+def test_a_run_is_a_job_of_its_own(tmp_path):
+    (one, *others) = smollm2.runs_of(tmp_path)
+    assert len(others) == 5
+    one.parent.mkdir()
+    job = yaml.safe_load(smollm2.config_of(RECIPE, one).read_text(encoding="utf-8"))
+    assert (job["rule"], job["seed"], job["output"]) == ("rule-fusion", 0, "rule-fusion-s0")
+    graded = {"SoftLength", "DistinctN"}
+    assert graded <= {one["name"] for one in job["rubric"] if isinstance(one, dict)}
+
+
+def test_what_is_finished_is_not_run_again(tmp_path, monkeypatch):
+    """Nor what another process has; a run that fails is counted."""
+    started = []
+
+    def start(command, check):
+        started.append(Path(command[-2]).stem)
+        return subprocess.CompletedProcess(command, returncode=1)
+
+    monkeypatch.setattr(smollm2.subprocess, "run", start)
+    runs = smollm2.runs_of(tmp_path)
+    for done in runs[:3]:
+        (done / "model").mkdir(parents=True)
+    (tmp_path / smollm2.NAME / "policy").mkdir()
+    with grid.claimed(tmp_path, f"{smollm2.NAME}-{runs[3].name}") as ours:
+        assert ours
+        assert smollm2.confirm(RECIPE, tmp_path) == grid.Ran(0, 2, 1)
+    assert started == [run.name for run in runs[4:]]
 
 
 def test_nothing_is_said_where_nothing_was_run(tmp_path):

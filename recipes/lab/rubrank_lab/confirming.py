@@ -1,7 +1,7 @@
 """The confirming runs with SmolLM2-135M-Instruct: from records of runs to a small file, and from it to a section.
 
-    collect(Path("out/smollm2"), Path("recipes/lab"))      "lab-rlvr2+-s0/records.jsonl" … → results/smollm2.csv
-    section(read(Path("recipes/lab")))                     tables, a drawing, differences seed by seed
+    collect(Path("out/lab/smollm2"), Path("recipes/lab"))      "rlvr2+-s0/records.jsonl" … → results/smollm2.csv
+    section(read(Path("recipes/lab")))                         tables, a drawing, differences seed by seed
 
 Held-out prompts are answered before and after a run; training is kept in eight bins, as for the small policy.
 """
@@ -12,7 +12,7 @@ import csv
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -43,7 +43,6 @@ TOLD = (
     "last two are graded). There is no judge, hence no true quality apart from the criteria: what counts is the share "
     "of constraints that are met on 64 held-out prompts with two answers each."
 )
-_RUN = re.compile(r"lab-(?P<rule>.+)-s(?P<seed>\d+)")
 _CONSTRAINT = re.compile(r"[a-z_]+:[a-z_]+")
 
 
@@ -62,18 +61,24 @@ class Row:
 Sums: TypeAlias = dict[tuple[str, int, str], list[float]]
 
 
-def collect(work: Path, folder: Path) -> Path:
-    """All finished runs of `work` into the kept results, in place of what was kept."""
-    rows: list[Row] = []
-    for path in sorted(work.glob("lab-*-s*")):
-        found = _RUN.fullmatch(path.name)
-        if found and (path / "model").is_dir():
-            rows += measured(rubrank.read_records(path / "records.jsonl"), found["rule"], int(found["seed"]))
+def collect(work: Path, folder: Path) -> None:
+    """Finished runs of `work` into the kept results, in place of what was kept of the same runs."""
+    runs = {named(path): path for path in sorted(work.glob("*-s*")) if (path / "model").is_dir()}
+    if not runs:
+        return
+    rows = [row for row in read(folder) if (row.rule, row.seed) not in runs]
+    for (rule, seed), path in runs.items():
+        rows += measured(rubrank.read_records(path / "records.jsonl"), rule, seed)
     with replacing(folder / FILE) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file)
         lines.writerow(["rule", "seed", "phase", "bin", "metric", "value"])
-        lines.writerows([row.rule, row.seed, row.phase, row.bin, row.metric, f"{row.value:.5f}"] for row in rows)
-    return folder / FILE
+        lines.writerows([*astuple(row)[:-1], f"{row.value:.5f}"] for row in sorted(rows, key=astuple))
+
+
+def named(run: Path) -> tuple[str, int]:
+    """Rule and seed: "rlvr2+-s0" → ("rlvr2+", 0)."""
+    rule, _, seed = run.name.rpartition("-s")
+    return rule, int(seed)
 
 
 def read(folder: Path) -> list[Row]:

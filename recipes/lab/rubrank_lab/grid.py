@@ -32,7 +32,10 @@ class Ran:
     finished: int
     failed: int
     left: int
-    """Neither: somebody else has them, or time is up."""
+    """Neither: another process has them, or time is up."""
+
+    def __add__(self, other: Ran) -> Ran:
+        return Ran(self.finished + other.finished, self.failed + other.failed, self.left + other.left)
 
 
 def run_grid(cells: Sequence[Cell], work: Path, done: frozenset[str] = frozenset(), until: float | None = None) -> Ran:
@@ -45,16 +48,20 @@ def run_grid(cells: Sequence[Cell], work: Path, done: frozenset[str] = frozenset
     for number, cell in enumerate(todo, start=1):
         if until is not None and time.time() > until:
             break
-        with _claimed(cell, work) as ours:
+        with claimed(work, cell.key) as ours:
             if not ours or is_finished(cell, work, cell.key in kept):
                 continue
             begun = time.time()
             good = _run(cell, work, cell.key in kept)
             finished, failed = finished + good, failed + (not good)
-            said = f"{number} of {len(todo)}: {cell.key}, {time.time() - begun:.0f} s{'' if good else ', failed'}"
-            print(said, file=sys.stderr, flush=True)
+            said(f"{number} of {len(todo)}: {cell.key}", time.time() - begun, good)
     left = sum(not is_finished(cell, work, cell.key in kept) for cell in todo)
     return Ran(finished, failed, left - failed)
+
+
+def said(what: str, seconds: float, good: bool) -> None:
+    """A line of progress."""
+    print(f"{what}, {seconds:.0f} s{'' if good else ', failed'}", file=sys.stderr, flush=True)
 
 
 def one_thread() -> None:
@@ -103,10 +110,10 @@ def policy_of(cell: Cell, work: Path) -> Path:
 
 
 @contextmanager
-def _claimed(cell: Cell, work: Path) -> Iterator[bool]:
-    """Is the cell ours to run?"""
-    claim = work / "claims" / cell.key
-    claim.parent.mkdir(exist_ok=True)
+def claimed(work: Path, key: str) -> Iterator[bool]:
+    """Is it ours to run?"""
+    claim = work / "claims" / key
+    claim.parent.mkdir(parents=True, exist_ok=True)
     if not _take(claim):
         yield False
         return

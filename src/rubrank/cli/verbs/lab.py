@@ -49,7 +49,8 @@ def list_experiments(
 
 def run(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments, by name or number; default all.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Experiments, by name or number; default all but smollm2."),
     ] = None,
     seeds: _Seeds = 5,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Cells at a time, each in a process.")] = 1,
@@ -67,7 +68,9 @@ def run(
         try:
             others = [_start(names, seeds, minutes, smoke, work, recipes) for _ in range(jobs - 1)]
             until = None if minutes is None else time.time() + 60.0 * minutes
-            ran = laboratory.run(chosen, work, seeds, smoke, until)
+            ran = laboratory.run(chosen, work, seeds, smoke, until) + laboratory.confirm(
+                names or [], work, seeds, until
+            )
             failed = [process.wait() for process in others]
         except KeyboardInterrupt:
             typer.echo("rubrank: interrupted; the same command goes on", err=True)
