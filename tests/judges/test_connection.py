@@ -7,7 +7,7 @@ import gzip
 import socket
 import ssl
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from certificates import write
@@ -34,8 +34,11 @@ class Wire:
         return self
 
     def __exit__(self, *_):
+        with suppress(OSError):  # some systems do not shut down what only listens; there, closing is enough
+            self._socket.shutdown(socket.SHUT_RDWR)  # on Linux, closing alone would leave `accept` waiting
         self._socket.close()
         self._thread.join(5)
+        assert not self._thread.is_alive()
 
     def _serve(self):
         while self._replies:
