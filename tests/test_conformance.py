@@ -63,7 +63,7 @@ def test_errors_say_where(tmp_path):
     (tmp_path / "bad.jsonl").write_text("{\n")
     with pytest.raises(InvalidInput, match=r"bad\.jsonl: line 1"):
         measure(tmp_path / "bad.jsonl")
-    with pytest.raises(InvalidInput, match="instruction_id_list"):
+    with pytest.raises(InvalidInput, match=r"other.jsonl: row 1: the row must be with a list of ids"):
         measure(write(tmp_path / "other.jsonl", {"prompt": "q", "response": "a"}))
 
 

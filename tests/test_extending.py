@@ -98,6 +98,16 @@ def test_parameters_and_the_loose_mode_of_a_verifier_of_strings():
         scores_of(["begins"])
 
 
+def test_parameters_need_not_be_keyword_only():
+    @rubrank.verifier("few words")
+    def few(text, most: int = 1):
+        return len(text.words) <= most
+
+    assert scores_of([{"name": "few words", "params": {"most": 10**6}}]) == [1.0, 1.0]
+    with pytest.raises(rubrank.InvalidInput, match="it has the parameters: most"):
+        scores_of([{"name": "few words", "params": {"least": 2}}])
+
+
 def test_partial_functions_and_objects():
     class Has:
         def __call__(self, text, *, part: str = "T"):

@@ -489,14 +489,14 @@ def test_limits_that_are_none(timeout):
 
 
 def test_no_limit_can_be_kept_in_this_process():
-    with pytest.raises(InvalidInput, match="workers=1"):
+    with pytest.raises(InvalidInput, match="Use 1 worker"):
         grade(groups(["a"]), ["Postscript"], timeout=5, workers=0)
 
 
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        (["--timeout", "5", "--workers", "0"], "workers=1"),
+        (["--timeout", "5", "--workers", "0"], "Use 1 worker"),
         (["--timeout", "soon"], 'seconds, or "none"'),
         (["--timeout", "0"], "seconds > 0"),
         (["--timeout", "none", "--workers", "0"], None),

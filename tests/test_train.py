@@ -81,7 +81,7 @@ def test_numbers_in_the_form_that_yaml_takes_for_texts():
         ("stages.0.sources.0.paht", "x", "Did you mean 'path'?"),
         ("stages.0.sources.0.share", 0.6, "share must be such that they add up to 1; got 0.6 + 0.3 = 0.9"),
         ("stages.0.sources.0.share", None, "stage 'chat': share must be given for all sources or none; got 1 of 2"),
-        ("stages.0.steps", 0, "stages.0.steps must be right (Input should be greater than or equal to 1); got 0"),
+        ("stages.0.steps", 0, "stages.0.steps must be ≥ 1; got 0"),
         ("stages", [], "stages must be a list of at least 1; got []"),
         ("stages.1.sources.0.columns", {"promt": "q"}, "columns must be one of 'prompt', 'rubric'; got 'promt'"),
         ("held_out", {"sources": [{"path": "d", "share": 1.0}]}, "held_out: share must be left out"),

@@ -108,6 +108,12 @@ _PLAINLY = {
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
 }
+_BOUNDS = {
+    "greater_than": (">", "gt"),
+    "greater_than_equal": ("≥", "ge"),
+    "less_than": ("<", "lt"),
+    "less_than_equal": ("≤", "le"),
+}
 _LISTS = ("tuple_type", "list_type", "set_type", "frozen_set_type", "iterable_type")
 _MAPPINGS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
 
@@ -124,6 +130,9 @@ def _allowed(complaint: Any) -> str:
         return f"a list of at most {complaint['ctx']['max_length']:,}"
     if complaint["type"] == "literal_error":
         return f"one of {complaint['ctx']['expected'].replace(' or ', ', ')}"
+    if complaint["type"] in _BOUNDS:
+        sign, bound = _BOUNDS[complaint["type"]]
+        return f"{sign} {complaint['ctx'][bound]:,g}"
     if complaint["type"] in _PLAINLY:
         return _PLAINLY[complaint["type"]]
     return f"right ({complaint['msg']})"

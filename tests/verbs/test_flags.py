@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,17 @@ from cases import Cases, folded
 from fuzz.command_lines import SOURCES, VERBS
 from typer.testing import CliRunner
 
+import rubrank
 from rubrank.cli.app import app
 from rubrank.cli.flags import in_flags
+from rubrank.cli.printing import warnings_in_words
 from rubrank.errors import InvalidInput
 
 WRONG = ("-7", "no-such", "")
 # Looked at after the model, which these tests have not; and "" is this folder, whose files are named.
 LATER = {("train", "--branch"), ("report", "--eval")}
 JOB = "model: {path: nowhere}\nstages: [{steps: 1, sources: [{path: r.jsonl}]}]\nrubric: rubric.yaml\noutput: made\n"
-FILES = {**SOURCES, "job.yaml": JOB}
+FILES = {**SOURCES, "job.yaml": JOB, "wrong.toml": 'seed = "x"'}
 RUBRANK = typer.main.get_command(app)
 
 
@@ -91,6 +94,19 @@ def test_a_flag_without_a_verb_stays_as_it_is():
             "report wide.csv -o out.txt",
             "rubrank: report: --output must be a file that ends in .html or .htm",
         ),
+        ("fuse wide.csv --weight A=-2", "rubrank: fuse: --weight A must be > 0; got -2.0."),
+        ("fuse wide.csv --margin A=-2", "rubrank: fuse: --margin A must be ≥ 0; got -2.0."),
+        ("fuse wide.csv --domain A=5:1", "rubrank: fuse: --domain must be NAME=LOW:HIGH; got 'A=5:1'."),
+        ("fuse wide.csv --config wrong.toml", "rubrank: wrong.toml: seed must be a whole number; got 'x'."),
+        ("fuse wide.csv -o .", "rubrank: fuse: --output must be a file that ends in"),
+        ("demo -o .", "rubrank: demo: --output must be a file; got the folder"),
+        ("lab report -o .", "rubrank: lab report: --output must be a file that ends in .html or .htm; got '.'."),
+        ("conformance r.jsonl", "rubrank: r.jsonl: row 1: the row must be with a list of ids"),
+        ("grade r.jsonl --timeout 5 --workers 0 -r gates", "rubrank: grade: --timeout must be left out with 0 workers"),
+        (
+            "grade r.jsonl -r judged.yaml",
+            "rubrank: grade: --judges must be given: only a judge can decide 'Kind'; got none. Say who: --judges FILE;",
+        ),
         ("replay wide.csv --rules nope", "rubrank: replay: --rules must be one of"),
         ("judge audit wide.csv --picture a.txt", "rubrank: judge audit: --picture must be a file that ends in .png"),
     ],
@@ -103,3 +119,20 @@ def test_messages(line, expected, tmp_path, monkeypatch):
     assert found.exit_code == 2
     last = found.stderr.strip().splitlines()[-1]
     assert last.startswith(expected), last
+
+
+def test_an_unknown_option_that_is_nearly_one_of_ours(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner().invoke(app, ["fuse", "wide.csv", "--rlue", "borda"])
+    assert found.exit_code == 2
+    assert "--rule" in found.stderr
+
+
+def test_a_warning_of_the_library_is_one_line(capsys):
+    with warnings.catch_warnings(record=True) as others:
+        warnings.simplefilter("always")
+        with warnings_in_words():
+            warnings.warn_explicit("left out", RuntimeWarning, rubrank.__file__, 1)
+            warnings.warn_explicit("theirs", RuntimeWarning, "/elsewhere/module.py", 1)
+    assert capsys.readouterr().err == "rubrank: warning: left out\n"
+    assert [str(one.message) for one in others] == ["theirs"]

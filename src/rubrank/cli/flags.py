@@ -19,6 +19,7 @@ from rubrank.errors import InvalidInput
 FLAGS = "rubrank.flags"
 """Where a command keeps its flags beyond typer's own, in the context's `meta`: flag → what was given, None if not."""
 _running: ContextVar[Any] = ContextVar("_running", default=None)
+_KEYWORD = re.compile(r" \(\w+=(?:[^()]|\([^()]*\))*\)")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*(?: [a-z]+)?")
 
 
@@ -41,8 +42,10 @@ def in_flags(error: InvalidInput) -> InvalidInput:
     context = _running.get()
     if context is None:
         return error
+    error = type(error)(error.owner, error.parameter, *map(_for_verbs, (error.allowed, error.got, error.remedy)))
     verb, typed = context.command_path.partition(" ")[2], _typed(context)
-    function = _FUNCTION.fullmatch(error.owner) and error.owner not in map(str, context.params.values())
+    named = error.owner in map(str, context.params.values()) or _by_value(error.owner, typed) is not None
+    function = _FUNCTION.fullmatch(error.owner) and not named
     owner = verb if function else f"{verb}: {error.owner}"
     flag = _by_value(error.owner, typed) if error.parameter.startswith("the file") else None
     if flag is not None:
@@ -51,6 +54,11 @@ def in_flags(error: InvalidInput) -> InvalidInput:
     flag = error.parameter if error.parameter.startswith("--") else None
     flag = flag or _by_value(error.got.strip("'\""), typed) or (_by_keyword(error, typed) if function else None)
     return error if flag is None else type(error)(owner, flag, error.allowed, error.got, error.remedy)
+
+
+def _for_verbs(text: str) -> str:
+    """Without the keyword that messages for both name beside a flag: "Say --judges FILE (judges=…)."."""
+    return _KEYWORD.sub("", text)
 
 
 def _typed(context: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from rubrank.cli.flags import remember
-from rubrank.cli.printing import errors_in_words
+from rubrank.cli.printing import errors_in_words, warnings_in_words
 
 _HELP = "Import a module that adds verifiers, rules, models, attributes or judge kinds; may be repeated."
 
@@ -21,9 +21,15 @@ class ExtensibleGroup(TyperGroup):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.params.append(_option())  # before the verb it does the same
         for verb in _verbs(self):
             verb.params.append(_option())
             remember(verb)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb; what the library warns of is shown as its errors are."""
+        with warnings_in_words():
+            return super().invoke(ctx)
 
 
 def _verbs(group: Any) -> list[Any]:

@@ -11,6 +11,7 @@ the same names; the command line wins.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
@@ -100,7 +101,13 @@ def with_options(models: Callable[[], tuple[type[BaseModel], ...]]) -> type[Type
             rest, given = _split(args, flags, fields)
             ctx.meta[_META] = given
             ctx.meta[FLAGS] = {_flag(name): given.get(name) for name in (*fields, "config")}
-            return super().parse_args(ctx, rest)
+            try:
+                return super().parse_args(ctx, rest)
+            except Exception as error:
+                if hasattr(error, "possibilities"):  # an unknown option: ours could have been meant too
+                    near = get_close_matches(error.option_name, [*flags, *(error.possibilities or ())])
+                    error.possibilities = near
+                raise
 
         def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
             found = super().shell_complete(ctx, incomplete)
@@ -226,10 +233,9 @@ def _made(model: type[_M], data: Mapping[str, Any], where: str, line: Mapping[st
     try:
         return model.model_validate(dict(data))
     except ValidationError as error:
-        name = str(error.errors()[0]["loc"][0])
-        raise _in_flags(
-            in_our_words(error, "rubrank" if name in line else where, model, "rubrank fuse --help")[0]
-        ) from None
+        typed = str(error.errors()[0]["loc"][0]) in line
+        found = in_our_words(error, "rubrank" if typed else where, model, "rubrank fuse --help")[0]
+        raise (_in_flags(found) if typed else found) from None
 
 
 def _in_flags(error: InvalidInput) -> InvalidInput:
@@ -244,7 +250,7 @@ def _parsed(name: str, field: Any, value: Any) -> Any:
         return value
     if get_args(field.annotation)[1] is str:
         return dict(_named(name, text) for text in value)
-    scale = get_args(field.annotation)[1] is not float
+    scale = get_origin(get_args(field.annotation)[1]) is tuple
     return dict(_pair(name.replace("_", "-"), text, scale) for text in value)
 
 
@@ -261,7 +267,7 @@ def _pair(flag: str, text: str, scale: bool) -> tuple[str, Any]:
     try:
         if equals and name:
             parts = [float(part) for part in number.split(":")]
-            if len(parts) == (2 if scale else 1):
+            if len(parts) == (2 if scale else 1) and parts == sorted(parts):
                 return name, tuple(parts) if scale else parts[0]
     except ValueError:
         pass

@@ -12,8 +12,10 @@ import os
 import re
 import sqlite3
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 _BARS = "▁▂▃▄▅▆▇█"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and newline
 _GAP = 2
+_LIBRARY = str(Path(__file__).parent.parent)
 _WIDEST_NAME = 28
 _NARROWEST = 8
 MOST_ROWS = 40
@@ -66,6 +69,24 @@ def errors_in_words() -> Iterator[None]:
     except OSError as error:
         say(f"rubrank: {error.filename or 'the file system'}: {error.strerror or error}")
         raise typer.Exit(2) from None
+
+
+@contextmanager
+def warnings_in_words() -> Iterator[None]:
+    """A warning of the library is one line, not a place in its source; others are shown as ever."""
+    before = warnings.showwarning
+
+    def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+        if filename.startswith(_LIBRARY):
+            say(f"rubrank: warning: {message}")
+        else:
+            before(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 def visible(text: str) -> str:

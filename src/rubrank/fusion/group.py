@@ -131,7 +131,5 @@ class FusedGroup:
     def explain(self, rollout: int) -> str:
         """Why this rollout got its reward, in words."""
         if not 0 <= rollout < len(self.reward):
-            raise InvalidInput(
-                "explain", "rollout", f"a number from 0 to {len(self.reward) - 1}", str(rollout), "Count from 0."
-            )
+            raise InvalidInput("explain", "rollout", f"a number from 0 to {len(self.reward) - 1}", str(rollout), "")
         return explain_rollout(self, rollout)

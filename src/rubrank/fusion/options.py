@@ -12,7 +12,7 @@ other options of RLVR² are refused where the rule has no such part.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -70,8 +70,10 @@ class RankingOptions(Strict):
 class FuseOptions(RankingOptions):
     """Options of a fusion; what is not given keeps the library's default."""
 
-    weight: dict[str, float] = _field({}, "Weight of a criterion, > 0; repeatable.", _RULE, "NAME=NUMBER")
-    margin: dict[str, float] = _field(
+    weight: dict[str, Annotated[float, Field(gt=0)]] = _field(
+        {}, "Weight of a criterion, > 0; repeatable.", _RULE, "NAME=NUMBER"
+    )
+    margin: dict[str, Annotated[float, Field(ge=0)]] = _field(
         {}, "Differences of at most this much are ties; repeatable.", _RULE, "NAME=NUMBER"
     )
     domain: dict[str, tuple[float, float]] = _field(

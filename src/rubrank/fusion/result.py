@@ -246,7 +246,7 @@ class Fused(Framed):
             allowed = f"a row from 0 to {shape[0] - 1}"
             if len(shape) == 2:
                 allowed = f"a pair (group, rollout) from (0, 0) to {tuple(size - 1 for size in shape)}"
-            raise InvalidInput("explain", "rollout", allowed, repr(rollout), "Count from 0.")
+            raise InvalidInput("explain", "rollout", allowed, repr(rollout), "")
         index = int(np.ravel_multi_index(at, shape))
         row = int(index if batch.order is None else np.flatnonzero(batch.order == index)[0])
         g = int(np.searchsorted(batch.starts, row, side="right")) - 1

@@ -46,8 +46,8 @@ class GradeOptions:
         if not isinstance(limit, int | float) or isinstance(limit, bool) or not 0.0 < limit < math.inf:
             raise InvalidInput("grade", "timeout", "seconds > 0, 'auto' or None", repr(limit), "None sets no limit.")
         if self.workers == 0:
-            remedy = "Use workers=1, or leave the timeout out."
-            allowed = "left out with workers=0, as what hangs in this process cannot be stopped"
+            remedy = "Use 1 worker, or leave the timeout out."
+            allowed = "left out with 0 workers, as what hangs in this process cannot be stopped"
             raise InvalidInput("grade", "timeout", allowed, f"{limit:g}", remedy)
 
     @property

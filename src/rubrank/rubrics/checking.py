@@ -4,7 +4,7 @@
     >>> data = {"criteria": [{"name": "A", "question": "Good?", "weight": -1}]}
     >>> for problem in check_rubric_data(data, "essay.yaml"):
     ...     print(problem)
-    essay.yaml: criterion A: weight must be right (Input should be greater than 0); got -1. See docs/rubrics.md.
+    essay.yaml: criterion A: weight must be > 0; got -1. See docs/rubrics.md.
 
 Loading a rubric stops at the first mistake; this lists them all: unknown verifiers, wrong parameters, weights, names
 given twice, unknown or circular dependencies, constraints that exclude each other, rows that cannot be read.

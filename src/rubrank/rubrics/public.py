@@ -44,7 +44,13 @@ def to_rubric(data: Any, where: str = "rubric", folder: Path = Path()) -> Rubric
     """A rubric from whatever a dataset's column holds; see the top of this file."""
     if isinstance(data, Rubric):
         return data
+    if _is_path(data):  # errors name the file
+        where = data if where == "rubric" else f"{where}: {data}"
     return parse_rubric(rubric_data(data, where), where, folder)
+
+
+def _is_path(data: Any) -> bool:
+    return isinstance(data, str) and data.lstrip()[:1] not in ("{", "[") and data not in presets()
 
 
 def rubric_data(data: Any, where: str = "rubric") -> dict[str, Any]:
@@ -74,14 +80,14 @@ def _decoded(data: Any, where: str) -> Any:
     """Text as JSON, as a preset, or as a file."""
     if not isinstance(data, str):
         return data
-    if data.lstrip()[:1] in ("{", "["):
-        try:
-            return without_nulls(json.loads(data))
-        except ValueError as error:
-            raise InvalidInput(where, "rubric", "valid JSON", str(error), "") from None
+    if _is_path(data):
+        return merge_extended(rubric_data(read_data(data), data), data, Path(data).parent)
     if data in presets():
         return {"extends": data}
-    return merge_extended(rubric_data(read_data(data), data), data, Path(data).parent)
+    try:
+        return without_nulls(json.loads(data))
+    except ValueError as error:
+        raise InvalidInput(where, "rubric", "valid JSON", str(error), "") from None
 
 
 def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:

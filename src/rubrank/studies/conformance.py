@@ -81,7 +81,7 @@ def measure(path: str | Path, compat: Compat = "upstream") -> Conformance:
         raise UnknownName.of("measure", "compat", compat, get_args(Compat))
     tally = _Tally()
     for number, row in enumerate(read_rows(path), start=1):
-        _measure_row(row, str(row.get("key", number)), compat, tally)
+        _measure_row(row, str(path), str(row.get("key", number)), compat, tally)
     if not tally.equal and not tally.unknown:
         raise InvalidInput(str(path), "the file", "rows with published verdicts", "none", _SHAPES)
     return tally.result()
@@ -116,9 +116,10 @@ def _agreement(by_mode: Mapping[Mode, list[bool]]) -> Agreement:
     return Agreement(share["strict"], share["loose"], max(map(len, by_mode.values())))
 
 
-def _measure_row(row: Mapping[str, Any], key: str, compat: Compat, tally: _Tally) -> None:
-    ids, kwargs = _instructions(row, key)
-    answers = [(answer, _rollout(answer, row, key)) for answer in _answers(row, key, len(ids))]
+def _measure_row(row: Mapping[str, Any], file: str, key: str, compat: Compat, tally: _Tally) -> None:
+    where = f"{file}: row {key}"
+    ids, kwargs = _instructions(row, where)
+    answers = [(answer, _rollout(answer, row, where)) for answer in _answers(row, where, len(ids))]
     for place, (name, arguments) in enumerate(zip(ids, kwargs, strict=True)):
         try:
             verifier, params = public_params(name, arguments)
@@ -139,40 +140,40 @@ def _measure_row(row: Mapping[str, Any], key: str, compat: Compat, tally: _Tally
                 )
 
 
-def _instructions(row: Mapping[str, Any], key: str) -> tuple[list[str], list[Any]]:
+def _instructions(row: Mapping[str, Any], where: str) -> tuple[list[str], list[Any]]:
     """The ids of a row and their arguments, one for each."""
     ids = decoded(row.get("instruction_id_list"))
     if not isinstance(ids, list | tuple) or not all(isinstance(name, str) for name in ids):
-        raise _wrong(key, "with a list of ids as `instruction_id_list`", f"the keys {', '.join(map(str, row))}")
+        raise _wrong(where, "with a list of ids as `instruction_id_list`", f"the keys {', '.join(map(str, row))}")
     kwargs = decoded(row.get("kwargs")) or [{}] * len(ids)
     if not isinstance(kwargs, list | tuple) or len(kwargs) != len(ids):
-        raise _wrong(key, f"with {len(ids)} `kwargs`, one for each id", shortened(repr(kwargs)))
+        raise _wrong(where, f"with {len(ids)} `kwargs`, one for each id", shortened(repr(kwargs)))
     if not all(isinstance(given, Mapping | None) for given in kwargs):
-        raise _wrong(key, "with objects {…} as `kwargs`", shortened(repr(kwargs)))
+        raise _wrong(where, "with objects {…} as `kwargs`", shortened(repr(kwargs)))
     return list(ids), list(kwargs)
 
 
-def _wrong(key: str, allowed: str, got: str) -> InvalidInput:
-    return InvalidInput("measure", f"row {key}", allowed, got, _SHAPES)
+def _wrong(where: str, allowed: str, got: str) -> InvalidInput:
+    return InvalidInput(where, "the row", allowed, got, _SHAPES)
 
 
 def _followed(verifier: Verifier, verdict: Verdict) -> bool | None:
     return None if verdict.value is None else verdict.value == verifier.domain.high
 
 
-def _answers(row: Mapping[str, Any], key: str, ids: int) -> list[Mapping[str, Any]]:
+def _answers(row: Mapping[str, Any], where: str, ids: int) -> list[Mapping[str, Any]]:
     answers = decoded(row.get("responses", [row]))
     if not isinstance(answers, list | tuple) or not all(isinstance(a, Mapping) and "response" in a for a in answers):
-        raise _wrong(key, "with a `response` or `responses`", f"the keys {', '.join(map(str, row))}")
+        raise _wrong(where, "with a `response` or `responses`", f"the keys {', '.join(map(str, row))}")
     for answer in answers:
         for mode in MODES:
             verdicts = answer.get(mode)
             if verdicts is not None and (not isinstance(verdicts, list | tuple) or len(verdicts) != ids):
-                raise _wrong(key, f"with {ids} verdicts as `{mode}`, one for each id", shortened(repr(verdicts)))
+                raise _wrong(where, f"with {ids} verdicts as `{mode}`, one for each id", shortened(repr(verdicts)))
     return list(answers)
 
 
-def _rollout(answer: Mapping[str, Any], row: Mapping[str, Any], key: str) -> Rollout:
+def _rollout(answer: Mapping[str, Any], row: Mapping[str, Any], where: str) -> Rollout:
     # The published verdicts are about the whole response: nothing in it is taken for reasoning.
     data = {"prompt": row.get("prompt", ""), "response": answer["response"] or "", "reasoning": ""}
-    return to_rollout(data, f"measure: row {key}")
+    return to_rollout(data, where)

@@ -37,7 +37,7 @@ class Asked:
             found = to_rubric(own, where)
             return found if self.rubric is None else self.rubric.extended(found)
         if self.rubric is None:
-            raise InvalidInput(where, "rubric", "given", "none", "Pass rubric=…, or fill the query's column.")
+            raise InvalidInput(where, "rubric", "given", "none", "Give a rubric for all, or fill the query's column.")
         return self.rubric
 
     def check_decided(self, rubric: Rubric, where: str) -> None:
@@ -51,5 +51,5 @@ class Asked:
                     f"criterion {criterion.name!r}",
                     "decided by a verifier or a judge",
                     "a judged one, and no judge for it",
-                    f"Did you mean {near[0]!r}?" if near else "Pass judges=…, or name a verifier.",
+                    f"Did you mean {near[0]!r}?" if near else "Give judges, or name a verifier.",
                 )

@@ -114,8 +114,8 @@ class Verifier:
         hints = _hints(self.function, include_extras=True)
         fields: dict[str, Any] = {
             p.name: (hints.get(p.name, Any), ... if p.default is p.empty else p.default)
-            for p in inspect.signature(self.function).parameters.values()
-            if p.kind is p.KEYWORD_ONLY and p.name != "compat"
+            for p in list(inspect.signature(self.function).parameters.values())[1:]
+            if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name != "compat"
         }
         strict = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
         with warnings.catch_warnings():  # a parameter may be called `schema` or `copy`, as pydantic's own methods are
@@ -314,6 +314,8 @@ def verifier(name: Any = None, *, languages: Iterable[str] = (), **given: Any) -
     """Register a function as the verifier `name`, or under its own name; see the top of this file."""
 
     def register(chosen: str | None, function: Callable[..., Any]) -> Callable[..., Any]:
+        if not callable(function):
+            raise InvalidInput("verifier", "function", "a function of one response", brief(function), "")
         wanted = getattr(function, "__name__", None) if chosen is None else chosen
         ours = is_ours(function)
         if not ours:

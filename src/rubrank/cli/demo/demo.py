@@ -34,8 +34,9 @@ ATTRIBUTES = ("reasoning words", "headings", "bold")
 
 def demo(output: Path, *, force: bool = False) -> Fused:
     """Grade and fuse the bundled rollouts, show some; rewards go to `output`, records and a report beside it."""
+    output_at(output, force=force, verb="demo")
     records, report = output.with_name("demo_records.jsonl"), output.with_name("demo_report.html")
-    for path in (output, records, report):
+    for path in (records, report):
         output_at(path, force=force, verb="demo")
     groups = load_demo_groups()
     graded = grade(groups, workers=0, judges=demo_judges(output.parent / "demo_replies.sqlite"))

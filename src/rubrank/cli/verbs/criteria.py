@@ -285,7 +285,7 @@ def _say_none_fits(search: str) -> None:
 
 
 def _show_one(one: Listed) -> None:
-    print(f"{one.name}: {one.checks}")
+    print(f"{one.name}: {one.checks}" if one.checks else one.name)
     version = "" if one.version is None else f", version {one.version}"
     print(f"family {one.family}, decided by {one.how}, values {one.values}, layer {one.layer}{version}\n")
     if one.doc:

@@ -115,7 +115,7 @@ def explain(
             typer.echo(show.BY_RUBRIC, err=True)
         if rollout is not None and not 0 <= rollout < len(found.reward):
             allowed = f"a number from 0 to {len(found.reward) - 1}"
-            raise InvalidInput("rubrank explain", "--rollout", allowed, str(rollout), "Count from 0.")
+            raise InvalidInput("rubrank explain", "--rollout", allowed, str(rollout), "")
         if json:
             typer.echo(show.group_as_json(found, rollout))
         else:

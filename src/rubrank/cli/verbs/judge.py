@@ -81,8 +81,9 @@ def show_shown(shown: Shown, most: int) -> None:
         print("nothing is asked: programs decide it all, or a gate has stopped the response")
         return
     for number, call in enumerate(shown.calls[: most or None], 1):
+        purpose = f", {call.purpose}" if call.purpose else ""
         times = f", sent {call.times} times" if call.times > 1 else ""
-        print_line(f"== call {number} of {len(shown.calls)}: judge {call.judge}, {call.purpose}{times}")
+        print_line(f"== call {number} of {len(shown.calls)}: judge {call.judge}{purpose}{times}")
         for message, tokens in zip(call.messages, call.tokens, strict=True):
             print_line(f"-- {message['role']} ({tokens:,} tokens)\n{message['content']}")
         print_line(f"-- {sum(call.tokens):,} tokens in all ({by}); prompts: {call.version}")

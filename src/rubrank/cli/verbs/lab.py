@@ -50,7 +50,7 @@ def list_experiments(
 def run(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Experiments, by name or number; default all but smollm2."),
+        typer.Argument(metavar="NAME", help="Experiments, by name or number; default all but smollm2."),
     ] = None,
     seeds: _Seeds = 5,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Cells at a time, each in a process.")] = 1,
@@ -94,11 +94,17 @@ def report(
 ) -> None:
     """Write the report from the results of all cells."""
     with errors_in_words():
+        from rubrank._files import output_at
+
+        output = output or Path("out/lab/report.html")  # made anew each time, as are the pictures
+        output_at(output, (".html", ".htm"), force=True, verb="lab report")
+        if markdown is not None:
+            output_at(markdown, (".md",), force=True, verb="lab report", flag="--markdown")
         laboratory = _laboratory(recipes)
         if collect:
             print(f"{laboratory.collect(work)} new cells")
             laboratory.time_fusion(work)
-        for path in laboratory.report(output or Path("out/lab/report.html"), markdown):
+        for path in laboratory.report(output, markdown):
             print(path)
 
 

@@ -64,9 +64,9 @@ def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
 
     def register(chosen: str | None, function: Any) -> Any:
         wanted = getattr(function, "__name__", None) if chosen is None else chosen
-        known = check_free("attribute", wanted, function, _made.get, wanted in _LIBRARY)
         if not callable(function):
             raise InvalidInput("attribute", "function", "a function of one text", brief(function), "")
+        known = check_free("attribute", wanted, function, _made.get, wanted in _LIBRARY)
         named = (known,) if columns is None else tuple(columns)
         ATTRIBUTES[known], _made[known] = Attribute(known, named, _of_each(known, named, function)), function
         return function

@@ -128,9 +128,11 @@ def rule(name: Any = None) -> Any:
 
     def register(chosen: str | None, made: Any) -> Any:
         known = getattr(made, "name", None) if chosen is None else chosen
-        if not isinstance(made, type) or not isinstance(known, str) or not _NAME.fullmatch(known):
-            allowed = "a class with a `name` of small letters, digits, dots and hyphens"
-            raise InvalidInput("rule", "class", allowed, repr(known or made), "See docs/extending.md.")
+        if not isinstance(made, type):
+            raise InvalidInput("rule", "class", "a class called with a batch", repr(made), "See docs/extending.md.")
+        if not isinstance(known, str) or not _NAME.fullmatch(known):
+            allowed = "a text of small letters, digits, dots and hyphens"
+            raise InvalidInput("rule", "name", allowed, repr(known), "See docs/extending.md.")
         if not hasattr(made, "bounded") or not any("__call__" in vars(base) for base in made.__mro__):
             allowed = "one with `bounded` and `__call__(batch)`"
             raise InvalidInput("rule", "class", allowed, repr(made), "See docs/extending.md.")

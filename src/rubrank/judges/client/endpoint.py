@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -260,7 +262,7 @@ class JudgeEndpoint:
         except TimeoutError:
             return _unreachable(f"timeout after {timeout:g} s")
         except (OSError, ValueError) as error:
-            return _unreachable(f"connection failed: {shorten(repr(error.__cause__ or error))}")
+            return _unreachable(f"connection failed: {_in_words(error.__cause__ or error)}")
 
     def _of_status(self, response: Response, body: Mapping[str, Any]) -> tuple[Outcome, bool]:
         if response.status < 300:
@@ -284,6 +286,15 @@ class JudgeEndpoint:
             return [str(entry["id"]) for entry in json.loads(response.body)["data"]]
         except (ValueError, KeyError, TypeError, RecursionError):
             return []  # something else lives there; a completion will tell
+
+
+def _in_words(error: BaseException) -> str:
+    """What the system says about a connection, such as "connection refused"; else the error as it is."""
+    if isinstance(error, OSError) and error.errno and error.errno > 0:
+        return os.strerror(error.errno).lower()
+    if isinstance(error, socket.gaierror):
+        return str(error.strerror).lower()
+    return shorten(repr(error))
 
 
 def _unreachable(failure: str) -> Outcome:
