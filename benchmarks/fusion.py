@@ -166,7 +166,7 @@ def arena_fit(step: Step, fit: int) -> Fit:
 
 @dataclass(frozen=True)
 class Rival:
-    """Somebody else's solver; `agrees` is how near to ours its tolerance brings it."""
+    """A solver of another package; `agrees` is how near to ours its tolerance brings it."""
 
     name: str
     package: str

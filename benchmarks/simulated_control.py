@@ -9,7 +9,7 @@
 All rewards are of `attenuate(1)`, which takes out all of a positive influence. Forms side by side:
 
     none    no control
-    letter  pool="group": the paper's letter, v = u + keep·γ·z̃ with a γ for each group
+    letter  pool="group": exactly as in the paper, v = u + keep·γ·z̃ with a γ for each group
     0.1     the pooled form of version 0.1: v = u + keep·γ·z̄, of the joint fit, nothing shrunk, nothing fitted again
     batch   pool="batch": pooled, shrunk, fitted again
     run     pool="run": the same with an estimate over ten steps or so, after ten steps

@@ -83,7 +83,7 @@ def responses(number: int, size: int, data: Path) -> Iterator[str]:
 
 
 def made(texts: list[str], rollout: Any, group: Any) -> list[Any]:
-    """Rollouts that nobody has looked at yet, in groups."""
+    """Rollouts that have not been looked at yet, in groups."""
     prompt = ({"role": "user", "content": "Tell me about tides, in at least 100 words, because I asked."},)
     said = [rollout.model_validate({"prompt": prompt, "response": text}) for text in texts]
     return [group(id=f"0/{i}", rollouts=tuple(said[i : i + GROUP])) for i in range(0, len(said), GROUP)]

@@ -219,7 +219,7 @@ def test_the_letter_says_so_and_has_no_error():
     moved = replace(group, values=group.utilities - 1.0)
     attribute, made = moved.explain(0).splitlines()[-2:]
     assert attribute == "  tokens: 90, more than its group; γ on Facts +0.50; taken out of 2 criteria"
-    assert made.endswith("(the paper's letter: by this group alone)")
+    assert made.endswith("(as in the paper: by this group alone)")
 
 
 def test_every_attribute_has_its_line():

@@ -28,6 +28,18 @@ def test_the_reference_has_every_public_name():
     assert sorted(found) == sorted(name for name in rubrank.__all__ if name != "__version__")
 
 
+def test_files_that_the_pages_name_exist():
+    named = re.compile(r"`([\w./-]+/[\w.-]+\.py)`")
+    pages = [ROOT / "README.md", *DOCS.glob("*.md")]  # not the log, which tells what was
+    gone = [
+        f"{page.name}: {path}"
+        for page in pages
+        for path in named.findall(page.read_text(encoding="utf-8"))
+        if not any((folder / path).exists() for folder in (ROOT, ROOT / "src", ROOT / "src" / "rubrank"))
+    ]
+    assert not gone
+
+
 @pytest.mark.slow
 def test_it_builds_without_a_warning(tmp_path):
     pytest.importorskip("material", reason="pip install 'rubrank[docs]'")

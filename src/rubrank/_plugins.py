@@ -7,7 +7,7 @@
     import_module("my_checks")    the same by hand: what `rubrank --import my_checks` does
 
 A lookup that does not find a name asks for `load_plugins()` and looks again, so that packages cost nothing until a name
-is not ours. Whoever registers a name calls `check_free` first: names of the library are refused, and so are names that
+is not ours. What registers a name calls `check_free` first: names of the library are refused, and so are names that
 something else has taken.
 """
 

@@ -107,7 +107,7 @@ class Cell:
 
 
 def judges_of(cache: Path, habits: Mapping[str, float]) -> dict[str, Any]:
-    """The scripted judge, as a file of judges says it; its endpoint is asked by nobody."""
+    """The scripted judge, as a file of judges says it; its endpoint is never called."""
     script = {"base_url": "http://script.invalid/v1", "model": "script", "extra_body": dict(habits)}
     return {
         "judges": [{"name": "script", "kind": "lab", "endpoints": [script]}],
@@ -182,7 +182,7 @@ def _train(config: Path, branch: Path | None) -> None:
 
 
 def _clear(run: Path, keep: bool, records: bool) -> None:
-    """Weights are large, and nobody reads them again; records are kept of one seed, to look at."""
+    """Weights are large, and not read again; records are kept of one seed, to look at."""
     if not records:
         (run / "records.jsonl").unlink()
     for path in [run / "model", *run.glob("checkpoint-*")]:

@@ -1,4 +1,4 @@
-"""Running cells, one after the other, with whoever else runs them: a cell is claimed before it is begun.
+"""Running cells, one after the other, beside other processes that do the same: a cell is claimed before it is begun.
 
     run_grid(cells, work)      Ran(finished=40, failed=0, left=0); what is finished already is passed over
 

@@ -169,7 +169,7 @@ class Scripted:
 @rubrank.rule("lab-raw-sum")
 @dataclass(frozen=True)
 class RawSum:
-    """Scores as they are, times weights, added up: what a sum is where nobody declares a scale."""
+    """Scores as they are, times weights, added up: what a sum is where no scale is declared."""
 
     bounded: ClassVar[bool] = False
 

@@ -7,7 +7,7 @@ content   F1 of the right facts: of the sentences said, how many are right; of t
 asks      mean of what programs can see of the wishes, each from 0 to 1
 quality   √(content · asks), and 0 where a gate closes; additive quality is (content + asks) / 2, to see whether
           conclusions hang on the form
-Neither thinking longer nor Markdown that nobody asked for enters.
+Neither thinking longer nor Markdown that was not asked for enters.
 """
 
 from __future__ import annotations

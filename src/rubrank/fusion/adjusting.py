@@ -2,7 +2,7 @@
 
     pool="batch"    coefficients over all groups of the batch, shrunk, and utilities fitted again without them
     pool="run"      the same, over the steps of a run (`running.py`)
-    pool="group"    the paper's letter: coefficients of every group by itself, v = u + keep·γ·z̃
+    pool="group"    exactly as in the paper: coefficients of every group by itself, v = u + keep·γ·z̃
 
 `models/controlled.py` has the mathematics. In a group by itself the priors decide what is length and what is quality:
 the third form is kept for comparison.
@@ -114,7 +114,7 @@ def observed_in(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> tuple[Obser
 def adjusted_criteria(rule: RLVR2, batch: ScoreBatch) -> np.ndarray:
     """(N, K) or (1, K): the criteria that are controlled: those the rule names, else those that no program decided.
 
-    Nobody was swayed in a program's verdict. Plain arrays do not say who decided: all of theirs are controlled.
+    A program's verdict cannot be swayed. Plain arrays do not say who decided: all of theirs are controlled.
     """
     if rule.adjust_criteria is None:
         return np.asarray(batch.read(lambda criterion: criterion.verifier is None), bool)

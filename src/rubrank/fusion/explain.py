@@ -95,7 +95,7 @@ def _attributes(group: FusedGroup, i: int) -> Iterator[str]:
         yield f"{name}: {group.attributes[i, d]:g}, {than} its group; {_taken(group, d)}"
     made = (group.weights * (group.values[i] - group.scale * group.utilities[i])).sum()
     if abs(made) >= _SMALL:
-        letter = " (the paper's letter: by this group alone)" if group.pool == "group" else ""
+        letter = " (as in the paper: by this group alone)" if group.pool == "group" else ""
         yield f"attributes: taking them out made {made:+.2f}{letter}"
 
 

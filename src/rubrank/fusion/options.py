@@ -93,7 +93,7 @@ class FuseOptions(RankingOptions):
     pool: Pool = _field(
         "batch",
         "What influences are estimated over: the batch (default), the run of batches so far, or each group by itself, "
-        "which is the paper's letter; without --batch-column the file is one batch and is read into memory.",
+        "exactly as in the paper; without --batch-column the file is one batch and is read into memory.",
         _LENGTH,
         "batch|run|group",
     )

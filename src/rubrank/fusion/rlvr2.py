@@ -61,7 +61,7 @@ class RLVR2:
 
     adjust: what becomes of the batch's attributes: "remove" or `attenuate(lam)`, one or one for each; None: nothing.
     pool: what an attribute's influence is estimated over: the whole "batch", the "run" (this rule's calls so far: for
-        trainers), or every "group" by itself, which is the paper's letter and takes a share that the priors set.
+        trainers), or every "group" by itself, exactly as in the paper, which takes a share that the priors set.
     adjust_criteria: the criteria whose verdicts are adjusted, or "all"; None: those that no program decided.
     prior, attribute_prior: precision of the normal priors on utilities (α) and coefficients (β).
     span: "model" takes utilities as fitted; "unit" gives every criterion the same span, best minus worst = 1; "sd" the

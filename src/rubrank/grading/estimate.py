@@ -86,7 +86,7 @@ def estimate(
     columns: Mapping[str, Any] | None = None,
     batch: bool = False,
 ) -> Estimate:
-    """Count what `grade` would ask for; parameters as there. Nobody is called, and nothing is written.
+    """Count what `grade` would ask for; parameters as there. No call is made, and nothing is written.
 
     batch: at the price of a batch, and with the number of batches.
     """

@@ -207,7 +207,7 @@ def folded(phrase: str) -> str:
 def count_phrase(text: str, phrase: str, *, whole: bool = True, enough: int | None = None) -> int:
     """How often the phrase stands in the text (both folded alike), as a whole word where words have spaces.
 
-    Whoever only asks if it stands there `enough` times gets no more than that, sooner.
+    `enough`: stop after so many, which is faster where only that is asked.
     """
     at = text.find(phrase) if phrase else -1
     if at < 0:

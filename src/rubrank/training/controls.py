@@ -120,6 +120,6 @@ def warned_alone(owner: str, rule: Rule, groups: int, controlled: Controlled) ->
     if groups > 1 or controlled.values_MD is None or pool_of(rule) == "group":
         return False
     what = "attributes are estimated over the groups of a call, and this one has a single group, which says nothing"
-    remedy = 'hand over the groups of a step together, or ask for pool="group", the paper\'s letter'
+    remedy = 'hand over the groups of a step together, or ask for pool="group", as in the paper'
     warnings.warn(f"{owner}: {what}: {remedy}", RuntimeWarning, stacklevel=5)
     return True

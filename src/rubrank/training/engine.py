@@ -76,7 +76,7 @@ class RewardEngine:
         leave out steps and texts, and have a thread write.
     seed: of the draws of `attenuate`.
     pool: what the influence of attributes is estimated over: the "run" (the default: what the rule has learnt is in
-        `state_dict`), each "batch" by itself, or each "group" by itself, which is the paper's letter.
+        `state_dict`), each "batch" by itself, or each "group" by itself, exactly as in the paper.
     adjust_criteria: the criteria whose verdicts are adjusted, or "all"; None: those that judges decide.
     scale: "utility" gives advantages of RLVR² instead of rewards, for a trainer that does not scale them itself.
     penalties: criteria of low quality under a rule without "+": "rank", or "ignore".

@@ -1,4 +1,4 @@
-"""What a fit with attributes sees of a batch, and the paper's letter: a coefficient for every group (`pool="group"`).
+"""What a fit with attributes sees of a batch, and the paper's own fit: a coefficient for every group (`pool="group"`).
 
 Bradley–Terry and Thurstone in groups of ordinary size are fitted by the compiled code of `fit.py`. Any other model with
 a link, very large groups, and the rare lane that did not converge there are fitted by `newton.py`. The pooled fits are

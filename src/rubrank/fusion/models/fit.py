@@ -1,4 +1,4 @@
-"""Utilities and coefficients of every group by itself, compiled: the paper's letter, eight fits at a time.
+"""Utilities and coefficients of every group by itself, compiled: exactly as in the paper, eight fits at a time.
 
 For every group and criterion, find utilities u and coefficients γ that maximise the likelihood of `blocks.py`, starting
 from the utilities without attributes (γ = 0), by Newton's method. A lane that has converged is frozen, so what a job

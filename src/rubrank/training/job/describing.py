@@ -88,7 +88,7 @@ def _reward(plan: Plan) -> str:
 
 def _control(plan: Plan) -> str:
     config = plan.job.config
-    over = {"run": "the run", "batch": "each batch", "group": "each group by itself, the paper's letter"}
+    over = {"run": "the run", "batch": "each batch", "group": "each group by itself, as in the paper"}
     said = f"estimated over {over[config.pool or 'run']}; of "
     if config.adjust_criteria is None and plan.reward.engine.judges is None:
         return f"{said}no criterion: none is judged, and adjust_criteria names none"

@@ -34,7 +34,7 @@ _ABOUT_USER = re.compile(
     r"|应该)(?:先)?(?:理解|分析|确认)用户)",
     re.IGNORECASE,
 )
-_TO_ITSELF = re.compile(  # nobody opens so when speaking of the users that a prompt is about
+_TO_ITSELF = re.compile(  # not how an answer opens that is about the users in a prompt
     r"(?:okay|ok|alright|hmm+)[,.…，。 ]+(?:so[, ]+|well[, ]+)*the user\b"
     r"|(?:好的|好|嗯)[，,。… ]*(?:(?:现在|首先|那么)[，, ]*)?用户|(?:首先[，,])?用户(?:想让|希望|要求|让|要|问)我"
     r"|(?:so[, ]+)?the user (?:is asking|asks|asked|wants|needs) (?:me|us)\b|(?:so[, ]+)?we (?:need|have|must)\b"
