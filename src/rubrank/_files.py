@@ -77,7 +77,7 @@ def wrong_suffix(
     """The one message about a file whose name ends in none of the suffixes."""
     *others, last = suffixes
     allowed = f"a file that ends in {', '.join(others) + ' or ' if others else ''}{last}"
-    return error_type(owner or str(path), what, allowed, repr(Path(path).name or str(path)), remedy)
+    return error_type(owner or str(Path(path)), what, allowed, repr(Path(path).name or str(path)), remedy)
 
 
 def open_bytes(path: Path) -> Any:
