@@ -104,8 +104,11 @@ def _row(values: np.ndarray) -> tuple[float, ...]:
 
 
 def _numbers(values: np.ndarray) -> tuple[float | None, ...]:
-    return tuple(None if x != x else x for x in np.asarray(values, dtype=float).tolist())
+    return _table(values[None])[0]
 
 
 def _table(values: np.ndarray) -> tuple[tuple[float | None, ...], ...]:
-    return tuple(_numbers(row) for row in values)
+    rows = np.asarray(values, dtype=float)
+    if not np.isnan(rows).any():
+        return tuple(map(tuple, rows.tolist()))
+    return tuple(tuple(None if x != x else x for x in row) for row in rows.tolist())

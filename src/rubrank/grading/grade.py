@@ -18,19 +18,22 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
+from itertools import accumulate, groupby, takewhile
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from rubrank.errors import only_our_errors
+from rubrank.grading.batches import Batch, Decided
 from rubrank.grading.cache import VerdictCache, key, seen_digest
 from rubrank.grading.missing import missing_of
 from rubrank.grading.options import GradeOptions, Timeout, loaded_judges
 from rubrank.grading.plan import GroupPlan, PlannedCheck, planned
 from rubrank.grading.progress import Bar
-from rubrank.grading.workers import Job, Workers
+from rubrank.grading.serving import Pace
+from rubrank.grading.workers import Workers
 from rubrank.judges.judge import JUDGED
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Rubric
@@ -50,7 +53,9 @@ TIMEOUT = 60.0
 _TRIAL = 0.5  # seconds of grading here before it is known whether workers would pay
 _WORTH = 4.0  # seconds of work left from which they do: starting one takes about a second
 _FLUSH = 0.1  # seconds between writes to the cache
-_TOGETHER, _MOMENT = 32, 0.05  # rollouts checked together, while that takes less than so many seconds
+_MESSAGE = 256  # rollouts sent to a worker at once, and about so many characters: enough to hide the way there and back
+_CHARACTERS = 1 << 20
+_EACH = 4  # messages that a worker gets at least, so that none waits long for the slowest
 
 
 @only_our_errors
@@ -91,23 +96,61 @@ def grade(
         for it, or "submit" and raise `BatchesPending` while something is under way; the same call goes on from there.
     """
     options = GradeOptions(compat, mode, workers, cache, timeout, loaded_judges(judges), most_missing)
+    return _graded(rollouts, rubric, columns, options, progress, batch)[0]
+
+
+def grade_and_measure(
+    groups: Sequence[Group],
+    rubric: Any,
+    measure: str | None,
+    judges: Judges | None,
+    workers: int | None,
+    cache: str | Path | None,
+) -> tuple[ScoreTable, Measured]:
+    """The scores, and what was measured by the workers on the way, of rollouts whose texts they had anyway.
+
+    measure: module:function, from rollouts to an array with a row for each, which other processes can import.
+    """
+    options = GradeOptions(workers=workers, cache=cache, judges=judges)
+    table, run = _graded(groups, rubric, None, options, measure=measure)
+    return table, run.measured()
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Numbers of rollouts, counted over all groups, and a row for each; those that are not there are not measured."""
+
+    numbers: np.ndarray
+    rows: np.ndarray | None
+
+
+def _graded(
+    rollouts: Any,
+    rubric: Any,
+    columns: dict[str, str] | None,
+    options: GradeOptions,
+    progress: Progress | bool = False,
+    batch: Literal["wait", "submit"] | None = None,
+    measure: str | None = None,
+) -> tuple[ScoreTable, _Run]:
     asked = options.judges
     how = None if batch is None else _in_batches(batch, asked)
     groups, plans = planned(rollouts, rubric, columns, options)
     with ExitStack() as stack:
         bar = stack.enter_context(Bar("grading")) if progress is True else progress or None
-        store = None if cache is None else stack.enter_context(VerdictCache(cache))
+        store = None if options.cache is None else stack.enter_context(VerdictCache(options.cache))
         run = _Run(groups, plans, options, store, bar)
-        run.grade(workers)
+        run.measure = measure
+        run.grade(options.workers)
     table = run.table()
     if asked is not None:
         from rubrank.grading.judged import judged_table
 
         with Bar("judging") if progress is True else nullcontext(progress or None) as bar:
             table = judged_table(table, groups, [plan.asked for plan in plans], asked, bar, how)
-    if most_missing is not None:
-        missing_of(table).check(most_missing)
-    return table
+    if options.most_missing is not None:
+        missing_of(table).check(options.most_missing)
+    return table, run
 
 
 def _in_batches(batch: str, judges: Judges | None) -> Callable[..., Any]:
@@ -141,8 +184,7 @@ class _Task:
 
 def _divided(tasks: list[_Task], wanted: Callable[[PlannedCheck], bool]) -> tuple[list[_Task], list[_Task]]:
     """The tasks cut in two: the checks that are wanted, and the others."""
-    some = any(wanted(check) for checks in {task.checks for task in tasks} for check in checks)
-    if not some:
+    if not any(wanted(check) for checks in _different(tasks) for check in checks):
         return [], tasks
     first = [task.only(wanted) for task in tasks]
     second = [task.only(lambda check: not wanted(check)) for task in tasks]
@@ -168,6 +210,7 @@ class _Run:
         checks = [len(plan.checks) + len(plan.group_checks) for plan in plans]
         self._total = sum(G * number for (G, _), number in zip(shapes, checks, strict=True))
         self._done = 0
+        self._measured: list[tuple[tuple[_Task, ...], np.ndarray]] = []
         self._unwritten: dict[bytes, Found] = {}
         self._written = time.monotonic()
 
@@ -210,6 +253,7 @@ class _Run:
                     self._record(_Task(g, i, group.rollouts[i], (check,), None), (0,), [found])
 
     _drained = 0
+    measure: str | None = None
 
     def _into(self, results: queue.SimpleQueue[Any], task: _Task, i: int) -> None:
         results.put((task, (i,), [task.checks[i].decide(task.rollout)]))
@@ -236,16 +280,16 @@ class _Run:
         self, tasks: list[_Task], results: queue.SimpleQueue[Any], while_short: bool = False
     ) -> list[_Task]:
         """Grade in this process; with `while_short`, stop when workers would pay, and give back what is left."""
-        start = now = time.monotonic()
-        done, size = 0, 1
+        start, pace, done = time.monotonic(), Pace(), 0
         while done < len(tasks):
-            checks, begun = tasks[done].checks, now
-            some = [*takewhile(lambda task: task.checks is checks, tasks[done : done + size])]  # noqa: B023
+            checks = tasks[done].checks
+            some = [*takewhile(lambda task: task.checks == checks, tasks[done : done + pace.size])]  # noqa: B023
+            pace.begin()
             self._decide(some, checks)
             self._drain(results)
-            done, now = done + len(some), time.monotonic()
-            size = min(2 * size, _TOGETHER) if now - begun < _MOMENT else 1
-            if while_short and now - start > _TRIAL and (now - start) / done * (len(tasks) - done) > _WORTH:
+            done, taken = done + len(some), time.monotonic() - start
+            pace.end()
+            if while_short and taken > _TRIAL and taken / done * (len(tasks) - done) > _WORTH:
                 return tasks[done:]
         return []
 
@@ -254,23 +298,36 @@ class _Run:
         rollouts = [task.rollout for task in tasks]
         if sum(check.verifier.scans for check in checks) >= scan.COSTS:
             scan.scan_if_worth([rollout.text for rollout in rollouts])
-        found = [[*map(check.decide, rollouts)] for check in checks]
-        if self._cache is None and self.plans[tasks[0].group].is_whole(checks):
-            self._enter(tasks, found)
-        else:
-            for task, verdicts in zip(tasks, zip(*found, strict=True), strict=True):
-                self._record(task, range(len(checks)), verdicts)
+        self._take(Decided(tuple(tasks), range(len(checks)), [[*map(check.decide, rollouts)] for check in checks]))
         for rollout in rollouts:
             rollout.__dict__.pop("text", None)  # its words and sentences are many times its size
 
     def _grade_elsewhere(self, tasks: list[_Task], number: int, results: queue.SimpleQueue[Any]) -> None:
-        modules = {check.verifier.home for task in tasks for check in task.checks}
-        jobs = [_job(tag, task) for tag, task in enumerate(tasks)]
+        modules = {check.verifier.home for checks in _different(tasks) for check in checks}
         timeout = TIMEOUT if self.options.timeout == "auto" else self.options.timeout
         with Workers(min(number, len(tasks)), sorted(modules), self.options.compat, self.options.mode, timeout) as pool:
-            for job, numbers, verdicts in pool.run(jobs):
-                self._record(tasks[job.tag], numbers, verdicts)
+            for found in pool.run(_messages(tasks, number, self.measure)):
+                self._take(found)
+                if found.measured is not None:
+                    self._measured.append((found.items, found.measured))
                 self._drain(results)
+
+    def _take(self, found: Decided) -> None:
+        """Verdicts about tasks that have the same checks."""
+        first = found.items[0]
+        whole = len(found.numbers) == len(first.checks) and self.plans[first.group].is_whole(first.checks)
+        if whole and self._cache is None:
+            self._enter(found.items, found.columns)
+            return
+        for task, verdicts in zip(found.items, zip(*found.columns, strict=True), strict=True):
+            self._record(task, found.numbers, verdicts)
+
+    def measured(self) -> Measured:
+        """What workers have measured."""
+        starts = [0, *accumulate(len(group.rollouts) for group in self.groups)]
+        numbers = [starts[task.group] + task.number for tasks, _ in self._measured for task in tasks]
+        rows = np.concatenate([rows for _, rows in self._measured]) if numbers else None
+        return Measured(np.array(numbers, dtype=np.int64), rows)
 
     # ---------------------------------------------------------------------------------------------- cache and results
 
@@ -317,7 +374,7 @@ class _Run:
         if self._progress is not None:
             self._progress(self._done, self._total)
 
-    def _enter(self, tasks: list[_Task], found: Sequence[Sequence[Found]]) -> None:
+    def _enter(self, tasks: Sequence[_Task], found: Sequence[Sequence[Found]]) -> None:
         """The same as `_record` where nothing is kept, every criterion is decided and every value is allowed."""
         values = zip(*([value for value, _ in verdicts] for verdicts in found), strict=True)
         reasons = zip(*([reason for _, reason in verdicts] for verdicts in found), strict=True)
@@ -339,5 +396,31 @@ def _matrix(scores: list[Any], plan: GroupPlan) -> np.ndarray:
     return np.array(scores, dtype=float).reshape(len(scores), len(plan.criteria))
 
 
-def _job(tag: int, task: _Task) -> Job:
-    return Job(tag, task.rollout, tuple((check.verifier.name, check.given) for check in task.checks))
+def _different(tasks: Iterable[_Task]) -> Iterable[tuple[PlannedCheck, ...]]:
+    """The checks of tasks, each combination once; hashing those of all tasks would take longer."""
+    return {id(task.checks): task.checks for task in tasks}.values()
+
+
+def _messages(tasks: Sequence[_Task], workers: int, measure: str | None) -> Iterator[list[Batch]]:
+    """What is sent to workers at once: some rollouts, those with the same checks together."""
+    most = min(_MESSAGE, max(1, ceil(len(tasks) / (_EACH * workers))))
+    some: list[_Task] = []
+    size = 0
+    for task in tasks:
+        some.append(task)
+        size += len(task.rollout.response)
+        if len(some) == most or size > _CHARACTERS:
+            yield _batches(some, measure)
+            some, size = [], 0
+    if some:
+        yield _batches(some, measure)
+
+
+def _batches(tasks: Sequence[_Task], measure: str | None) -> list[Batch]:
+    found = []
+    for checks, alike in groupby(tasks, key=lambda task: task.checks):
+        some = tuple(alike)
+        pairs = tuple((check.verifier.name, check.given) for check in checks)
+        rollouts = tuple(task.rollout for task in some)
+        found.append(Batch(some, rollouts, pairs, tuple(range(len(checks))), measure))
+    return found

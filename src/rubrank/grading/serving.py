@@ -1,56 +1,60 @@
 """The other side of `rubrank.grading.workers`: what a worker process runs.
 
-    serve(3)      pickled jobs from stdin, pickled verdicts to stdout; 3 is a file of shared memory
+    serve(3)      messages from shared memory, whose file is 3; verdicts to stdout
 
-It counts the checks that it begins where its caller can see the count, even while a verifier holds the interpreter.
+A message is some batches: rollouts, with the checks that are made on all of them. They are made check by check on some
+rollouts together, as many as take a moment, so that texts can be scanned together. The worker says where it is in the
+shared memory, where its caller can see it even while a verifier holds the interpreter.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
-import mmap
 import os
 import pickle
 import signal
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import IO, Any
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, NamedTuple
 
+from rubrank.grading.shared import BATCH, BEGUN, CHECK, CHECKING, MEASURING, ROW, Shared
 from rubrank.rollouts.rollout import Rollout
+from rubrank.texts.scan import scanning as scan
 from rubrank.verifiers.verifier import Compat, Found, Mode, find_verifier
 
-_KEEP = 0.5  # seconds of a job after which its verdicts are sent as they come, lest they are lost with the worker
+_KEEP = 0.5  # seconds of one pass after which its verdicts are sent as they come, lest they are lost with the worker
+_TOGETHER, _MOMENT = 32, 0.1  # rollouts checked together, while that takes less than so many seconds
+_LONG = 4  # moments after which they are checked one by one
+_RUBRICS = 256  # of which the checks stay ready
 
 
-class Counter:
-    """A number that two processes see."""
+class Sent(NamedTuple):
+    """One batch of a message."""
 
-    def __init__(self, file: int) -> None:
-        self.cells = memoryview(mmap.mmap(file, mmap.PAGESIZE)).cast("Q")
-
-    @property
-    def value(self) -> int:
-        """How many checks were begun."""
-        return int(self.cells[0])
+    checks: bytes
+    """Pickled pairs (verifier, parameters)."""
+    rollouts: Sequence[Rollout]
+    measure: str | None
+    """module:function, from rollouts to an array with a row for each."""
 
 
-def shared_file() -> int:
-    """A page of memory as a file without a name."""
-    if hasattr(os, "memfd_create"):
-        file = os.memfd_create("rubrank")
-    else:  # macOS
-        with tempfile.TemporaryFile() as made:
-            file = os.dup(made.fileno())
-    os.ftruncate(file, mmap.PAGESIZE)
-    return file
+class Reply(NamedTuple):
+    """Verdicts about consecutive rollouts of a batch, of consecutive checks."""
+
+    batch: int
+    row: int
+    check: int
+    columns: list[list[Found]]
+    """One a check."""
+    measured: Any = None
+    """With the last check: a row for each rollout, where it was asked for and could be had."""
 
 
-def serve(shared: int) -> None:
-    """The worker's loop: pickles from what was stdin, replies to what was stdout; whatever prints goes to stderr.
-
-    shared: the file in which it counts the checks that it begins.
-    """
+def serve(file: int) -> None:
+    """The worker's loop: what to do from what was stdin, replies to what was stdout; whatever prints goes to stderr."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller decides when it ends
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -59,35 +63,22 @@ def serve(shared: int) -> None:
         modules, compat, mode = pickle.load(requests)
         trouble = _import_all(modules)
         _reply(trouble, replies)
-        counter = Counter(shared)
-        os.close(shared)
+        gc.freeze()  # what is imported stays: it need not be looked through again and again
+        shared, ready = Shared(file), _Ready(compat, mode)
+        pace = Pace()
         while trouble is None:
-            message, ready = pickle.load(requests), _Ready(compat, mode)
-            for rollout, checks in message:
-                _decide(rollout, checks, ready, counter, replies)
+            message = _message(shared, pickle.load(requests))
+            for number, sent in enumerate(message):
+                for reply in _decided(number, sent, ready(sent.checks), shared, pace):
+                    _reply(tuple(reply), replies)
     except (EOFError, OSError):  # the caller is gone
         pass
 
 
-def _decide(
-    rollout: Rollout,
-    checks: Sequence[tuple[str, dict[str, Any]]],
-    ready: _Ready,
-    counter: Counter,
-    replies: IO[bytes],
-) -> None:
-    """Reply with the verdicts of a job: in one go, or as they come if they take their time."""
-    found: list[Found] = []
-    begun, cells = counter.value, counter.cells
-    late = time.monotonic() + _KEEP
-    for name, params in checks:
-        if found and time.monotonic() > late:
-            _reply(found, replies)
-            found = []
-        begun += 1
-        cells[0] = begun
-        found.append(ready(name, params)(rollout))
-    _reply(found, replies)
+def _message(shared: Shared, size: int) -> list[Sent]:
+    with shared.get(size) as packed:
+        found: list[Sent] = pickle.loads(packed)
+    return found
 
 
 def _reply(data: Any, replies: IO[bytes]) -> None:
@@ -105,17 +96,101 @@ def _import_all(modules: Iterable[str]) -> str | None:
     return None
 
 
+# ------------------------------------------------------------------------------------------------------------- deciding
+
+
+@dataclass(frozen=True)
+class _Checks:
+    """Those of a rubric, made ready."""
+
+    decide: tuple[Callable[[Rollout], Found], ...]
+    scans: int
+    """What they save on texts that were scanned."""
+
+
 class _Ready:
-    """Checks made ready once for all rollouts of a message, in which equal parameters are one object."""
+    """Rubrics made ready once."""
 
     def __init__(self, compat: Compat, mode: Mode) -> None:
         self._compat, self._mode = compat, mode
-        self._ready: dict[tuple[str, int], Callable[[Rollout], Found]] = {}
+        self._ready: OrderedDict[bytes, _Checks] = OrderedDict()
 
-    def __call__(self, name: str, params: dict[str, Any]) -> Callable[[Rollout], Found]:
-        found = self._ready.get((name, id(params)))
-        if found is None:
-            verifier = find_verifier(name)
-            found = verifier.bind(verifier.check_parameters(params), self._compat, self._mode)
-            self._ready[name, id(params)] = found
-        return found
+    def __call__(self, checks: bytes) -> _Checks:
+        if checks not in self._ready:
+            self._ready[checks] = self._bound(pickle.loads(checks))
+            if len(self._ready) > _RUBRICS:
+                self._ready.popitem(last=False)
+        return self._ready[checks]
+
+    def _bound(self, checks: Sequence[tuple[str, dict[str, Any]]]) -> _Checks:
+        verifiers = [(find_verifier(name), params) for name, params in checks]
+        decide = tuple(one.bind(one.check_parameters(params), self._compat, self._mode) for one, params in verifiers)
+        return _Checks(decide, sum(one.scans for one, _ in verifiers))
+
+
+class Pace:
+    """How many rollouts are checked together: twice as many each time, as long as they take a moment."""
+
+    def __init__(self) -> None:
+        self.size, self.begun = 1, time.monotonic()
+
+    def begin(self) -> None:
+        """So many are checked from here."""
+        self.begun = time.monotonic()
+
+    def end(self) -> None:
+        """And to here. On a busy machine all takes longer: that alone should not part them."""
+        taken = time.monotonic() - self.begun
+        if taken < _MOMENT:
+            self.size = min(2 * self.size, _TOGETHER)
+        else:
+            self.size = max(1, self.size // 2) if taken < _LONG * _MOMENT else 1
+
+
+def _decided(number: int, sent: Sent, checks: _Checks, shared: Shared, pace: Pace) -> Iterator[Reply]:
+    start = 0
+    while start < len(sent.rollouts):
+        some = sent.rollouts[start : start + pace.size]
+        pace.begin()
+        if checks.scans >= scan.COSTS:
+            scan.scan_if_worth([rollout.text for rollout in some])
+        columns: list[list[Found]] = []
+        for k, decide in enumerate(checks.decide):
+            if columns and time.monotonic() - pace.begun > _KEEP:
+                yield Reply(number, start, k - len(columns), columns)
+                columns = []
+            columns.append(_column(some, decide, shared, (number, start, k)))
+        measured = None if sent.measure is None else _measured(sent.measure, some, shared, (number, start))
+        yield Reply(number, start, len(checks.decide) - len(columns), columns, measured)
+        for rollout in some:
+            rollout.__dict__.pop("text", None)  # its words and sentences are many times its size
+        pace.end()
+        start += len(some)
+
+
+def _column(
+    some: Sequence[Rollout], decide: Callable[[Rollout], Found], shared: Shared, at: tuple[int, int, int]
+) -> list[Found]:
+    """One check on some rollouts."""
+    cells, found = shared.cells, []
+    cells[BATCH], row, cells[CHECK] = at
+    begun, cells[CHECKING] = cells[BEGUN], 1
+    for i, rollout in enumerate(some, row):
+        begun += 1
+        cells[ROW] = i
+        cells[BEGUN] = begun
+        found.append(decide(rollout))
+    cells[CHECKING] = 0
+    return found
+
+
+def _measured(name: str, some: Sequence[Rollout], shared: Shared, at: tuple[int, int]) -> Any:
+    """None where it goes wrong: the caller measures again, and says what did."""
+    shared.cells[BATCH], shared.cells[ROW] = at
+    shared.cells[CHECK] = MEASURING
+    shared.cells[BEGUN] += 1
+    module, _, function = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), function)(some)
+    except Exception:
+        return None

@@ -1,14 +1,14 @@
 """Processes that run verifiers: one fresh interpreter each, fed with rollouts, replaced when it dies.
 
     with Workers(2, modules=["my_verifiers"], timeout=60) as workers:
-        for job, numbers, verdicts in workers.run(jobs): ...
+        for decided in workers.run(batches): ...
 
 A worker imports the modules that register the verifiers; it never runs the caller's main module, so scripts need no
-`if __name__ == "__main__"`, and notebooks work. A job is one rollout with some checks. When a worker dies (a crash in
-native code, out of memory) its job is tried once more, check by check; what kills a worker again is missing, with the
-reason, and the rest goes on. A worker counts the checks that it begins where both processes see the count: one that has
-been at the same check for longer than `timeout` seconds is killed, whatever it is doing, with the processes that it
-started; that verdict is missing, and another worker takes the rest.
+`if __name__ == "__main__"`, and notebooks work. It gets its rollouts through memory that both processes see, and says
+there which check it begins. When a worker dies (a crash in native code, out of memory) the check that it was at is
+tried once more, alone; what kills a worker again is missing, with the reason, and the rest goes on. One that has been
+at the same check for longer than `timeout` seconds is killed, whatever it is doing, with the processes that it started;
+that verdict is missing, and another worker takes the rest.
 
 Workers that are well are kept for the next call (a training step, say), since starting one costs more than grading a
 few hundred rollouts; they end with this process, or when the verifiers, the environment or the path they were started
@@ -28,27 +28,18 @@ import threading
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
 from rubrank.errors import InvalidInput
-from rubrank.grading.serving import Counter, shared_file
-from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.verifier import VERIFIERS, Compat, Found, Mode
+from rubrank.grading.batches import Batch, Decided, Under, singly, without
+from rubrank.grading.serving import Reply
+from rubrank.grading.shared import Shared, shared_file
+from rubrank.verifiers.verifier import VERIFIERS, Compat, Mode
 
-_CHUNK = 32  # jobs sent at once: enough to hide the way there and back
 _LOOKS = 20  # how often within its time a worker is looked at
-
-
-@dataclass(frozen=True)
-class Job:
-    """A rollout and the checks to make on it: (verifier, parameters). `tag` is the caller's."""
-
-    tag: Any
-    rollout: Rollout
-    checks: tuple[tuple[str, dict[str, Any]], ...]
-    tried: bool = False
 
 
 class WorkerDied(Exception):  # noqa: N818 - says what happened
@@ -58,22 +49,20 @@ class WorkerDied(Exception):  # noqa: N818 - says what happened
 class _Worker:
     def __init__(self, modules: Sequence[str], compat: Compat, mode: Mode) -> None:
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-        shared = shared_file()
-        self._counter = Counter(shared)
+        file = shared_file()
+        self._shared = Shared(file)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from rubrank.grading.serving import serve; serve({shared})"],
+            [sys.executable, "-c", f"from rubrank.grading.serving import serve; serve({file})"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
-            pass_fds=[shared],
+            pass_fds=[file],
             process_group=0,
         )
-        os.close(shared)
         self._lock = threading.Lock()
         self._sent, self._waiting, self._seen, self._idle = 0, False, -1, 0.0
-        self.stuck: int | None = None
-        """The check of the last message, counted from 0, that it was killed for."""
-        self._send((tuple(modules), compat, mode))
+        self._stuck: int | None = None
+        self._send(_packed((tuple(modules), compat, mode)))
         try:
             trouble = self._receive()
         except WorkerDied as death:
@@ -88,41 +77,46 @@ class _Worker:
                 "Put the verifiers into a module that can be imported, or use workers=0.",
             )
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[list[Found]]:
-        """The verdicts of the jobs in their order, some at a time, never of two jobs; `WorkerDied` if it dies."""
+    def run(self, batches: Sequence[Batch]) -> Iterator[Reply]:
+        """The verdicts of the batches in their order, some at a time; `WorkerDied` if it dies."""
+        size = self._shared.put(_packed([batch.sent for batch in batches]))
         with self._lock:
-            self._sent, self._seen, self._waiting, self.stuck = self._counter.value, -1, True, None
-        self._send([(job.rollout, job.checks) for job in jobs])
-        left = sum(len(job.checks) for job in jobs)
+            self._sent, self._seen, self._waiting, self._stuck = self._shared.begun, -1, True, None
+        self._send(pickle.dumps(size))
+        left = sum(batch.size for batch in batches)
         while left:
-            found = self._receive()
-            left -= len(found)
+            reply = Reply(*self._receive())
+            left -= len(reply.columns) * len(reply.columns[0])
             self._waiting = left > 0
-            yield found
+            yield reply
 
     def look(self, after: float, timeout: float) -> None:
         """Kill it if it has been at one check for too long; `after` seconds since the last look."""
         with self._lock:
-            begun = self._counter.value
+            begun = self._shared.begun
             # Time is counted in looks: that a run was stopped for a while, or a laptop slept, is no verdict's fault.
-            self._idle = self._idle + after if self._waiting and begun == self._seen else 0.0
+            stays = self._waiting and self._shared.is_checking and begun == self._seen
+            self._idle = self._idle + after if stays else 0.0
             self._seen = begun
-            if self._idle > timeout and self.stuck is None:
-                self.stuck = max(0, begun - self._sent - 1)
+            if self._idle > timeout and self._stuck is None:
+                self._stuck = begun
                 self.kill()
 
-    def _send(self, data: Any) -> None:
+    @property
+    def was_stopped(self) -> bool:
+        """Was it killed because it was stuck?"""
+        return self._stuck is not None
+
+    @property
+    def place(self) -> tuple[int, int, int] | None:
+        """Of one that is dead: where in its last message it was; None: it had begun nothing, or had gone on."""
+        begun = self._shared.begun
+        if begun == self._sent or (self._stuck is not None and begun != self._stuck):
+            return None
+        return self._shared.place
+
+    def _send(self, message: bytes) -> None:
         assert self._process.stdin is not None
-        try:
-            message = pickle.dumps(data, protocol=pickle.HIGHEST_PROTOCOL)
-        except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
-            raise InvalidInput(
-                "grade",
-                "rollouts",
-                "such that they can be sent to other processes",
-                str(error),
-                "Take what cannot be pickled out of their metadata, or use workers=0.",
-            ) from None
         try:
             self._process.stdin.write(message)
             self._process.stdin.flush()
@@ -152,6 +146,20 @@ class _Worker:
                     pipe.close()
             except OSError:  # what was not sent yet
                 pass
+        self._shared.close()
+
+
+def _packed(data: Any) -> bytes:
+    try:
+        return pickle.dumps(data, protocol=pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+        raise InvalidInput(
+            "grade",
+            "rollouts",
+            "such that they can be sent to other processes",
+            str(error),
+            "Take what cannot be pickled out of their metadata, or use workers=0.",
+        ) from None
 
 
 class _Idle:
@@ -213,7 +221,7 @@ class Workers:
         self._start, self._timeout = (tuple(modules), compat, mode), timeout
         self._kind = _kind(self._start)
         self._number = number
-        self._jobs: queue.Queue[list[Job] | None] = queue.Queue(2 * number)
+        self._jobs: queue.Queue[list[Batch] | None] = queue.Queue(2 * number)
         self._results: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._stopped = threading.Event()
         self._alive: set[_Worker] = set()
@@ -253,30 +261,27 @@ class Workers:
             for worker in list(self._alive):
                 worker.look(step, self._timeout)
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, tuple[int, ...], list[Found]]]:
-        """(job, numbers of checks, their verdicts) as they come; a job that killed a worker comes in pieces."""
-        chunks = deque(_chunks(list(jobs)))
-        self._left = sum(len(job.checks) for chunk in chunks for job in chunk)
-        while self._left:
-            while chunks and not self._jobs.full():
-                self._jobs.put(chunks.popleft())
+    def run(self, messages: Iterable[Sequence[Batch]]) -> Iterator[Decided]:
+        """Verdicts as they come, of messages that are made while others are worked on."""
+        waiting = iter(messages)
+        while True:
+            for message in islice(waiting, self._jobs.maxsize - self._jobs.qsize()):
+                self._left += sum(batch.size for batch in message)
+                self._jobs.put(list(message))
+            if not self._left:
+                return
             found = self._results.get()
             if isinstance(found, BaseException):
                 raise found
-            self._left -= len(found[1])
+            self._left -= found.size
             yield found
 
     def _serve(self) -> None:
-        """One thread: hand chunks to its worker, replace it when it dies."""
+        """One thread: hand messages to its worker, replace it when it dies."""
         worker: _Worker | None = None
         try:
-            while (chunk := self._jobs.get()) is not None:
-                pending = deque((job, tuple(range(len(job.checks)))) for job in chunk)
-                while pending and not self._stopped.is_set():
-                    if worker is None:
-                        worker = _IDLE.take(self._kind) or _Worker(*self._start)
-                        self._alive.add(worker)
-                    worker = self._work(worker, pending)
+            while (message := self._jobs.get()) is not None:
+                worker = self._finished(message, worker)
         except BaseException as error:
             self._results.put(error)
             self._stopped.set()
@@ -286,50 +291,65 @@ class Workers:
             elif worker is not None:
                 _IDLE.give_back(worker, self._kind)
 
-    def _work(self, worker: _Worker, pending: deque[tuple[Job, tuple[int, ...]]]) -> _Worker | None:
-        """Until all is done, or the worker dies: then None, and `pending` begins with what is to be tried again."""
-        replies, answered = worker.run([job for job, _ in pending]), 0
+    def _finished(self, message: list[Batch], worker: _Worker | None) -> _Worker | None:
+        """Work through a message, batch by batch after a death; returns the worker that is alive in the end."""
+        parts = deque([message])
         try:
-            while pending and not self._stopped.is_set():
-                verdicts = next(replies)
-                answered += len(verdicts)
-                job, numbers = pending.popleft()
-                self._results.put((job, numbers[: len(verdicts)], verdicts))
-                if len(verdicts) < len(numbers):
-                    rest = replace(job, checks=job.checks[len(verdicts) :])
-                    pending.appendleft((rest, numbers[len(verdicts) :]))
+            while parts and not self._stopped.is_set():
+                if worker is None:
+                    worker = _IDLE.take(self._kind) or _Worker(*self._start)
+                    self._alive.add(worker)
+                left = self._work(worker, parts.popleft())
+                if left is not None:
+                    worker = None
+                    parts.extendleft([batch] for batch in reversed(left))
+        except BaseException:
+            if worker is not None:
+                worker.end()
+            raise
+        return worker
+
+    def _work(self, worker: _Worker, message: list[Batch]) -> list[Batch] | None:
+        """None when all is done; what is left to do if the worker dies."""
+        under = Under(message)
+        try:
+            for reply in worker.run(message):
+                self._results.put(under.take(reply))
+                if self._stopped.is_set():
+                    break
         except WorkerDied as death:
             self._alive.discard(worker)
             worker.end()
-            if worker.stuck is None:
-                self._after_death(pending, str(death))
-            else:
-                self._after_stop(pending, worker.stuck - answered)
-            return None
-        return worker
+            place = worker.place
+            at = None if place is None else under.at(place)
+            if worker.was_stopped:
+                return self._after_stop(under.left(), at)
+            return self._after_death(under.left(), at, str(death))
+        return None
 
-    def _after_stop(self, pending: deque[tuple[Job, tuple[int, ...]]], at: int) -> None:
-        """It was stuck at a check of the first job; one that was done at the last moment is not blamed."""
-        job, numbers = pending[0]
-        if not 0 <= at < len(numbers):
-            return
-        pending.popleft()
-        name = job.checks[at][0]
-        self._results.put((job, numbers[at : at + 1], [(None, f"{name} took longer than {self._timeout:g} s")]))
-        rest = replace(job, checks=job.checks[:at] + job.checks[at + 1 :])
-        if rest.checks:
-            pending.appendleft((rest, numbers[:at] + numbers[at + 1 :]))
+    def _after_stop(self, left: list[Batch], at: tuple[Any, int] | None) -> list[Batch]:
+        """It was stuck at a check; one that was done at the last moment is not blamed."""
+        blamed, others = (None, left) if at is None else without(left, *at)
+        if blamed is not None:
+            self._miss(blamed, f"took longer than {self._timeout:g} s")
+        return others
 
-    def _after_death(self, pending: deque[tuple[Job, tuple[int, ...]]], how: str) -> None:
-        job, numbers = pending.popleft()
-        if job.tried:
-            name = job.checks[0][0]
-            self._results.put((job, numbers, [(None, f"{name} failed: it ended its worker process twice ({how})")]))
-            return
-        for check, number in reversed(list(zip(job.checks, numbers, strict=True))):
-            pending.appendleft((replace(job, checks=(check,), tried=True), (number,)))
+    def _after_death(self, left: list[Batch], at: tuple[Any, int] | None, how: str) -> list[Batch]:
+        """What it was at is tried once more; where that is not known, each rollout by itself."""
+        why = f"failed: it ended its worker process twice ({how})"
+        blamed, others = (None, left) if at is None else without(left, *at)
+        if blamed is not None and blamed.tried and left[0].size == 1:
+            self._miss(blamed, why)
+        elif blamed is not None:
+            return [replace(blamed, tried=True), *others]
+        elif left[0].tried:
+            self._miss(left[0], why)
+            return left[1:]
+        else:
+            first, *others = singly(left)
+            return [replace(first, tried=True), *others]
+        return others
 
-
-def _chunks(jobs: list[Job]) -> Iterator[list[Job]]:
-    for start in range(0, len(jobs), _CHUNK):
-        yield jobs[start : start + _CHUNK]
+    def _miss(self, batch: Batch, why: str) -> None:
+        columns = [[(None, f"{name} {why}")] * len(batch.items) for name, _ in batch.checks]
+        self._results.put(Decided(batch.items, batch.numbers, columns))

@@ -86,6 +86,13 @@ class Rollout(_Frozen):
             return data  # said to be no list
         return {**data, **_from_messages(response, data)}
 
+    def __getstate__(self) -> dict[Any, Any]:
+        """What another process needs: what is kept to save work would be several times the text."""
+        state, fields = super().__getstate__(), type(self).model_fields
+        if len(self.__dict__) > len(fields):
+            state["__dict__"] = {name: self.__dict__[name] for name in fields}
+        return state
+
     @kept
     def _parts(self) -> tuple[str, str]:
         return split_reasoning(self.response) if self.reasoning is None else (self.reasoning, self.response)

@@ -36,6 +36,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
 from rubrank.fusion.adjust import Pool
 from rubrank.fusion.attribute import Attribute
+from rubrank.fusion.attributes.common import COMMON_ROWS
 from rubrank.fusion.options import has_part, part_of
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import Scale
@@ -56,6 +57,7 @@ from rubrank.training.step_judges import dividing, step_judges
 
 if TYPE_CHECKING:
     from rubrank.fusion.gate import Gate
+    from rubrank.grading.grade import Measured
     from rubrank.judges.arriving import Arrived
     from rubrank.judges.judging import Judgments
 
@@ -155,15 +157,17 @@ class RewardEngine:
         processes: how many grade at the same time, and divide the limits of judges.
         step: for which the texts are measured too, so that `fuse` need not, which many processes may do at once.
         """
-        from rubrank.grading.grade import grade
+        from rubrank.grading.grade import grade_and_measure
 
         if not groups:
             return Graded()
         begun = time.perf_counter()
         judges = None if self.judges is None else dividing(self.judges, processes)
         groups = self._read(groups)
-        table = grade(groups, self.rubric, judges=judges, workers=self._workers, cache=self._cache)
-        figures = () if step is None else by_group(self._measured(groups, step), groups)
+        table, known = grade_and_measure(
+            groups, self.rubric, None if step is None else COMMON_ROWS, judges, self._workers, self._cache
+        )
+        figures = () if step is None else by_group(self._measured(groups, step, known), groups)
         return Graded(table.groups, table.judging, time.perf_counter() - begun, figures=figures)
 
     def decide(self, groups: Sequence[Group]) -> ScoreTable:
@@ -275,8 +279,8 @@ class RewardEngine:
                 metrics |= {"rubrank/judge/waited": graded.seconds, "rubrank/judge/hidden": graded.hidden}
         return StepRewards(by_groups(known, batch), metrics, texts_of(result, table))
 
-    def _measured(self, groups: Sequence[Group], step: int) -> Figures:
-        return figures_of([rollout for group in groups for rollout in group.rollouts], self.controls, step)
+    def _measured(self, groups: Sequence[Group], step: int, known: Measured | None = None) -> Figures:
+        return figures_of([rollout for group in groups for rollout in group.rollouts], self.controls, step, known)
 
     def _ruled(self, batch: ScoreBatch, controlled: Controlled, train: bool) -> Fused:
         rule = self.rule if controlled.values_MD is None else changed(self.rule, adjust=controlled.adjust)

@@ -3,7 +3,8 @@
     figures = figures_of(rollouts, controls, step=12)
     figures.words[:, 0]                    words of each rollout's reasoning
 
-Where a batch is cut over processes each measures the groups that it grades, and the figures go with the scores.
+Where a batch is cut over processes each measures the groups that it grades, and the figures go with the scores. Workers
+measure what every step asks for, while they have the texts; attributes of your own are left to the trainer's process.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rubrank.fusion.attributes import ATTRIBUTES
+from rubrank.fusion.attributes.common import WORDS, common_rows
 from rubrank.fusion.attributes.length import Lengths
-from rubrank.fusion.attributes.markdown import markdown_density
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.texts.words import count_words
 from rubrank.training.controls import LENGTHS, Control, Controlled, token_lengths
+
+if TYPE_CHECKING:
+    from rubrank.grading.grade import Measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +38,25 @@ class Figures:
     """Attribute → its columns, of attributes that are neither."""
 
 
-def figures_of(rollouts: Sequence[Rollout], controls: Sequence[Control], step: int) -> Figures:
-    """Everything that the log and the controls of this step ask for."""
-    words = np.array([[count_words(one.thoughts), count_words(one.answer)] for one in rollouts], dtype=np.float64)
+def figures_of(
+    rollouts: Sequence[Rollout], controls: Sequence[Control], step: int, known: Measured | None = None
+) -> Figures:
+    """Everything that the log and the controls of this step ask for; `known` of some rollouts, by workers."""
+    rows = common_rows(rollouts) if known is None or known.rows is None else _completed(rollouts, known)
     asked = [one for one in controls if step >= one.start and not is_common(one)]
     tagged = [_tagged(rollout) for rollout in rollouts] if asked else []
-    density = markdown_density([rollout.answer for rollout in rollouts])
-    return Figures(words.reshape(-1, 2), density, {one.name: one.found.rows(tagged) for one in asked})
+    return Figures(rows[:, :WORDS], rows[:, WORDS:], {one.name: one.found.rows(tagged) for one in asked})
+
+
+def _completed(rollouts: Sequence[Rollout], known: Measured) -> np.ndarray:
+    """What workers have measured, and the rest."""
+    assert known.rows is not None
+    rows = np.empty((len(rollouts), known.rows.shape[1]))
+    rows[known.numbers] = known.rows
+    left = np.setdiff1d(np.arange(len(rollouts)), known.numbers)
+    if left.size:
+        rows[left] = common_rows([rollouts[i] for i in left])
+    return rows
 
 
 def is_common(control: Control) -> bool:

@@ -199,9 +199,9 @@ def stopped_of(result: Fused) -> dict[str, tuple[tuple[str, ...], ...]]:
 
 def _scores(group: GroupScores) -> tuple[str, ...]:
     """Such as "WordCount 1, Tone –"; what was compared has no score, and is left out."""
-    shown = [k for k, name in enumerate(group.names) if name not in group.outcomes]
+    shown = [(k, name) for k, name in enumerate(group.names) if name not in group.outcomes]
     rows = group.scores.tolist()
-    return tuple(", ".join(f"{group.names[k]} {_number(row[k])}" for k in shown) for row in rows)
+    return tuple(", ".join([f"{name} {_number(row[k])}" for k, name in shown]) for row in rows)
 
 
 def _number(score: float) -> str:
