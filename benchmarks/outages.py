@@ -39,7 +39,8 @@ from server import MODEL, Answer, Asked, Server  # type: ignore[import-not-found
 
 STEPS, PROMPTS, ROLLOUTS = 4, 4, 4
 CALLS = PROMPTS * ROLLOUTS  # of a step
-AFTER = CALLS + CALLS // 2  # answers until the judge goes away: in the middle of the second step
+AFTER = {"trl": CALLS + CALLS // 2, "verl": CALLS + CALLS // 4}
+"""Answers until the judge goes away: in the middle of TRL's second step, or of verl's third (half as large)."""
 TIMEOUT = 30.0  # seconds for one call
 DOWN = 86  # exit code of a judge that goes away
 
@@ -53,14 +54,14 @@ def verdict(text: str) -> str:
     return json.dumps({"reasoning": "r", "finding": "holds" if holds else "does not hold", "verdict": holds})
 
 
-def serve_judge(port: int, kind: str, seconds: float) -> None:
-    """Until its input closes; goes away once, after AFTER answers."""
+def serve_judge(port: int, kind: str, seconds: float, after: int) -> None:
+    """Until its input closes; goes away once, after so many answers."""
     asked, away_until = 0, 0.0
 
     def answer(request: Asked) -> Answer:
         nonlocal asked, away_until
         asked += 1
-        if asked == AFTER and kind != "none":
+        if asked == after and kind != "none":
             away_until = time.monotonic() + seconds
             print(json.dumps({"away": time.time()}), flush=True)
             if kind == "down":
@@ -83,8 +84,8 @@ def serve_judge(port: int, kind: str, seconds: float) -> None:
 class Judge:
     """The judge's process; it comes back after an outage, by itself or by being started again."""
 
-    def __init__(self, kind: str, seconds: float) -> None:
-        self._seconds, self.asked = seconds, 0
+    def __init__(self, kind: str, seconds: float, after: int) -> None:
+        self._seconds, self._after, self.asked = seconds, after, 0
         self.back = threading.Event()
         self._over = False
         self._process = self._start(0, kind)
@@ -93,7 +94,7 @@ class Judge:
         self._watch.start()
 
     def _start(self, port: int, kind: str) -> subprocess.Popen[str]:
-        command = [sys.executable, __file__, "--judge", f"{port},{kind},{self._seconds}"]
+        command = [sys.executable, __file__, "--judge", f"{port},{kind},{self._seconds},{self._after}"]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def _said(self) -> dict[str, Any]:
@@ -108,7 +109,7 @@ class Judge:
             return
         if kind == "down":
             self._process.wait()
-            self.asked += AFTER
+            self.asked += self._after
         time.sleep(self._seconds)
         if kind == "down" and not self._over:
             self._process = self._start(int(self.url.split(":")[2].split("/")[0]), "none")
@@ -230,7 +231,7 @@ def run(
 ) -> tuple[Found, dict[str, Any]]:
     """One run from beginning to end, resumed where it stopped."""
     subprocess.run(["cp", "-r", str(made), str(folder)], check=True)
-    judge = Judge(case.kind, case.seconds)
+    judge = Judge(case.kind, case.seconds, AFTER["trl"])
     job = job_of(folder, judges_of(judge.url, case.policy, case.wait, pause, folder / "replies.sqlite"))
     begun = time.monotonic()
     code, said = train(job)
@@ -288,7 +289,7 @@ def verl_child(spec: str) -> None:
 def run_verl(case: Case, python: str, folder: Path, pause: float) -> dict[str, Any]:
     """The reward loop beside an outage: seconds and rewards of every step."""
     folder.mkdir(parents=True)
-    judge = Judge(case.kind, case.seconds)
+    judge = Judge(case.kind, case.seconds, AFTER["verl"])
     judges = judges_of(judge.url, case.policy, case.wait, pause, folder / "replies.sqlite")
     del judges["cache"]  # the script of the policy says the same at every step
     spec = json.dumps({"folder": str(folder), "judges": judges})
@@ -302,12 +303,22 @@ def run_verl(case: Case, python: str, folder: Path, pause: float) -> dict[str, A
         "took": round(time.monotonic() - begun, 1),
         "steps": len(lines),
         "seconds_of_steps": [line["seconds"] for line in lines],
-        "distinct_rewards": len({json.dumps(line["rewards"]) for line in lines}),
+        "other_rewards": _others([line["rewards"] for line in lines]),
         "asked": judge.close(),
         "said": (errors or done.stderr.splitlines() or [""])[-1][:300],
     }
     print(json.dumps(found), flush=True)
     return found
+
+
+def _others(steps: list[Any]) -> dict[int, Any]:
+    """Steps, counted from 1, whose rewards are not those of most steps; with them, where there are such."""
+    if not steps:
+        return {}
+    texts = [json.dumps(rewards) for rewards in steps]
+    usual = max(texts, key=texts.count)
+    found = {i: json.loads(text) for i, text in enumerate(texts, start=1) if text != usual}
+    return {0: json.loads(usual), **found} if found else {}
 
 
 # ----------------------------------------------------------------------------------------------------------------- main
@@ -346,8 +357,8 @@ def main() -> None:
     parser.add_argument("--verl-child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.judge:
-        port, kind, seconds = options.judge.split(",")
-        serve_judge(int(port), kind, float(seconds))
+        port, kind, seconds, after = options.judge.split(",")
+        serve_judge(int(port), kind, float(seconds), int(after))
     elif options.verl_child:
         verl_child(options.verl_child)
     else:

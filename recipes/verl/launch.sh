@@ -2,16 +2,18 @@
 # One node:      MODEL=Qwen/Qwen3-8B DATA=/shared/verl RUN=/shared/run-1 ./launch.sh
 # Several nodes: on the head `ray start --head`, on the others `ray start --address=HEAD:6379`, then on the head
 #                NODES=2 MODEL=… DATA=… RUN=… ./launch.sh        (all paths must be readable on every node)
+# MANAGER=RubricBarrier fuses group by group, in the reward loop. If judges stay away the run stops with a checkpoint and
+# exit code 2: start it again with the same command.
 # More settings of verl go behind, such as actor_rollout_ref.rollout.tensor_model_parallel_size=2.
 set -euo pipefail
 : "${MODEL:?the policy}" "${DATA:?the folder that make.py wrote}" "${RUN:?where checkpoints and records go}"
 NODES=${NODES:-1} GPUS=${GPUS:-8} GROUP=${GROUP:-8} PROMPTS=${PROMPTS:-128} STEPS=${STEPS:-1000}
-RESPONSE=${RESPONSE:-8192} MODE=${MODE:-rubrank_sync} WORKERS=${WORKERS:-8}
-exec python -m verl.trainer.main_ppo \
+RESPONSE=${RESPONSE:-8192} MODE=${MODE:-rubrank_sync} MANAGER=${MANAGER:-RubricScores} WORKERS=${WORKERS:-8}
+exec python -m rubrank.training.verl \
   trainer.v1.trainer_mode="$MODE" \
   reward.reward_manager.source=importlib \
   reward.reward_manager.module.path=pkg://rubrank.training.verl.reward_loop \
-  reward.reward_manager.name=RubricScores \
+  reward.reward_manager.name="$MANAGER" \
   reward.num_workers="$WORKERS" \
   '+rubrank.rubric=[EmptyAnswer,Truncated]' \
   '+rubrank.rule=rlvr2+' \

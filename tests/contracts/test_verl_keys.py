@@ -28,7 +28,7 @@ from rubrank.training.verl.settings import Settings  # noqa: E402
 def documented() -> list[str]:
     """The arguments of the command in docs/verl.md."""
     text = (ROOT / "docs" / "verl.md").read_text(encoding="utf-8")
-    command = re.search(r"^python -m verl\.trainer\.main_ppo.*?(?=^```)", text, re.MULTILINE | re.DOTALL)
+    command = re.search(r"^python -m rubrank\.training\.verl.*?(?=^```)", text, re.MULTILINE | re.DOTALL)
     assert command is not None
     return shlex.split(command[0].replace("\\\n", " "))[3:]
 

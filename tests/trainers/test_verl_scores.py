@@ -11,7 +11,7 @@ import pytest
 from judged import judges_at, server_module
 
 from rubrank import Gate
-from rubrank.errors import InvalidInput, JudgingFailed
+from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.judges.judge import Retry
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine
@@ -190,5 +190,16 @@ def test_judges_that_are_away_end_the_run_in_the_trainer_which_can_save_it(polic
     if policy == "continue":
         assert regrouped([group], texts, engine).judging.lost == 8
     else:
-        with pytest.raises(JudgingFailed, match="outage"):
+        with pytest.raises(JudgeOutage, match="has not answered for"):
             regrouped([group], texts, engine)
+        met = next(text for text in texts[0] if "outage" in json.loads(text))  # others used up their attempts before
+        with pytest.raises(JudgeOutage):  # whatever may be missing: here one of eight
+            regrouped([group], [[met, *[_answered(text) for text in texts[0][1:]]]], engine)
+
+
+def _answered(text):
+    """What the rollout would have said with judges that were there."""
+    told = {**json.loads(text), "scores": [1.0], "reasons": [""]}
+    told["judges"]["lost"] = 0
+    told.pop("outage", None)
+    return json.dumps(told)

@@ -38,6 +38,7 @@ TEXTS = (
     "moon, sea, and all the stars of the sky above us",
     "a word or two about the sea",
 )
+UPDATES = "updates.txt"  # of a checkpoint: how many are in its weights
 SEQUENCE = 2  # ranks of data parallelism that batches are balanced for
 
 
@@ -89,6 +90,7 @@ class Workers:
     def __init__(self, *given: Any, **named: Any) -> None:
         self._dispatch_info: dict[str, list[int]] = {}
         self.updates: list[Any] = []
+        self.before = 0  # updates in the checkpoint that was loaded
 
     def spawn(self, prefix_set: Any) -> dict[str, Workers]:
         return dict.fromkeys(prefix_set, self)
@@ -104,9 +106,10 @@ class Workers:
 
     def save_checkpoint(self, path: str, *given: Any, **named: Any) -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
+        (Path(path) / UPDATES).write_text(str(self.before + len(self.updates)), encoding="utf-8")
 
-    def load_checkpoint(self, **given: Any) -> None:
-        pass
+    def load_checkpoint(self, local_path: str, **given: Any) -> None:
+        self.before = int((Path(local_path) / UPDATES).read_text(encoding="utf-8"))
 
     def compute_log_prob(self, batch: Any) -> Any:
         """Of every token: minus one. The default trainer passes names of rows in its queue, the older one the rows."""
@@ -214,13 +217,21 @@ def fit_config(policy: Path, folder: Path, *overrides: str, **section: Any) -> A
     return tiny_verl.config_of(policy, *usual, *overrides, **section)
 
 
-def fitted(config: Any, talker: Talker, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Fit:
-    """Run verl to its end."""
-    found = Fit()
+def fitted(
+    config: Any,
+    talker: Talker,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    found: Fit | None = None,
+    older: type | None = None,
+) -> Fit:
+    """Run verl to its end. found: what to fill, for those who want to look at a run that fails. older: a runner in the
+    place of verl's, for its older trainer."""
+    found = found or Fit()
     monkeypatch.setattr(Servers, "talker", talker, raising=False)
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", str(folder / "log.jsonl"))
     default = config.trainer.use_v1
-    runner = _default_runner(found, monkeypatch) if default else _older_runner(found, monkeypatch)
+    runner = _default_runner(found, monkeypatch) if default else _older_runner(found, monkeypatch, older)
     try:
         runner.run(config)
     finally:
@@ -236,13 +247,17 @@ def _default_runner(found: Fit, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(theirs, "RayWorkerGroup", lambda *given, **named: found.workers)
     monkeypatch.setattr(theirs, "LLMServerManager", Servers)
     advantage, validate = theirs.compute_advantage_for_multi_trajectories, theirs.PPOTrainer._validate
+    fit = theirs.PPOTrainer.fit
 
     def spied(data: Any, batch_keys: Any, **given: Any) -> Any:
         found.steps.append(_rows(data, batch_keys, found.trainer.tokenizer))
         return advantage(data, batch_keys=batch_keys, **given)
 
-    def validated(self: Any) -> Any:
+    def fits(self: Any, manager: Any) -> None:
         found.trainer = self
+        fit(self, manager)
+
+    def validated(self: Any) -> Any:
         before = _state(self)
         metrics = validate(self)
         found.states.append((before, _state(self)))
@@ -250,10 +265,11 @@ def _default_runner(found: Fit, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(theirs, "compute_advantage_for_multi_trajectories", spied)
     monkeypatch.setattr(theirs.PPOTrainer, "_validate", validated)
+    monkeypatch.setattr(theirs.PPOTrainer, "fit", fits)
     return _plain(TaskRunnerV1)()
 
 
-def _older_runner(found: Fit, monkeypatch: pytest.MonkeyPatch) -> Any:
+def _older_runner(found: Fit, monkeypatch: pytest.MonkeyPatch, runner: type | None) -> Any:
     import verl.single_controller.ray as controller
     from verl.trainer import main_ppo_v0
     from verl.trainer.ppo import ray_trainer as theirs
@@ -272,12 +288,29 @@ def _older_runner(found: Fit, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(theirs, "compute_advantage", spied)
     monkeypatch.setattr(theirs.RayPPOTrainer, "fit", fits)
-    return _plain(main_ppo_v0.TaskRunner)()
+    return (runner or _plain(main_ppo_v0.TaskRunner))()
 
 
 def _plain(remote: Any) -> type:
     """The class behind a Ray actor."""
     return remote.__ray_metadata__.modified_class
+
+
+def mocked_runner() -> Any:
+    """A Ray actor: verl's task runner with GPU parts mocked in its own process."""
+    import ray
+    from verl.trainer.main_ppo import TaskRunnerV1
+
+    class Mocked(_plain(TaskRunnerV1)):  # type: ignore[misc]
+        def run(self, config: Any) -> None:
+            from verl.trainer.ppo.v1 import trainer_base as theirs
+
+            workers = Workers()
+            Servers.talker = Talker(config.actor_rollout_ref.model.path)
+            theirs.RayWorkerGroup, theirs.LLMServerManager = lambda *given, **named: workers, Servers
+            super().run(config)
+
+    return ray.remote(Mocked)
 
 
 def _state(trainer: Any) -> Any:

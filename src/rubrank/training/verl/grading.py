@@ -21,7 +21,7 @@ from rubrank.errors import JudgeOutage
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
-from rubrank.training.verl.scores import packed
+from rubrank.training.verl.scores import packed, with_outage
 
 _MOST = 1024  # rollouts graded in one call
 
@@ -93,14 +93,15 @@ class GradedTogether:
         table = ScoreTable((scored,))
         try:
             graded = await self.engine.ask(table, [group])
-        except JudgeOutage:
-            graded = await self._bearing.ask(table, [group])
+        except JudgeOutage as outage:
+            found = await self._ended((group, await self._bearing.ask(table, [group])))
+            return replace(found, text=with_outage(found.text, outage))
         return await self._ended((group, graded))
 
     @cached_property
     def _bearing(self) -> RewardEngine:
         """The engine where judges are given up: what they were asked is missing. A rollout that a worker raises for is
-        lost to verl, and the run ends without a checkpoint; the trainer, who counts what is missing, saves one first.
+        lost to verl, which learns nothing from it; the trainer, who is told with the scores, saves a checkpoint first.
         """
         engine = copy(self.engine)
         assert engine.judges is not None

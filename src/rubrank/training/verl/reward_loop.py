@@ -19,18 +19,20 @@ prompts are held out is known by the partition of the TransferQueue in which ver
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.judges import COMPARES
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.configured import without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.shapes.barrier import Barrier
 from rubrank.training.step_judges import dividing
+from rubrank.training.verl.ending import ACTOR, Fault
 from rubrank.training.verl.grading import GradedTogether
 from rubrank.training.verl.reading import Reading, is_held_out, step_of
 from rubrank.training.verl.scores import with_means
@@ -46,7 +48,7 @@ except ImportError as error:
         f"rubrank.training.verl.reward_loop needs verl 0.9.1: pip install verl==0.9.1 ({error})"
     ) from error
 
-ACTOR = "rubrank_barrier"
+_log = logging.getLogger("rubrank")
 _ENOUGH = 1_000_000  # calls that may wait in the actor: every rollout of a step does
 _ASYNC_CALLS = 1000  # Ray's limit of calls at a time in a reward worker
 _MOST_MEANS = 10_000  # groups that still wait for their answers are the last ones
@@ -114,6 +116,7 @@ class RubricBarrier(_Reading):
         self.engine = forgetful_engine(self.settings)  # raises here, rather than in the actor
         if not has_queue():
             check_held_out(self.config)
+        _warn_unsaved(self.settings, self.engine)
         actor: Any = ray.remote(BarrierActor).options(
             name=ACTOR, get_if_exists=True, max_concurrency=_ENOUGH, num_cpus=0
         )
@@ -132,6 +135,15 @@ class RubricBarrier(_Reading):
         given = str(row["uid"]), rollout, rubric, row.get("session_id"), step or 0, is_held_out(row)
         reward, shown = await self.actor.reward.remote(*given)
         return {"reward_score": reward, "reward_extra_info": shown}
+
+
+def _warn_unsaved(settings: Settings, engine: RewardEngine) -> None:
+    """A trainer of verl's own learns of judges that are away as of lost rollouts, and ends without a checkpoint."""
+    if settings.saving or engine.judges is None or engine.judges.on_outage == "continue":
+        return
+    what = "this trainer saves no checkpoint when its judges stay away"
+    remedy = "trainer.v1.trainer_mode=rubrank_sync does, or rubrank_colocate_async; or python -m rubrank.training.verl"
+    _log.warning("RubricBarrier: %s: %s", what, remedy)
 
 
 class Alone:
@@ -237,6 +249,7 @@ class BarrierActor:
         self.alone = Alone(settings)
         self.partitions = Partitions()
         self._means: dict[str, float] = {}
+        self._fault: Fault | None = None
 
     async def reward(
         self, uid: str, rollout: Rollout, rubric: Any, session: Any, step: int, held_out: bool = False
@@ -246,7 +259,14 @@ class BarrierActor:
         if partition == "val" or (partition is None and held_out):
             reward, shown, _ = await self.alone.grade(rollout, rubric)
             return reward, shown
-        reward = await self.barrier.reward(uid, rollout, step=step, rubric=rubric, member=session)
+        try:
+            reward = await self.barrier.reward(uid, rollout, step=step, rubric=rubric, member=session)
+        except (JudgeOutage, JudgingFailed) as error:
+            if not isinstance(self._fault, JudgeOutage):  # the graver one
+                self._fault = error
+            raise
+        if not isinstance(self._fault, JudgeOutage):  # judges are there, after all
+            self._fault = None
         unknown = math.isnan(reward)
         return self._means.get(uid, 0.0) if unknown else reward, {"rubrank/unknown": float(unknown)}
 
@@ -257,6 +277,10 @@ class BarrierActor:
             self._means[ids[0].rpartition("/")[2]] = with_means([*rewards, math.nan])[-1]
             while len(self._means) > _MOST_MEANS:
                 del self._means[next(iter(self._means))]
+
+    async def fault(self) -> Fault | None:
+        """Of judges, for which groups failed; see `ending.py`."""
+        return self._fault
 
     async def counts(self) -> Counter[str]:
         """Groups complete and short, calls late and repeated."""

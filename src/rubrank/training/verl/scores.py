@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rubrank.errors import InvalidInput, JudgingFailed
+from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
@@ -48,9 +48,14 @@ def _packed(graded: Graded, i: int) -> str:
     return json.dumps(data, ensure_ascii=False)
 
 
+def with_outage(text: str, outage: JudgeOutage) -> str:
+    """The text of a rollout whose judges were given up: the trainer is to raise it."""
+    return json.dumps({**json.loads(text), "outage": outage.args}, ensure_ascii=False)
+
+
 def regrouped(groups: Sequence[Group], texts: Sequence[Sequence[str]], engine: RewardEngine) -> Graded:
-    """The scores of whole groups from those of their rollouts; raises where more answers of judges are missing than
-    `most_missing` allows."""
+    """The scores of whole groups from those of their rollouts; raises the outage of a judge that one of them met, and
+    where more answers are missing than `most_missing` allows."""
     columns: dict[str, tuple[CriterionData, ...]] = {}
     scored, told = [], []
     for group, rows in zip(groups, texts, strict=True):
@@ -59,6 +64,8 @@ def regrouped(groups: Sequence[Group], texts: Sequence[Sequence[str]], engine: R
             whole = engine.whole_rubric(group.rubric, f"group {group.id!r}")
             columns[key] = tuple(CriterionData.of(criterion) for criterion in whole.criteria)
         read = [json.loads(row) for row in rows]
+        if met := next((one["outage"] for one in read if "outage" in one), None):
+            raise JudgeOutage(*met)
         scored.append(_together(group, columns[key], read))
         told.append(read)
     complete = engine.decide_groups(ScoreTable(tuple(scored)), groups)

@@ -1,6 +1,6 @@
 """What verl's configuration and its rows say to rubrank. Pure: nothing of verl is imported.
 
-    python -m verl.trainer.main_ppo … +rubrank.rubric=rubric.yaml +rubrank.rule=rlvr2+ +rubrank.records=records.jsonl
+    python -m rubrank.training.verl … +rubrank.rubric=rubric.yaml +rubrank.rule=rlvr2+ +rubrank.records=records.jsonl
 
     settings = Settings.of(config)           verl's whole configuration, of which `rubrank` is a part
     settings.engine()                        RewardEngine(rubric="rubric.yaml", rule="rlvr2+", …)
@@ -27,7 +27,7 @@ from rubrank.training.making import rollout_of
 
 OWNER = "rubrank in verl's config"
 
-_OWN = ("rubric_column", "columns", "timeout", "keep", "fusing")
+_OWN = ("rubric_column", "columns", "timeout", "keep", "fusing", "saving")
 _PLACES = ("rubric", "extra_info.rubric", "reward_model.rubric")
 _INSTRUCTIONS = ("instruction_id_list", "kwargs")
 _USUAL = ("data_source", "ability", "reward_model", "extra_info", *_INSTRUCTIONS)
@@ -42,6 +42,7 @@ class Settings:
     columns: of the dataset, for verifiers; `extra_info` and `reward_model` are theirs anyway.
     timeout, keep: of the barrier; see `rubrank.training.shapes.barrier`. A group waits for its slowest rollout.
     fusing: set by our trainer, for reward workers: it makes rewards of their scores.
+    saving: set by our trainer: it saves a checkpoint before it ends for the judges.
     """
 
     reward: RewardConfig = field(default_factory=RewardConfig)
@@ -50,6 +51,7 @@ class Settings:
     timeout: float = 3600.0
     keep: float = 600.0
     fusing: bool = False
+    saving: bool = False
 
     @classmethod
     def of(cls, config: Any) -> Self:

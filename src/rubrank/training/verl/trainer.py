@@ -9,6 +9,9 @@ Shape (b), on the one process that controls the run. verl loads `plugin.py` by t
 imports this module with verl's trainer; it registers the modes below; docs/verl.md has the command. Where a judge
 compares rollouts with one another, or rollouts bring no scores, the trainer grades them itself.
 
+With `RubricBarrier` rewards are fused when they come, and stay as they are; what the modes add then is that a run which
+ends for its judges saves a checkpoint first (`ending.py`), as it does with `RubricScores`.
+
 A rollout about which nothing is known gets the mean of the known rewards of its group, so that its advantage is 0
 where advantages are measured from the group's mean. In a session of several outputs the last one is graded, and all
 get its reward, as in verl.
@@ -20,11 +23,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from rubrank.errors import JudgeOutage, JudgingFailed, RubrankError
+from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Graded
+from rubrank.training.verl.ending import SavesFirst, waits_in_barrier
 from rubrank.training.verl.reading import Reading
 from rubrank.training.verl.scores import regrouped, with_means
 from rubrank.training.verl.settings import Settings, plain
@@ -51,10 +55,6 @@ except ImportError as error:
 if TYPE_CHECKING:
     from transfer_queue import KVBatchMeta
 
-    _Trainer: TypeAlias = Any  # what follows in the order of methods: one of verl's trainers
-else:
-    _Trainer = object
-
 SCORES = "rubrank"
 """Key of `reward_extra_info` under which reward workers send the scores of a rollout."""
 
@@ -72,15 +72,17 @@ class _Session:
     places: tuple[int, ...]
 
 
-class RubricAdvantage(_Trainer):
+class RubricAdvantage(SavesFirst):
     """To be mixed in before one of verl's trainers, whose mode is `base_mode`."""
 
     base_mode: ClassVar[str]
 
     def __init__(self, config: Any) -> None:
+        self.fuses = not waits_in_barrier(config)
         with open_dict(config):  # verl compares the mode with its own names in many places
             config.trainer.v1.trainer_mode = self.base_mode
-            config.rubrank = OmegaConf.merge(config.get("rubrank") or {}, {"fusing": True})
+            told = {"fusing": self.fuses, "saving": True}
+            config.rubrank = OmegaConf.merge(config.get("rubrank") or {}, told)
         self.settings = Settings.of(config)
         self.engine = self.settings.engine()
         setting = "algorithm.norm_adv_by_std_in_grpo"
@@ -99,11 +101,8 @@ class RubricAdvantage(_Trainer):
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """Fused rewards first, then verl's advantage."""
-        try:
+        if self.fuses:
             self._fuse(batch, metrics)
-        except (JudgeOutage, JudgingFailed):
-            self._save_checkpoint()  # an outage costs no step
-            raise
         return super()._compute_advantage(batch, metrics)
 
     def _fuse(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> None:
@@ -157,7 +156,8 @@ class RubricAdvantage(_Trainer):
         trainer = self.config.trainer
         folder = Path(trainer.default_local_dir) / f"global_step_{self.global_steps}"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / _STATE).write_text(json.dumps(self.engine.state_dict()), encoding="utf-8")
+        state = {**self.engine.state_dict(), "sample_again": self._sample_again}
+        (folder / _STATE).write_text(json.dumps(state), encoding="utf-8")
         super()._save_checkpoint()
 
     def _load_checkpoint(self) -> None:
@@ -168,7 +168,9 @@ class RubricAdvantage(_Trainer):
             return
         path = _resumed(self.config.trainer, step) / _STATE
         if path.exists():
-            self.engine.load_state_dict(json.loads(path.read_text(encoding="utf-8")))
+            state = json.loads(path.read_text(encoding="utf-8"))
+            self._sample_again = bool(state.pop("sample_again", False))
+            self.engine.load_state_dict(state)
         elif self.engine.remembers:
             raise RubrankError(
                 f"{path} is missing: it holds what {self.engine.rule.name!r} remembers. Begin a new run."

@@ -1,0 +1,71 @@
+"""What is saved of a run that ends for its judges, and what is said: needs Ray, and nothing of verl."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'rubrank[ray]'")
+
+from rubrank.training.verl.ending import save_step, waits_in_barrier
+
+
+class Trainer:
+    """Saves its step and the state of its loader."""
+
+    def __init__(self, folder, resume: str = "auto") -> None:
+        self.config = SimpleNamespace(trainer=SimpleNamespace(default_local_dir=str(folder), resume_mode=resume))
+        self.global_steps, self.train_dataloader = 8, SimpleNamespace(state_dict=lambda: "after step 8")
+        self.saved = []
+
+    def _save_checkpoint(self) -> None:
+        self.saved.append((self.global_steps, self.train_dataloader.state_dict()))
+
+
+def test_the_last_whole_step_with_the_loader_that_goes_with_it(tmp_path):
+    trainer = Trainer(tmp_path)
+    assert save_step(trainer, 7, "before step 8") == (
+        f"Saved {tmp_path}/global_step_7: the same command goes on from there."
+    )
+    assert trainer.saved == [(7, "before step 8")]
+    assert (trainer.global_steps, trainer.train_dataloader.state_dict()) == (8, "after step 8")
+    save_step(trainer, 7)
+    assert trainer.saved[1:] == [(7, "after step 8")]
+
+
+def test_a_run_that_would_not_resume_by_itself(tmp_path):
+    said = save_step(Trainer(tmp_path, "disable"), 7)
+    assert said.endswith("the same command with trainer.resume_mode=auto goes on from there.")
+
+
+@pytest.mark.parametrize("step", [0, -1])
+def test_nothing_is_saved_before_the_first_step(tmp_path, step):
+    trainer = Trainer(tmp_path)
+    assert "nothing to save" in save_step(trainer, step)
+    assert trainer.saved == []
+
+
+@pytest.mark.parametrize(("latest", "saves"), [("7", False), ("6", True), ("", True), ("x", True)])
+def test_a_step_that_is_there_is_not_saved_again(tmp_path, latest, saves):
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text(latest)
+    trainer = Trainer(tmp_path)
+    assert ("had been saved" in save_step(trainer, 7)) != saves
+    assert bool(trainer.saved) == saves
+
+
+def test_what_cannot_be_saved_is_said_and_hides_nothing(tmp_path):
+    trainer = Trainer(tmp_path)
+
+    def fails() -> None:
+        raise OSError(28, "No space left on device")
+
+    trainer._save_checkpoint = fails
+    assert save_step(trainer, 7).startswith(f"{tmp_path}/global_step_7 could not be saved: OSError: ")
+    assert trainer.global_steps == 8
+
+
+@pytest.mark.parametrize(("name", "expected"), [("RubricBarrier", True), ("RubricScores", False), ("naive", False)])
+def test_who_waits(name, expected):
+    config = SimpleNamespace(reward=SimpleNamespace(reward_manager=SimpleNamespace(name=name)))
+    assert waits_in_barrier(config) is expected
