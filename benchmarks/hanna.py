@@ -28,9 +28,9 @@ from rubrank.studies.audit.audit import Audit, audit
 from rubrank.studies.audit.tables import tell
 from rubrank.studies.statistics.correlation import kendall_each, spearman, tau_b, weighted_mean
 from rubrank.studies.statistics.resampling import (
+    Draws,
     Estimate,
     Measure,
-    Measured,
     Resampling,
     interval,
     mean_measured,
@@ -47,15 +47,15 @@ NAMES = ("tau", "tau_fused", "rho", "system_tau", "system_rho")
 class Ranked:
     """How well one ranking follows the humans'."""
 
-    tau: Measured
+    tau: Draws
     """Mean of Kendall's tau-b within prompts."""
-    tau_fused: Measured
+    tau_fused: Draws
     """The same, against the humans' columns put together by RLVR²."""
-    rho: Measured
+    rho: Draws
     """Mean of Spearman's rho within prompts."""
-    system_tau: Measured
+    system_tau: Draws
     """Kendall's tau-b of the systems' means."""
-    system_rho: Measured
+    system_rho: Draws
 
 
 class Compared:
@@ -98,9 +98,9 @@ def _rows_of(prompts: np.ndarray) -> list[np.ndarray]:
     return [np.flatnonzero(prompts == prompt) for prompt in np.unique(prompts)]
 
 
-def difference(a: Measured, b: Measured) -> Estimate:
+def difference(a: Draws, b: Draws) -> Estimate:
     """a − b, draw by draw."""
-    return interval(Measured(a.value - b.value, a.draws - b.draws, a.n))
+    return interval(Draws(a.value - b.value, a.draws - b.draws, a.n))
 
 
 def compare(data: Hanna, bootstrap: int) -> dict[str, dict[str, Ranked]]:

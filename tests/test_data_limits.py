@@ -13,7 +13,7 @@ from rubrank._plain import MOST_DEPTH, MOST_KEYS, MOST_PARAMETERS, MOST_VALUES, 
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput
 from rubrank.grading.cache import VerdictCache
-from rubrank.rubrics.contradiction import Choice, Contains, Interval, Lacks, between
+from rubrank.rubrics.contradiction import Contains, Interval, Lacks, OneOf, between
 from rubrank.rubrics.dependencies import in_cycles
 from rubrank.rubrics.rubric import MOST_CRITERIA, load_rubric
 from rubrank.verifiers.verifier import Verdict
@@ -106,7 +106,7 @@ def test_contradictions_among_very_many_claims_are_found():
     claims += [(f"i{i}", Interval("words", low=i)) for i in range(3000)]
     assert between(claims) == ()
     more = [("max", Interval("words", high=2998)), ("word", Lacks("W77", is_word=True)), ("letter", Lacks("Q"))]
-    more += [("phrase", Lacks("w99 and")), ("a", Choice("case", frozenset("a"))), ("b", Choice("case", frozenset("b")))]
+    more += [("phrase", Lacks("w99 and")), ("a", OneOf("case", frozenset("a"))), ("b", OneOf("case", frozenset("b")))]
     found = {contradiction.criteria for contradiction in between([*claims, *more])}
     assert found == {("max", "i2999"), ("c77", "word"), ("c99", "phrase"), ("a", "b")}
 

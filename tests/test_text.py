@@ -12,7 +12,7 @@ from rubrank.fusion.attributes.length import count_words
 from rubrank.fusion.attributes.markdown import MARKERS, markdown_counts
 from rubrank.texts.classes import ClassTable
 from rubrank.texts.kept import kept
-from rubrank.texts.structure import Code, Heading, Item, Link
+from rubrank.texts.structure import Code, Heading, Link, ListItem
 from rubrank.texts.text import Text
 
 ODD = "aZ1é中かกি́ -'’.,_!?。！？…\"“”‘’「」()[]*_`~#>|+\n\r\t\u200b\u200d\u00ad\x00\ud800😀١"
@@ -188,8 +188,8 @@ def test_markdown_structure():
         "```py title\nx = 1\n```\n> said\n> so\n\n---\n[see](http://x.y)\n\nUnder\n=====\n"
     ).markdown
     assert found.headings == (Heading(1, "Plan x"), Heading(1, "Under"))
-    assert found.bullets == (Item(1, "fast and c"), Item(1, "cheap"))
-    assert found.numbered == (Item(2, "one"), Item(2, "two"))
+    assert found.bullets == (ListItem(1, "fast and c"), ListItem(1, "cheap"))
+    assert found.numbered == (ListItem(2, "one"), ListItem(2, "two"))
     assert found.tables == ((("a", "b"), ("1", "2")),)
     assert found.code_blocks == (Code("py", "x = 1\n"),)
     assert found.emphasised == ("fast", "x")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rubrank.errors import InvalidInput
-from rubrank.training.job.job import Attribute, Config, Training, load_job, parse_config
+from rubrank.training.job.job import AttributeSettings, Config, Training, load_job, parse_config
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,7 +53,7 @@ def test_defaults_are_the_papers():
 
 @pytest.mark.parametrize(("start", "step"), [(0, 0), (12, 12), ("70%", 700), ("0%", 0), ("33.35%", 334), ("0.1 %", 1)])
 def test_attributes_begin_at_a_step_or_a_share_of_the_run(start, step):
-    assert Attribute(name="markdown", start=start).start_step(1000) == step
+    assert AttributeSettings(name="markdown", start=start).start_step(1000) == step
 
 
 def test_the_name_of_an_attribute_will_do():
@@ -64,7 +64,7 @@ def test_the_name_of_an_attribute_will_do():
 
 def test_seventy_percent_of_ten_steps_is_the_eighth():
     assert (
-        Attribute(name="markdown", start="70%").start_step(10) == 7
+        AttributeSettings(name="markdown", start="70%").start_step(10) == 7
     )  # steps count from 0; 0.7 · 10 is 7.000000000000001
 
 

@@ -17,13 +17,13 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from rubrank import InvalidInput, RewardEngine
-from rubrank.service.cohorts import Answer
+from rubrank.service.cohorts import SampleAnswer
 from rubrank.service.dialects import nemo_gym
-from rubrank.service.dialects.reading import Reading
+from rubrank.service.dialects.reading import SampleReading
 from rubrank.training.nemo_gym import RubricVerifier
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what frameworks warn of among themselves is not ours
-READING = Reading(2, "rubric", (), False)
+READING = SampleReading(2, "rubric", (), False)
 
 
 def stand_ins() -> Plain:
@@ -115,10 +115,10 @@ def body(text: str = "West Lake.", **more: Any) -> dict[str, Any]:
     return {"responses_create_params": asked, "response": {**response, **more.pop("response", {})}, **more}
 
 
-def answer(reward: float = 0.75, samples: int = 2) -> Answer:
+def answer(reward: float = 0.75, samples: int = 2) -> SampleAnswer:
     unknown = reward != reward
     scores = {"Facts": nan if unknown else 1.0}
-    return Answer(reward, 0.5 if unknown else reward, "g", samples, 2, scores, {"Facts": "the judge timed out"})
+    return SampleAnswer(reward, 0.5 if unknown else reward, "g", samples, 2, scores, {"Facts": "the judge timed out"})
 
 
 def test_an_answer_is_a_verify_response(schema):

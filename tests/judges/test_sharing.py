@@ -11,7 +11,7 @@ from judges.server import MODEL, Answer, Server
 
 from rubrank import Judge, Judges, RewardEngine, rollout_of
 from rubrank.judges.client.runtime import close_runtime, runtime
-from rubrank.judges.client.sharing import Shares, Use
+from rubrank.judges.client.sharing import LimitShares, Use
 from rubrank.rollouts.rollout import Group
 
 NAME = "endpoint"
@@ -22,13 +22,13 @@ def report(shares, owner, wanted, taken=0, ceiling=64):
 
 
 def test_one_alone_has_it_all():
-    assert report(Shares(), "a", 100) == 64
-    assert report(Shares(), "a", 0) == 64
+    assert report(LimitShares(), "a", 100) == 64
+    assert report(LimitShares(), "a", 0) == 64
 
 
 def test_another_gets_its_part_when_it_is_given_up():
     now = [0.0]
-    shares = Shares(clock=lambda: now[0])
+    shares = LimitShares(clock=lambda: now[0])
     assert report(shares, "a", 100) == 64
     assert report(shares, "b", 100) == 0  # all is held
     assert report(shares, "a", 100, taken=64) == 32  # is to shrink, but its calls are still under way
@@ -38,7 +38,7 @@ def test_another_gets_its_part_when_it_is_given_up():
 
 
 def test_it_goes_by_what_is_needed():
-    shares = Shares()
+    shares = LimitShares()
     report(shares, "a", 1)
     report(shares, "b", 1000)
     for _ in range(3):
@@ -49,7 +49,7 @@ def test_it_goes_by_what_is_needed():
 
 def test_who_is_not_heard_of_holds_nothing():
     now = [0.0]
-    shares = Shares(clock=lambda: now[0])
+    shares = LimitShares(clock=lambda: now[0])
     report(shares, "a", 100)
     now[0] = 2.9
     assert report(shares, "b", 100) == 0
@@ -62,7 +62,7 @@ def test_who_is_not_heard_of_holds_nothing():
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 200)), max_size=60), st.integers(5, 100))
 def test_never_more_than_there_is(steps, ceiling):
     """Whatever each wants, in any order: the places that may be in use at the same time are at most the ceiling."""
-    shares = Shares(clock=lambda: 0.0)
+    shares = LimitShares(clock=lambda: 0.0)
     granted, taken = dict.fromkeys(range(5), 0), dict.fromkeys(range(5), 0)
     for owner, wanted in steps:
         granted[owner] = report(shares, str(owner), wanted, taken[owner], ceiling)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rubrank import fuse, utilities
-from rubrank.fusion.estimate import Estimate, garrote
+from rubrank.fusion.estimate import InfluenceEstimate, garrote
 from rubrank.fusion.models import Borda, BradleyTerry, Thurstone, controlled, fit, offset, pooled
 from rubrank.fusion.models.adjusted import Observed
 from rubrank.fusion.models.controlled import estimate, refit
@@ -291,7 +291,7 @@ def test_a_model_without_a_link_is_refused():
 def test_an_empty_batch():
     data = Observed(np.zeros((0, 2)), np.array([0]), np.zeros((1, 2)), np.zeros((1, 0)), 1.0, 1.0, pooled=True)
     found = estimate(BradleyTerry(), data, data.informative(np.zeros((0, 2))), np.zeros((0, 2)))
-    assert isinstance(found, Estimate)
+    assert isinstance(found, InfluenceEstimate)
     assert found.n_K.tolist() == [0, 0]
 
 

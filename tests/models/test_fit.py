@@ -152,15 +152,15 @@ def test_newton_takes_over_in_groups(monkeypatch, fails):
 
 
 def count_solves(monkeypatch):
-    from rubrank.fusion.models.newton import Problem
+    from rubrank.fusion.models.newton import FitProblem
 
-    solved, solve = [], Problem.solve
+    solved, solve = [], FitProblem.solve
 
     def counting(self, start=None):
         solved.append(len(self.wins_Bnn))
         return solve(self, start)
 
-    monkeypatch.setattr(Problem, "solve", counting)
+    monkeypatch.setattr(FitProblem, "solve", counting)
     return solved
 
 

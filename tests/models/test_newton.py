@@ -9,7 +9,7 @@ import pytest
 
 from rubrank.errors import RubrankError, SolverError
 from rubrank.fusion.models import BradleyTerry, Thurstone, newton
-from rubrank.fusion.models.newton import Problem, maximise
+from rubrank.fusion.models.newton import FitProblem, maximise
 
 LINKS = pytest.mark.parametrize("link", [BradleyTerry().link, Thurstone().link], ids=["logistic", "probit"])
 POOLED = pytest.mark.parametrize("pooled", [False, True])
@@ -19,7 +19,7 @@ def a_problem(link, pooled, B=3, n=5, D=2, prior=0.7):
     rng = np.random.default_rng(B + n + D)
     z = rng.normal(size=(B, n, n, D))
     ridge = prior * rng.uniform(0.5, 2.0, (B, n))
-    return Problem(rng.random((B, n, n)) * (1 - np.eye(n)), z - z.swapaxes(1, 2), ridge, 1.3, link, pooled)
+    return FitProblem(rng.random((B, n, n)) * (1 - np.eye(n)), z - z.swapaxes(1, 2), ridge, 1.3, link, pooled)
 
 
 def a_point(problem):

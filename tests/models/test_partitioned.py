@@ -15,7 +15,7 @@ from rubrank import RLVR2, ScoreBatch, attenuate, utility_model
 from rubrank.fusion.adjusting import Known
 from rubrank.fusion.model import find_model
 from rubrank.fusion.models import controlled, exact
-from rubrank.fusion.models.partitioned import Here, Part, Summary, fit_parts
+from rubrank.fusion.models.partitioned import LocalParts, Part, PartSummary, fit_parts
 
 
 def summed(numbers):
@@ -73,8 +73,8 @@ def parts_of(rule, some, cuts):
 def fitted_apart(rule, batches):
     parts = [pickle.loads(pickle.dumps(rule.part(batch))).copied() for batch in batches]
     model = find_model(rule.model)
-    summaries = [Summary.of(part, model) for part in parts]
-    scale, found = fit_parts(Here(parts), summaries, model, float(rule.attribute_prior))
+    summaries = [PartSummary.of(part, model) for part in parts]
+    scale, found = fit_parts(LocalParts(parts), summaries, model, float(rule.attribute_prior))
     return Known(scale, batches[0].names, found)
 
 

@@ -12,9 +12,9 @@ from scipy import stats
 from rubrank.records.record import GateRecord, GroupRecord
 from rubrank.records.report.distribution import distribution
 from rubrank.records.report.grouped import Grouped
-from rubrank.records.report.making import Parts, plain
+from rubrank.records.report.making import ReportParts, shortened_numbers
 from rubrank.records.report.moments import Moments, student_95
-from rubrank.records.report.parts.attributes import Attributes
+from rubrank.records.report.parts.attributes import AttributesPart
 from rubrank.records.report.parts.conflicts import Conflicts
 from rubrank.records.report.parts.correlation import Correlations
 from rubrank.records.report.parts.criteria import Criteria
@@ -153,7 +153,7 @@ def gamma_record(record_of: Make, gamma: list[float], step: int | None = 0, **mo
 
 def test_gamma_by_step_with_its_interval(record_of: Make) -> None:
     drawn = np.random.default_rng(3).normal(0.2, 0.1, (12, 2))
-    part = counted(Attributes(), *(gamma_record(record_of, g.tolist(), step=n // 6) for n, g in enumerate(drawn)))
+    part = counted(AttributesPart(), *(gamma_record(record_of, g.tolist(), step=n // 6) for n, g in enumerate(drawn)))
     found = part.result(Bins([0, 1]))["gamma"]
     assert (found["attributes"], found["criteria"]) == (["words"], ["", "A", "B"])
     for step, some in enumerate((drawn[:6], drawn[6:])):
@@ -168,7 +168,7 @@ def test_gamma_by_step_with_its_interval(record_of: Make) -> None:
 def test_a_pooled_gamma_has_the_interval_of_its_own_error(record_of: Make) -> None:
     """t·se over the groups behind the estimate, not the spread over groups, which is 0."""
     pooled = {"pool": "batch", "se": ((0.05,), (0.2,)), "shrunk": ((0.2,), (0.0,)), "n": (41.0, 21.0)}
-    part = counted(Attributes(), *(gamma_record(record_of, [0.3, 0.1], step=None, **pooled) for _ in range(9)))
+    part = counted(AttributesPart(), *(gamma_record(record_of, [0.3, 0.1], step=None, **pooled) for _ in range(9)))
     points = part.result(Bins([]))["gamma"]["points"]
     halves = [stats.t.ppf(0.975, n - 1) * se for n, se in ((41, 0.05), (21, 0.2))]
     assert points["0|1"] == [[None, pytest.approx(0.3), pytest.approx(halves[0]), 41.0]]
@@ -178,7 +178,7 @@ def test_a_pooled_gamma_has_the_interval_of_its_own_error(record_of: Make) -> No
 
 def test_a_criterion_that_is_not_controlled_does_not_count(record_of: Make) -> None:
     pooled = {"pool": "run", "se": ((0.05,), (None,)), "n": (41.0, 0.0)}
-    part = counted(Attributes(), *(gamma_record(record_of, [0.3, 0.0], step=2, **pooled) for _ in range(9)))
+    part = counted(AttributesPart(), *(gamma_record(record_of, [0.3, 0.0], step=2, **pooled) for _ in range(9)))
     points = part.result(Bins([2]))["gamma"]["points"]
     assert [step for step, *_ in points["0|1"]] == [2]
     assert points.get("0|2", []) == []
@@ -312,7 +312,7 @@ def test_numbers_that_differ_in_every_group_are_summed_up(record_of: Make) -> No
 
 
 def test_groups_of_nobody_and_of_one_break_nothing(record_of: Make) -> None:
-    parts = counted(Parts(), record_of({"A": []}, [], no_signal=True), record_of({"A": [1.0]}, [0.5]))
+    parts = counted(ReportParts(), record_of({"A": []}, [], no_signal=True), record_of({"A": [1.0]}, [0.5]))
     assert parts.result()["overview"]["rollouts"] == 1
 
 
@@ -345,4 +345,6 @@ def test_reasons_are_counted_by_kind() -> None:
 
 
 def test_plain_data_have_no_nan() -> None:
-    assert plain({1: (np.float64(0.5), float("nan"), np.int64(3), None, "x")}) == {"1": [0.5, None, 3, None, "x"]}
+    assert shortened_numbers({1: (np.float64(0.5), float("nan"), np.int64(3), None, "x")}) == {
+        "1": [0.5, None, 3, None, "x"]
+    }

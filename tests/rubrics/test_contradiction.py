@@ -15,7 +15,7 @@ import rubrank.verifiers.paper.format
 import rubrank.verifiers.paper.language
 import rubrank.verifiers.paper.length
 import rubrank.verifiers.paper.presence  # noqa: F401 - all register verifiers
-from rubrank.rubrics.contradiction import CLAIMS, Choice, Contains, Interval, Lacks, between, claims, contradictions
+from rubrank.rubrics.contradiction import CLAIMS, Contains, Interval, Lacks, OneOf, between, claims, contradictions
 from rubrank.rubrics.contradiction_table import bounds
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import VERIFIERS, verifier
@@ -189,7 +189,7 @@ def test_relations_as_intervals(relation, low, high):
 
 
 def test_claims_compare_only_what_is_the_same():
-    fine = [("a", Interval("x", high=1)), ("b", Interval("y", low=2)), ("c", Choice("z", frozenset("p")))]
+    fine = [("a", Interval("x", high=1)), ("b", Interval("y", low=2)), ("c", OneOf("z", frozenset("p")))]
     assert between(fine) == ()
     clash = [
         ("a", Contains("sea, side")),

@@ -112,12 +112,12 @@ def test_what_replicas_cannot_do_is_refused(tmp_path):
 
 def test_the_actor_gives_errors_as_they_are(tmp_path):
     """Without Ray: what the actor answers, and that a dead replica's work goes to another."""
-    from rubrank.service.cohorts import Sample, Work
+    from rubrank.service.cohorts import GroupWork, ServiceSample
     from rubrank.service.replicas import SiblingsActor
 
     def one(i, size=2):
         rollout = Rollout(prompt="p", response=f"text {i}")
-        return Sample(b"key", bytes([i]), True, rollout, size, "0/g")
+        return ServiceSample(b"key", bytes([i]), True, rollout, size, "0/g")
 
     async def main():
         actor = SiblingsActor(str(tmp_path), 60.0, 60.0)
@@ -133,7 +133,7 @@ def test_the_actor_gives_errors_as_they_are(tmp_path):
         actor._here().abandon_all(leader)
         worked, work = await asyncio.wait_for(rest, 5)
         assert worked
-        assert isinstance(work, Work)
+        assert isinstance(work, GroupWork)
         assert len(work.group.rollouts) == 2
         actor._store.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rubrank.training.job.mixing import Part, lay_out
+from rubrank.training.job.mixing import MixStage, lay_out
 
 
 def counts(order: np.ndarray, sizes: list[int]) -> list[int]:
@@ -18,7 +18,7 @@ def counts(order: np.ndarray, sizes: list[int]) -> list[int]:
 )
 def test_every_moment_has_the_shares(shares):
     sizes = [50] * len(shares)
-    order = lay_out([Part(40, tuple(range(len(shares))), shares)], sizes, batch=8, seed=3)
+    order = lay_out([MixStage(40, tuple(range(len(shares))), shares)], sizes, batch=8, seed=3)
     assert len(order) == 320
     for batches in range(1, 41):
         had = np.array(counts(order[: batches * 8], sizes))
@@ -26,7 +26,7 @@ def test_every_moment_has_the_shares(shares):
 
 
 def test_all_rows_come_before_any_comes_again():
-    order = lay_out([Part(6, (0, 1), (0.5, 0.5))], [6, 100], batch=4, seed=0)
+    order = lay_out([MixStage(6, (0, 1), (0.5, 0.5))], [6, 100], batch=4, seed=0)
     small = [row for row in order.tolist() if row < 6]
     assert len(small) == 12
     assert sorted(small[:6]) == sorted(small[6:]) == list(range(6))
@@ -36,7 +36,7 @@ def test_all_rows_come_before_any_comes_again():
 
 
 def test_stages_take_their_own_sources_and_go_on_in_shared_ones():
-    parts = [Part(2, (0,), (1.0,)), Part(2, (1,), (1.0,)), Part(1, (0,), (1.0,))]
+    parts = [MixStage(2, (0,), (1.0,)), MixStage(2, (1,), (1.0,)), MixStage(1, (0,), (1.0,))]
     order = lay_out(parts, [12, 5], batch=4, seed=1)
     assert counts(order[:8], [12, 5]) == [8, 0]
     assert counts(order[8:16], [12, 5]) == [0, 8]
@@ -45,12 +45,12 @@ def test_stages_take_their_own_sources_and_go_on_in_shared_ones():
 
 def test_one_seed():
     def made(seed: int) -> list[int]:
-        return lay_out([Part(5, (0, 1), (0.6, 0.4))], [20, 20], batch=5, seed=seed).tolist()
+        return lay_out([MixStage(5, (0, 1), (0.6, 0.4))], [20, 20], batch=5, seed=seed).tolist()
 
     assert made(0) == made(0) != made(1)
 
 
 def test_sources_stand_in_no_fixed_place_of_a_batch():
-    order = lay_out([Part(200, (0, 1), (0.5, 0.5))], [10, 10], batch=4, seed=0).reshape(200, 4)
+    order = lay_out([MixStage(200, (0, 1), (0.5, 0.5))], [10, 10], batch=4, seed=0).reshape(200, 4)
     first = (order < 10).mean(axis=0)
     assert np.all((first > 0.35) & (first < 0.65))

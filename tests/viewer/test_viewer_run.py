@@ -17,7 +17,7 @@ from rubrank.records.record import GroupRecord, write_records
 from rubrank.records.viewer.curves import common_prompts, curves_of, steps_of
 from rubrank.records.viewer.index import NO_STEP
 from rubrank.records.viewer.light import decoded
-from rubrank.records.viewer.run import Run, check_records
+from rubrank.records.viewer.run import ViewedRun, check_records
 from rubrank.records.viewer.showing import record_of as read_line
 from rubrank.records.viewer.showing import replayed, shown
 from rubrank.records.viewer.sources import check_source, paths_of
@@ -29,8 +29,8 @@ def line_of(record: GroupRecord) -> str:
     return record.model_dump_json(exclude_defaults=True) + "\n"
 
 
-def read(path: Path) -> Run:
-    run = Run(path)
+def read(path: Path) -> ViewedRun:
+    run = ViewedRun(path)
     run.catch_up()
     return run
 

@@ -17,14 +17,14 @@ from typing import Any
 import uvicorn
 
 from rubrank.records.viewer.app import make_app
-from rubrank.records.viewer.run import Run
+from rubrank.records.viewer.run import ViewedRun
 from rubrank.records.viewer.serving import _LOCAL
 
 
 class Viewer:
     """The viewer at an address."""
 
-    def __init__(self, address: str, runs: list[Run]) -> None:
+    def __init__(self, address: str, runs: list[ViewedRun]) -> None:
         self.address, self.runs = address, runs
 
     def open(self, path: str, **headers: str) -> tuple[int, bytes, Any]:
@@ -51,7 +51,7 @@ class Viewer:
 @contextmanager
 def served(*paths: Path, token: str | None = None, live: bool = False) -> Iterator[Viewer]:
     """A viewer over some runs, all read; `live`: it goes on reading."""
-    runs = [Run(path) for path in paths]
+    runs = [ViewedRun(path) for path in paths]
     for run in runs:
         run.catch_up()
         if live:

@@ -104,9 +104,10 @@ def with_options(models: Callable[[], tuple[type[BaseModel], ...]]) -> type[Type
             try:
                 return super().parse_args(ctx, rest)
             except Exception as error:
-                if hasattr(error, "possibilities"):  # an unknown option: ours could have been meant too
-                    near = get_close_matches(error.option_name, [*flags, *(error.possibilities or ())])
-                    error.possibilities = near
+                wrong = getattr(error, "option_name", None)
+                if wrong is not None:  # an unknown one: ours could have been meant too
+                    known = [*flags, *(getattr(error, "possibilities", None) or ())]
+                    error.possibilities = get_close_matches(wrong, known)  # type: ignore[attr-defined]
                 raise
 
         def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:

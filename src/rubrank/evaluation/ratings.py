@@ -24,7 +24,7 @@ _TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True)
-class Ratings:
+class ModelRatings:
     """Strength of each model (a log-odds scale around 0), and the coefficients of the attributes."""
 
     strength: Mapping[str, float]
@@ -42,7 +42,7 @@ def ratings(
     contrasts: np.ndarray | None = None,
     prior: float = 0.1,
     attribute_prior: float = 1e-3,
-) -> Ratings:
+) -> ModelRatings:
     """Fit by Newton's method; `contrasts` (games, D) are attributes of i's answer against j's."""
     if not games:
         raise InvalidInput("ratings", "games", "at least one", "none", "")
@@ -59,7 +59,7 @@ def ratings(
     weight = np.ones(len(games)) if weights is None else np.asarray(weights, dtype=float)
     ridge = np.concatenate([np.full(n, prior), np.full(D, attribute_prior)])
     theta = _newton(X, outcome, weight, ridge)
-    return Ratings(dict(zip(names, theta[:n].tolist(), strict=True)), tuple(theta[n:].tolist()))
+    return ModelRatings(dict(zip(names, theta[:n].tolist(), strict=True)), tuple(theta[n:].tolist()))
 
 
 def _objective(eta: np.ndarray, outcome: np.ndarray, weight: np.ndarray, theta: np.ndarray, ridge: np.ndarray) -> float:

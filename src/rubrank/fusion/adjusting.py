@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rubrank.fusion.adjust import Adjustment, Naming, rules_for, taken_shares
-from rubrank.fusion.estimate import Estimate
+from rubrank.fusion.estimate import InfluenceEstimate
 from rubrank.fusion.model import UtilityModel, find_model
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.observed import marked
@@ -35,13 +35,13 @@ class Known:
     scale_D: np.ndarray
     """What contrasts are multiplied by."""
     criteria: tuple[Hashable, ...]
-    estimate: Estimate
+    estimate: InfluenceEstimate
 
-    def about(self, criteria: Sequence[Hashable]) -> Estimate:
+    def about(self, criteria: Sequence[Hashable]) -> InfluenceEstimate:
         """What it says about these criteria."""
         at = [self.criteria.index(name) for name in criteria]
         parts = {part.name: getattr(self.estimate, part.name)[at] for part in fields(self.estimate)}
-        return Estimate(**parts)
+        return InfluenceEstimate(**parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,9 @@ def _joint(
     return fitted_MK
 
 
-def _taken(found: Estimate, rules: tuple[Adjustment, ...], naming: Naming, wanted_NK: np.ndarray) -> np.ndarray:
+def _taken(
+    found: InfluenceEstimate, rules: tuple[Adjustment, ...], naming: Naming, wanted_NK: np.ndarray
+) -> np.ndarray:
     """δ: γ̃ as a whole, or a share of it where it is positive; 0 where a criterion says nothing about a group."""
     shares_NKD, two_sided_D = taken_shares(rules, wanted_NK.shape, naming)
     allowed_KD = np.where(two_sided_D, found.shrunk_KD, np.maximum(found.shrunk_KD, 0.0))

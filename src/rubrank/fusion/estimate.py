@@ -19,7 +19,7 @@ FEWEST_GROUPS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class InfluenceEstimate:
     """What is known about each attribute's influence on each criterion; K criteria, D attributes."""
 
     gamma_KD: np.ndarray
@@ -38,7 +38,7 @@ class Estimate:
     @classmethod
     def of(
         cls, gamma_KD: np.ndarray, information_KDD: np.ndarray, variance_KDD: np.ndarray, n_K: np.ndarray, beta: float
-    ) -> Estimate:
+    ) -> InfluenceEstimate:
         """Steps 2 and 3, from the sums over groups."""
         D = gamma_KD.shape[1]
         inverse = np.linalg.inv(information_KDD + beta * np.eye(D))

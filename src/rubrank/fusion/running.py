@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput
-from rubrank.fusion.estimate import Estimate
+from rubrank.fusion.estimate import InfluenceEstimate
 
 DECAY = 0.9
 _FEWEST = 2
@@ -47,8 +47,8 @@ class Running:
     sums: dict[str, _Sums] = field(default_factory=dict)
 
     def learn(
-        self, step: Estimate, criteria: Sequence[Hashable], attributes: Sequence[Hashable], beta: float
-    ) -> Estimate:
+        self, step: InfluenceEstimate, criteria: Sequence[Hashable], attributes: Sequence[Hashable], beta: float
+    ) -> InfluenceEstimate:
         """Take a step in, and return what is known now about its criteria."""
         names, columns = [str(name) for name in criteria], tuple(map(str, attributes))
         if columns != self.attributes:
@@ -62,7 +62,7 @@ class Running:
             self.sums[names[k]].add(*taken_in)
         return self._known(names, D, beta)
 
-    def _known(self, names: Sequence[str], D: int, beta: float) -> Estimate:
+    def _known(self, names: Sequence[str], D: int, beta: float) -> InfluenceEstimate:
         K = len(names)
         right_KD, n_K = np.zeros((K, D)), np.zeros(K)
         information_KDD, variance_KDD = np.zeros((K, D, D)), np.full((K, D, D), np.nan)
@@ -72,7 +72,7 @@ class Running:
                 right_KD[k], n_K[k] = sums.right_D, sums.n
                 information_KDD[k], variance_KDD[k] = sums.information_DD, sums.variance_DD
         gamma_KD = np.linalg.solve(information_KDD + beta * np.eye(D), right_KD[:, :, None])[:, :, 0]
-        return Estimate.of(gamma_KD, information_KDD, variance_KDD, n_K, beta)
+        return InfluenceEstimate.of(gamma_KD, information_KDD, variance_KDD, n_K, beta)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint must carry, as JSON can hold it."""

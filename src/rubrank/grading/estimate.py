@@ -50,7 +50,7 @@ class JudgeEstimate:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RunEstimate:
     """What a run would do."""
 
     rollouts: int
@@ -85,7 +85,7 @@ def estimate(
     *,
     columns: Mapping[str, Any] | None = None,
     batch: bool = False,
-) -> Estimate:
+) -> RunEstimate:
     """Count what `grade` would ask for; parameters as there. No call is made, and nothing is written.
 
     batch: at the price of a batch, and with the number of batches.
@@ -95,7 +95,7 @@ def estimate(
     found = None if judges is None else load_judges(judges)
     wanted = [_wanted(group, own, found) for group, own in zip(groups, criteria, strict=True)]
     names = {c.name for own in criteria for c in own if c.judged and (found is None or not found.judge_of(c.name))}
-    return Estimate(
+    return RunEstimate(
         rollouts=sum(len(group.rollouts) for group in groups),
         groups=len(groups),
         verdicts=sum(len(g.rollouts) * sum(not c.judged for c in own) for g, own in zip(groups, criteria, strict=True)),

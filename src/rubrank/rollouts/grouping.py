@@ -25,7 +25,7 @@ from rubrank.rollouts.rows import Row
 
 
 @dataclass(frozen=True)
-class Part:
+class RowPart:
     """What one row adds to a group."""
 
     where: str
@@ -39,7 +39,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Keys:
+class GroupKeys:
     """The columns that decide."""
 
     group: tuple[str, ...]
@@ -50,7 +50,7 @@ class Keys:
         return " and ".join(filter(None, (self.step, "/".join(self.group) or "prompt")))
 
 
-def find_keys(rows: Sequence[Row], where: str, given: Any = None, step: str | None = None) -> Keys:
+def find_keys(rows: Sequence[Row], where: str, given: Any = None, step: str | None = None) -> GroupKeys:
     """The columns that name the group and the step, from all rows; raises where two of them disagree."""
     if given is not None:
         names = (given,) if isinstance(given, str) else tuple(given)
@@ -59,7 +59,7 @@ def find_keys(rows: Sequence[Row], where: str, given: Any = None, step: str | No
                 raise UnknownName.of(where, "the group column", name, map(str, rows[0]))
     else:
         names = _usual_group(rows, where)
-    return Keys(names, step or _present(rows, STEP_NAMES, names))
+    return GroupKeys(names, step or _present(rows, STEP_NAMES, names))
 
 
 def _usual_group(rows: Sequence[Row], where: str) -> tuple[str, ...]:
@@ -86,13 +86,13 @@ def _is_there(value: Any) -> bool:
     return value is not None and value != "" and value == value
 
 
-def part_of(row: Row, keys: Keys, where: str, prompt: Any, rollouts: Sequence[Rollout], rubric: Any) -> Part:
+def part_of(row: Row, keys: GroupKeys, where: str, prompt: Any, rollouts: Sequence[Rollout], rubric: Any) -> RowPart:
     """A row with its group; raises if it does not say what the other rows say."""
     step = None if keys.step is None else str(_cell(row, keys.step, where, "step"))
     if keys.group:
         label = "/".join(str(_cell(row, name, where, "group")) for name in keys.group)
-        return Part(where, (step, "=", label), label, step, rollouts, rubric)
-    return Part(where, (step, "?", as_key(prompt)), None, step, rollouts, rubric)
+        return RowPart(where, (step, "=", label), label, step, rollouts, rubric)
+    return RowPart(where, (step, "?", as_key(prompt)), None, step, rollouts, rubric)
 
 
 def _cell(row: Row, name: str, where: str, what: str) -> Any:
@@ -109,9 +109,9 @@ def as_key(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
-def collected(parts: Sequence[Part]) -> list[Group]:
+def collected(parts: Sequence[RowPart]) -> list[Group]:
     """The groups, in the order in which they first appear."""
-    members: dict[Hashable, list[Part]] = {}
+    members: dict[Hashable, list[RowPart]] = {}
     for part in parts:
         members.setdefault(part.key, []).append(part)
     times = Counter(found[0].label for found in members.values())
@@ -125,7 +125,7 @@ def collected(parts: Sequence[Part]) -> list[Group]:
     return groups
 
 
-def _one_rubric(name: str, parts: Sequence[Part]) -> Any:
+def _one_rubric(name: str, parts: Sequence[RowPart]) -> Any:
     given = [part for part in parts if part.rubric is not None]
     for other in given[1:]:
         if as_key(other.rubric) != as_key(given[0].rubric):

@@ -21,7 +21,7 @@ from typing import Any
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.columns import COLUMNS
-from rubrank.rollouts.grouping import Part, collected, find_keys, part_of
+from rubrank.rollouts.grouping import RowPart, collected, find_keys, part_of
 from rubrank.rollouts.messages import are_messages, decoded, prompt_message, said_message, tool_calls_of
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
 from rubrank.rollouts.rows import Row, Source, format_of_source, is_table, read_rows
@@ -96,7 +96,7 @@ def _read(
     names = _names(usual[0], where, columns)
     keys = find_keys(usual, where, names.get("group"), names.get("step"))
     fields = {field: column for field, column in names.items() if field not in _KEYS}
-    parts: list[Part] = []
+    parts: list[RowPart] = []
     for number, row in enumerate(usual, start=1):
         fields = _with_new(fields, row)
         place = f"{where}: row {number}"

@@ -45,7 +45,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Choice:
+class OneOf:
     """Of `what` there is one, and it is one of these values."""
 
     what: str
@@ -70,7 +70,7 @@ class Lacks:
     is_word: bool = False
 
 
-Claim: TypeAlias = Interval | Choice | Contains | Lacks
+Claim: TypeAlias = Interval | OneOf | Contains | Lacks
 Claims: TypeAlias = Callable[[Mapping[str, Any]], Iterable[Claim]]
 
 
@@ -138,7 +138,7 @@ def _near_clashes(found: Sequence[_Named]) -> Iterator[tuple[_Named, _Named]]:
             groups.setdefault(claim.quantity, []).append((name, claim))
     for intervals in groups.values():
         yield from _apart(intervals)
-    choices = {(claim.what, claim.values): (name, claim) for name, claim in found if isinstance(claim, Choice)}
+    choices = {(claim.what, claim.values): (name, claim) for name, claim in found if isinstance(claim, OneOf)}
     yield from islice(combinations(choices.values(), 2), _MOST_LOOKS)
     yield from _forbidden(found)
 
@@ -197,7 +197,7 @@ def all_params(criterion: Criterion) -> dict[str, Any]:
 def _is_empty(claim: Claim) -> bool:
     if isinstance(claim, Interval):
         return claim.low > claim.high
-    return isinstance(claim, Choice) and not claim.values
+    return isinstance(claim, OneOf) and not claim.values
 
 
 def _impossible(name: str, claim: Claim) -> str:
@@ -210,7 +210,7 @@ def _clash(a: str, first: Claim, b: str, second: Claim) -> str | None:
     if isinstance(first, Interval) and isinstance(second, Interval):
         apart = first.quantity == second.quantity and (first.high < second.low)
         return f"{first.quantity}: “{a}” asks for {first}, “{b}” for {second}" if apart else None
-    if isinstance(first, Choice) and isinstance(second, Choice):
+    if isinstance(first, OneOf) and isinstance(second, OneOf):
         apart = first.what == second.what and not first.values & second.values
         return f"{first.what}: “{a}” asks for {first}, “{b}” for {second}" if apart else None
     if isinstance(first, Contains) and isinstance(second, Lacks) and occurs(second, first.text):

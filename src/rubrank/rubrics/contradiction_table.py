@@ -12,12 +12,12 @@ from typing import Any
 
 from rubrank.rubrics.contradiction import (
     CLAIMS,
-    Choice,
     Claim,
     Claims,
     Contains,
     Interval,
     Lacks,
+    OneOf,
     all_params,
     claims_of,
 )
@@ -63,7 +63,7 @@ def word(text: str, low: float = 0, high: float = math.inf) -> Iterator[Claim]:
 
 
 def _one(what: str, value: str) -> list[Claim]:
-    return [Choice(what, frozenset([value]))]
+    return [OneOf(what, frozenset([value]))]
 
 
 def _contains(text: str | None) -> list[Claim]:
@@ -125,7 +125,7 @@ def _case(p: Params) -> Iterator[Claim]:
 def _language(p: Params) -> Iterator[Claim]:
     given = p["language"]
     if p.get("share", 1.0) > 0.5:  # below that, two languages can have their part
-        yield Choice("language", frozenset(map(_language_code, [given] if isinstance(given, str) else given)))
+        yield OneOf("language", frozenset(map(_language_code, [given] if isinstance(given, str) else given)))
 
 
 def _language_code(language: str) -> str:

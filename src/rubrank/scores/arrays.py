@@ -113,16 +113,16 @@ def _data_of(owner: str, parameter: str, given: Any, count: int, layer: Any) -> 
             f"{len(listed)}, {different} of them different",
             "Name the columns in their order.",
         )
-    return tuple(c if isinstance(c, CriterionData) else _plain(c, layer) for c in listed)
+    return tuple(c if isinstance(c, CriterionData) else _criterion_in(c, layer) for c in listed)
 
 
 @lru_cache(maxsize=128)
 def _unnamed(count: int, word: str, layer: Any) -> tuple[CriterionData, ...]:
-    return tuple(_plain(f"{word} {k}", layer) for k in range(count))
+    return tuple(_criterion_in(f"{word} {k}", layer) for k in range(count))
 
 
 @lru_cache(maxsize=4096)
-def _plain(name: str, layer: Any) -> CriterionData:
+def _criterion_in(name: str, layer: Any) -> CriterionData:
     return CriterionData(name, domain=UNIT, layer=layer)  # kept: making a dozen would take as long as a small fit
 
 

@@ -195,13 +195,13 @@ def _as_object(group: GroupScores, i: int, rubric: int) -> dict[str, Any]:
         "group": group.id,
         "rollout": i,
         "rubric": rubric,
-        "scores": dict(zip(group.names, _plain(group.scores[i]), strict=True)),
+        "scores": dict(zip(group.names, _with_nulls(group.scores[i]), strict=True)),
         "reasons": dict(zip(group.names, group.reasons[i], strict=True)),
         **compared,
     }
 
 
-def _plain(values: np.ndarray) -> list[float | None]:
+def _with_nulls(values: np.ndarray) -> list[float | None]:
     return [None if math.isnan(x) else x for x in values.tolist()]
 
 
@@ -209,7 +209,7 @@ def outcomes_text(group: GroupScores, i: int) -> str | None:
     """Rollout i against the others, on the criteria on which responses were compared."""
     if not group.outcomes:
         return None
-    return json.dumps({name: _plain(won[i]) for name, won in group.outcomes.items()}, ensure_ascii=False)
+    return json.dumps({name: _with_nulls(won[i]) for name, won in group.outcomes.items()}, ensure_ascii=False)
 
 
 def read_outcomes(texts: Iterable[str | None]) -> dict[str, np.ndarray]:
@@ -308,7 +308,7 @@ def _long(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -
         (group.id, i, rubrics[group.criteria], name, x, clean(reason), outcomes_text(group, i))
         for group in table
         for i in range(len(group.scores))
-        for name, x, reason in zip(group.names, _plain(group.scores[i]), group.reasons[i], strict=True)
+        for name, x, reason in zip(group.names, _with_nulls(group.scores[i]), group.reasons[i], strict=True)
     ]
     schema = {"group": polars.String, "rollout": polars.Int64, "rubric": polars.Int64, "criterion": polars.String}
     more = {"score": polars.Float64, "reason": polars.String, OUTCOMES: polars.String}

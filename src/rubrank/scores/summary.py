@@ -13,7 +13,7 @@ from rubrank.scores.table import CriterionSummary, ScoreTable
 
 
 @dataclass
-class _Sums:
+class _ColumnSums:
     rollouts: int = 0
     scored: int = 0
     compared: int = 0
@@ -26,7 +26,7 @@ class _Sums:
 
 def summarise(table: ScoreTable) -> tuple[CriterionSummary, ...]:
     """Each criterion over the groups that ask for it."""
-    sums = {name: _Sums() for name in table.criteria}
+    sums = {name: _ColumnSums() for name in table.criteria}
     for group in table:
         for k, criterion in enumerate(group.criteria):
             if criterion.name in group.outcomes:
@@ -36,7 +36,7 @@ def summarise(table: ScoreTable) -> tuple[CriterionSummary, ...]:
     return tuple(_summary(name, found) for name, found in sums.items())
 
 
-def _add(sums: _Sums, criterion: CriterionData, scores: np.ndarray) -> None:
+def _add(sums: _ColumnSums, criterion: CriterionData, scores: np.ndarray) -> None:
     known = np.sort(scores[~np.isnan(scores)])
     n = len(known)
     # For each score, how many of the later ones in order are within the margin.
@@ -52,7 +52,7 @@ def _add(sums: _Sums, criterion: CriterionData, scores: np.ndarray) -> None:
     sums.all_tied += pairs > 0 and ties == pairs
 
 
-def _add_compared(sums: _Sums, outcomes: np.ndarray) -> None:
+def _add_compared(sums: _ColumnSums, outcomes: np.ndarray) -> None:
     """Responses that were compared: a mean would say nothing, ties and who was left out do."""
     observed = outcomes[np.triu_indices(len(outcomes), 1)]
     observed = observed[~np.isnan(observed)]
@@ -65,7 +65,7 @@ def _add_compared(sums: _Sums, outcomes: np.ndarray) -> None:
     sums.all_tied += 0 < ties == len(observed)
 
 
-def _summary(name: str, sums: _Sums) -> CriterionSummary:
+def _summary(name: str, sums: _ColumnSums) -> CriterionSummary:
     mean = sums.total / sums.scored if sums.scored else np.nan
     rate = sums.ties / sums.pairs if sums.pairs else np.nan
     return CriterionSummary(

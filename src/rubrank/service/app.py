@@ -28,9 +28,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rubrank.service.access import Token, error_response, parse, read_body, refused
-from rubrank.service.cohorts import Answer, Sample
+from rubrank.service.cohorts import SampleAnswer, ServiceSample
 from rubrank.service.dialects import nemo_gym, openrlhf, slime
-from rubrank.service.dialects.reading import Reading
+from rubrank.service.dialects.reading import SampleReading
 from rubrank.service.service import Here, Service
 from rubrank.service.wire import groups_request, one_rollout, to_json
 
@@ -47,7 +47,7 @@ class Routes:
         self.service, self._token = service, Token(secret)
         config = service.config
         late = any(control.start > 0 for control in service.engine.controls)
-        self._reading = Reading(config.group_size, config.rubric_column, config.end_tokens, late)
+        self._reading = SampleReading(config.group_size, config.rubric_column, config.end_tokens, late)
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -111,7 +111,7 @@ class Routes:
     def _dialect(self, dialect: ModuleType) -> Handler:
         async def run(request: Request) -> Response:
             body = await self._body(request)
-            samples: list[Sample] = dialect.samples(body, self._reading)
+            samples: list[ServiceSample] = dialect.samples(body, self._reading)
             answers = await self._while_there(request, samples)
             if answers is None:
                 return Response(status_code=_GONE)
@@ -122,7 +122,7 @@ class Routes:
 
         return run
 
-    async def _while_there(self, request: Request, samples: list[Sample]) -> list[Answer] | None:
+    async def _while_there(self, request: Request, samples: list[ServiceSample]) -> list[SampleAnswer] | None:
         """The answers; None: the caller has gone, and may come back."""
         work = asyncio.gather(*(self.service.sample(sample) for sample in samples))
         gone = asyncio.ensure_future(_disconnected(request))
@@ -184,7 +184,7 @@ class Routes:
         return Response(service.metrics.text(now, more), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _headers(answers: list[Answer]) -> dict[str, str]:
+def _headers(answers: list[SampleAnswer]) -> dict[str, str]:
     """What a bare number cannot say."""
     if not answers:
         return {}

@@ -39,7 +39,7 @@ _PRUNE = 60.0  # seconds between looks for what is too old
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class ServiceSample:
     """One sample, as a dialect reads it."""
 
     key: bytes
@@ -59,7 +59,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SampleAnswer:
     """What a sample is answered."""
 
     reward: float
@@ -98,7 +98,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class GroupWork:
     """A group to be scored. graded: of each rollout, where that has been done."""
 
     ticket: int
@@ -117,7 +117,7 @@ class _Member:
     identity: bytes
     rollout: Rollout | None
     graded: Graded | None = None
-    answer: Answer | None = None
+    answer: SampleAnswer | None = None
     callers: set[int] = field(default_factory=set)
 
 
@@ -127,7 +127,7 @@ class _Caller:
     member: _Member
     owner: str
     late: bool
-    future: asyncio.Future[Answer | Work]
+    future: asyncio.Future[SampleAnswer | GroupWork]
     settled: bool = False
 
 
@@ -135,7 +135,7 @@ class _Caller:
 class _Cohort:
     id: int
     key: bytes
-    sample: Sample
+    sample: ServiceSample
     """The first: name, size, rubric, step of all."""
     round: int = 0
     """How often its group had come before."""
@@ -160,7 +160,7 @@ class _Cohort:
     def callers(self) -> list[int]:
         return [id for member in self.members for id in member.callers]
 
-    def twins(self, sample: Sample) -> list[_Member]:
+    def twins(self, sample: ServiceSample) -> list[_Member]:
         return [member for member in self.members if member.identity == sample.member]
 
 
@@ -190,7 +190,7 @@ class Cohorts:
 
     # ------------------------------------------------------------------------------------------------------- entering
 
-    async def enter(self, sample: Sample, owner: str = "") -> Ticket | Answer:
+    async def enter(self, sample: ServiceSample, owner: str = "") -> Ticket | SampleAnswer:
         """A place in the group, or the answer of a sample that has had one."""
         self._prune()
         cohort = self._current(sample.key)
@@ -211,7 +211,7 @@ class Cohorts:
             return self._late(cohort, sample, owner)
         return self._join(self._open(sample, (), cohort.round + 1), sample, owner)
 
-    def _after(self, cohort: _Cohort | None, sample: Sample, owner: str) -> Ticket | Answer:
+    def _after(self, cohort: _Cohort | None, sample: ServiceSample, owner: str) -> Ticket | SampleAnswer:
         """The last round of its group is over, or there was none."""
         if cohort is None:
             return self._join(self._open(sample, (), self._store.rounds(sample.key)), sample, owner)
@@ -226,7 +226,7 @@ class Cohorts:
         fresh = [member for at, member in cohort.echoes if time.time() - at < self._deadline]
         return self._join(self._open(sample, fresh, cohort.round + 1), sample, owner)
 
-    def _open(self, sample: Sample, echoes: Sequence[_Member], round: int) -> _Cohort:
+    def _open(self, sample: ServiceSample, echoes: Sequence[_Member], round: int) -> _Cohort:
         cohort = _Cohort(next(self._ids), sample.key, sample, round)
         about = {name: getattr(sample, name) for name in _ABOUT}
         self._store.add_cohort(cohort.id, sample.key, {**about, "round": round})
@@ -247,26 +247,26 @@ class Cohorts:
         self._store.add_sample(cohort.id, member.number, identity, rollout)
         return member
 
-    def _join(self, cohort: _Cohort, sample: Sample, owner: str) -> Ticket:
+    def _join(self, cohort: _Cohort, sample: ServiceSample, owner: str) -> Ticket:
         ticket = self._attach(cohort, self._add(cohort, sample.member, sample.rollout), owner)
         if cohort.full:
             self._close(cohort)
         return ticket
 
-    def _late(self, cohort: _Cohort, sample: Sample, owner: str) -> Ticket:
+    def _late(self, cohort: _Cohort, sample: ServiceSample, owner: str) -> Ticket:
         self.counts["late"] += 1
         return self._attach(cohort, self._add(cohort, sample.member, sample.rollout), owner, late=True)
 
     def _attach(self, cohort: _Cohort, member: _Member, owner: str, late: bool = False) -> Ticket:
         id = next(self._numbers)
-        future: asyncio.Future[Answer | Work] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[SampleAnswer | GroupWork] = asyncio.get_running_loop().create_future()
         self._callers[id] = _Caller(cohort, member, owner, late, future)
         member.callers.add(id)
         return Ticket(id, cohort.id, member.number, cohort.name, cohort.sample.size)
 
     # ------------------------------------------------------------------------------------------------ waiting, scoring
 
-    async def settle(self, ticket: Ticket, graded: Graded | None) -> Work | Answer:
+    async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
         """Wait for the siblings. graded: the sample's own scores, where they are known already."""
         caller = self._callers.get(ticket.id)
         if caller is None:
@@ -276,7 +276,7 @@ class Cohorts:
         caller.settled = True
         self._advance(caller.cohort)
         found = await caller.future
-        if isinstance(found, Answer):
+        if isinstance(found, SampleAnswer):
             self._forget(ticket.id)
         return found
 
@@ -310,15 +310,15 @@ class Cohorts:
         cohort.state, cohort.leader = "scoring", id
         leader.future.set_result(self._work(cohort, id, None))
 
-    def _work(self, cohort: _Cohort, ticket: int, late: int | None) -> Work:
+    def _work(self, cohort: _Cohort, ticket: int, late: int | None) -> GroupWork:
         sample = cohort.sample
         members = [member for member in cohort.members if member.rollout is not None]
         rollouts = tuple(member.rollout for member in members if member.rollout is not None)
         group = Group.model_construct(id=cohort.name, rollouts=rollouts, rubric=sample.rubric)
         graded = tuple(member.graded for member in members)
-        return Work(ticket, group, graded, sample.step, sample.train and late is None, sample.size, late)
+        return GroupWork(ticket, group, graded, sample.step, sample.train and late is None, sample.size, late)
 
-    async def publish(self, ticket: int, answers: Sequence[Answer]) -> None:
+    async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
         """Answer all that wait; on disk before any is answered."""
         caller = self._callers[ticket]
         cohort = caller.cohort
@@ -399,10 +399,10 @@ class Cohorts:
 
     def _restore(self, kept: StoredCohort) -> _Cohort:
         rollout = kept.samples[0].rollout if kept.samples else Rollout(response="")
-        sample = Sample(kept.key, b"", False, rollout, **{name: kept.about[name] for name in _ABOUT})
+        sample = ServiceSample(kept.key, b"", False, rollout, **{name: kept.about[name] for name in _ABOUT})
         cohort = _Cohort(kept.id, kept.key, sample, kept.about["round"])
         for one in kept.samples:
-            answer = None if one.answer is None else Answer(**one.answer)
+            answer = None if one.answer is None else SampleAnswer(**one.answer)
             cohort.members.append(_Member(one.number, one.member, one.rollout, answer=answer))
         self._rounds[kept.key] = cohort
         if kept.done is not None:

@@ -27,7 +27,7 @@ from rubrank.errors import InvalidInput
 from rubrank.judges.client.limits_actor import LimitsActor, share_through
 from rubrank.judges.client.sharing import LEASE
 from rubrank.service.app import Opened, make_app
-from rubrank.service.cohorts import Answer, Cohorts, Sample, Ticket, Work
+from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.config import ServiceConfig
 from rubrank.service.service import Service, leaving, replica_name
 from rubrank.service.store import Store
@@ -113,17 +113,17 @@ class There:
             raise found
         return found
 
-    async def enter(self, sample: Sample) -> Ticket | Answer:
+    async def enter(self, sample: ServiceSample) -> Ticket | SampleAnswer:
         """A place, or the answer."""
-        found: Ticket | Answer = await self._call("enter", sample)
+        found: Ticket | SampleAnswer = await self._call("enter", sample)
         return found
 
-    async def settle(self, ticket: Ticket, graded: Graded | None) -> Work | Answer:
+    async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
         """Wait for the siblings."""
-        found: Work | Answer = await self._call("settle", ticket, graded)
+        found: GroupWork | SampleAnswer = await self._call("settle", ticket, graded)
         return found
 
-    async def publish(self, ticket: int, answers: Sequence[Answer]) -> None:
+    async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
         """Answer all."""
         await self._call("publish", ticket, list(answers))
 

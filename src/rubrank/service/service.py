@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.rollouts.rollout import Group
 from rubrank.service.access import Refused, refused
-from rubrank.service.cohorts import Answer, Cohorts, Sample, Ticket, Work
+from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.config import ServiceConfig
 from rubrank.service.metrics import Metrics
 from rubrank.service.pairs import Pairs
@@ -40,15 +40,15 @@ _WARM = ("Name a lake near Hangzhou, and say in two sentences why people go ther
 class Gathering(Protocol):
     """Where samples meet their siblings: here, or in an actor that all replicas share."""
 
-    async def enter(self, sample: Sample) -> Ticket | Answer:
+    async def enter(self, sample: ServiceSample) -> Ticket | SampleAnswer:
         """A place, or the answer."""
         ...
 
-    async def settle(self, ticket: Ticket, graded: Graded | None) -> Work | Answer:
+    async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
         """Wait for the siblings."""
         ...
 
-    async def publish(self, ticket: int, answers: Sequence[Answer]) -> None:
+    async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
         """Answer all."""
         ...
 
@@ -205,13 +205,13 @@ class Service:
 
     # -------------------------------------------------------------------------------------------------------- siblings
 
-    async def sample(self, sample: Sample) -> Answer:
+    async def sample(self, sample: ServiceSample) -> SampleAnswer:
         """The reward of a sample that comes without its siblings. If its caller goes away, the work goes on."""
         self._admit(1)
         alone = Group(id=sample.name, rollouts=(sample.rollout,), rubric=sample.rubric)
         self.pipeline.check([alone])
         found = await self.siblings.enter(sample)
-        if isinstance(found, Answer):
+        if isinstance(found, SampleAnswer):
             return found
         task = self.start(self._settled(found, alone))
         try:
@@ -221,7 +221,7 @@ class Service:
                 await asyncio.shield(self.siblings.abandon(found))
             raise
 
-    async def _settled(self, ticket: Ticket, alone: Group) -> Answer:
+    async def _settled(self, ticket: Ticket, alone: Group) -> SampleAnswer:
         try:
             graded = None
             if self.engine.judges is not None:
@@ -232,12 +232,12 @@ class Service:
             await self.siblings.abandon(ticket)
             raise
         found = await self.siblings.settle(ticket, graded)
-        if isinstance(found, Answer):
+        if isinstance(found, SampleAnswer):
             self._pairs.take(ticket)
             return found
         return await self._lead(found, ticket)
 
-    async def _lead(self, work: Work, ticket: Ticket) -> Answer:
+    async def _lead(self, work: GroupWork, ticket: Ticket) -> SampleAnswer:
         """Score a group for all that wait for it."""
         try:
             answers = await self._scored(work, self._pairs.take(ticket))
@@ -247,14 +247,14 @@ class Service:
             raise
         return answers[ticket.number]
 
-    async def _scored(self, work: Work, pairing: Pairing | None) -> list[Answer]:
+    async def _scored(self, work: GroupWork, pairing: Pairing | None) -> list[SampleAnswer]:
         graded = self.engine.checked(await self._graded(work, pairing))
         done = await self.pipeline.fuse([work.group], graded, step=work.step, train=work.train, write=work.late is None)
         self._count(done, 1)
         self._keep_state()
         return answers_of(work, done)
 
-    async def _graded(self, work: Work, pairing: Pairing | None) -> Graded:
+    async def _graded(self, work: GroupWork, pairing: Pairing | None) -> Graded:
         if self.engine.judges is None:
             return await self.pipeline.grade([work.group])
         parts = [
@@ -332,14 +332,14 @@ class Service:
         await asyncio.gather(*late, return_exceptions=True)
 
 
-def answers_of(work: Work, done: Done) -> list[Answer]:
+def answers_of(work: GroupWork, done: Done) -> list[SampleAnswer]:
     """One for every rollout of the group."""
     (rewards,), (stopped,) = done.rewards, done.stopped_by
     group, usable = done.graded.groups[0], without_unknown(rewards)
     cost = cost_of(done.graded.judging)["cost"]
     names, number = group.names, len(rewards)
     return [
-        Answer(
+        SampleAnswer(
             float(rewards[i]),
             float(usable[i]),
             group.id,

@@ -29,7 +29,7 @@ _SHAPES = "docs/conformance.md shows the two shapes."
 
 
 @dataclass(frozen=True)
-class Agreement:
+class VerdictAgreement:
     """Shares of equal verdicts among n published ones; None where the file has none of that mode."""
 
     strict: float | None
@@ -57,7 +57,7 @@ class Conformance:
     strict: float | None
     loose: float | None
     n: int
-    per_id: Mapping[str, Agreement]
+    per_id: Mapping[str, VerdictAgreement]
     disagreements: tuple[Disagreement, ...]
     unknown: Mapping[str, int] = field(default_factory=dict)
     """Instructions that were not compared: how many answers there are of each id without a usable verifier."""
@@ -111,9 +111,9 @@ class _Tally:
         )
 
 
-def _agreement(by_mode: Mapping[Mode, list[bool]]) -> Agreement:
+def _agreement(by_mode: Mapping[Mode, list[bool]]) -> VerdictAgreement:
     share = {mode: sum(equal) / len(equal) if equal else None for mode, equal in by_mode.items()}
-    return Agreement(share["strict"], share["loose"], max(map(len, by_mode.values())))
+    return VerdictAgreement(share["strict"], share["loose"], max(map(len, by_mode.values())))
 
 
 def _measure_row(row: Mapping[str, Any], file: str, key: str, compat: Compat, tally: _Tally) -> None:

@@ -28,7 +28,7 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ListItem:
     """An item of a list; depth 1 is a list that stands in no other."""
 
     depth: int
@@ -60,8 +60,8 @@ class Structure:
     """What a text holds, each in the order of reading (by where it ends)."""
 
     headings: tuple[Heading, ...] = ()
-    bullets: tuple[Item, ...] = ()
-    numbered: tuple[Item, ...] = ()
+    bullets: tuple[ListItem, ...] = ()
+    numbered: tuple[ListItem, ...] = ()
     code_blocks: tuple[Code, ...] = ()
     inline_code: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
@@ -187,7 +187,7 @@ class _Reader:
         if block.kind == "Heading":
             self.found["headings"].append(Heading(int(detail["level"][1]), block.text))
         elif block.kind == "Item":
-            self.found["numbered" if numbered else "bullets"].append(Item(depth, block.text))
+            self.found["numbered" if numbered else "bullets"].append(ListItem(depth, block.text))
         elif block.kind == "CodeBlock":
             language = detail["Fenced"] if isinstance(detail, dict) else ""
             self.found["code_blocks"].append(Code((language.split() or [""])[0], "".join(block.pieces)))

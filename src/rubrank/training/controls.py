@@ -70,7 +70,7 @@ def controls_of(given: Iterable[str | Attribute | Control]) -> tuple[Control, ..
 
 
 @dataclass(frozen=True, eq=False)
-class Controlled:
+class ControlledStep:
     """The controls that are on at a step, measured."""
 
     values_MD: np.ndarray | None
@@ -115,7 +115,7 @@ def pool_of(rule: Rule) -> str | None:
     return found
 
 
-def warned_alone(owner: str, rule: Rule, groups: int, controlled: Controlled) -> bool:
+def warned_alone(owner: str, rule: Rule, groups: int, controlled: ControlledStep) -> bool:
     """Warn of one group, which has no spread over groups: nothing would ever be taken out, unnoticed."""
     if groups > 1 or controlled.values_MD is None or pool_of(rule) == "group":
         return False

@@ -49,7 +49,7 @@ from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import Penalties, ScoreTable
 from rubrank.training.asked import Asked
-from rubrank.training.controls import Control, Controlled, changed, controls_of, pooled, remembers, warned_alone
+from rubrank.training.controls import Control, ControlledStep, changed, controls_of, pooled, remembers, warned_alone
 from rubrank.training.making import Thinking, begun_in_thoughts
 from rubrank.training.measuring import Figures, by_group, controlled, figures_of, joined
 from rubrank.training.rewards import Graded, StepRewards, by_groups, unknown_of, without_unknown
@@ -282,7 +282,7 @@ class RewardEngine:
     def _measured(self, groups: Sequence[Group], step: int, known: Measured | None = None) -> Figures:
         return figures_of([rollout for group in groups for rollout in group.rollouts], self.controls, step, known)
 
-    def _ruled(self, batch: ScoreBatch, controlled: Controlled, train: bool) -> Fused:
+    def _ruled(self, batch: ScoreBatch, controlled: ControlledStep, train: bool) -> Fused:
         rule = self.rule if controlled.values_MD is None else changed(self.rule, adjust=controlled.adjust)
         before = None if train else self.state_dict()
         try:

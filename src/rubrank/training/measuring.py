@@ -20,7 +20,7 @@ from rubrank.fusion.attributes import ATTRIBUTES
 from rubrank.fusion.attributes.common import WORDS, common_rows
 from rubrank.fusion.attributes.length import Lengths
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.controls import LENGTHS, Control, Controlled, token_lengths
+from rubrank.training.controls import LENGTHS, Control, ControlledStep, token_lengths
 
 if TYPE_CHECKING:
     from rubrank.grading.grade import Measured
@@ -64,15 +64,15 @@ def is_common(control: Control) -> bool:
     return control.name in (*LENGTHS, "markdown") and control.found is ATTRIBUTES[control.name]
 
 
-def controlled(controls: Sequence[Control], figures: Figures, rollouts: Sequence[Rollout], step: int) -> Controlled:
+def controlled(controls: Sequence[Control], figures: Figures, rollouts: Sequence[Rollout], step: int) -> ControlledStep:
     """Values of the attributes that are on at this step; none: no values."""
     on = [control for control in controls if step >= control.start]
     if not on:
-        return Controlled(None, (), ())
+        return ControlledStep(None, (), ())
     length = token_lengths(rollouts) or Lengths(figures.words[:, 0], figures.words[:, 1], "words")
     values = np.concatenate([_values(control, figures, length) for control in on], axis=1)
     columns = [(column, control.adjust) for control in on for column in control.found.columns]
-    return Controlled(values, tuple(name for name, _ in columns), tuple(adjust for _, adjust in columns))
+    return ControlledStep(values, tuple(name for name, _ in columns), tuple(adjust for _, adjust in columns))
 
 
 def _values(control: Control, figures: Figures, length: Lengths) -> np.ndarray:

@@ -112,7 +112,7 @@ def _is_before(line: bytes, step: int) -> bool:
 def _pieces(file: Path, at: int) -> Iterator[_Piece]:
     """The pieces of a file from a place on, in order."""
     if file.suffix == ".jsonl":
-        yield from _plain(file, at)
+        yield from _plain_pieces(file, at)
     elif file.suffix == ".gz":
         yield from _packed(file, at, lambda: zlib.decompressobj(31))
     else:
@@ -120,7 +120,7 @@ def _pieces(file: Path, at: int) -> Iterator[_Piece]:
         yield from _packed(file, at, lambda: zstandard.ZstdDecompressor().decompressobj())
 
 
-def _plain(file: Path, at: int) -> Iterator[_Piece]:
+def _plain_pieces(file: Path, at: int) -> Iterator[_Piece]:
     with file.open("rb") as opened:
         opened.seek(at)
         for line in opened:

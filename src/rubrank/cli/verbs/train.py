@@ -12,7 +12,7 @@ from rubrank.cli.printing import errors_in_words, print_json
 
 if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan
-    from rubrank.training.job.running import Done
+    from rubrank.training.job.running import RunDone
 
 
 def train(
@@ -47,7 +47,7 @@ def train(
         _show(done)
 
 
-def _run(plan: Plan, config: Path) -> Done:
+def _run(plan: Plan, config: Path) -> RunDone:
     from rubrank.training.job.running import run
 
     try:
@@ -57,7 +57,7 @@ def _run(plan: Plan, config: Path) -> Done:
         raise typer.Exit(130) from None
 
 
-def _show(done: Done) -> None:
+def _show(done: RunDone) -> None:
     start, end = "eval_rubrank/", "/mean"
     for name in sorted(done.last, key=lambda name: name != f"{start}score"):
         if name == f"{start}score" or (name.startswith(start) and name.endswith(end)):

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from rubrank._plain import word_list
 from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Metrics, Row, Setting, mean
-from rubrank.evaluation.ratings import Ratings, ratings
+from rubrank.evaluation.ratings import ModelRatings, ratings
 from rubrank.evaluation.replies import json_object, prompt_of
 
 CRITERIA = word_list("""
@@ -73,7 +73,7 @@ def read_comparison(row: Row) -> Comparison | None:
     return Comparison(str(pair["test_model"]), str(pair["neighbor_model"]), str(row["scenario_id"]), (won, lost), votes)
 
 
-def rate(comparisons: Iterable[Comparison], criterion: str | None = None) -> Ratings:
+def rate(comparisons: Iterable[Comparison], criterion: str | None = None) -> ModelRatings:
     """Bradley–Terry ratings of the models, of all criteria together or of one."""
     games = []
     for one in comparisons:

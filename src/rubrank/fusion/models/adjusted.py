@@ -18,7 +18,7 @@ from rubrank.errors import InvalidInput, SolverError
 from rubrank.fusion.model import LinkModel, UtilityModel
 from rubrank.fusion.models import blocks, exact, fit
 from rubrank.fusion.models.bradley_terry import BradleyTerry
-from rubrank.fusion.models.newton import Problem
+from rubrank.fusion.models.newton import FitProblem
 from rubrank.fusion.models.thurstone import Thurstone
 from rubrank.scores.observed import wins_of
 from rubrank.scores.outcomes import outcomes
@@ -186,7 +186,7 @@ def fit_adjusted(model: UtilityModel, observed: Observed, wanted_NK: np.ndarray,
 
 def _fit_group(model: LinkModel, observed: Observed, g: int, k: int, u_MK: np.ndarray, gamma_NKD: np.ndarray) -> None:
     rows = slice(observed.starts[g], observed.starts[g + 1])
-    problem = Problem(
+    problem = FitProblem(
         observed.wins(g, k)[None],
         observed.contrasts(g)[None],
         np.full((1, int(observed.sizes[g])), observed.prior),
@@ -198,7 +198,7 @@ def _fit_group(model: LinkModel, observed: Observed, g: int, k: int, u_MK: np.nd
     u_MK[rows, k], gamma_NKD[g, k] = u[0], gamma[0]
 
 
-def solved(problem: Problem, start_Bn: np.ndarray, where: str) -> Any:
+def solved(problem: FitProblem, start_Bn: np.ndarray, where: str) -> Any:
     """What `newton.py` finds; its error says where."""
     try:
         return problem.solve(start_Bn)

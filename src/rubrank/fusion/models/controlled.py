@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rubrank.fusion.estimate import Estimate
+from rubrank.fusion.estimate import InfluenceEstimate
 from rubrank.fusion.model import LinkModel, UtilityModel
 from rubrank.fusion.models import offset, pooled
 from rubrank.fusion.models.adjusted import Observed, compiled_link, link_model, solved
-from rubrank.fusion.models.newton import Problem
+from rubrank.fusion.models.newton import FitProblem
 
 _ROOM = 1 << 19
 """Numbers that a pooled fit keeps from one pass to the next, about (4 MB): criteria are fitted a few at a time where
@@ -35,7 +35,7 @@ def estimate(
     wanted_NK: np.ndarray,
     u_MK: np.ndarray,
     fitted_MK: np.ndarray | None = None,
-) -> Estimate:
+) -> InfluenceEstimate:
     """Steps 1 to 3, from the utilities without attributes, which are left alone.
 
     wanted_NK: the groups that each criterion's coefficient is fitted over: those about which it says anything.
@@ -51,7 +51,7 @@ def estimate(
         if fitted_MK is not None:
             fitted_MK[:, some] = part_MK
     gamma_KD, information_KDD, variance_KDD = (np.concatenate(found) for found in zip(*parts, strict=True))
-    return Estimate.of(gamma_KD, information_KDD, variance_KDD, wanted_NK.sum(0), observed.attribute_prior)
+    return InfluenceEstimate.of(gamma_KD, information_KDD, variance_KDD, wanted_NK.sum(0), observed.attribute_prior)
 
 
 def _sums(
@@ -106,7 +106,7 @@ def _by_newton(
         wins[b, :size, :size], z[b, :size, :size] = observed.wins(g, k), observed.contrasts(g)
         start[b, :size] = u_MK[observed.starts[g] : observed.starts[g + 1], k]
     ridge = np.full((B, n), observed.prior)
-    problem = Problem(wins, z, ridge, observed.attribute_prior, model.link, pooled=True)
+    problem = FitProblem(wins, z, ridge, observed.attribute_prior, model.link, pooled=True)
     u, gamma = solved(problem, start, f"{name}, pooled over {B} groups")
     for b, (g, size) in enumerate(zip(groups, sizes, strict=True)):
         u_MK[observed.starts[g] : observed.starts[g + 1], k] = u[b, :size]
@@ -133,7 +133,7 @@ def refit(model: UtilityModel, observed: Observed, delta_NKD: np.ndarray, u_MK: 
         g, k = jobs[job]
         rows = slice(observed.starts[g], observed.starts[g + 1])
         n = int(observed.sizes[g])
-        problem = Problem(
+        problem = FitProblem(
             observed.wins(g, k)[None],
             np.zeros((1, 1, 1, 0)),
             np.full((1, n), observed.prior),

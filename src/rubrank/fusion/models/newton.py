@@ -32,7 +32,7 @@ def maximise(wins: np.ndarray, ridge: np.ndarray, link: Link) -> np.ndarray:
     wins_Bnn, ridge_Bn = wins.reshape(-1, n, n), ridge.reshape(-1, n)
     u_Bn = np.empty_like(ridge_Bn)
     for part in _pieces(len(u_Bn), n * n):
-        problem = Problem(wins_Bnn[part], np.zeros((1, 1, 1, 0)), ridge_Bn[part], 1.0, link, pooled=False)
+        problem = FitProblem(wins_Bnn[part], np.zeros((1, 1, 1, 0)), ridge_Bn[part], 1.0, link, pooled=False)
         u_Bn[part] = problem.solve()[0]
     return u_Bn.reshape(ridge.shape)
 
@@ -43,7 +43,7 @@ def _pieces(count: int, cells: int) -> Iterator[slice]:
 
 
 @dataclass(frozen=True)
-class Problem:
+class FitProblem:
     """B problems with their data; `pooled` makes one γ of all of them, else each has its own."""
 
     wins_Bnn: np.ndarray

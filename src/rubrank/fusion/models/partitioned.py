@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rubrank.fusion.estimate import Estimate
+from rubrank.fusion.estimate import InfluenceEstimate
 from rubrank.fusion.model import UtilityModel
 from rubrank.fusion.models import exact, pooled
 from rubrank.fusion.models.adjusted import Observed, compiled_link, link_model, scales_of
@@ -95,7 +95,7 @@ class Passes(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Here:
+class LocalParts:
     """Parts in this process."""
 
     parts: Sequence[Part]
@@ -110,7 +110,7 @@ class Here:
 
 
 @dataclass(frozen=True)
-class Summary:
+class PartSummary:
     """What is known about a part before the first pass."""
 
     squares: np.ndarray
@@ -122,15 +122,15 @@ class Summary:
     """Of the compiled passes; None: they cannot fit this part."""
 
     @classmethod
-    def of(cls, part: Part, model: UtilityModel) -> Summary:
+    def of(cls, part: Part, model: UtilityModel) -> PartSummary:
         """Of one part."""
         squares, pairs = part.observed.square_sums()
         return cls(squares, pairs, part.wanted_NK.sum(0), compiled_link(link_model(model), part.observed))
 
 
 def fit_parts(
-    passes: Passes, summaries: Sequence[Summary], model: UtilityModel, attribute_prior: float
-) -> tuple[np.ndarray, Estimate]:
+    passes: Passes, summaries: Sequence[PartSummary], model: UtilityModel, attribute_prior: float
+) -> tuple[np.ndarray, InfluenceEstimate]:
     """The scale of contrasts, and the estimate over all parts."""
     scale_D = scales_of(_added([one.squares for one in summaries]), sum(one.pairs for one in summaries))
     links = {one.link for one in summaries}
@@ -141,7 +141,7 @@ def fit_parts(
         whole = together(passes.gathered())
         return scale_D, estimate(model, whole.observed.scaled(scale_D), whole.wanted_NK, whole.u_MK)
     n_K = np.add.reduce([one.groups_K for one in summaries])
-    return scale_D, Estimate.of(*found, n_K, attribute_prior)
+    return scale_D, InfluenceEstimate.of(*found, n_K, attribute_prior)
 
 
 def _compiled(

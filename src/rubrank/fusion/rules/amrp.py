@@ -32,7 +32,7 @@ _VERSION = 1
 
 
 @dataclass
-class Memory:
+class AMRPMemory:
     """Of each criterion: mean, variance, and the mean before the last batch."""
 
     criteria: dict[str, tuple[float, float, float]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class AMRP:
     eps: float = 0.01
     low: float = 0.1
     high: float = 10.0
-    memory: Memory = field(init=False, repr=False, compare=False, default_factory=Memory)
+    memory: AMRPMemory = field(init=False, repr=False, compare=False, default_factory=AMRPMemory)
 
     def __post_init__(self) -> None:
         checks.number(self, "rate", "target", high=1.0, above=True)

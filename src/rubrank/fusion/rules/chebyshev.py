@@ -26,7 +26,7 @@ _VERSION = 1
 
 
 @dataclass
-class Memory:
+class ChebyshevMemory:
     """The best score of each criterion."""
 
     best: dict[str, float] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Chebyshev:
     bounded: ClassVar[bool] = False
 
     tau: float = 0.05
-    memory: Memory = field(init=False, repr=False, compare=False, default_factory=Memory)
+    memory: ChebyshevMemory = field(init=False, repr=False, compare=False, default_factory=ChebyshevMemory)
 
     def __post_init__(self) -> None:
         checks.number(self, "tau")

@@ -34,7 +34,7 @@ _EVERYBODY = ""  # the only label of memory_of="criterion"
 
 
 @dataclass
-class Memory:
+class POW3RMemory:
     """α by label and criterion, of those that were asked."""
 
     alpha: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class POW3R:
     high: float = 2.0
     eps: float = 1e-6
     memory_of: Literal["query", "criterion"] = "query"
-    memory: Memory = field(init=False, repr=False, compare=False, default_factory=Memory)
+    memory: POW3RMemory = field(init=False, repr=False, compare=False, default_factory=POW3RMemory)
 
     def __post_init__(self) -> None:
         checks.number(self, "mix", "rate", high=1.0)

@@ -32,13 +32,13 @@ _LINES = 4096  # rollouts in a block
 
 
 @dataclass(frozen=True, eq=False)
-class Graded:
+class FileRubrics:
     """The rubrics of a file, as options have left them."""
 
     rubrics: Rubrics
 
     @classmethod
-    def of(cls, rubrics: Rubrics, options: FuseOptions, wanted: Sequence[str] | None) -> Graded:
+    def of(cls, rubrics: Rubrics, options: FuseOptions, wanted: Sequence[str] | None) -> FileRubrics:
         """`wanted`: the criteria to take; None: all of them."""
         whole = cls(rubrics)
         for name in wanted or ():
@@ -109,10 +109,10 @@ class Graded:
         allowed = f"one number from 0 to {len(self.rubrics) - 1}"
         raise BadTable(str(path), where, allowed, got, "Write the file with ScoreTable.write.")
 
-    def only(self, names: Sequence[str]) -> Graded:
+    def only(self, names: Sequence[str]) -> FileRubrics:
         """Without the other criteria."""
         kept = set(names)
-        return Graded(tuple(tuple(c for c in rubric if c.name in kept) for rubric in self.rubrics))
+        return FileRubrics(tuple(tuple(c for c in rubric if c.name in kept) for rubric in self.rubrics))
 
 
 def _flag(change: dict[str, Any]) -> str:

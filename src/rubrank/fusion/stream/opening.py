@@ -101,7 +101,7 @@ def _spooled(source: Any) -> Reader:
     numbers: dict[str, int] = {}
     with kept.open("w", encoding="utf-8", errors="surrogatepass") as file:
         for row in read_rows(source):
-            file.write(json.dumps(_named(row, numbers), default=_plain) + "\n")
+            file.write(json.dumps(_named(row, numbers), default=_json_value) + "\n")
     name = Path(source) if isinstance(source, str | Path) else Path(format_of_source(source))
     if not kept.stat().st_size:
         raise BadTable(str(name), "the table", "at least one row", "none", "")
@@ -123,7 +123,7 @@ def _as_list(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """What JSON does not know: NumPy's numbers and arrays, dates."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()

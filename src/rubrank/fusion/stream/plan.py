@@ -16,7 +16,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.options import FuseOptions, has_part, is_local
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule
-from rubrank.fusion.stream.graded import Graded
+from rubrank.fusion.stream.graded import FileRubrics
 from rubrank.fusion.stream.names import LINE, RUBRIC, SCORES, WIDE, Columns, Progress
 from rubrank.fusion.stream.readers import JsonLines, Reader
 from rubrank.fusion.stream.survey import Layout, cells_of, joined, numbers, survey
@@ -43,7 +43,7 @@ class TablePlan:
     """The columns to read; None: all of them."""
     lines: bool = False
     """Keep the text of each line, to write it as it was."""
-    graded: Graded | None = None
+    graded: FileRubrics | None = None
     """What a score file says about its criteria."""
     alone: bool = False
     """Is it about one group, without the criteria of others?"""
@@ -186,7 +186,7 @@ class TablePlan:
             rubrics.setdefault(None if self.whole else label, {}).update(dict.fromkeys(scores))
         return [tuple(sorted(rubrics.get(label, rubrics.get(None, ())))) for label in labels]
 
-    def _graded_batches(self, graded: Graded, part: pl.DataFrame) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
+    def _graded_batches(self, graded: FileRubrics, part: pl.DataFrame) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
         """Groups by their own rubrics: all together, unless that would make a table that is mostly empty."""
         labels, given = self.layout.labels(part).to_list(), part.get_column(RUBRIC).to_list()
         path = self.layout.reader.path
@@ -307,7 +307,7 @@ def make_plan(
     reader: Reader, options: FuseOptions, columns: Columns, any_order: bool, progress: Progress | None
 ) -> TablePlan:
     """Read the table once, and make sure that the options suit it; they change what a score file's own rubric says."""
-    graded = Graded.of(reader.rubrics, options, columns.criteria) if reader.rubrics else None
+    graded = FileRubrics.of(reader.rubrics, options, columns.criteria) if reader.rubrics else None
     if graded is not None:
         columns = replace(columns, criteria=graded.names)
     if columns.attributes:

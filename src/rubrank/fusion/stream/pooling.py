@@ -68,13 +68,13 @@ def known_of(ray: Any, rule: RLVR2, parts: Sequence[Any], summaries: Sequence[An
 
 def prepared(rule: Rule, batch: ScoreBatch) -> tuple[Any, tuple[Any, tuple[Any, ...]]]:
     """Some groups as a part; its summary and the names of its criteria."""
-    from rubrank.fusion.models.partitioned import Summary
+    from rubrank.fusion.models.partitioned import PartSummary
 
     while isinstance(rule, Gated):
         rule, batch = rule.rule, batch.without_penalties()
     ordinal = part_of(rule, "rule", "ordinal")
     part = ordinal.part(batch)
-    return part, (Summary.of(part, find_model(ordinal.model)), tuple(names_of(batch)[0]))
+    return part, (PartSummary.of(part, find_model(ordinal.model)), tuple(names_of(batch)[0]))
 
 
 # ---------------------------------------------------------------------------------------------------------------- tasks

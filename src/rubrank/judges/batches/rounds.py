@@ -26,7 +26,7 @@ from rubrank.judges.client.accounting import UsageMeter
 from rubrank.judges.client.capabilities import Capabilities
 from rubrank.judges.client.completion import read_completion, shorten
 from rubrank.judges.client.replies import Keys, Replies, reply_id
-from rubrank.judges.client.retrying import Outcome, of_status
+from rubrank.judges.client.retrying import RequestOutcome, of_status
 from rubrank.judges.client.transport import Address
 from rubrank.judges.judge import Asker, Call, Endpoint, Judge, Judges, Reply, Usage
 from rubrank.judges.judging import Progress
@@ -210,7 +210,7 @@ class Rounds:
 
     async def _settle(self, api: BatchApi, judge: Judge, sent: Sent, state: BatchState) -> None:
         requests = self._book.requests(sent.number)
-        reader = _Reader(judge, api.endpoint)
+        reader = _ReplyReader(judge, api.endpoint)
         seen: set[bytes] = set()
         for file, least in ((state.output, state.completed), (state.errors, 0)):
             if file is None:
@@ -227,7 +227,7 @@ class Rounds:
             raise InvalidInput(f"judge {judge.name!r}", "the batch", allowed, state.said or "it failed", remedy)
 
     async def _take_in(
-        self, lines: Iterable[Mapping[str, Any]], requests: Mapping[bytes, str], reader: _Reader, seen: set[bytes]
+        self, lines: Iterable[Mapping[str, Any]], requests: Mapping[bytes, str], reader: _ReplyReader, seen: set[bytes]
     ) -> None:
         """Into the store, some at a time; what was not asked for, and what comes twice, is left."""
         keeping = []
@@ -246,7 +246,7 @@ class Rounds:
         await asyncio.gather(*keeping)
 
     async def _read(
-        self, key: bytes, call: Call, reader: _Reader, line: Mapping[str, Any]
+        self, key: bytes, call: Call, reader: _ReplyReader, line: Mapping[str, Any]
     ) -> tuple[Reply | None, bool]:
         """What is to be kept of a line, and whether it ends the call; None: it was kept before a kill."""
         asker, shape = self._asked.get(key, (None, {}))
@@ -307,7 +307,7 @@ class _Asker:
         self._rounds.unreadable(self._keys.of(call), reply)
 
 
-class _Reader:
+class _ReplyReader:
     """Lines of a batch's files → outcomes, at the price of a batch."""
 
     def __init__(self, judge: Judge, endpoint: Endpoint) -> None:
@@ -316,7 +316,7 @@ class _Reader:
 
     def read(
         self, line: Mapping[str, Any], capabilities: Capabilities | None, sent: Mapping[str, Any]
-    ) -> tuple[Outcome, bool]:
+    ) -> tuple[RequestOutcome, bool]:
         """What a line says; and whether a parameter was refused that the next round leaves out."""
         response, error = line.get("response"), line.get("error")
         response = response if isinstance(response, dict) else {}
@@ -334,12 +334,12 @@ class _Reader:
 
     def _failed(
         self, status: Any, body: Any, error: Any, capabilities: Capabilities | None, sent: Mapping[str, Any]
-    ) -> tuple[Outcome, bool]:
+    ) -> tuple[RequestOutcome, bool]:
         said = body.get("error", body) if isinstance(body, dict) else body
         said = said if isinstance(said, dict) else error if isinstance(error, dict) else {}
         message, code = shorten(said.get("message") or said.get("code") or "no answer"), said.get("code")
         if not isinstance(status, int):  # expired, or lost by the server
-            return Outcome(Reply(None, f"batch: {message}"), "again", healthy=False), False
+            return RequestOutcome(Reply(None, f"batch: {message}"), "again", healthy=False), False
         outcome = of_status(status, message, code if isinstance(code, str) else None, {}, self.judge.retry)
         told = f"{said.get('param') or ''} {message}"
         return outcome, capabilities is not None and capabilities.learn(sent, status, told)

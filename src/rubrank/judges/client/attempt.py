@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from rubrank.judges.client.endpoint import NO_ANSWER, JudgeEndpoint
 from rubrank.judges.client.replies import reply_id
-from rubrank.judges.client.retrying import Outcome
+from rubrank.judges.client.retrying import RequestOutcome
 from rubrank.judges.judge import Call, Reply, Usage
 
 _NOTHING = Usage()
@@ -34,7 +34,7 @@ class Attempt:
         self.requests += 1
         self.reply = served.no_answer
 
-    def count(self, outcome: Outcome) -> None:
+    def count(self, outcome: RequestOutcome) -> None:
         """It has ended."""
         spent, usage = outcome.reply.usage, self.usage
         self.reply = outcome.reply

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judges.client.endpoint import JudgeEndpoint
-from rubrank.judges.client.retrying import Outcome
+from rubrank.judges.client.retrying import RequestOutcome
 from rubrank.judges.judge import Call, Judge, Reply
 
 _QUESTION = Call(({"role": "user", "content": "Say OK."},), purpose="check")
@@ -32,7 +32,7 @@ async def check_endpoint(served: JudgeEndpoint, judge: Judge, paid: Callable[[Ca
 
 async def _check(served: JudgeEndpoint, judge: Judge, paid: Callable[[Call, Reply], Awaitable[None]]) -> None:
     models = await served.models()
-    if isinstance(models, Outcome):
+    if isinstance(models, RequestOutcome):
         _raise_if_away(served, judge, models)
         models = []
     if served.endpoint.model in models:
@@ -49,7 +49,7 @@ async def _check(served: JudgeEndpoint, judge: Judge, paid: Callable[[Call, Repl
     raise refusal(served, judge, outcome.reply.failure or "")
 
 
-def _raise_if_away(served: JudgeEndpoint, judge: Judge, outcome: Outcome) -> None:
+def _raise_if_away(served: JudgeEndpoint, judge: Judge, outcome: RequestOutcome) -> None:
     failure = outcome.reply.failure or ""
     if failure.startswith(("HTTP 401", "HTTP 403", "HTTP 3")) or outcome.next == "again":
         raise refusal(served, judge, failure)

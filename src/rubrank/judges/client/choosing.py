@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from rubrank.judges.client.endpoint import JudgeEndpoint
 
 
-class Choice:
+class EndpointChoice:
     """Of the endpoints of one judge."""
 
     def __init__(self, weighted: Sequence[tuple[JudgeEndpoint, float]]) -> None:

@@ -33,11 +33,11 @@ from rubrank.errors import InvalidInput, JudgeOutage
 from rubrank.judges.client.accounting import UsageMeter
 from rubrank.judges.client.attempt import Attempt, finished
 from rubrank.judges.client.checking import check_endpoint, refusal
-from rubrank.judges.client.choosing import Choice
+from rubrank.judges.client.choosing import EndpointChoice
 from rubrank.judges.client.endpoint import NO_ANSWER, JudgeEndpoint
 from rubrank.judges.client.endpoints import Endpoints
 from rubrank.judges.client.replies import Keys, Replies
-from rubrank.judges.client.retrying import Outcome, backoff
+from rubrank.judges.client.retrying import RequestOutcome, backoff
 from rubrank.judges.judge import AWAY, Call, Judge, OnOutage, Reply, Usage
 
 TOO_LATE = "deadline of the step passed"
@@ -133,7 +133,7 @@ class Client:
     async def __aenter__(self) -> Self:
         if not self._cache_only:
             self._served = self._endpoints.serve(self.judge, self._processes)
-        self._choice = Choice([(served, served.endpoint.weight) for served in self._served])
+        self._choice = EndpointChoice([(served, served.endpoint.weight) for served in self._served])
         return self
 
     async def __aexit__(
@@ -314,7 +314,7 @@ class Client:
         for error in problems:
             _log.warning("%s; the others are asked", error)
 
-    async def _recover(self, attempt: Attempt, served: JudgeEndpoint, outcome: Outcome) -> None:
+    async def _recover(self, attempt: Attempt, served: JudgeEndpoint, outcome: RequestOutcome) -> None:
         """After a request that failed: note what it cost, and pause if there is no other endpoint to ask at once."""
         if outcome.next == "elsewhere":
             attempt.hopeless.append(served)
@@ -330,7 +330,7 @@ class Client:
             return
         await self._sleep(attempt, backoff(self.judge.retry, attempt.failed.count(served), outcome.wait))
 
-    def _price(self, outcome: Outcome) -> float:
+    def _price(self, outcome: RequestOutcome) -> float:
         """Tries that a failure costs: none where an outage is waited for, and it is found to go on.
 
         A few calls alone may be what the server cannot bear, and are not tried for ever.
@@ -340,7 +340,7 @@ class Client:
             return 0.0
         return _OVERLOAD if outcome.overloaded and outcome.healthy else 1.0
 
-    def _raise_if_final(self, served: JudgeEndpoint, outcome: Outcome) -> None:
+    def _raise_if_final(self, served: JudgeEndpoint, outcome: RequestOutcome) -> None:
         if outcome.final and all(one.is_final for one in self._served):
             raise refusal(served, self.judge, outcome.reply.failure or "")
 

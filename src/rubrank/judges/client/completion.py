@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rubrank.judges.client.retrying import Outcome
+from rubrank.judges.client.retrying import RequestOutcome
 from rubrank.judges.judge import Price, Reply, Usage
 
 _LONGEST = 300  # characters of what a server says in a reason
@@ -33,7 +33,7 @@ def shorten(text: object) -> str:
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
-def read_completion(body: bytes, price: Price) -> Outcome:
+def read_completion(body: bytes, price: Price) -> RequestOutcome:
     """What a reply with status 200 says."""
     try:
         data = json.loads(body)
@@ -46,7 +46,9 @@ def read_completion(body: bytes, price: Price) -> Outcome:
     choice = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
     said = data.get("error") or (isinstance(choice, dict) and _inner_error(choice))
     if said:
-        return Outcome(Reply(None, f"error beside the reply: {shorten(_message(said))}", usage), "again", healthy=False)
+        return RequestOutcome(
+            Reply(None, f"error beside the reply: {shorten(_message(said))}", usage), "again", healthy=False
+        )
     if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
         number = len(choices) if isinstance(choices, list) else 0
         return _malformed(body, f"{number} choices instead of one" if number > 1 else "no message in it", usage)
@@ -62,7 +64,7 @@ def _message(error: Any) -> Any:
     return error.get("message") or error if isinstance(error, dict) else error
 
 
-def _read_choice(choice: dict[str, Any], usage: Usage) -> Outcome:
+def _read_choice(choice: dict[str, Any], usage: Usage) -> RequestOutcome:
     message, finish = choice["message"], choice.get("finish_reason")
     text, refusal = _text(message.get("content")), _refusal(message)
     failure = _failure(message, text, refusal, finish)
@@ -76,7 +78,7 @@ def _read_choice(choice: dict[str, Any], usage: Usage) -> Outcome:
         logprobs=read_logprobs(choice.get("logprobs")),
     )
     # An empty or aborted reply is often a hiccup of the server; a refusal or a cut would come again, at the same cost.
-    return Outcome(reply, "again" if failure and failure.startswith(("empty reply", "not finished")) else "done")
+    return RequestOutcome(reply, "again" if failure and failure.startswith(("empty reply", "not finished")) else "done")
 
 
 _GOOD = (None, "stop")
@@ -115,9 +117,9 @@ def _text(content: object) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def _malformed(body: bytes, what: str, usage: Usage) -> Outcome:
+def _malformed(body: bytes, what: str, usage: Usage) -> RequestOutcome:
     reply = Reply(body[:_KEPT].decode("utf-8", "replace"), f"malformed reply: {what}", usage)
-    return Outcome(reply, "again", healthy=False)
+    return RequestOutcome(reply, "again", healthy=False)
 
 
 def read_usage(usage: object, price: Price) -> Usage:

@@ -25,8 +25,8 @@ from rubrank.judges.client.adaptive import AdaptivePlaces
 from rubrank.judges.client.breaker import Breaker
 from rubrank.judges.client.capabilities import Capabilities
 from rubrank.judges.client.completion import read_completion, shorten
-from rubrank.judges.client.limits import Charge, Limits
-from rubrank.judges.client.retrying import Outcome, of_status
+from rubrank.judges.client.limits import Charge, EndpointLimits
+from rubrank.judges.client.retrying import RequestOutcome, of_status
 from rubrank.judges.client.transport import Address, BadBody, NoConnection, Response, Transport
 from rubrank.judges.judge import Call, Endpoint, Judge, Reply
 
@@ -70,7 +70,7 @@ class SharedEndpoint:
         self.address, self.transport = Address(endpoint), transport
         self.breaker = Breaker(1, 0.0, changed)
         self.places = AdaptivePlaces(endpoint.concurrency)
-        self.limits = Limits(None, None)
+        self.limits = EndpointLimits(None, None)
         self.capabilities: dict[str, Capabilities] = {}
         self.last_failure = ""
         self.answered = False
@@ -117,7 +117,7 @@ class SharedEndpoint:
         )
         rates = (None if requests is None else requests * part, None if tokens is None else tokens * part)
         if rates != self._rates:
-            self._rates, self.limits = rates, Limits(*rates)
+            self._rates, self.limits = rates, EndpointLimits(*rates)
         self.breaker.allow(min(t.breaker_failures for t in every), max(t.breaker_pause for t in every))
 
     @property
@@ -129,7 +129,7 @@ class SharedEndpoint:
         """Of a request that finds out whether it is back."""
         return min(timeout, max(_TRIAL, 4.0 * self._latency))
 
-    def note(self, outcome: Outcome, begun: float) -> None:
+    def note(self, outcome: RequestOutcome, begun: float) -> None:
         """Learn from what a request came to."""
         if outcome.healthy:
             self.breaker.succeeded()
@@ -179,7 +179,7 @@ class JudgeEndpoint:
 
     async def attempt(
         self, call: Call, begun: Callable[[JudgeEndpoint], None] | None = None, most: int | None = None
-    ) -> Outcome | None:
+    ) -> RequestOutcome | None:
         """Ask once; None if, when its turn came, the endpoint was not to be asked. `begun`: called when it is."""
         shared = self.shared
         await shared.places.take()
@@ -198,7 +198,7 @@ class JudgeEndpoint:
         shared.note(outcome, at)
         return self._signed(outcome)
 
-    def _signed(self, outcome: Outcome) -> Outcome:
+    def _signed(self, outcome: RequestOutcome) -> RequestOutcome:
         """With the endpoint's name, and without its secrets. Written out: `replace` takes three times as long."""
         was, failure = outcome.reply, outcome.reply.failure
         reply = Reply(
@@ -210,11 +210,11 @@ class JudgeEndpoint:
             finish_reason=was.finish_reason,
             logprobs=was.logprobs,
         )
-        return Outcome(reply, outcome.next, outcome.wait, outcome.healthy, outcome.overloaded, outcome.final)
+        return RequestOutcome(reply, outcome.next, outcome.wait, outcome.healthy, outcome.overloaded, outcome.final)
 
     async def _ask(
         self, call: Call, begun: Callable[[JudgeEndpoint], None] | None, most: int | None, trial: bool
-    ) -> Outcome:
+    ) -> RequestOutcome:
         timeout = self.shared.trial_timeout(self._judge.timeout) if trial else self._judge.timeout
         outcome = None
         for lesson in range(_MOST_LESSONS):
@@ -235,22 +235,24 @@ class JudgeEndpoint:
             return 0.0
         return len(content) / _BYTES_PER_TOKEN + (most or self._judge.sampling.max_tokens)
 
-    def _settle(self, charge: Charge, outcome: Outcome) -> None:
+    def _settle(self, charge: Charge, outcome: RequestOutcome) -> None:
         usage = outcome.reply.usage
         used = usage.input_tokens + usage.output_tokens
         unpaid = outcome.reply.text is None  # turned away: costs nothing
         self.shared.limits.settle(charge, used if used or unpaid else None)
 
-    async def _request(self, content: bytes, body: Mapping[str, Any], timeout: float) -> tuple[Outcome, bool]:
+    async def _request(self, content: bytes, body: Mapping[str, Any], timeout: float) -> tuple[RequestOutcome, bool]:
         """What one request came to, and whether a parameter was refused that can be left out."""
         response = await self._response("POST", "/chat/completions", content, timeout)
-        if isinstance(response, Outcome):
+        if isinstance(response, RequestOutcome):
             return response, False
         if response.status == _OK:
             return read_completion(response.body, self.endpoint.price), False
         return self._of_status(response, body)
 
-    async def _response(self, method: str, path: str, content: bytes | None, timeout: float) -> Response | Outcome:
+    async def _response(
+        self, method: str, path: str, content: bytes | None, timeout: float
+    ) -> Response | RequestOutcome:
         """What the server sent, or why there is nothing."""
         try:
             async with asyncio.timeout(timeout):
@@ -264,21 +266,21 @@ class JudgeEndpoint:
         except (OSError, ValueError) as error:
             return _unreachable(f"connection failed: {_in_words(error.__cause__ or error)}")
 
-    def _of_status(self, response: Response, body: Mapping[str, Any]) -> tuple[Outcome, bool]:
+    def _of_status(self, response: Response, body: Mapping[str, Any]) -> tuple[RequestOutcome, bool]:
         if response.status < 300:
             return _unreachable(f"malformed reply: HTTP {response.status} instead of 200"), False
         message, param, code = _said(response.body)
         outcome = of_status(response.status, message, code, response.headers, self._judge.retry)
         return outcome, self._capabilities.learn(body, response.status, f"{param} {message}")
 
-    async def models(self) -> list[str] | Outcome:
+    async def models(self) -> list[str] | RequestOutcome:
         """The names that the server lists, or what it said instead."""
         await self.shared.places.take()
         try:
             response = await self._response("GET", "/models", None, min(self._judge.timeout, _TRIAL))
         finally:
             self.shared.places.give_back()
-        if isinstance(response, Outcome):
+        if isinstance(response, RequestOutcome):
             return response
         if response.status != _OK:
             return self._of_status(response, {})[0]
@@ -297,8 +299,8 @@ def _in_words(error: BaseException) -> str:
     return shorten(repr(error))
 
 
-def _unreachable(failure: str) -> Outcome:
-    return Outcome(Reply(None, failure), "again", healthy=False, overloaded=failure.startswith("timeout"))
+def _unreachable(failure: str) -> RequestOutcome:
+    return RequestOutcome(Reply(None, failure), "again", healthy=False, overloaded=failure.startswith("timeout"))
 
 
 def _said(body: bytes) -> tuple[str, str, str | None]:

@@ -31,7 +31,7 @@ class Charge:
     tokens: float
 
 
-class Limits:
+class EndpointLimits:
     """Of one endpoint; None: no limit."""
 
     def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:

@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from rubrank.judges.client.runtime import runtime
-from rubrank.judges.client.sharing import Shares, Use
+from rubrank.judges.client.sharing import LimitShares, Use
 
 
 class LimitsActor:
-    """`Shares` behind Ray."""
+    """`LimitShares` behind Ray."""
 
     def __init__(self) -> None:
-        self._shares = Shares()
+        self._shares = LimitShares()
 
     async def report(self, owner: str, uses: Mapping[str, Use]) -> dict[str, int]:
-        """See `Shares.report`."""
+        """See `LimitShares.report`."""
         return self._shares.report(owner, uses)
 
     async def held(self) -> dict[str, int]:

@@ -36,7 +36,7 @@ from typing import Any, Self
 
 from rubrank._files import connect, is_damaged, set_aside
 from rubrank.errors import InvalidInput
-from rubrank.judges.client.writing import COLUMNS, LEDGER, Writer, place_of, row_of
+from rubrank.judges.client.writing import COLUMNS, LEDGER, ReplyWriter, place_of, row_of
 from rubrank.judges.judge import Call, Judge, Reply, Usage
 
 _SIZE = 16
@@ -87,7 +87,7 @@ class Keys:
     def __init__(self, judge: Judge) -> None:
         # Two endpoints of the same model are one judge; endpoints of different models are one judge as well, whose
         # answers may come from any of them.
-        models = {json.dumps([e.model, _plain(e.extra_body)], sort_keys=True) for e in judge.endpoints}
+        models = {json.dumps([e.model, _mapping_or_repr(e.extra_body)], sort_keys=True) for e in judge.endpoints}
         parts = [sorted(models), judge.sampling.model_dump(mode="json")]
         self._start = blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=_SIZE)
 
@@ -95,11 +95,11 @@ class Keys:
         """The key of a call."""
         digest = self._start.copy()
         parts = [call.prompt_version, call.messages, call.schema, call.sample, call.logprobs]
-        digest.update(json.dumps(parts, sort_keys=True, default=_plain).encode())
+        digest.update(json.dumps(parts, sort_keys=True, default=_mapping_or_repr).encode())
         return digest.digest()
 
 
-def _plain(value: Any) -> Any:
+def _mapping_or_repr(value: Any) -> Any:
     """Mappings of other kinds, for JSON."""
     return dict(value) if isinstance(value, Mapping) else repr(value)
 
@@ -130,7 +130,7 @@ class Replies:
                 f"{path} ({error})",
                 "",
             ) from None
-        self._writer = None if read_only else Writer(lambda: connect(self.path), self._repair)
+        self._writer = None if read_only else ReplyWriter(lambda: connect(self.path), self._repair)
 
     def _opened(self) -> sqlite3.Connection:
         if self._read_only:
@@ -234,7 +234,7 @@ class Replies:
         """Can nothing be kept here?"""
         return self._writer is None
 
-    def _writing(self) -> Writer:
+    def _writing(self) -> ReplyWriter:
         if self._writer is None:
             raise InvalidInput("judges", "cache", "writable", f"{self.path}, opened to read", "")
         return self._writer

@@ -7,7 +7,7 @@
     no answer in time               ask again
     "I cannot help with that"       an answer, if not the one that was hoped for: asking again would cost as much
 
-`Outcome` is what one request came to. Waits do not end before the server said, up to `PATIENCE`.
+`RequestOutcome` is what one request came to. Waits do not end before the server said, up to `PATIENCE`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Next: TypeAlias = Literal["done", "again", "elsewhere"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RequestOutcome:
     """Of one request: a reply with the usage of this request alone, and what to do next."""
 
     reply: Reply
@@ -49,7 +49,7 @@ class Outcome:
     """Nothing will come of this endpoint as it is configured: wrong key, model or URL."""
 
 
-def of_status(status: int, said: str, code: str | None, headers: Mapping[str, str], retry: Retry) -> Outcome:
+def of_status(status: int, said: str, code: str | None, headers: Mapping[str, str], retry: Retry) -> RequestOutcome:
     """What an HTTP error asks for."""
     wait = retry_after(headers) if status in _WAITED_FOR else None
     if wait is not None:
@@ -59,7 +59,7 @@ def of_status(status: int, said: str, code: str | None, headers: Mapping[str, st
     if 300 <= status < 400:
         said = "a redirect, which is not followed"
     reply = Reply(None, f"{name}: {said}" if said else name)
-    return Outcome(
+    return RequestOutcome(
         reply, "again" if again else "elsewhere", wait, status in _CALLS_FAULT, status in _OVERLOAD, status in _FINAL
     )
 

@@ -36,7 +36,7 @@ _LAST = 5.0  # seconds for the end of a process
 _LOOK_UP = 0.1
 
 
-class _Job:
+class _RuntimeJob:
     """One coroutine in the runtime's loop, and a thread that waits for it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, Any]) -> None:
@@ -45,7 +45,7 @@ class _Job:
         self._ended = Event()  # an interrupted Thread.join takes the thread for dead (before Python 3.13)
 
     def _start(self) -> None:
-        self._task = self._loop.create_task(_plain(self._main))
+        self._task = self._loop.create_task(_by_itself(self._main))
         self._task.add_done_callback(lambda _: self._ended.set())
 
     def result(self) -> Any:
@@ -80,7 +80,7 @@ class _Job:
             self._task.cancel()
 
 
-async def _plain(main: Coroutine[Any, Any, T]) -> T:
+async def _by_itself(main: Coroutine[Any, Any, T]) -> T:
     """The result, or the first of the errors."""
     try:
         return await main
@@ -108,12 +108,12 @@ class Runtime:
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """The result; the caller waits, as for any function."""
-        result: T = _Job(self._loop, main).result()
+        result: T = _RuntimeJob(self._loop, main).result()
         return result
 
     async def awaited(self, main: Coroutine[Any, Any, T]) -> T:
         """The result, for another event loop; if that is cancelled, so is the work."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_plain(main), self._loop))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_by_itself(main), self._loop))
 
     def share_limits(self, report: Report, owner: str, every: float = LEASE / 10) -> None:
         """Share the limits of all endpoints with other processes, from now on; see `sharing.py`."""

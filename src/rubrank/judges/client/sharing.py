@@ -50,7 +50,7 @@ class _Holder:
 
 
 @dataclass(eq=False)
-class Shares:
+class LimitShares:
     """Who holds how much of what."""
 
     lease: float = LEASE

@@ -103,7 +103,7 @@ class _Work:
         return bool(self.rows or self.claims or self.released or self.unread or self.hits)
 
 
-class Writer:
+class ReplyWriter:
     """Of one file; begins with the first row. `repair` is asked about errors: True: the file was made anew."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], repair: Callable[[Exception], bool]) -> None:

@@ -57,7 +57,7 @@ _DECLINED = re.compile(
 
 
 @dataclass(frozen=True)
-class Found:
+class Stated:
     """What a reply states, in its order: objects, and values of lines; or the problem, where there is nothing."""
 
     text: str
@@ -85,25 +85,25 @@ class _Stated:
     broken: bool = False
 
 
-def find(reply: Reply, accept: Accept, call: Call | None = None) -> Found:
+def find(reply: Reply, accept: Accept, call: Call | None = None) -> Stated:
     """What the judge states as its own: objects that `accept` takes and lines; the last of them ends the reply."""
     if reply.failure is not None or reply.text is None:
-        return Found("", problem=reply.failure or "there is no reply")
+        return Stated("", problem=reply.failure or "there is no reply")
     text = _COMMA.sub(r"\1", visible(reply.text)).translate(_WIDE)
     if not text.strip() or len(text) > LONGEST:
-        return Found("", problem="the reply is empty" if not text.strip() else f"the reply has {len(text)} characters")
+        return Stated("", problem="the reply is empty" if not text.strip() else f"the reply has {len(text)} characters")
     data = shown(call)
     whole = _whole(text)
     if whole is not None and accept(whole):
         if _copied(text, data):
-            return Found(text, problem=f"the verdict is copied from the text under judgment: {text.strip()}")
-        return Found(text, (whole,))
+            return Stated(text, problem=f"the verdict is copied from the text under judgment: {text.strip()}")
+        return Stated(text, (whole,))
     stated = _stated(text, accept)
     if stated.broken:
-        return Found(text, problem=f"broken JSON: {text.strip()}")
+        return Stated(text, problem=f"broken JSON: {text.strip()}")
     own = [one for one in stated.own if not _copied(text[slice(*one.span)], data)]
     problem = _why_none(text, stated) if not own else _why_not_last(text, own)
-    return Found(text, problem=problem) if problem else Found(text, tuple(one.said for one in own), _finding(text))
+    return Stated(text, problem=problem) if problem else Stated(text, tuple(one.said for one in own), _finding(text))
 
 
 def visible(text: str) -> str:

@@ -28,7 +28,7 @@ from typing import Any
 from rubrank.errors import only_our_errors
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing.expected import expectation
-from rubrank.judges.parsing.extracting import Found, declined, find
+from rubrank.judges.parsing.extracting import Stated, declined, find
 from rubrank.judges.parsing.items import items_form, value_of_items
 from rubrank.judges.prompting.answer_form import bare, batch_keys, finding_numbers, pairwise_numbers, spelled
 from rubrank.judges.prompting.fencing import encodable
@@ -53,7 +53,7 @@ _CANNOT = "the judge cannot tell"
 
 
 @dataclass(frozen=True)
-class _Said:
+class _SaidVerdict:
     """One statement, not yet checked."""
 
     verdict: Any
@@ -97,7 +97,7 @@ def read_batched(reply: Reply, criteria: Sequence[Criterion], *, call: Call | No
 
     found = find(reply, accept, call)
     if not found.problem and not all(isinstance(said, dict) for said in found.stated):
-        found = Found(found.text, problem=f"no JSON in the reply: {found.text}")
+        found = Stated(found.text, problem=f"no JSON in the reply: {found.text}")
     if found.problem:
         return {c.name: _missing(found.problem) for c in criteria}
     objects = [_unwrapped(said) for said in found.stated if isinstance(said, dict)]
@@ -135,7 +135,7 @@ def missing_reason(verdict: Verdict) -> list[str]:
 # ------------------------------------------------------------------------------------------------------- one statement
 
 
-def _checked(said: _Said, criterion: Criterion, asked: _Listed | None = None) -> Verdict:
+def _checked(said: _SaidVerdict, criterion: Criterion, asked: _Listed | None = None) -> Verdict:
     if said.problem:
         return _missing(said.problem)
     if asked is not None or said.items is not ...:
@@ -168,7 +168,7 @@ def _items_asked(call: Call | None, key: str | None = None) -> _Listed | None:
     return _Listed(array.get("minItems"))
 
 
-def _listed(said: _Said, criterion: Criterion, asked: _Listed | None) -> Verdict:
+def _listed(said: _SaidVerdict, criterion: Criterion, asked: _Listed | None) -> Verdict:
     """The value of a list of items."""
     if said.items is ... or said.verdict is not None or items_form(criterion) is None:
         return _missing(f"not the form that was asked for: {'no list of items' if said.items is ... else 'items'}")
@@ -180,7 +180,7 @@ def _listed(said: _Said, criterion: Criterion, asked: _Listed | None) -> Verdict
     return Verdict(value, _short(f"{how}: {said.reasoning}".rstrip(": ")))
 
 
-def _compared(said: _Said) -> Verdict:
+def _compared(said: _SaidVerdict) -> Verdict:
     if said.problem:
         return _missing(said.problem)
     if said.verdict is None:
@@ -192,7 +192,7 @@ def _compared(said: _Said) -> Verdict:
     return _contradiction(said, value, pairwise_numbers()) or Verdict(value, _why(said))
 
 
-def _ranked(said: _Said, n: int) -> tuple[tuple[int, ...] | None, str]:
+def _ranked(said: _SaidVerdict, n: int) -> tuple[tuple[int, ...] | None, str]:
     if said.problem:
         return None, _short(said.problem)
     if said.verdict is None:
@@ -214,7 +214,7 @@ def _ranked(said: _Said, n: int) -> tuple[tuple[int, ...] | None, str]:
     return dense, _short(said.reasoning, max(_LONGEST_REASON, n * _EACH)) or "the judge gave no reason"
 
 
-def _contradiction(said: _Said, number: float, words: Mapping[str, tuple[float, ...]]) -> Verdict | None:
+def _contradiction(said: _SaidVerdict, number: float, words: Mapping[str, tuple[float, ...]]) -> Verdict | None:
     """Missing, where the finding is one that goes with other numbers; one in the judge's own words is no matter."""
     fitting = words.get(bare(said.finding)) if said.finding else None
     if fitting is None or number in fitting or any(abs(number - one) <= 5e-5 for one in fitting):
@@ -223,7 +223,7 @@ def _contradiction(said: _Said, number: float, words: Mapping[str, tuple[float, 
     return _missing(f"verdict contradicts its reasoning: {found}: {said.reasoning}")
 
 
-def _agreed(verdicts: Sequence[Verdict], found: Found) -> Verdict:
+def _agreed(verdicts: Sequence[Verdict], found: Stated) -> Verdict:
     """The verdict, where it is said once, or always the same."""
     if not verdicts:
         return _missing(f"no verdict in the reply: {found.text}")
@@ -247,24 +247,26 @@ def _key(key: str) -> str:
     return key.strip().casefold()
 
 
-def _entry(said: Mapping[str, Any]) -> _Said:
+def _entry(said: Mapping[str, Any]) -> _SaidVerdict:
     """An object of the schema; whatever else stands in it may take the verdict back."""
     fields: dict[str, Any] = {}
     for key, value in said.items():
         field = _FIELDS.get(_key(key))
         if field is None:
-            return _Said(None, problem=f"not the form that was asked for: a field {shortened(key, 40)!r}: {said}")
+            return _SaidVerdict(
+                None, problem=f"not the form that was asked for: a field {shortened(key, 40)!r}: {said}"
+            )
         if field in fields:
-            return _Said(
+            return _SaidVerdict(
                 None, problem=f"two different verdicts: {said}" if field == "verdict" else f"twice {key}: {said}"
             )
         fields[field] = value
     reasoning = fields.get("reasoning")
     if reasoning is not None and not isinstance(reasoning, str):
-        return _Said(None, problem=f"not the form that was asked for: reasoning that is no text: {said}")
+        return _SaidVerdict(None, problem=f"not the form that was asked for: reasoning that is no text: {said}")
     if declined(reasoning or ""):
-        return _Said(None, problem=f"refused: {reasoning}")
-    return _Said(fields.get("verdict"), fields.get("finding"), reasoning or "", items=fields.get("items", ...))
+        return _SaidVerdict(None, problem=f"refused: {reasoning}")
+    return _SaidVerdict(fields.get("verdict"), fields.get("finding"), reasoning or "", items=fields.get("items", ...))
 
 
 def _unwrapped(said: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -330,7 +332,7 @@ def _of_batch(
     i: int,
     fields: _Fields,
     objects: Sequence[Mapping[str, Any]],
-    found: Found,
+    found: Stated,
     asked: _Listed | None,
 ) -> Verdict:
     entries = [
@@ -342,23 +344,23 @@ def _of_batch(
         entries = [said for said in objects if _has_verdict(said) or _has_items(said)]
     if not entries:
         return _missing(f"no verdict about it in the reply: {found.text}")
-    said = [_entry(entry) if isinstance(entry, Mapping) else _Said(entry) for entry in entries]
+    said = [_entry(entry) if isinstance(entry, Mapping) else _SaidVerdict(entry) for entry in entries]
     return _agreed([_checked(each, criterion, asked) for each in said], found)
 
 
 def _statement(
     said: Mapping[str, Any] | str,
-    found: Found,
+    found: Stated,
     value_of: Callable[[str], tuple[str, str] | None],
     levels: Mapping[str, tuple[float, ...]],
-) -> _Said:
+) -> _SaidVerdict:
     if not isinstance(said, str):
         return _entry(said)
     read = value_of(said.strip())
     if read is None or (read[1] and bare(read[1]) not in levels):  # more is said, which may take it back
-        return _Said(None, problem=f"no verdict in the line “{shortened(said.strip(), 60)}”: {found.text}")
+        return _SaidVerdict(None, problem=f"no verdict in the line “{shortened(said.strip(), 60)}”: {found.text}")
     value, finding = read
-    return _Said(value, finding or found.finding, found.text.strip())
+    return _SaidVerdict(value, finding or found.finding, found.text.strip())
 
 
 def _number_of(line: str) -> tuple[str, str] | None:
@@ -391,7 +393,7 @@ def _number(verdict: Any, domain: Domain) -> float | None:
 # ------------------------------------------------------------------------------------------------------------- reasons
 
 
-def _why(said: _Said) -> str:
+def _why(said: _SaidVerdict) -> str:
     return _short(said.reasoning) or "the judge gave no reason"
 
 

@@ -37,7 +37,7 @@ from rubrank.judges.prompting.answer_form import (
     scale_in_words,
     strict,
 )
-from rubrank.judges.prompting.composing import Parts
+from rubrank.judges.prompting.composing import PromptParts
 from rubrank.judges.prompting.examples import examples_of_entry, examples_of_list, examples_of_pair
 from rubrank.judges.prompting.files import Prompt, Tongue, fill, load_prompt, prompt_names, prompt_of
 from rubrank.judges.prompting.material import (
@@ -80,7 +80,7 @@ def absolute_call(
     prompt, frame = _prompt(criterion, spoken), load_prompt("_absolute", spoken)
     whole = whole or bool(examples)
     form = form_of(criterion, prompt, whole=whole, count=reference_count(criterion, prompt, [rollout]))
-    parts = Parts(
+    parts = PromptParts(
         spoken,
         "absolute",
         [prompt],
@@ -119,7 +119,7 @@ def batched_call(
     ]
     rows = list(zip(keys, criteria, prompts, forms, strict=True))
     shown = [examples_of_entry(c, p, f, some) for (_, c, p, f), some in zip(rows, given, strict=True)]
-    parts = Parts(
+    parts = PromptParts(
         spoken,
         "batched",
         prompts,
@@ -153,7 +153,7 @@ def pairwise_call(
     words = listed([f'"{word}"' for word in frame.findings.values()], spoken)
     reply = [fill(frame["reply"], findings=words), _cannot(form_of(criterion, prompt, whole=True), spoken, True)]
     one, two = response(first, labels, "_A"), response(second, labels, "_B")
-    parts = Parts(
+    parts = PromptParts(
         spoken,
         "pairwise",
         [prompt],
@@ -187,7 +187,7 @@ def listwise_call(
     labels = load_prompt("_common", spoken).labels
     shown = [response(rollout, labels, f"_{i}") for i, rollout in enumerate(rollouts, 1)]
     cannot = prompt.get("cannot")
-    parts = Parts(
+    parts = PromptParts(
         spoken,
         "listwise",
         [prompt],

@@ -19,7 +19,7 @@ from rubrank.judges.template import SLOTS, Template
 
 
 @dataclass(frozen=True)
-class Parts:
+class PromptParts:
     """All that a call is made of, in words."""
 
     language: Tongue

@@ -143,12 +143,12 @@ def as_text(value: Any) -> str:
 def as_json(value: Any) -> str:
     """JSON that people can read; whatever JSON does not know is written as Python writes it."""
     try:
-        return json.dumps(value, ensure_ascii=False, default=_plain)
+        return json.dumps(value, ensure_ascii=False, default=_mapping_or_text)
     except (TypeError, ValueError, RecursionError):
         return str(value)
 
 
-def _plain(value: Any) -> Any:
+def _mapping_or_text(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 

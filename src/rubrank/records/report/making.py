@@ -16,7 +16,7 @@ from rubrank.records.report import ReportSummary
 from rubrank.records.report.grouped import Grouped
 from rubrank.records.report.packing import Packed, Packer
 from rubrank.records.report.page import write_page
-from rubrank.records.report.parts.attributes import Attributes
+from rubrank.records.report.parts.attributes import AttributesPart
 from rubrank.records.report.parts.conflicts import Conflicts
 from rubrank.records.report.parts.criteria import Criteria
 from rubrank.records.report.parts.curves import Curves
@@ -41,7 +41,7 @@ def make(
     _check(text_limit, budget_mb)
     source = str(records) if isinstance(records, str | Path) else None
     found = read_records(records) if isinstance(records, str | Path) else iter(records)
-    parts, packer = Parts(), Packer(text_limit, budget_mb * 1e6)
+    parts, packer = ReportParts(), Packer(text_limit, budget_mb * 1e6)
     for group in _grouped(found, measure):
         parts.add(group)
         packer.add(group)
@@ -49,7 +49,7 @@ def make(
         raise InvalidInput("write_report", "records", "at least one group", "none", "Write some with write_records.")
     packed = packer.finish()
     about = {"packing": _packing(packed, text_limit), "source": source and Path(source).name, "evaluation": evaluation}
-    data = plain({**parts.result(), **about})
+    data = shortened_numbers({**parts.result(), **about})
     size = write_page(output, title or _title(source), data, packed)
     overview = data["overview"]
     return ReportSummary(
@@ -64,12 +64,12 @@ def make(
     )
 
 
-class Parts:
+class ReportParts:
     """All parts of a report."""
 
     def __init__(self) -> None:
         self.overview, self.criteria, self.conflicts = Overview(), Criteria(), Conflicts()
-        self.attributes, self.gates, self.rules, self.curves = Attributes(), Gates(), Rules(), Curves()
+        self.attributes, self.gates, self.rules, self.curves = AttributesPart(), Gates(), Rules(), Curves()
 
     def add(self, group: Grouped) -> None:
         """Show a group to every part."""
@@ -88,12 +88,12 @@ class Parts:
         }
 
 
-def plain(data: Any) -> Any:
+def shortened_numbers(data: Any) -> Any:
     """NumPy's numbers as Python's, NaN and infinity as None: what JSON can hold."""
     if isinstance(data, dict):
-        return {str(key): plain(value) for key, value in data.items()}
+        return {str(key): shortened_numbers(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
-        return [plain(item) for item in data]
+        return [shortened_numbers(item) for item in data]
     if isinstance(data, float | np.floating):
         return float(f"{data:.9g}") if math.isfinite(data) else None
     return int(data) if isinstance(data, np.integer) else data

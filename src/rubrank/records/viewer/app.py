@@ -33,12 +33,12 @@ from rubrank.errors import RubrankError
 from rubrank.fusion.rules import rule_names
 from rubrank.records import pages
 from rubrank.records.facts import title_of
-from rubrank.records.report.making import plain
+from rubrank.records.report.making import shortened_numbers
 from rubrank.records.viewer.curves import common_prompts, curves_of, steps_of
-from rubrank.records.viewer.finding import Finder, Wanted
+from rubrank.records.viewer.finding import GroupFinder, Wanted
 from rubrank.records.viewer.index import NO_STEP, UNREADABLE, group_facts
 from rubrank.records.viewer.light import decoded, head_of
-from rubrank.records.viewer.run import Run
+from rubrank.records.viewer.run import ViewedRun
 from rubrank.records.viewer.showing import csv_rows, means, record_of, shown
 
 POLICY = (
@@ -96,7 +96,7 @@ class Guard:
         return Response("A token is needed: open the address that `rubrank view` printed.", 401)
 
 
-def make_app(runs: Sequence[Run], *, hosts: Sequence[str] = (), token: str | None = None) -> Starlette:
+def make_app(runs: Sequence[ViewedRun], *, hosts: Sequence[str] = (), token: str | None = None) -> Starlette:
     """The application over some runs."""
     api = Api(runs)
     names = ("state", "groups", "place", "group", "same", "common", "curves", "export")
@@ -140,9 +140,9 @@ def _asset(request: Request) -> Response:
 class Api:
     """What the page asks for."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[ViewedRun]) -> None:
         self.runs = runs
-        self.finders = [Finder(run) for run in runs]
+        self.finders = [GroupFinder(run) for run in runs]
         self.drawn: dict[int, tuple[Any, Any]] = {}
 
     def state(self, request: Request) -> Any:
@@ -205,7 +205,7 @@ class Api:
         key = run.epoch, run.index.ready
         if self.drawn.get(number, (None,))[0] != key:
             found = {"name": run.name, **curves_of(run.index), "table": steps_of(run.index)}
-            self.drawn[number] = key, plain(found)
+            self.drawn[number] = key, shortened_numbers(found)
         return self.drawn[number][1]
 
     def export(self, request: Request) -> Any:
@@ -223,7 +223,7 @@ class Api:
             made, media_type=media, headers={"content-disposition": f'attachment; filename="{name}"'}
         )
 
-    def _run(self, request: Request) -> tuple[int, Run]:
+    def _run(self, request: Request) -> tuple[int, ViewedRun]:
         number = int(request.query_params.get("run", 0))
         if not 0 <= number < len(self.runs):
             raise IndexError(number)
@@ -231,7 +231,7 @@ class Api:
         return number, self.runs[number]
 
 
-def _shared(pair: Sequence[Run], one: int, other: int, first: float, second: float) -> dict[str, Any]:
+def _shared(pair: Sequence[ViewedRun], one: int, other: int, first: float, second: float) -> dict[str, Any]:
     rows = [row_of(run, g) for run, g in zip(pair, (one, other), strict=True)]
     known = {"id": rows[0]["id"], "title": rows[0]["title"], "groups": [one, other]}
     return {**known, "steps": [row["step"] for row in rows], "means": [round(first, 6), round(second, 6)]}
@@ -252,7 +252,7 @@ def _wanted(request: Request) -> Wanted:
     )
 
 
-def row_of(run: Run, g: int) -> dict[str, Any]:
+def row_of(run: ViewedRun, g: int) -> dict[str, Any]:
     """What a list shows of a group. Its prompt is read now; so are its facts, if the run is not read as far yet."""
     line = run.line(g)
     if g < run.index.ready:
@@ -277,7 +277,7 @@ def _head(line: bytes) -> dict[str, str]:
     return {"id": head.group, "title": title_of(head.prompt)}
 
 
-def _run_state(run: Run) -> dict[str, Any]:
+def _run_state(run: ViewedRun) -> dict[str, Any]:
     index = run.index
     steps = np.unique(index.facts["step"][: index.ready])
     known = {"name": run.name, "path": str(run.source), "version": run.version, "epoch": run.epoch}
@@ -292,7 +292,7 @@ def _run_state(run: Run) -> dict[str, Any]:
     }
 
 
-def _criteria(run: Run) -> list[str]:
+def _criteria(run: ViewedRun) -> list[str]:
     """Names to filter by; where every query brings criteria of its own, those that most groups have."""
     counts = np.bincount(run.index.series["series"])
     names = [
@@ -301,7 +301,7 @@ def _criteria(run: Run) -> list[str]:
     return [name for name, at in sorted(names, key=lambda item: -counts[item[1]])[:_MOST_CRITERIA]]
 
 
-def _csv(run: Run, groups: Sequence[int]) -> Iterator[str]:
+def _csv(run: ViewedRun, groups: Sequence[int]) -> Iterator[str]:
     """Columns are those of all criteria of the run; texts that a spreadsheet would compute are quoted."""
     names = [f"score: {name}" for kind, name in list(run.index.names) if kind == "criterion"]
     head = ["run", "number", "group", "step", "rule", "rollout", "reward", "ranking", "stopped_by", *names]

@@ -21,7 +21,7 @@ from rubrank.errors import InvalidInput
 from rubrank.records import facts
 from rubrank.records.viewer.index import NO_STEP, UNREADABLE, Index
 from rubrank.records.viewer.light import said_in
-from rubrank.records.viewer.run import Run
+from rubrank.records.viewer.run import ViewedRun
 
 STATES = {
     "": (0, 0),
@@ -73,28 +73,28 @@ class Wanted:
 
 
 @dataclass
-class Found:
+class FoundGroups:
     """The groups of a list."""
 
     groups: np.ndarray
     done: float = 1.0
 
 
-class Finder:
+class GroupFinder:
     """Answers about one run, with the latest kept."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ViewedRun) -> None:
         self.run = run
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[Wanted, int, int], Found] = OrderedDict()
+        self._kept: OrderedDict[tuple[Wanted, int, int], FoundGroups] = OrderedDict()
         self._searches: OrderedDict[tuple[Wanted, int], Search] = OrderedDict()
 
-    def find(self, wanted: Wanted) -> Found:
+    def find(self, wanted: Wanted) -> FoundGroups:
         """The groups that fit, as far as the run is read."""
         with self._lock:
             return self._find(wanted)
 
-    def _find(self, wanted: Wanted) -> Found:
+    def _find(self, wanted: Wanted) -> FoundGroups:
         index, plain = self.run.index, replace(wanted, query="")
         key = wanted.check(), self.run.epoch, len(index) if wanted == Wanted() else index.ready
         if key in self._kept:
@@ -103,15 +103,15 @@ class Finder:
         fits = fitting(index, plain)
         if wanted == Wanted():  # everything can be opened as soon as it is found
             unread = np.arange(len(fits), len(index))
-            found = Found(np.concatenate([np.flatnonzero(fits), unread]))
+            found = FoundGroups(np.concatenate([np.flatnonzero(fits), unread]))
         elif wanted.query.strip():
             search = self._search(wanted)
             done = search.go_on(np.flatnonzero(fits), _PATIENCE)
-            found = Found(ordered(index, np.array(search.hits, dtype=np.int64), wanted.sort), done)
+            found = FoundGroups(ordered(index, np.array(search.hits, dtype=np.int64), wanted.sort), done)
             if done < 1.0:
                 return found
         else:
-            found = Found(ordered(index, np.flatnonzero(fits), wanted.sort))
+            found = FoundGroups(ordered(index, np.flatnonzero(fits), wanted.sort))
         self._kept[key] = found
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
@@ -174,7 +174,7 @@ def ordered(index: Index, groups: np.ndarray, sort: str) -> np.ndarray:
 class Search:
     """Words in the texts of groups, read from the file once and in order."""
 
-    def __init__(self, run: Run, query: str) -> None:
+    def __init__(self, run: ViewedRun, query: str) -> None:
         self.run, self.words = run, query.strip().casefold()
         self.hits: list[int] = []
         self.next = 0

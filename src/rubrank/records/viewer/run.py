@@ -23,7 +23,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.records.viewer.index import Index
 from rubrank.records.viewer.light import decoded
-from rubrank.records.viewer.sources import Part, part_of, paths_of, read_at
+from rubrank.records.viewer.sources import RecordsPart, part_of, paths_of, read_at
 
 _BLOCK = 1 << 24
 _MOMENT, _BREATH = 0.15, 0.002  # seconds
@@ -51,7 +51,7 @@ def check_records(source: Path) -> None:
     raise InvalidInput("view", "RECORDS", "a file or a folder with records", f"{source}, {why}", remedy)
 
 
-class Run:
+class ViewedRun:
     """One run of `rubrank view`."""
 
     def __init__(self, source: Path) -> None:
@@ -69,7 +69,7 @@ class Run:
     def _begin(self) -> None:
         for part in getattr(self, "parts", []):
             part.close()
-        self.index, self.parts = Index(), list[Part]()
+        self.index, self.parts = Index(), list[RecordsPart]()
         self._scanned: list[int] = []
         self._lasts: list[bytes] = []
 
@@ -168,7 +168,7 @@ class Run:
             self._lasts[p] = part.before(self._scanned[p])
         return len(self.index) - before
 
-    def _scan_block(self, p: int, part: Part, file: Any) -> bool:
+    def _scan_block(self, p: int, part: RecordsPart, file: Any) -> bool:
         """Lines of the next block; False: no line ends in what is left."""
         start = self._scanned[p]
         file.seek(start)

@@ -36,7 +36,7 @@ def serve(sources: Sequence[Path], *, host: str, port: int, opened: Callable[[st
         import uvicorn
 
         from rubrank.records.viewer.app import make_app
-        from rubrank.records.viewer.run import Run, check_records
+        from rubrank.records.viewer.run import ViewedRun, check_records
     except ImportError as error:
         needed = "starlette, uvicorn and msgspec"
         raise InvalidInput("view", "installed", needed, f"no {error.name}", "pip install 'rubrank[serve]'") from None
@@ -44,7 +44,7 @@ def serve(sources: Sequence[Path], *, host: str, port: int, opened: Callable[[st
     for source in sources:
         check_records(source)
     listening = _listen(host, port)
-    runs = [Run(source) for source in sources]
+    runs = [ViewedRun(source) for source in sources]
     for run in runs:
         run.start()
     app = make_app(runs, hosts=_LOCAL if token is None else (), token=token)

@@ -42,14 +42,14 @@ def check_source(source: Path) -> Path:
     return source
 
 
-def part_of(path: Path) -> Part:
+def part_of(path: Path) -> RecordsPart:
     """The part of a run that a file is."""
     if path.name.endswith(".jsonl"):
-        return Part(path)
+        return RecordsPart(path)
     return _Parquet(path) if path.suffix == ".parquet" else _Packed(path)
 
 
-class Part:
+class RecordsPart:
     """A plain file."""
 
     def __init__(self, path: Path) -> None:
@@ -83,7 +83,7 @@ class Part:
         """Give back what was taken."""
 
 
-class _Spooled(Part):
+class _Spooled(RecordsPart):
     """A file whose lines are in a temporary one."""
 
     def __init__(self, path: Path) -> None:
@@ -155,7 +155,7 @@ def _zstd(path: Path) -> Callable[[], Any]:
     return lambda: packer.ZstdDecompressor().decompressobj()
 
 
-def read_at(part: Part, offset: int, length: int) -> bytes:
+def read_at(part: RecordsPart, offset: int, length: int) -> bytes:
     """Some bytes of a part."""
     descriptor = os.open(part.local, os.O_RDONLY)
     try:

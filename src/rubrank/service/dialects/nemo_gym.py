@@ -21,8 +21,8 @@ from math import fsum, isnan
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.service.cohorts import Answer, Sample
-from rubrank.service.dialects.reading import Reading
+from rubrank.service.cohorts import SampleAnswer, ServiceSample
+from rubrank.service.dialects.reading import SampleReading
 from rubrank.service.wire import mapping
 from rubrank.training.finishing import named_reason
 
@@ -35,7 +35,7 @@ SESSION = "resources_session_id"
 REVERIFY = "unsupported"
 
 
-def samples(data: Any, reading: Reading) -> list[Sample]:
+def samples(data: Any, reading: SampleReading) -> list[ServiceSample]:
     """The one sample of a call."""
     body = mapping(data)
     params, response = mapping(body.get(_PARAMS), _PARAMS), mapping(body.get(_RESPONSE), _RESPONSE)
@@ -48,7 +48,7 @@ def samples(data: Any, reading: Reading) -> list[Sample]:
     return [reading.sample(prompt, _said(response), row, {**row, **extra}, where=WHERE, finish_reason=reason)]
 
 
-def answer(body: Any, answers: Sequence[Answer]) -> Any:
+def answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
     """The row again, with the reward and its parts. Parts without a score are 0: NeMo Gym wants the same names."""
     one = answers[0]
     unknown = isnan(one.reward)

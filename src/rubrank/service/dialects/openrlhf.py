@@ -14,15 +14,15 @@ from math import isnan
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.service.cohorts import Answer, Sample
-from rubrank.service.dialects.reading import Reading
+from rubrank.service.cohorts import SampleAnswer, ServiceSample
+from rubrank.service.dialects.reading import SampleReading
 from rubrank.service.wire import mapping
 
 WHERE = "OpenRLHF"
 _BEFORE = 64  # characters before a prompt: a token that begins a text
 
 
-def samples(data: Any, reading: Reading) -> list[Sample]:
+def samples(data: Any, reading: SampleReading) -> list[ServiceSample]:
     """The samples of a call: usually one."""
     body = mapping(data)
     queries, prompts, labels = (_texts(body, name) for name in ("query", "prompts", "labels"))
@@ -38,7 +38,7 @@ def samples(data: Any, reading: Reading) -> list[Sample]:
     return found
 
 
-def answer(body: Any, answers: Sequence[Answer]) -> Any:
+def answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
     """Numbers that always exist, under the same names: OpenRLHF puts the logs of all samples together."""
     rewards = [one.usable for one in answers]
     logs = {

@@ -15,7 +15,7 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import decoded
 from rubrank.rollouts.rollout import Rollout
-from rubrank.service.cohorts import Sample
+from rubrank.service.cohorts import ServiceSample
 from rubrank.service.wire import flag, whole
 from rubrank.training.making import rollout_of
 from rubrank.training.queries import Query, messages, query_of
@@ -26,7 +26,7 @@ _SAID = (*_GROUP, _SAMPLE, "group_size", "step", "train")
 
 
 @dataclass(frozen=True)
-class Reading:
+class SampleReading:
     """How the service reads samples."""
 
     group_size: int | None
@@ -44,7 +44,7 @@ class Reading:
         *,
         where: str,
         finish_reason: str | None = None,
-    ) -> Sample:
+    ) -> ServiceSample:
         """One sample. extra: what the body says beside it; where: names it in errors."""
         row = decoded(label)
         given = {key: value for key, value in row.items() if key in _SAID} if isinstance(row, Mapping) else {}
@@ -55,7 +55,7 @@ class Reading:
         key = digest("id", group) if group is not None else digest("prompt", prompt, label)
         named = given.get(_SAMPLE) is not None
         step = self._step(given, where)
-        return Sample(
+        return ServiceSample(
             key=key,
             member=digest("id", given[_SAMPLE]) if named else digest("text", said, finish_reason),
             named=named,

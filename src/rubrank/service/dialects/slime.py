@@ -15,14 +15,14 @@ from math import isnan
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.service.cohorts import Answer, Sample
-from rubrank.service.dialects.reading import Reading
+from rubrank.service.cohorts import SampleAnswer, ServiceSample
+from rubrank.service.dialects.reading import SampleReading
 from rubrank.service.wire import mapping
 
 WHERE = "slime"
 
 
-def samples(data: Any, reading: Reading) -> list[Sample]:
+def samples(data: Any, reading: SampleReading) -> list[ServiceSample]:
     """The one sample of a call."""
     body = mapping(data)
     for name in ("prompt", "response"):
@@ -31,12 +31,12 @@ def samples(data: Any, reading: Reading) -> list[Sample]:
     return [reading.sample(body["prompt"], body["response"], body.get("label"), body, where=WHERE)]
 
 
-def answer(body: Any, answers: Sequence[Answer]) -> Any:
+def answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
     """The reward alone."""
     return answers[0].usable
 
 
-def whole_answer(body: Any, answers: Sequence[Answer]) -> Any:
+def whole_answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
     """The reward and what is behind it."""
     one = answers[0]
     return {**asdict(one), "reward": one.usable, "complete": one.complete, "unknown": isnan(one.reward)}

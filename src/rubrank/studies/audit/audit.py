@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.attribute import Attribute, Texts, flatten_texts
-from rubrank.studies.audit.bias import Attributes, biases, measured_attributes, numbers, varying
-from rubrank.studies.audit.inputs import Cases, Run, Runs, Scores, read_cases
+from rubrank.studies.audit.bias import RolloutAttributes, biases, measured_attributes, numbers, varying
+from rubrank.studies.audit.inputs import Cases, JudgeRun, Runs, Scores, read_cases
 from rubrank.studies.audit.measures import Positions, agreement, consistency, coverage, position, repeated
 from rubrank.studies.audit.provenance import counted_positions, refuse_same_replies
 from rubrank.studies.audit.result import Audit, Unmeasured
@@ -88,7 +88,7 @@ def audit(
     )
 
 
-def _everyone(cases: Cases) -> dict[str, Run]:
+def _everyone(cases: Cases) -> dict[str, JudgeRun]:
     """The first run of every judge, and the humans' mean: those who are compared."""
     if cases.humans and HUMANS in cases.judges:
         raise InvalidInput(_OWNER, "scores", f"of judges of other names than {HUMANS!r}", "one", "")
@@ -98,14 +98,14 @@ def _everyone(cases: Cases) -> dict[str, Run]:
     return everyone
 
 
-def _mean_run(runs: Sequence[Run]) -> Run:
+def _mean_run(runs: Sequence[JudgeRun]) -> JudgeRun:
     if len(runs) == 1:
         return runs[0]
     scores = np.stack([run.scores for run in runs])
     known = ~np.isnan(scores)
     mean = np.where(known, scores, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     asked = np.any([run.asked for run in runs], axis=0)
-    return Run(np.where(known.any(axis=0), mean, np.nan), asked, runs[0].margins)
+    return JudgeRun(np.where(known.any(axis=0), mean, np.nan), asked, runs[0].margins)
 
 
 def _attributes(
@@ -115,13 +115,13 @@ def _attributes(
     given: ArrayLike | None,
     names: Sequence[str] | None,
     missing: list[Unmeasured],
-) -> Attributes:
+) -> RolloutAttributes:
     rows = int(cases.starts[-1])
     if texts is not None and given is not None:
         raise InvalidInput(_OWNER, "attributes", "left out where texts are given", "both", "")
     if texts is None and given is None:
         missing.append(Unmeasured("length and Markdown bias", "all judges", "neither texts nor attributes were given"))
-        return Attributes(np.zeros((rows, 0)), ())
+        return RolloutAttributes(np.zeros((rows, 0)), ())
     if texts is not None:
         flat = flatten_texts(_OWNER, texts)[0]
         if len(flat) != rows:

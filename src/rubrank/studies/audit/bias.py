@@ -21,12 +21,12 @@ from rubrank.errors import InvalidInput
 from rubrank.fusion.attribute import Attribute, Texts
 from rubrank.fusion.attributes import measure
 from rubrank.fusion.fusing import utilities
-from rubrank.studies.audit.inputs import Cases, Run, group_outcomes
+from rubrank.studies.audit.inputs import Cases, JudgeRun, group_outcomes
 from rubrank.studies.audit.result import Bias
 from rubrank.studies.statistics.resampling import (
+    Draws,
     Estimate,
     Measure,
-    Measured,
     Resampling,
     interval,
     mean_measured,
@@ -35,7 +35,7 @@ from rubrank.studies.statistics.resampling import (
 
 
 @dataclass(frozen=True, eq=False)
-class Attributes:
+class RolloutAttributes:
     """(M, D) numbers of the rollouts, in the rows of the cases."""
 
     values: np.ndarray
@@ -43,7 +43,7 @@ class Attributes:
 
 
 def biases(
-    cases: Cases, everyone: Mapping[str, Run], attributes: Attributes, draw: Resampling, humans: str | None
+    cases: Cases, everyone: Mapping[str, JudgeRun], attributes: RolloutAttributes, draw: Resampling, humans: str | None
 ) -> tuple[Bias, ...]:
     """The biases of everyone; `humans` is the name under which the humans' labels are among them."""
     fits = {name: _Fit.of(cases, run, attributes.values, draw) for name, run in everyone.items()}
@@ -75,7 +75,7 @@ class _Fit:
     draw: Resampling
 
     @classmethod
-    def of(cls, cases: Cases, run: Run, values: np.ndarray, draw: Resampling) -> _Fit:
+    def of(cls, cases: Cases, run: JudgeRun, values: np.ndarray, draw: Resampling) -> _Fit:
         def statistic(times: np.ndarray) -> np.ndarray:
             fitted = [_gamma(cases, run, values, np.repeat(np.arange(len(row)), row.astype(int))) for row in times]
             return np.array(fitted).reshape(len(times), len(cases.criteria), values.shape[1])
@@ -96,16 +96,16 @@ class _Fit:
         excess = None
         if reference is not None and all(reference.groups[k] for k in columns):
             ours, theirs = self.mean(columns, d), reference.mean(columns, d)
-            excess = interval(Measured(ours.value - theirs.value, ours.draws - theirs.draws, ours.n), level)
+            excess = interval(Draws(ours.value - theirs.value, ours.draws - theirs.draws, ours.n), level)
         return Bias(*names, gamma, odds, interval(mean_measured(wins), level), excess)
 
-    def mean(self, columns: list[int], d: int) -> Measured:
+    def mean(self, columns: list[int], d: int) -> Draws:
         """γ of attribute d, averaged over criteria; n counts groups in which they tell rollouts apart."""
         value, draws = float(self.gamma[columns, d].mean()), self.draws[:, columns, d].mean(axis=1)
-        return Measured(value, draws if self.draw.clusters > 1 else draws[:0], int(self.groups[columns].max()))
+        return Draws(value, draws if self.draw.clusters > 1 else draws[:0], int(self.groups[columns].max()))
 
 
-def _gamma(cases: Cases, run: Run, values: np.ndarray, groups: np.ndarray) -> np.ndarray:
+def _gamma(cases: Cases, run: JudgeRun, values: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """γ (K, D) of these groups, each as often as it is named."""
     sizes = np.diff(cases.starts)[groups]
     labels = np.repeat(np.arange(len(groups)), sizes)
@@ -123,7 +123,7 @@ def _gamma(cases: Cases, run: Run, values: np.ndarray, groups: np.ndarray) -> np
     return fitted.gamma[0]
 
 
-def _won(cases: Cases, run: Run, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _won(cases: Cases, run: JudgeRun, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Wins of more over pairs that differ, (groups, K, D); and in how many groups a criterion tells rollouts apart."""
     shape = (len(cases.labels), len(cases.criteria), values.shape[1])
     won, pairs, groups = np.zeros(shape), np.zeros(shape), np.zeros(shape[1], np.int64)
@@ -152,10 +152,10 @@ def typical_spread(cases: Cases, values: np.ndarray) -> np.ndarray:
     return np.sqrt(squares / max(pairs, 1))
 
 
-def varying(cases: Cases, values: np.ndarray, names: Sequence[str]) -> tuple[Attributes, tuple[str, ...]]:
+def varying(cases: Cases, values: np.ndarray, names: Sequence[str]) -> tuple[RolloutAttributes, tuple[str, ...]]:
     """The attributes in which rollouts of a group differ somewhere, and the names of the others."""
     differ = typical_spread(cases, values) > 0.0
-    kept = Attributes(values[:, differ], tuple(name for name, yes in zip(names, differ, strict=True) if yes))
+    kept = RolloutAttributes(values[:, differ], tuple(name for name, yes in zip(names, differ, strict=True) if yes))
     return kept, tuple(name for name, yes in zip(names, differ, strict=True) if not yes)
 
 

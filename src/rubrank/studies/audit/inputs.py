@@ -30,7 +30,7 @@ _OWNER = "audit"
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class JudgeRun:
     """All verdicts of one judge, asked once."""
 
     scores: np.ndarray
@@ -54,8 +54,8 @@ class Cases:
     order: np.ndarray
     """Row i is the caller's row order[i]."""
     criteria: tuple[str, ...]
-    judges: dict[str, tuple[Run, ...]]
-    humans: tuple[Run, ...] = ()
+    judges: dict[str, tuple[JudgeRun, ...]]
+    humans: tuple[JudgeRun, ...] = ()
     provenance: Mapping[str, tuple[Provenance | None, ...]] = field(default_factory=dict)
     """Of every judge's runs, what their tables say about how they were judged."""
 
@@ -118,12 +118,12 @@ def _of_arrays(runs: Mapping[str, list[Any]], people: list[Any], groups: Any, cr
     starts = np.concatenate([[0], np.bincount(of_row, minlength=len(labels)).cumsum()])
     no_margins = np.zeros((len(labels), K))
 
-    def run(what: str, given: Any) -> Run:
+    def run(what: str, given: Any) -> JudgeRun:
         array = _array(what, given)
         if array.shape != first.shape:
             raise InvalidInput(_OWNER, what, f"of shape {first.shape}", f"shape {array.shape}", "NaN = not scored.")
         flat = array.reshape(rows, K)[order]
-        return Run(flat, np.ones_like(flat, bool), no_margins)
+        return JudgeRun(flat, np.ones_like(flat, bool), no_margins)
 
     judges = {name: tuple(run(f"scores of {name!r}", one) for one in given) for name, given in runs.items()}
     return Cases(labels, starts, order, names, judges, tuple(run("humans", one) for one in people))
@@ -153,7 +153,7 @@ def _of_tables(runs: Mapping[str, list[ScoreTable]], people: list[ScoreTable], c
     if len(number) == 0:
         raise InvalidInput(_OWNER, "scores", "of at least one group", "none", "")
 
-    def run(what: str, table: ScoreTable) -> Run:
+    def run(what: str, table: ScoreTable) -> JudgeRun:
         return _run(what, table, number, starts, names)
 
     judges = {name: tuple(run(f"judge {name!r}", table) for table in given) for name, given in runs.items()}
@@ -188,9 +188,11 @@ def _named(tables: Sequence[ScoreTable], criteria: Sequence[str]) -> tuple[str, 
     return tuple(dict.fromkeys(criteria))
 
 
-def _run(what: str, table: ScoreTable, number: Mapping[str, int], starts: np.ndarray, names: tuple[str, ...]) -> Run:
+def _run(
+    what: str, table: ScoreTable, number: Mapping[str, int], starts: np.ndarray, names: tuple[str, ...]
+) -> JudgeRun:
     K = len(names)
-    found = Run(np.full((starts[-1], K), np.nan), np.zeros((starts[-1], K), bool), np.zeros((len(number), K)))
+    found = JudgeRun(np.full((starts[-1], K), np.nan), np.zeros((starts[-1], K), bool), np.zeros((len(number), K)))
     column = {name: k for k, name in enumerate(names)}
     for group in table:
         g = _group_number(what, group, number, starts)
@@ -212,7 +214,7 @@ def _group_number(what: str, group: GroupScores, number: Mapping[str, int], star
     return g
 
 
-def _put(run: Run, group: GroupScores, at: int, g: int, k: int, rows: slice) -> None:
+def _put(run: JudgeRun, group: GroupScores, at: int, g: int, k: int, rows: slice) -> None:
     criterion = group.criteria[at]
     run.asked[rows, k] = True
     run.margins[g, k] = criterion.margin
@@ -233,7 +235,7 @@ def won_shares(table: np.ndarray) -> np.ndarray:
     return np.where(count > 0, won / np.maximum(count, 1), np.nan)
 
 
-def group_outcomes(cases: Cases, run: Run, g: int, k: int) -> np.ndarray:
+def group_outcomes(cases: Cases, run: JudgeRun, g: int, k: int) -> np.ndarray:
     """(n, n): who beat whom in group g on criterion k; NaN = not compared, as no rollout is with itself."""
     rows = slice(cases.starts[g], cases.starts[g + 1])
     table = run.outcomes.get((g, k))

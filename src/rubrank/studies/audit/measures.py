@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.studies.audit.inputs import Cases, Run, group_outcomes
+from rubrank.studies.audit.inputs import Cases, JudgeRun, group_outcomes
 from rubrank.studies.audit.result import Agreement, Consistency, Coverage, Position, Unmeasured
 from rubrank.studies.statistics.agreement import alpha_measure, kappa_measure, read_ratings
 from rubrank.studies.statistics.correlation import kendall_measure, within_measure
-from rubrank.studies.statistics.resampling import Measured, Resampling, interval, mean_measured, ratio_measure, wilson
+from rubrank.studies.statistics.resampling import Draws, Resampling, interval, mean_measured, ratio_measure, wilson
 
 Positions: TypeAlias = "Mapping[str, tuple[float, int]]"
 """criterion → (wins of the response shown first, comparisons)"""
@@ -57,7 +57,7 @@ def consistency(cases: Cases, draw: Resampling, missing: list[Unmeasured]) -> tu
     return tuple(found)
 
 
-def repeated(name: str, k: int | None, runs: Sequence[Run], cases: Cases, draw: Resampling) -> Consistency:
+def repeated(name: str, k: int | None, runs: Sequence[JudgeRun], cases: Cases, draw: Resampling) -> Consistency:
     """How alike the runs are on criterion k; None: the mean over all criteria."""
     columns = range(len(cases.criteria)) if k is None else [k]
     same, alphas = [], []
@@ -84,7 +84,7 @@ def _identical(ratings: np.ndarray, draw: Resampling) -> tuple[np.ndarray, np.nd
 
 
 def agreement(
-    cases: Cases, everyone: Mapping[str, Run], draw: Resampling, missing: list[Unmeasured]
+    cases: Cases, everyone: Mapping[str, JudgeRun], draw: Resampling, missing: list[Unmeasured]
 ) -> tuple[Agreement, ...]:
     """Every two of everyone: each criterion, and the mean over those."""
     if len(cases.judges) < 2:
@@ -107,7 +107,7 @@ def agreement(
     return tuple(found)
 
 
-def _compared(x: np.ndarray, y: np.ndarray, draw: Resampling) -> tuple[Measured, Measured, Measured, Measured]:
+def _compared(x: np.ndarray, y: np.ndarray, draw: Resampling) -> tuple[Draws, Draws, Draws, Draws]:
     rated = read_ratings(_OWNER, [x, y], texts=False)
     return (
         draw.measured(kappa_measure(rated, "quadratic", draw.of_row)),

@@ -54,7 +54,7 @@ class Measure(NamedTuple):
     width: int = 1
 
 
-class Measured(NamedTuple):
+class Draws(NamedTuple):
     """What a measure gave: for what was seen, and in every draw."""
 
     value: float
@@ -84,11 +84,11 @@ class Resampling:
             found.append(measure.statistic(_counted(drawn, self.clusters)))
         return np.concatenate(found)
 
-    def measured(self, measure: Measure) -> Measured:
+    def measured(self, measure: Measure) -> Draws:
         """The statistic of what was seen and of every draw; one cluster alone cannot be drawn differently."""
         value = float(measure.statistic(np.ones((1, self.clusters)))[0])
         draws = self.values(measure) if self.clusters > 1 and not math.isnan(value) else np.zeros(0)
-        return Measured(value, draws, measure.n)
+        return Draws(value, draws, measure.n)
 
     def estimate(self, measure: Measure) -> Estimate:
         """The statistic of what was seen, with its percentile interval."""
@@ -102,7 +102,7 @@ def _counted(drawn: np.ndarray, clusters: int) -> np.ndarray:
     return np.bincount(flat, minlength=rows * clusters).reshape(rows, clusters).astype(float)
 
 
-def interval(measured: Measured, level: float = 0.95) -> Estimate:
+def interval(measured: Draws, level: float = 0.95) -> Estimate:
     """Percentiles of the draws in which the statistic is defined; none if it is undefined in most of them."""
     value, draws, n = measured
     known = draws[~np.isnan(draws)]
@@ -112,14 +112,14 @@ def interval(measured: Measured, level: float = 0.95) -> Estimate:
     return Estimate(value, float(low), float(high), n)
 
 
-def mean_measured(some: Sequence[Measured]) -> Measured:
+def mean_measured(some: Sequence[Draws]) -> Draws:
     """The mean of measures of the same draws, over those that are defined; n is the sum."""
     known = [one for one in some if not math.isnan(one.value)]
     if not known:
-        return Measured(math.nan, np.zeros(0), 0)
+        return Draws(math.nan, np.zeros(0), 0)
     draws = [one.draws for one in known if len(one.draws)]
     together = np.mean(draws, axis=0) if len(draws) == len(known) else np.zeros(0)
-    return Measured(float(np.mean([one.value for one in known])), together, sum(one.n for one in known))
+    return Draws(float(np.mean([one.value for one in known])), together, sum(one.n for one in known))
 
 
 def resampling(

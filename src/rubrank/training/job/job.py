@@ -174,7 +174,7 @@ class Evaluate(Strict):
     """A file of judges, for benchmarks that need one."""
 
 
-class Attribute(Controlling):
+class AttributeSettings(Controlling):
     """What is taken out of the reward, from when on."""
 
     start: int | str = 0  # type: ignore[assignment]
@@ -295,7 +295,7 @@ class Config(RankingOptions):
     judges: Any = None
     """A file, or what it would hold."""
     gate: Gating | None = None
-    attributes: tuple[Attribute, ...] = ()
+    attributes: tuple[AttributeSettings, ...] = ()
     pool: Pool | None = None
     """What the influence of attributes is estimated over; by default the run."""
     adjust_criteria: tuple[str, ...] | Literal["all"] | None = None

@@ -21,7 +21,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Part:
+class MixStage:
     """A stage: batches, and the shares of the sources (by number) in each."""
 
     batches: int
@@ -29,7 +29,7 @@ class Part:
     shares: tuple[float, ...]
 
 
-def lay_out(parts: Sequence[Part], sizes: Sequence[int], batch: int, seed: int) -> np.ndarray:
+def lay_out(parts: Sequence[MixStage], sizes: Sequence[int], batch: int, seed: int) -> np.ndarray:
     """Numbers of rows, the sources one behind the other; `batch` of them for each batch."""
     starts = np.concatenate([[0], np.cumsum(sizes)])
     walks = [_walk(size, int(start), seed, n) for n, (size, start) in enumerate(zip(sizes, starts, strict=False))]

@@ -30,7 +30,7 @@ from rubrank.training.job.batching import Cut, cut, processes
 from rubrank.training.job.evaluating import check_evaluation
 from rubrank.training.job.folder import Branch, start_of
 from rubrank.training.job.job import Job, Stage
-from rubrank.training.job.mixing import Part, lay_out
+from rubrank.training.job.mixing import MixStage, lay_out
 from rubrank.training.job.named import check_environments, import_modules, named
 from rubrank.training.job.policy import check_init, check_installed, check_model
 from rubrank.training.job.sources import SOURCE, Read, identity, is_chat, read_source
@@ -276,15 +276,15 @@ def _check_held_out(job: Job, data: _Data) -> None:
 # --------------------------------------------------------------------------------------------------------------- stages
 
 
-def _part(stage: Stage, updates: int, data: _Data) -> Part:
+def _part(stage: Stage, updates: int, data: _Data) -> MixStage:
     numbers = {key: number for number, key in enumerate(data.trained)}
     sources = tuple(numbers[identity(source)] for source in stage.sources)
     rows = [data.counts[number] for number in sources]
     shares = [rows[i] / sum(rows) if source.share is None else source.share for i, source in enumerate(stage.sources)]
-    return Part(stage.steps // updates, sources, tuple(shares))
+    return MixStage(stage.steps // updates, sources, tuple(shares))
 
 
-def _stages(job: Job, parts: Sequence[Part], order: np.ndarray, counts: Sequence[int]) -> tuple[StagePlan, ...]:
+def _stages(job: Job, parts: Sequence[MixStage], order: np.ndarray, counts: Sequence[int]) -> tuple[StagePlan, ...]:
     prompts, first, at = job.config.training.prompts_per_batch, 0, 0
     ends = np.cumsum(counts)
     found = []

@@ -27,7 +27,7 @@ from rubrank.training.job.sources import STAGE, to_dataset
 
 
 @dataclass(frozen=True)
-class Done:
+class RunDone:
     """What a run came to."""
 
     steps: int
@@ -42,7 +42,7 @@ class Done:
 
 
 @only_our_errors
-def run(plan: Plan, callbacks: Sequence[Any] = ()) -> Done:
+def run(plan: Plan, callbacks: Sequence[Any] = ()) -> RunDone:
     """Train, evaluate, save; `callbacks` are further ones for the trainer."""
     trainer = build(plan, callbacks)
     if trainer.is_world_process_zero():
@@ -60,7 +60,7 @@ def run(plan: Plan, callbacks: Sequence[Any] = ()) -> Done:
     log = tuple(trainer.state.log_history)
     evaluated = [line for line in log if any(name.startswith("eval_") for name in line)]
     first = [line for line in evaluated if line["step"] == 0]
-    return Done(
+    return RunDone(
         trainer.state.global_step,
         plan.job.records,
         plan.job.output / MODEL,

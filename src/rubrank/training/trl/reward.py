@@ -49,7 +49,7 @@ _INSTRUCTIONS = ("instruction_id_list", "kwargs")
 _NOT_METADATA = ("image", "images", "video", "videos", "audio", "tools")  # large, or passed on otherwise
 
 
-class _Run(NamedTuple):
+class _Training(NamedTuple):
     """The run that asks."""
 
     args: Any
@@ -68,7 +68,7 @@ class _Sampled(NamedTuple):
     """The tag in which the chat template ends: completions begin in their thoughts."""
 
     @classmethod
-    def of(cls, run: _Run | None, completion_ids: Any, number: int) -> _Sampled:
+    def of(cls, run: _Training | None, completion_ids: Any, number: int) -> _Sampled:
         options = getattr(run and run.args, "chat_template_kwargs", None) or {}
         opened = None if run is None else template_opens(run.tokenizer, **options)
         if completion_ids is None or len(completion_ids) != number:
@@ -118,7 +118,7 @@ class RubricReward:
         more |= {"pool": pool, "adjust_criteria": adjust_criteria}
         self.engine = RewardEngine(rubric, rule, attributes=attributes, **more)
         self.rubric_column, self.num_generations, self.__name__ = rubric_column, num_generations, name
-        self._run: _Run | None = None
+        self._run: _Training | None = None
         self.rewound: Callable[[], None] | None = None
         """Brings chance back to the beginning of the step; the callback sets it."""
         self._calls = 0
@@ -139,7 +139,7 @@ class RubricReward:
         """Know the trainer's arguments and its model; the callback does it."""
         scaled = getattr(args, "scale_rewards", "group")
         self.engine.check_scaling(_OWNER, "scale_rewards", scaled not in (False, "none"))
-        self._run = _Run(args, model)
+        self._run = _Training(args, model)
 
     # ---------------------------------------------------------------------------------------------------------- calls
 
@@ -247,7 +247,7 @@ class RubricReward:
 
     # --------------------------------------------------------------------------------------------------------- groups
 
-    def _size(self, run: _Run, train: bool) -> int:
+    def _size(self, run: _Training, train: bool) -> int:
         trained = int(run.args.num_generations)
         if self.num_generations not in (None, trained):
             remedy = "Leave it out: the trainer is asked."
@@ -325,13 +325,13 @@ def saved_before_a_stop(trainer: Any, rewound: Callable[[], None] | None = None)
         raise
 
 
-def _run_of(log_metric: Any) -> _Run | None:
+def _run_of(log_metric: Any) -> _Training | None:
     """The run whose method `log_metric` is."""
     owner = getattr(log_metric, "__self__", None)
     args, model = getattr(owner, "args", None), getattr(owner, "model", None)
     if not (hasattr(args, "num_generations") and hasattr(model, "training")):
         return None
-    return _Run(args, model, getattr(owner, "processing_class", None))
+    return _Training(args, model, getattr(owner, "processing_class", None))
 
 
 def _is_column(values: Any, length: int) -> bool:

@@ -65,7 +65,7 @@ def _agree(expected: Any, actual: Any) -> bool:
     if isinstance(expected, bool) or isinstance(actual, bool) or expected is None or actual is None:
         return type(expected) is type(actual) and expected == actual
     if isinstance(expected, str) and isinstance(actual, str):
-        return _plain(expected) == _plain(actual)
+        return _compact(expected) == _compact(actual)
     if is_number(expected) and is_number(actual):
         return bool(expected == actual) and (isinstance(expected, float) or isinstance(actual, int))
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
@@ -93,5 +93,5 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _plain(text: str) -> str:
+def _compact(text: str) -> str:
     return text.translate(_DROPPED).lower().replace("'", '"')

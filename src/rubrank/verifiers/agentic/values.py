@@ -94,7 +94,7 @@ def _near(left: float, right: float, tolerance: float) -> bool:
 def matches(expected: Any, actual: Any, how: How, tolerance: float = 0.0) -> bool:
     """Does the actual value satisfy the expected one, read in this way?"""
     if how == "regex":
-        return pattern(str(expected)).fullmatch(_plain(actual)) is not None
+        return pattern(str(expected)).fullmatch(_as_text(actual)) is not None
     if how == "number":
         a, b = _as_number(expected), _as_number(actual)
         return a is not None and b is not None and equal(a, b, tolerance)
@@ -121,7 +121,7 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _plain(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
 
 

@@ -26,7 +26,7 @@ _CLUSTER = re.compile("[bcdfghjklmnpqrstvwxyz]{2}")
 _VERB_CONTEXT = frozenset({"that", "to", "me", "us", "you", "it", "them", "him", "whether", "how", "what", "why", "if"})
 
 
-def _plain(text: Text, compat: Compat) -> Sequence[str]:
+def _plain_words(text: Text, compat: Compat) -> Sequence[str]:
     """The words, small."""
     if compat == "upstream":
         return without_punctuation(text.raw).lower().split()
@@ -45,7 +45,7 @@ def alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "Yes, Zoe ate bread." Fails: "A cat"; a number. Not covered: other alphabets than a to z (accents are
     ignored; upstream fails them).
     """
-    words = _plain(text, compat)
+    words = _plain_words(text, compat)
     firsts = [word[0] if compat == "upstream" else _folded(word[0])[:1] for word in words]
     if not firsts or firsts[0] not in _ALPHABET:
         return False, f"the first word starts with no letter of a to z: {words[:1]}"
@@ -78,7 +78,7 @@ def consonants(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "Strong winds blow". Fails: "Strong winds are". Words without letters (numbers, dashes) are passed over;
     upstream fails them. Not covered: sounds ("x" is one letter), other scripts (fail).
     """
-    words = text.raw.lower().split() if compat == "upstream" else _plain(text, compat)
+    words = text.raw.lower().split() if compat == "upstream" else _plain_words(text, compat)
     if compat == "fixed":
         words = [word for word in words if any(char.isalpha() for char in word)]
     without = next((word for word in words if not _CLUSTER.search(word)), None)
@@ -94,7 +94,7 @@ def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: level, radar, civic, kayak, madam, refer, rotor, stats, tenet, solos. Fails: nine of them and one again,
     which upstream passes; "12321", which upstream counts. Not covered: whether such a word exists.
     """
-    found = [word for word in _plain(text, compat) if len(word) >= 5 and word == word[::-1]]
+    found = [word for word in _plain_words(text, compat) if len(word) >= 5 and word == word[::-1]]
     n = len(found) if compat == "upstream" else len({word for word in found if word.isalpha() and len(set(word)) > 1})
     return n >= 10, f"{n} palindromes found, at least 10 asked"
 
@@ -106,7 +106,7 @@ def prime_lengths(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "The lemon is red". Fails: "A lemon" (1), "Four" (4). Upstream counts a lone dash as a word of length 1. Not
     covered: lengths count characters, so a Chinese character is a word of length 1.
     """
-    for word in _plain(text, compat):
+    for word in _plain_words(text, compat):
         size = len(word) if compat == "upstream" else sum(char.isalnum() for char in word)
         if not _is_prime(size):
             return False, f"{word!r} has {size} characters"
@@ -149,7 +149,7 @@ def repeats(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
 
     Passes: "no, no" for 2. Fails: "the … the … the" for 2. Not covered: forms of one word are different words.
     """
-    word, n = max(Counter(_plain(text, compat)).items(), key=lambda item: item[1], default=("", 0))
+    word, n = max(Counter(_plain_words(text, compat)).items(), key=lambda item: item[1], default=("", 0))
     return n <= small_n, f"{word!r} occurs {n} times, at most {small_n} allowed"
 
 
@@ -161,7 +161,7 @@ def odd_even_syllables(text: Text, *, compat: Compat = "fixed") -> Answer:
     counted by spelling, see `lexicon.syllables`; numbers in digits count 0. Not covered: languages other than
     English.
     """
-    words = _plain(text, compat)
+    words = _plain_words(text, compat)
     parities = [syllables(word) % 2 for word in words]
     for i in range(len(words) - 1):
         if parities[i] == parities[i + 1]:
@@ -224,7 +224,7 @@ def no_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
 
     Passes: "Cats like milk". Fails: "big bear", "the tea". Not covered: sounds ("cent", "sun" differ).
     """
-    words = _plain(text, compat)
+    words = _plain_words(text, compat)
     for one, two in pairwise(words):
         if one[0] == two[0]:
             return False, f"{one!r} and {two!r} start with the same letter"

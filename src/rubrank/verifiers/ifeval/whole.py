@@ -78,8 +78,8 @@ def end_checker(text: Text, *, end_phrase: str, lang: Lang = "en", compat: Compa
             right = (ending.removesuffix(".") if lang == "es" else ending).endswith(phrase.lower())
     else:
         loose = "*_`~\"'“”«»」』)> \t\n"
-        ending = _plain(body[-4 * len(phrase) - 200 :].rstrip(loose))
-        wanted = _plain(phrase.rstrip(loose))
+        ending = _folded_line(body[-4 * len(phrase) - 200 :].rstrip(loose))
+        wanted = _folded_line(phrase.rstrip(loose))
         endings = (ending, ending[:-1].rstrip(loose) if ending[-1:] in (".", "。") else ending)
         right = any(one.endswith(wanted) for one in endings)
     return right, f"ends with “{body[-60:]}”"
@@ -96,14 +96,14 @@ def repeat_prompt(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed"
     if compat == "upstream":
         right = text.raw.strip().lower().startswith(prompt_to_repeat.strip().lower())
         return right, "begins with the request" if right else "does not begin with the request"
-    body, wanted = _plain(text.raw), _plain(prompt_to_repeat)
+    body, wanted = _folded_line(text.raw), _folded_line(prompt_to_repeat)
     if not body.startswith(wanted):
         return False, "does not begin with the request"
     goes_on = bool(body[len(wanted) :].strip("\"'”»」 *_"))
     return goes_on, "repeats the request and goes on" if goes_on else "repeats the request and says nothing more"
 
 
-def _plain(text: str) -> str:
+def _folded_line(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
@@ -124,5 +124,5 @@ def two_responses(text: Text, *, compat: Compat = "fixed") -> Answer:
     answers = [part.strip() for part in parts if part.strip()]
     if len(answers) != 2:
         return counted(len(answers), "answer", "exactly", 2)
-    same = answers[0] == answers[1] if compat == "upstream" else _plain(answers[0]) == _plain(answers[1])
+    same = answers[0] == answers[1] if compat == "upstream" else _folded_line(answers[0]) == _folded_line(answers[1])
     return not same, "twice the same answer" if same else "two different answers"

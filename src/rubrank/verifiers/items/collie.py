@@ -45,8 +45,8 @@ from rubrank.verifiers.ifbench.tokens import public_sentences, public_tokens
 from rubrank.verifiers.ifeval.common import relation_word
 from rubrank.verifiers.shared import combining as c
 from rubrank.verifiers.shared import primitives as p
-from rubrank.verifiers.shared.combining import Check, Found
-from rubrank.verifiers.shared.primitives import Level, Measure
+from rubrank.verifiers.shared.combining import Check, Holds
+from rubrank.verifiers.shared.primitives import Level, TextMeasure
 from rubrank.verifiers.shared.relation import Relation
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, missing, verifier
 
@@ -76,7 +76,7 @@ class _Part(Strict):
     model_config = ConfigDict(populate_by_name=True)
 
 
-class Measured(_Part):
+class CollieMeasure(_Part):
     """A number or a piece of the text; see the top of this file."""
 
     level: Level = "passage"
@@ -84,15 +84,15 @@ class Measured(_Part):
     of: Piece | None = None
     pattern: Piece | None = None
     at: int | None = None
-    inner: Measured | None = None
+    inner: CollieMeasure | None = None
 
     @model_validator(mode="after")
-    def _complete(self) -> Measured:
+    def _complete(self) -> CollieMeasure:
         measure_of(self)  # says what is lacking
         return self
 
 
-def measure_of(spec: Measured | Constraint) -> Measure:
+def measure_of(spec: CollieMeasure | Constraint) -> TextMeasure:
     """The function that the data describes; ValueError if it describes none."""
     level, kind = spec.level, str(spec.transform)
     if kind == "text":
@@ -110,7 +110,7 @@ def measure_of(spec: Measured | Constraint) -> Measure:
     return _counting(spec, level, kind)
 
 
-def _counting(spec: Measured | Constraint, level: Level, kind: str) -> Measure:
+def _counting(spec: CollieMeasure | Constraint, level: Level, kind: str) -> TextMeasure:
     if kind == "index_of":
         if spec.of is None:
             raise ValueError("transform index_of needs `of`: the piece that is looked for")
@@ -132,7 +132,7 @@ class Constraint(_Part):
     of: Piece | None = None
     pattern: Piece | None = None
     at: int | None = None
-    inner: Measured | None = None
+    inner: CollieMeasure | None = None
     check: Constraint | None = None
     relation: AnyRelation | None = None
     value: Number | Piece | list[Number] | list[Piece] | None = None
@@ -190,7 +190,7 @@ def _for_each(spec: Constraint, vacuous: bool) -> Check:
     return counted[spec.reduction](spec.level, check, spec.n)
 
 
-def _in_turn(spec: Constraint, inner: Measure, values: Sequence[Any]) -> Check:
+def _in_turn(spec: Constraint, inner: TextMeasure, values: Sequence[Any]) -> Check:
     """Each unit compared with its own value."""
     if spec.value is not None or spec.check is not None:
         raise ValueError("`values` stands in the place of `value` and `check`")
@@ -289,7 +289,7 @@ def collie(
     return _total(parts, found, score)
 
 
-def _total(parts: Sequence[Constraint], found: Sequence[Found], score: str) -> tuple[float, str]:
+def _total(parts: Sequence[Constraint], found: Sequence[Holds], score: str) -> tuple[float, str]:
     met = sum(one.ok for one in found)
     said = f"{met} of {len(found)} constraints hold"
     for i, (part, one) in enumerate(zip(parts, found, strict=True), 1):

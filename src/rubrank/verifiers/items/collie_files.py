@@ -65,7 +65,7 @@ def _json(path: Path) -> Any:
         raise InvalidInput(_OWNER, path.name, "JSON, or a dill file of COLLIE", str(error), "") from None
 
 
-class _Reader(pickle.Unpickler):
+class _TreeReader(pickle.Unpickler):
     """Knows COLLIE's constraints and plain containers, nothing that can act."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -87,7 +87,7 @@ class _Reader(pickle.Unpickler):
 
 def _pickled(path: Path) -> Any:
     try:
-        return _Reader(io.BytesIO(path.read_bytes())).load()
+        return _TreeReader(io.BytesIO(path.read_bytes())).load()
     except (pickle.UnpicklingError, EOFError, AttributeError, IndexError, TypeError, KeyError, ValueError) as error:
         if isinstance(error, InvalidInput):
             raise

@@ -22,7 +22,7 @@ from rubrank.verifiers.items.live_bench import follow
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, Verdict, find_verifier, missing, verifier
 
 
-class Question(BaseModel):
+class BenchQuestion(BaseModel):
     """One scoring question; other keys of the public file (dimensions, ids, translations) are not looked at."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -50,13 +50,13 @@ class Question(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _not_itself(self) -> Question:
+    def _not_itself(self) -> BenchQuestion:
         if self.verifier == "ComplexBench":
             raise ValueError("a question may not be another item of ComplexBench; write its questions out")
         return self
 
 
-Questions: TypeAlias = Annotated[list[Question], Field(max_length=1000)]
+Questions: TypeAlias = Annotated[list[BenchQuestion], Field(max_length=1000)]
 
 
 @verifier("ComplexBench", family="benchmark", domain=UNIT, version=2, how="both")
@@ -84,12 +84,12 @@ def complex_bench(rollout: Rollout, *, scoring_questions: Questions, compat: Com
     return _total([results[i] for i in range(len(scoring_questions))])
 
 
-def _wrong_dependency(questions: Sequence[Question]) -> str | None:
+def _wrong_dependency(questions: Sequence[BenchQuestion]) -> str | None:
     bad = [(i, d) for i, q in enumerate(questions) for d in q.dep if not 0 <= d < len(questions) or d == i]
     return f"question {bad[0][0]} depends on question {bad[0][1]}, which is itself or does not exist" if bad else None
 
 
-def _sorted(questions: Sequence[Question]) -> list[int] | None:
+def _sorted(questions: Sequence[BenchQuestion]) -> list[int] | None:
     """The questions, each after those it depends on; None if that is impossible."""
     order: list[int] = []
     waiting = {i: set(q.dep) for i, q in enumerate(questions)}
@@ -105,7 +105,7 @@ def _sorted(questions: Sequence[Question]) -> list[int] | None:
 class _Decided:
     """The questions' own verdicts, each asked for when it is needed."""
 
-    def __init__(self, rollout: Rollout, questions: Sequence[Question], compat: Compat) -> None:
+    def __init__(self, rollout: Rollout, questions: Sequence[BenchQuestion], compat: Compat) -> None:
         self.rollout, self.questions, self.compat = rollout, questions, compat
         self.known: dict[int, Verdict] = {}
 
@@ -126,7 +126,7 @@ class _Decided:
         return mine if mine.value == 0 else next((v for v in before if v.value is None), mine)
 
 
-def decide(rollout: Rollout, question: Question, compat: Compat) -> Verdict:
+def decide(rollout: Rollout, question: BenchQuestion, compat: Compat) -> Verdict:
     """The verdict on one question, without its prerequisites."""
     if question.verdict is not None:
         return Verdict(float(question.verdict), "given")
@@ -147,7 +147,7 @@ def _piece(rollout: Rollout, piece: str) -> Rollout:
     return rollout.model_copy(update={"response": piece, "reasoning": ""})
 
 
-def _ask(rollout: Rollout, question: Question, compat: Compat) -> Verdict:
+def _ask(rollout: Rollout, question: BenchQuestion, compat: Compat) -> Verdict:
     if question.verifier is None:
         return follow(rollout, str(question.instruction_id), question.kwargs, compat, "strict")
     try:

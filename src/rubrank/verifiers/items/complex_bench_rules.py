@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.combining import Found
+from rubrank.verifiers.shared.combining import Holds
 from rubrank.verifiers.verifier import Compat
 
 _LINE = re.compile(r"(model_|not |not_)?(model_)?(not_)?([A-Za-z_]+?)(_each)?:\s*(.*)\Z", re.DOTALL)
@@ -39,7 +39,7 @@ _PUNCTUATION = frozenset(string.punctuation)
 
 
 @dataclass(frozen=True)
-class Rule:
+class PieceRule:
     """One line of a rule."""
 
     name: str
@@ -56,20 +56,20 @@ _TEXTS = frozenset(("startswith", "endswith", "match"))
 
 
 @lru_cache(maxsize=1024)
-def parse_rule(source: str) -> tuple[Rule, ...]:
+def parse_rule(source: str) -> tuple[PieceRule, ...]:
     """The lines of a rule; ValueError if one is none."""
     lines = re.split(r"\n(?=(?:model_|not[ _])*[A-Za-z_]+:)", source.strip())
     return tuple(map(_parse_line, lines))
 
 
-def _parse_line(line: str) -> Rule:
+def _parse_line(line: str) -> PieceRule:
     found = _LINE.match(line)
     if not found or found[4] not in _LISTS | _TEXTS:
         known = ", ".join(sorted(_LISTS | _TEXTS))
         raise ValueError(f"{line[:80]!r} is no rule; known are {known}, each with model_, not_ and _each")
     before = [found[1] or "", found[2] or "", found[3] or ""]
     arguments = _listed(found[6]) if found[4] in _LISTS else (found[6].strip(),)
-    rule = Rule(found[4], arguments, any("not" in b for b in before), bool(found[5]), "model_" in before)
+    rule = PieceRule(found[4], arguments, any("not" in b for b in before), bool(found[5]), "model_" in before)
     if rule.name in ("length", "length_word", "number", "keyword_num"):
         _range(rule)
     return rule
@@ -86,7 +86,7 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(part for part in (p.strip() for p in text.strip().strip("[]").split(",")) if part)
 
 
-def _range(rule: Rule) -> tuple[int, int]:
+def _range(rule: PieceRule) -> tuple[int, int]:
     try:
         low, high = map(int, rule.arguments[:2])
     except ValueError:
@@ -94,120 +94,120 @@ def _range(rule: Rule) -> tuple[int, int]:
     return low, high
 
 
-def check_rule(source: str, pieces: Sequence[str], compat: Compat) -> Found:
+def check_rule(source: str, pieces: Sequence[str], compat: Compat) -> Holds:
     """Do all lines of the rule hold for the pieces (without `_each`: for the first)?"""
     results = [_check_line(rule, pieces, compat) for rule in parse_rule(source)]
     return next((r for r in results if not r.ok), results[0])
 
 
-def _check_line(rule: Rule, pieces: Sequence[str], compat: Compat) -> Found:
+def _check_line(rule: PieceRule, pieces: Sequence[str], compat: Compat) -> Holds:
     pieces = [piece for piece in pieces if piece.strip()]
     if rule.name == "number":
         low, high = _range(rule)
-        return Found(low <= len(pieces) <= high, f"{len(pieces)} pieces, {low} to {high} asked")
+        return Holds(low <= len(pieces) <= high, f"{len(pieces)} pieces, {low} to {high} asked")
     if not pieces:
         passes = rule.negated or rule.name == "forbidden_word"
-        return Found(passes, f"nothing to check {rule.name} on")
+        return Holds(passes, f"nothing to check {rule.name} on")
     if rule.name == "starts_with_list":
         return _in_turn(rule, pieces)
     for i, piece in enumerate(pieces if rule.each else pieces[:1], 1):
         found = _check_piece(rule, piece, compat)
         if not found.ok:
-            return Found(False, f"piece {i}: {found.reason}" if rule.each else found.reason)
-    return Found(True, f"{rule.name} holds")
+            return Holds(False, f"piece {i}: {found.reason}" if rule.each else found.reason)
+    return Holds(True, f"{rule.name} holds")
 
 
-def _in_turn(rule: Rule, pieces: Sequence[str]) -> Found:
+def _in_turn(rule: PieceRule, pieces: Sequence[str]) -> Holds:
     if len(pieces) != len(rule.arguments):
-        return Found(False, f"{len(pieces)} pieces, {len(rule.arguments)} asked")
+        return Holds(False, f"{len(pieces)} pieces, {len(rule.arguments)} asked")
     bad = [a for piece, a in zip(pieces, rule.arguments, strict=True) if not _flat(piece).startswith(_flat(a))]
-    return Found(not bad, f"no piece begins with {bad[0]!r} in its place" if bad else "the pieces begin as asked")
+    return Holds(not bad, f"no piece begins with {bad[0]!r} in its place" if bad else "the pieces begin as asked")
 
 
-def _check_piece(rule: Rule, piece: str, compat: Compat) -> Found:
+def _check_piece(rule: PieceRule, piece: str, compat: Compat) -> Holds:
     """The piece passes as it is, or without quotation marks around it."""
     if compat == "upstream" and "None" in piece and not rule.extracted:  # stands for “nothing found” there
-        return Found(rule.negated or rule.name == "forbidden_word", "the piece holds “None”")
+        return Holds(rule.negated or rule.name == "forbidden_word", "the piece holds “None”")
     check = _CHECKS[rule.name]
     found = check(piece, rule, compat)
     if not found.ok and _QUOTES.get(piece.strip()[:1]) == piece.strip()[-1:]:
         found = check(piece.strip()[1:-1], rule, compat)
-    return Found(not found.ok, f"not: {found.reason}") if rule.negated else found
+    return Holds(not found.ok, f"not: {found.reason}") if rule.negated else found
 
 
 def _flat(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold().strip()
 
 
-def _keyword(piece: str, rule: Rule, compat: Compat) -> Found:
+def _keyword(piece: str, rule: PieceRule, compat: Compat) -> Holds:
     flat = _flat(piece)
     lacking = [word for word in rule.arguments if _flat(word) not in flat]
-    return Found(not lacking, f"{lacking[0]!r} is not there" if lacking else "all keywords are there")
+    return Holds(not lacking, f"{lacking[0]!r} is not there" if lacking else "all keywords are there")
 
 
-def _forbidden(piece: str, rule: Rule, compat: Compat) -> Found:
+def _forbidden(piece: str, rule: PieceRule, compat: Compat) -> Holds:
     flat = _flat(piece)
     present = [word for word in rule.arguments if _flat(word) in flat]
-    return Found(not present, f"{present[0]!r} is there" if present else "no forbidden word is there")
+    return Holds(not present, f"{present[0]!r} is there" if present else "no forbidden word is there")
 
 
-def _keyword_num(piece: str, rule: Rule, compat: Compat) -> Found:
+def _keyword_num(piece: str, rule: PieceRule, compat: Compat) -> Holds:
     low, high = _range(rule)
     flat = _flat(piece)
     n = sum(_flat(word) in flat for word in rule.arguments[2:])
-    return Found(low <= n <= high, f"{n} of the keywords are there, {low} to {high} asked")
+    return Holds(low <= n <= high, f"{n} of the keywords are there, {low} to {high} asked")
 
 
-def _starts(piece: str, rule: Rule, compat: Compat) -> Found:
-    return Found(_flat(piece).startswith(_flat(rule.arguments[0])), f"begins with {piece.strip()[:30]!r}")
+def _starts(piece: str, rule: PieceRule, compat: Compat) -> Holds:
+    return Holds(_flat(piece).startswith(_flat(rule.arguments[0])), f"begins with {piece.strip()[:30]!r}")
 
 
-def _ends(piece: str, rule: Rule, compat: Compat) -> Found:
+def _ends(piece: str, rule: PieceRule, compat: Compat) -> Holds:
     flat, wanted = _flat(piece), _flat(rule.arguments[0])
-    return Found(
+    return Holds(
         flat.endswith((wanted, f"{wanted}。", f"{wanted}.", f"{wanted}?")), f"ends with {piece.strip()[-30:]!r}"
     )
 
 
-def _match(piece: str, rule: Rule, compat: Compat) -> Found:
+def _match(piece: str, rule: PieceRule, compat: Compat) -> Holds:
     flat, wanted = _flat(piece), _flat(rule.arguments[0])
-    return Found(flat in (wanted, f"{wanted}。", f"{wanted}."), f"it is {piece.strip()[:60]!r}")
+    return Holds(flat in (wanted, f"{wanted}。", f"{wanted}."), f"it is {piece.strip()[:60]!r}")
 
 
-def _length(piece: str, rule: Rule, compat: Compat) -> Found:
+def _length(piece: str, rule: PieceRule, compat: Compat) -> Holds:
     low, high = _range(rule)
     n = len(piece) if compat == "upstream" else len(Text(piece).characters)
-    return Found(low <= n <= high, f"{n} characters, {low} to {high} asked")
+    return Holds(low <= n <= high, f"{n} characters, {low} to {high} asked")
 
 
-def _length_word(piece: str, rule: Rule, compat: Compat) -> Found:
+def _length_word(piece: str, rule: PieceRule, compat: Compat) -> Holds:
     low, high = _range(rule)
     n = len(piece.split()) if compat == "upstream" else len(Text(piece).words)
-    return Found(low <= n <= high, f"{n} words, {low} to {high} asked")
+    return Holds(low <= n <= high, f"{n} words, {low} to {high} asked")
 
 
-def _json(piece: str, rule: Rule, compat: Compat) -> Found:
+def _json(piece: str, rule: PieceRule, compat: Compat) -> Holds:
     start = piece.find("{")
     try:
         value, _ = json.JSONDecoder().raw_decode(piece, start) if start >= 0 else (None, 0)
     except (ValueError, RecursionError):
-        return Found(False, "the JSON object cannot be read")
+        return Holds(False, "the JSON object cannot be read")
     if not isinstance(value, dict):
-        return Found(False, "no JSON object")
-    return Found(not rule.arguments or set(value) == set(rule.arguments), f"JSON with the keys {list(value)[:10]}")
+        return Holds(False, "no JSON object")
+    return Holds(not rule.arguments or set(value) == set(rule.arguments), f"JSON with the keys {list(value)[:10]}")
 
 
-def _punctuation(piece: str, rule: Rule, compat: Compat) -> Found:
+def _punctuation(piece: str, rule: PieceRule, compat: Compat) -> Holds:
     allowed = set("".join(map(_flat, rule.arguments)))
     other = sorted({c for c in set(_flat(piece)) if _is_punctuation(c)} - allowed)
-    return Found(not other, f"other punctuation: {' '.join(other[:10])}" if other else "no other punctuation")
+    return Holds(not other, f"other punctuation: {' '.join(other[:10])}" if other else "no other punctuation")
 
 
 def _is_punctuation(char: str) -> bool:
     return char in _PUNCTUATION or unicodedata.category(char)[0] == "P"
 
 
-_CHECKS: dict[str, Callable[[str, Rule, Compat], Found]] = {
+_CHECKS: dict[str, Callable[[str, PieceRule, Compat], Holds]] = {
     "keyword": _keyword,
     "forbidden_word": _forbidden,
     "keyword_num": _keyword_num,

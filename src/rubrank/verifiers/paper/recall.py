@@ -57,7 +57,7 @@ def summary_recall(
     n = len(rollout.text.words)
     if words is not None and not holds(n, relation, words):
         return 0.0, f"{n} words, {relation} {words} asked"
-    said = [_Said.of(sentence) for sentence in sentences(rollout.text.shown.raw)[:_LONGEST]]
+    said = [_SaidWords.of(sentence) for sentence in sentences(rollout.text.shown.raw)[:_LONGEST]]
     recalls = [_recall(point, said) for point in wanted]
     if threshold is not None:
         recalls = [float(recall >= threshold) for recall in recalls]
@@ -66,21 +66,21 @@ def summary_recall(
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _SaidWords:
     """A sentence: its words, and of each clause that denies something the words and the first word denied."""
 
     tokens: frozenset[str]
     denied: tuple[tuple[frozenset[str], str], ...]
 
     @classmethod
-    def of(cls, sentence: str) -> _Said:
+    def of(cls, sentence: str) -> _SaidWords:
         found = denials(sentence) if has_denial(sentence) else []
         return cls(
             frozenset(_tokens(sentence)), tuple((frozenset(_tokens(clause)), _first(scope)) for clause, scope in found)
         )
 
 
-def _recall(point: str, said: list[_Said]) -> float:
+def _recall(point: str, said: list[_SaidWords]) -> float:
     """The largest share of the point's words in neighbouring sentences that do not say the opposite."""
     wanted, negated = _tokens(point), has_denial(point)
     bags = [frozenset[str]() if _contradicts(one, wanted, negated) else one.tokens for one in said]
@@ -89,7 +89,7 @@ def _recall(point: str, said: list[_Said]) -> float:
     return max((len(wanted & window) / len(wanted) for window in found), default=0.0)
 
 
-def _contradicts(said: _Said, point: set[str], negated: bool) -> bool:
+def _contradicts(said: _SaidWords, point: set[str], negated: bool) -> bool:
     if negated:
         return not said.denied and len(point & said.tokens) >= _MOSTLY * len(point)
     return any(first in point or len(point & clause) >= _MOSTLY * len(point) for clause, first in said.denied)

@@ -38,7 +38,7 @@ _MOST = 5_000  # characters of a result
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class AnswerReading:
     """A result as it stands in the answer, and where; `explicit`: marked as the result, not only the last line."""
 
     text: str
@@ -46,23 +46,23 @@ class Reading:
     explicit: bool
 
 
-def read_answer(text: str, extractors: Sequence[Extractor] = DEFAULT) -> Reading:
+def read_answer(text: str, extractors: Sequence[Extractor] = DEFAULT) -> AnswerReading:
     """The result of the answer by the first extractor that finds one; an empty reading if none does."""
     tail = _COMMENT.sub(" ", text[-TAIL:])
     for name in extractors:
         found = _EXTRACTORS[name](tail)
         if found is None:
             continue
-        reading = Reading(_undressed(found), _HOW[name], name not in ("last", "whole"))
+        reading = AnswerReading(_undressed(found), _HOW[name], name not in ("last", "whole"))
         return _inner(reading, extractors) if name in ("answer_tag", "solution_tag", "json", "hash") else reading
-    return Reading("", f"none of {', '.join(extractors)}", False)
+    return AnswerReading("", f"none of {', '.join(extractors)}", False)
 
 
-def _inner(outer: Reading, extractors: Sequence[Extractor]) -> Reading:
+def _inner(outer: AnswerReading, extractors: Sequence[Extractor]) -> AnswerReading:
     """A result marked again inside a tag: the boxed one, or what follows "the answer is"."""
     for name in ("boxed", "hash", "json", "stated"):
         if name in extractors and (found := _EXTRACTORS[name](outer.text)) is not None:
-            return Reading(_undressed(found), outer.how if name == "stated" else _HOW[name], True)
+            return AnswerReading(_undressed(found), outer.how if name == "stated" else _HOW[name], True)
     return outer
 
 

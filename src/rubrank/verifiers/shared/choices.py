@@ -59,7 +59,7 @@ def _wide() -> dict[int, str]:
 _WIDE = _wide()
 
 
-class _Finder:
+class _ChoiceFinder:
     """The mentions of options in a text; patterns are made once for each set of options."""
 
     def __init__(self, options: str) -> None:
@@ -87,12 +87,12 @@ class _Finder:
         return "".join(sorted({c for c in found.upper() if c in self.options}))
 
 
-_FINDERS: dict[str, _Finder] = {}
+_FINDERS: dict[str, _ChoiceFinder] = {}
 
 
-def _finder(options: str) -> _Finder:
+def _finder(options: str) -> _ChoiceFinder:
     if options not in _FINDERS:
-        _FINDERS[options] = _Finder(options)
+        _FINDERS[options] = _ChoiceFinder(options)
     return _FINDERS[options]
 
 
@@ -146,12 +146,12 @@ def chosen_letters(text: str, options: str = "ABCDEFGHIJ", extractors: Sequence[
     return Choice("", f"none of {', '.join(extractors)}")
 
 
-def _marked(inside: str, finder: _Finder) -> str:
+def _marked(inside: str, finder: _ChoiceFinder) -> str:
     """The letters of a marked result: it is one, begins with one, or states one."""
     return _on_a_line(inside, finder) or _stated(inside, finder) or _called_right(inside, finder)
 
 
-def _stated(text: str, finder: _Finder) -> str:
+def _stated(text: str, finder: _ChoiceFinder) -> str:
     """The letters behind the last "answer is", "I choose", 故选 that denies nothing."""
     ends = set(statement_ends(text))
     found = ""
@@ -197,7 +197,7 @@ def _is_article(text: str, group: re.Match[str]) -> bool:
     return letter in tuple("AIaieoyuàé") and not dressed and _ARTICLE.match(text, group.end("first")) is not None
 
 
-def _called_right(text: str, finder: _Finder) -> str:
+def _called_right(text: str, finder: _ChoiceFinder) -> str:
     """All letters that are called right, and not wrong; what was taken back does not count."""
     text = after_retraction(text)
     found: set[str] = set()
@@ -210,7 +210,7 @@ def _called_right(text: str, finder: _Finder) -> str:
     return "".join(sorted(found))
 
 
-def _on_a_line(text: str, finder: _Finder) -> str:
+def _on_a_line(text: str, finder: _ChoiceFinder) -> str:
     """The letters on the last line, or the first, if it holds or begins with nothing else: "B", "(b)", "B. Paris"."""
     lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]
     if not lines:
@@ -222,7 +222,7 @@ def _on_a_line(text: str, finder: _Finder) -> str:
     return starts[1] if starts[1] and not several else ""
 
 
-def _alone(line: str, finder: _Finder) -> str:
+def _alone(line: str, finder: _ChoiceFinder) -> str:
     line = line.strip().lstrip("#>*-_ \t")
     group = finder.group.match(line, _ALONE.match(line).end())  # type: ignore[union-attr]
     if group is None or group.start() > 8 or _is_article(line, group):
@@ -234,7 +234,7 @@ def _alone(line: str, finder: _Finder) -> str:
     return finder.letters(group) if ends else ""
 
 
-def _bracketed(text: str, finder: _Finder) -> str:
+def _bracketed(text: str, finder: _ChoiceFinder) -> str:
     """The option in brackets that is the only one that nothing denies."""
     found = {
         m[1].upper()
@@ -244,7 +244,7 @@ def _bracketed(text: str, finder: _Finder) -> str:
     return "".join(sorted(found))
 
 
-def _last_capital(text: str, finder: _Finder) -> str:
+def _last_capital(text: str, finder: _ChoiceFinder) -> str:
     """The last option in capitals, alone among words; "A" and "I" before words are no options."""
     found = ""
     for group in finder.group.finditer(text):

@@ -14,37 +14,37 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.primitives import Level, Measure, Test, Value, fold, parts, plural
+from rubrank.verifiers.shared.primitives import Level, Test, TextMeasure, Value, fold, parts, plural
 from rubrank.verifiers.shared.relation import Relation
 from rubrank.verifiers.shared.relation import holds as compares
 
 Order: TypeAlias = Literal["increasing", "decreasing", "same", "different"]
 
 
-class Found(NamedTuple):
+class Holds(NamedTuple):
     """Whether a check holds, and why."""
 
     ok: bool
     reason: str
 
 
-Check: TypeAlias = Callable[[Text], Found]
+Check: TypeAlias = Callable[[Text], Holds]
 
 
 # ---- checks ---------------------------------------------------------------------------------------------------------
 
 
-def holds(measure: Measure, test: Test) -> Check:
+def holds(measure: TextMeasure, test: Test) -> Check:
     """The measure of the text passes the test."""
 
-    def check(text: Text) -> Found:
+    def check(text: Text) -> Holds:
         value = measure(text)
-        return Found(test(value), _said(measure, value) + f", {test.name} asked")
+        return Holds(test(value), _said(measure, value) + f", {test.name} asked")
 
     return check
 
 
-def _said(measure: Measure, value: Value) -> str:
+def _said(measure: TextMeasure, value: Value) -> str:
     if value is None:
         return f"no {measure.name}"
     if isinstance(value, str):
@@ -55,13 +55,13 @@ def _said(measure: Measure, value: Value) -> str:
 def every(level: Level, check: Check, *, vacuous: bool = False) -> Check:
     """Every unit passes, and there is one; `vacuous`: none at all is fine too."""
 
-    def over(text: Text) -> Found:
+    def over(text: Text) -> Holds:
         i = 0
         for i, part in enumerate(parts(text, level), 1):
             found = check(part)
             if not found.ok:
-                return Found(False, f"{level} {i}: {found.reason}")
-        return Found(vacuous or i > 0, f"all {i} {plural(level)} pass" if i else f"no {plural(level)}")
+                return Holds(False, f"{level} {i}: {found.reason}")
+        return Holds(vacuous or i > 0, f"all {i} {plural(level)} pass" if i else f"no {plural(level)}")
 
     return over
 
@@ -92,11 +92,11 @@ def exactly(level: Level, check: Check, n: int) -> Check:
 
 
 def _passing(level: Level, check: Check, relation: Relation, n: int) -> Check:
-    def over(text: Text) -> Found:
+    def over(text: Text) -> Holds:
         results = [check(part).ok for part in parts(text, level)]
         passing = sum(results)
         said = f"{passing} of {len(results)} {plural(level)} pass, {relation} {n} asked"
-        return Found(compares(passing, relation, n), said)
+        return Holds(compares(passing, relation, n), said)
 
     return over
 
@@ -111,33 +111,33 @@ _STEP: dict[str, Callable[[Any, Any], bool]] = {
 def in_turn(level: Level, checks: Sequence[Check], relation: Relation, n: int) -> Check:
     """As many units as checks, each held against its own; so many of them pass."""
 
-    def over(text: Text) -> Found:
+    def over(text: Text) -> Holds:
         found = list(parts(text, level))
         if len(found) != len(checks):
-            return Found(False, f"{len(found)} {plural(level)}, {len(checks)} asked")
+            return Holds(False, f"{len(found)} {plural(level)}, {len(checks)} asked")
         results = [check(part) for check, part in zip(checks, found, strict=True)]
         passing = sum(result.ok for result in results)
         if compares(passing, relation, n):
-            return Found(True, f"{passing} of {len(results)} {plural(level)} as asked")
+            return Holds(True, f"{passing} of {len(results)} {plural(level)} as asked")
         first = next((i for i, result in enumerate(results, 1) if not result.ok), 0)
         reason = f"{level} {first}: {results[first - 1].reason}" if first else f"{passing} pass"
-        return Found(False, reason)
+        return Holds(False, reason)
 
     return over
 
 
-def in_order(level: Level, inner: Measure, order: Order) -> Check:
+def in_order(level: Level, inner: TextMeasure, order: Order) -> Check:
     """The measures of the units, in reading order, increase, decrease, are the same or all different."""
 
-    def check(text: Text) -> Found:
+    def check(text: Text) -> Holds:
         values = [fold(v) if isinstance(v, str) else v for v in map(inner, parts(text, level))]
         if None in values:
-            return Found(False, f"no {inner.name} in {level} {values.index(None) + 1}")
+            return Holds(False, f"no {inner.name} in {level} {values.index(None) + 1}")
         ok = len(set(values)) == len(values) if order == "different" else all(map(_STEP[order], values, values[1:]))
         bad = next(
             (i for i, (a, b) in enumerate(pairwise(values), 2) if order in _STEP and not _STEP[order](a, b)), None
         )
-        return Found(ok, f"{inner.name} of the {plural(level)} {order}" + (f": not at {level} {bad}" if bad else ""))
+        return Holds(ok, f"{inner.name} of the {plural(level)} {order}" + (f": not at {level} {bad}" if bad else ""))
 
     return check
 
@@ -148,9 +148,9 @@ def in_order(level: Level, inner: Measure, order: Order) -> Check:
 def both(*checks: Check) -> Check:
     """Every check holds; the reason is that of the first that does not."""
 
-    def check(text: Text) -> Found:
+    def check(text: Text) -> Holds:
         results = [one(text) for one in checks]
-        return next((r for r in results if not r.ok), Found(True, "; ".join(r.reason for r in results)))
+        return next((r for r in results if not r.ok), Holds(True, "; ".join(r.reason for r in results)))
 
     return check
 
@@ -158,10 +158,10 @@ def both(*checks: Check) -> Check:
 def either(*checks: Check) -> Check:
     """One check holds at least."""
 
-    def check(text: Text) -> Found:
+    def check(text: Text) -> Holds:
         results = [one(text) for one in checks]
         passing = next((r for r in results if r.ok), None)
-        return passing or Found(False, "none of: " + "; ".join(r.reason for r in results))
+        return passing or Holds(False, "none of: " + "; ".join(r.reason for r in results))
 
     return check
 
@@ -169,8 +169,8 @@ def either(*checks: Check) -> Check:
 def negated(check: Check) -> Check:
     """The check does not hold."""
 
-    def opposite(text: Text) -> Found:
+    def opposite(text: Text) -> Holds:
         found = check(text)
-        return Found(not found.ok, f"not: {found.reason}")
+        return Holds(not found.ok, f"not: {found.reason}")
 
     return opposite

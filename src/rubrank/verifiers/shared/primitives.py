@@ -55,7 +55,7 @@ Value: TypeAlias = float | str | None
 
 
 @dataclass(frozen=True)
-class Measure:
+class TextMeasure:
     """A function from a text to a number or a piece of it, and how to call that."""
 
     name: str
@@ -164,32 +164,32 @@ def pattern(source: str) -> Any:
 # ---- measures -------------------------------------------------------------------------------------------------------
 
 
-def count(level: Level) -> Measure:
+def count(level: Level) -> TextMeasure:
     """How many units there are."""
-    return Measure(plural(level), lambda text: len(_UNITS[level](text)))
+    return TextMeasure(plural(level), lambda text: len(_UNITS[level](text)))
 
 
-def count_of(level: Level, target: str) -> Measure:
+def count_of(level: Level, target: str) -> TextMeasure:
     """How many units are the target."""
     wanted = fold(target)
-    return Measure(
+    return TextMeasure(
         f"{plural(level)} that are {target!r}", lambda text: sum(fold(unit) == wanted for unit in units(text, level))
     )
 
 
-def count_like(level: Level, source: str) -> Measure:
+def count_like(level: Level, source: str) -> TextMeasure:
     """How many units hold a match of the pattern."""
     like = pattern(source)
     name = f"{plural(level)} like /{source}/"
-    return Measure(name, lambda text: sum(like.search(clean(unit)) is not None for unit in units(text, level)))
+    return TextMeasure(name, lambda text: sum(like.search(clean(unit)) is not None for unit in units(text, level)))
 
 
-def distinct(level: Level) -> Measure:
+def distinct(level: Level) -> TextMeasure:
     """How many different units there are."""
-    return Measure(f"different {plural(level)}", lambda text: len({fold(unit) for unit in units(text, level)}))
+    return TextMeasure(f"different {plural(level)}", lambda text: len({fold(unit) for unit in units(text, level)}))
 
 
-def at(level: Level, place: int) -> Measure:
+def at(level: Level, place: int) -> TextMeasure:
     """The unit at a place: 1 is the first, -1 the last; none if there are not so many."""
     index = place - 1 if place > 0 else place
 
@@ -197,47 +197,47 @@ def at(level: Level, place: int) -> Measure:
         found = _UNITS[level](text)
         return found[index] if -len(found) <= index < len(found) else None
 
-    return Measure(f"{level} {place}", piece)
+    return TextMeasure(f"{level} {place}", piece)
 
 
-def whole() -> Measure:
+def whole() -> TextMeasure:
     """The text itself."""
-    return Measure("text", lambda text: text.raw)
+    return TextMeasure("text", lambda text: text.raw)
 
 
-def index_of(level: Level, target: str) -> Measure:
+def index_of(level: Level, target: str) -> TextMeasure:
     """The place, from 1, of the first unit that is the target; none if there is none."""
     wanted = fold(target)
-    return Measure(
+    return TextMeasure(
         f"place of {target!r} among the {plural(level)}",
         lambda text: next((i for i, unit in enumerate(units(text, level), 1) if fold(unit) == wanted), None),
     )
 
 
-def _over(name: str, level: Level, inner: Measure, reduce: Callable[[list[float]], float]) -> Measure:
+def _over(name: str, level: Level, inner: TextMeasure, reduce: Callable[[list[float]], float]) -> TextMeasure:
     def value(text: Text) -> Value:
         numbers = [v for v in map(inner, parts(text, level)) if isinstance(v, int | float)]
         return reduce(numbers) if numbers else None
 
-    return Measure(f"{name} {inner.name} of the {plural(level)}", value)
+    return TextMeasure(f"{name} {inner.name} of the {plural(level)}", value)
 
 
-def most(level: Level, inner: Measure) -> Measure:
+def most(level: Level, inner: TextMeasure) -> TextMeasure:
     """The largest measure of any unit."""
     return _over("most", level, inner, max)
 
 
-def least(level: Level, inner: Measure) -> Measure:
+def least(level: Level, inner: TextMeasure) -> TextMeasure:
     """The smallest measure of any unit."""
     return _over("fewest", level, inner, min)
 
 
-def total(level: Level, inner: Measure) -> Measure:
+def total(level: Level, inner: TextMeasure) -> TextMeasure:
     """The sum over the units."""
     return _over("total", level, inner, sum)
 
 
-def average(level: Level, inner: Measure) -> Measure:
+def average(level: Level, inner: TextMeasure) -> TextMeasure:
     """The mean over the units."""
     return _over("average", level, inner, lambda numbers: sum(numbers) / len(numbers))
 

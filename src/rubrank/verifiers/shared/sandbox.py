@@ -34,7 +34,7 @@ from typing import Any, Literal, TypeAlias
 
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors, refuses_wrong_kinds
 from rubrank.verifiers.shared.sandboxes.folders import STRANGERS, folder
-from rubrank.verifiers.shared.sandboxes.talking import Outcome, Talk
+from rubrank.verifiers.shared.sandboxes.talking import Talk, TalkOutcome
 
 Ended: TypeAlias = Literal["exit", "signal", "timeout", "output", "killed"]
 WALLS = ("network", "signals", "memory", "files")
@@ -252,7 +252,7 @@ def _rlimits(limits: Limits) -> dict[str, int]:
     }
 
 
-def _result(outcome: Outcome) -> Result:
+def _result(outcome: TalkOutcome) -> Result:
     report = outcome.report
     if report.get("open"):
         raise NoIsolation(*report["open"])

@@ -34,7 +34,7 @@ class WorkerFailed(RubrankError):  # noqa: N818 - says what happened
     """The call gave no result: out of time, died, or raised; the message says which."""
 
 
-class _Worker:
+class _HelperProcess:
     """One process; not to be used by two threads at once."""
 
     def __init__(self) -> None:
@@ -95,17 +95,17 @@ class _Pool:
     """Idle workers, the last used first."""
 
     def __init__(self) -> None:
-        self._idle: list[_Worker] = []
+        self._idle: list[_HelperProcess] = []
         self._lock = threading.Lock()
 
-    def take(self) -> tuple[_Worker, bool]:
+    def take(self) -> tuple[_HelperProcess, bool]:
         """A worker, and whether it is new."""
         with self._lock:
             if self._idle:
                 return self._idle.pop(), False
-        return _Worker(), True
+        return _HelperProcess(), True
 
-    def give_back(self, worker: _Worker) -> None:
+    def give_back(self, worker: _HelperProcess) -> None:
         with self._lock:
             if len(self._idle) < _MOST_IDLE:
                 self._idle.append(worker)
@@ -137,7 +137,7 @@ def call(function: str, arguments: list[Any], *, seconds: float) -> Any:
     worker, new = _POOL.take()
     reply = _asked(worker, request, seconds)
     if not reply and not new:  # it may have died while idle; once more with a fresh one
-        worker = _Worker()
+        worker = _HelperProcess()
         reply = _asked(worker, request, seconds)
     if not reply:
         raise WorkerFailed("the worker process died")
@@ -148,7 +148,7 @@ def call(function: str, arguments: list[Any], *, seconds: float) -> Any:
     return result
 
 
-def _asked(worker: _Worker, request: bytes, seconds: float) -> bytes:
+def _asked(worker: _HelperProcess, request: bytes, seconds: float) -> bytes:
     try:
         reply = worker.ask(request, _WALL * seconds + _START)
     except queue.Empty:

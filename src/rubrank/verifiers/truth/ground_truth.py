@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import bare, clean, list_items
-from rubrank.verifiers.shared.answers import DEFAULT, TAIL, Extractor, Reading, read_answer
+from rubrank.verifiers.shared.answers import DEFAULT, TAIL, AnswerReading, Extractor, read_answer
 from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.shared.choices import chosen_letters, option_texts
 from rubrank.verifiers.shared.worker import WorkerFailed, call
@@ -41,7 +41,7 @@ class _Asked:
     extractors: tuple[Extractor, ...]
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> AnswerReading:
         return read_answer(self.answer, self.extractors)
 
     def said(self, given: str, how: str) -> str:
@@ -112,7 +112,9 @@ def _same_number(asked: _Asked, tolerance: float) -> Answer:
     if not expected:
         return missing(f"the truth {asked.truths[0][:80]!r} is no number")
     reading = asked.reading
-    if any(_plain(truth) == _plain(reading.text) for truth in asked.truths):  # also 5:30, 3:4, 2024-05-01
+    if any(
+        _without_marks(truth) == _without_marks(reading.text) for truth in asked.truths
+    ):  # also 5:30, 3:4, 2024-05-01
         return True, asked.said(reading.text, reading.how)
     marked = reading.explicit and reading.how != "the last statement"
     found, how = quantity(reading.text, listed=marked, last=not reading.explicit), reading.how
@@ -185,7 +187,7 @@ _PROSE = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{4,}")
 
 def _same_math(asked: _Asked, seconds: float) -> Answer:
     reading = asked.reading
-    if any(_plain(reading.text) == _plain(truth) for truth in asked.truths):
+    if any(_without_marks(reading.text) == _without_marks(truth) for truth in asked.truths):
         return True, asked.said(reading.text, reading.how)
     if reading.explicit and (problem := _impossible(reading.text)):
         return False, f"{problem} ({reading.how}), {asked.truths[0][:80]!r} expected"
@@ -203,7 +205,7 @@ def _same_math(asked: _Asked, seconds: float) -> Answer:
     return False, f"{reasons[0]}; {asked.said(reading.text, reading.how)}"
 
 
-def _plain(text: str) -> str:
+def _without_marks(text: str) -> str:
     return re.sub(r"\s|\$|\\[()\[\],!; ]", "", text).rstrip(".")
 
 
@@ -218,7 +220,7 @@ def _impossible(text: str) -> str:
     return "too large to compute" if value is not None and math.isinf(value) else ""
 
 
-def _as_mathematics(reading: Reading, answer: str) -> str:
+def _as_mathematics(reading: AnswerReading, answer: str) -> str:
     """What math-verify reads: a marked result in a box, else the end of the answer."""
     text = _BEYOND.split(reading.text, maxsplit=1)[0].strip().rstrip(".,;")
     if not reading.explicit:

@@ -28,25 +28,27 @@ HOLDERS = ("reward_model", "reward_spec", "extra_info", "info", "metadata", "lab
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownTruths:
     """The truths, any of which is right; empty if none is known, and then `where` says what was looked for."""
 
     values: tuple[str, ...]
     where: str
 
 
-def known_truths(given: Truth | None, metadata: Mapping[str, Any]) -> Known:
+def known_truths(given: Truth | None, metadata: Mapping[str, Any]) -> KnownTruths:
     """The criterion's own truth, or the first that the data hold."""
     if given is not None and (values := _values(given)):
-        return Known(values, "the criterion")
+        return KnownTruths(values, "the criterion")
     holders: list[tuple[str, Mapping[str, Any]]] = [("", metadata)]
     holders += [(f"{name}.", inner) for name in HOLDERS if (inner := _mapping(metadata.get(name))) is not None]
     for name in NAMES:
         for prefix, holder in holders:
             if values := _values(holder.get(name)):
-                return Known(values, f"{prefix}{name}")
+                return KnownTruths(values, f"{prefix}{name}")
     there = ", ".join(sorted(map(str, metadata))[:12]) or "nothing"
-    return Known((), f"looked for {', '.join(NAMES[:12])} … also in {', '.join(HOLDERS[:4])}; the data hold {there}")
+    return KnownTruths(
+        (), f"looked for {', '.join(NAMES[:12])} … also in {', '.join(HOLDERS[:4])}; the data hold {there}"
+    )
 
 
 def _mapping(value: Any) -> Mapping[str, Any] | None:

@@ -34,7 +34,7 @@ ALL = ""
 _Key: TypeAlias = tuple[int | None, tuple[str, ...], tuple[str, ...]]  # step, criteria, attributes
 
 
-class Attributes:
+class AttributesPart:
     """γ by step, criterion and attribute, and correlations."""
 
     def __init__(self) -> None:

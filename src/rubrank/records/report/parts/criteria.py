@@ -22,7 +22,7 @@ import numpy as np
 from rubrank.records.report.distribution import distribution
 from rubrank.records.report.grouped import Grouped
 from rubrank.records.report.moments import Moments, tau
-from rubrank.records.report.parts.shares import Shares
+from rubrank.records.report.parts.shares import SharesPart
 from rubrank.records.report.reasons import Reasons
 from rubrank.scores.criterion import CriterionData
 
@@ -34,7 +34,7 @@ class Criteria:
 
     def __init__(self) -> None:
         self.columns: dict[str, _Column] = {}
-        self.shares = Shares()
+        self.shares = SharesPart()
 
     def add(self, group: Grouped) -> None:
         """Count a group in."""

@@ -32,7 +32,7 @@ class Overview:
         self.sizes: Counter[int] = Counter()
         self.rewards = array("d")
         self.agreement, self.error = Moments(), Moments()
-        self.metadata: dict[str, _Said] = {}
+        self.metadata: dict[str, _Usage] = {}
         self.judging = Judging()
 
     def add(self, group: Grouped) -> None:
@@ -86,10 +86,10 @@ class Overview:
         for key, value in _flat({key: value for key, value in metadata.items() if key not in JUDGING}):
             if key not in self.metadata and len(self.metadata) >= _MOST_KEYS:
                 continue
-            self.metadata.setdefault(key, _Said()).add(value)
+            self.metadata.setdefault(key, _Usage()).add(value)
 
 
-class _Said:
+class _Usage:
     """What the records say under one key."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from rubrank.records.report.grouped import Grouped
 _MOST = 300  # criteria; with thousands of rubrics of their own no regression would mean anything
 
 
-class Shares:
+class SharesPart:
     """Sums of products of the ranked criteria's scores and the ranking."""
 
     def __init__(self) -> None:

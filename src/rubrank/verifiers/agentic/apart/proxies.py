@@ -25,7 +25,7 @@ _MOST_ITEMS = 1_000_000
 _SINGLE = (type(None), bool, int, float, complex, str, bytes)
 
 
-class Client:
+class ProxyClient:
     """The tests' end of the pipe: keeps one proxy for each object of the solution, and the tests' own by number."""
 
     def __init__(self, incoming: int, outgoing: int) -> None:
@@ -210,7 +210,7 @@ def _at(value: Any) -> int | None:
 class Function:
     """A function, or a method, of the solution."""
 
-    def __init__(self, client: Client, number: int, name: str) -> None:
+    def __init__(self, client: ProxyClient, number: int, name: str) -> None:
         self._client, self._number, self.__name__ = client, number, name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -227,7 +227,7 @@ class Function:
 class Class(type):
     """A class of the solution: calling it makes an object there, and says that the class itself is tested."""
 
-    _client: Client
+    _client: ProxyClient
     _number: int
     _tested = False
 
@@ -257,7 +257,7 @@ class Class(type):
         return _exact(cls._client.ask("op", op="len", at=cls._number, args=["l", []]), int)
 
 
-def _items(client: Client, iterator: Any) -> Iterator[Any]:
+def _items(client: ProxyClient, iterator: Any) -> Iterator[Any]:
     return iter(iterator) if not isinstance(iterator, Object) else iterator
 
 
@@ -268,7 +268,7 @@ def _exact(value: Any, kind: type) -> Any:
     return value
 
 
-def _make(kind: Any, client: Client, number: int) -> Any:
+def _make(kind: Any, client: ProxyClient, number: int) -> Any:
     made = object.__new__(kind)
     object.__setattr__(made, "_client", client)
     object.__setattr__(made, "_number", number)
@@ -278,7 +278,7 @@ def _make(kind: Any, client: Client, number: int) -> Any:
 class Object(metaclass=Class):
     """An object of the solution."""
 
-    _client: Client
+    _client: ProxyClient
     _number: int
 
     def _op(self, op: str, *args: Any) -> Any:
@@ -379,7 +379,7 @@ for _name, _kind in (("int", int), ("float", float), ("index", int)):
 class Module(types.ModuleType):
     """A module of the solution: its names are looked up there, each time."""
 
-    def __init__(self, name: str, client: Client, number: int, names: list[Any]) -> None:
+    def __init__(self, name: str, client: ProxyClient, number: int, names: list[Any]) -> None:
         super().__init__(name)
         own = {"_client": client, "_number": number}
         own["__all__"] = [n for n in names if isinstance(n, str) and n[:1] != "_" and not hasattr(builtins, n)]

@@ -20,7 +20,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from rubrank.verifiers.agentic.apart.proxies import TESTS, Client, Module
+from rubrank.verifiers.agentic.apart.proxies import TESTS, Module, ProxyClient
 from rubrank.verifiers.agentic.apart.wire import END, NEW, Gone, receive, send
 from rubrank.verifiers.shared.sandboxes.children import answer_jobs, attempt, say
 
@@ -32,7 +32,7 @@ _ALIASES = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "sp": "sc
 class Finder:
     """Imports of the solution's modules give proxies; the tests' own files, and libraries, are imported as ever."""
 
-    def __init__(self, client: Client, request: dict[str, Any]) -> None:
+    def __init__(self, client: ProxyClient, request: dict[str, Any]) -> None:
         self.client, self.request = client, request
         self.given = set(request["given"])
 
@@ -113,7 +113,7 @@ def module_named(request: dict[str, Any], name: str) -> Any:
     return None
 
 
-def run_job(request: dict[str, Any], job: dict[str, Any], client: Client) -> None:
+def run_job(request: dict[str, Any], job: dict[str, Any], client: ProxyClient) -> None:
     """In the child: load the solution over there, then run the test here; an exception if it fails."""
     client.module = lambda name: module_named(request, name)
     sys.meta_path.insert(0, Finder(client, request))
@@ -159,7 +159,7 @@ def in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, said: in
     for descriptor in (nowhere, out, request["channel"]):
         os.close(descriptor)
     try:
-        run_job(request, job, Client(3, 4))
+        run_job(request, job, ProxyClient(3, 4))
     except SystemExit as error:
         say(said, f"exit({error.code!r})")
         return

@@ -20,7 +20,7 @@ _BLOCK = 65536
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TalkOutcome:
     """What the launcher reported, what the command wrote, and whether we had to end it."""
 
     stopped: Literal["timeout", "output"] | None
@@ -62,7 +62,7 @@ class Talk:
         self.pending = memoryview(b"%d\n%b%b" % (len(text), text, stdin))
         self.report = open(reader, "rb", buffering=0)  # noqa: SIM115 - closed with the others
 
-    def to_the_end(self) -> Outcome:
+    def to_the_end(self) -> TalkOutcome:
         """Run to the end, whatever it is."""
         try:
             stopped = self._talk()
@@ -71,7 +71,7 @@ class Talk:
         report = json.loads(bytes(self.output["report"])) if self.output["report"] else {}
         out, err = (bytes(self.output[name][: self.most]) for name in ("stdout", "stderr"))
         crashed = not report and not stopped and (self.process.returncode or 0) > 0
-        return Outcome(stopped, report, out, err, time.monotonic() - self.start, crashed)
+        return TalkOutcome(stopped, report, out, err, time.monotonic() - self.start, crashed)
 
     def _talk(self) -> Literal["timeout", "output"] | None:
         """Move bytes until the report's end; the reason if it had to be stopped."""
