@@ -2,7 +2,7 @@
 
     python benchmarks/step.py --rollouts 1024                         a sixteenth of it, half a minute
     python benchmarks/step.py                                         all of it: some minutes, 6 GB
-    python benchmarks/step.py --workers 2                             rules and attributes in two processes
+    python benchmarks/step.py --workers 2                             one process and two workers, in turns
     python benchmarks/step.py --old ../old/src                        an older tree beside it, in turns
 
 By part: `split` finds what was thought and what was said, `rules` grades 20 criteria, `attributes` measures three,
@@ -11,6 +11,9 @@ Processor seconds are those of all threads and workers, the clock is that on the
 the rounds. Each tree has a process of its own, and they are asked in turns. Answers are real ones (../shared/data,
 1.4 kB on average), what was thought before is strung together from others, so that a rollout is between half and one
 and a half of `--kilobytes` long. Rewards of both trees are compared bit by bit; older methods may give others.
+
+With workers, the first three parts are done together, in their processes: they are `grade` there. What the trainer's
+process does and what workers do is told apart. Rewards must be the same bits.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "m_ifeval" / "e
 GROUP = 16
 BAR = 0.5
 """What a step may take, as a share of what it took."""
+CLOCK_BAR, PROCESSOR_BAR = 0.65, 1.25
+"""What it may take with two workers on two idle cores, as a share of what one process takes."""
 ATTRIBUTES = ("markdown", "reasoning_length", "answer_length")
 CRITERIA: tuple[dict[str, Any], ...] = (
     {"name": "WordCount", "params": {"low": 100, "high": 800}},
@@ -64,6 +69,9 @@ CRITERIA: tuple[dict[str, Any], ...] = (
     {"name": "RepeatSegment"},
 )
 PARTS = ("split", "rules", "attributes", "fuse", "records")
+GRADING = PARTS[:3]
+Seconds = tuple[float, float, float]
+"""Of this process, of those that it started, and on the clock."""
 
 
 # --------------------------------------------------------------------------------------------------------------- data
@@ -103,26 +111,26 @@ def first_of(*names: str) -> Any:
 
 
 class Spent:
-    """Seconds by part: of processors, and on the clock."""
+    """Seconds by part."""
 
     def __init__(self) -> None:
-        self.parts: dict[str, tuple[float, float]] = dict.fromkeys(PARTS, (0.0, 0.0))
+        self.parts: dict[str, Seconds] = dict.fromkeys(PARTS, (0.0, 0.0, 0.0))
 
     @contextmanager
     def on(self, part: str, within: str | None = None) -> Iterator[None]:
         """Count what is done meanwhile; it is not counted to `within`, whose time it is part of."""
-        begun = processor_seconds(), time.perf_counter()
+        begun = seconds_now()
         try:
             yield
         finally:
-            taken = processor_seconds() - begun[0], time.perf_counter() - begun[1]
+            taken = tuple(now - before for now, before in zip(seconds_now(), begun, strict=True))
             self._add(part, taken, 1.0)
             if within is not None:
                 self._add(within, taken, -1.0)
 
-    def _add(self, part: str, taken: tuple[float, float], times: float) -> None:
-        before = self.parts[part]
-        self.parts[part] = before[0] + times * taken[0], before[1] + times * taken[1]
+    def _add(self, part: str, taken: tuple[float, ...], times: float) -> None:
+        own, theirs, clock = (x + times * y for x, y in zip(self.parts[part], taken, strict=True))
+        self.parts[part] = own, theirs, clock
 
     def timed(self, call: Callable[..., Any], part: str, within: str | None) -> Callable[..., Any]:
         """The same function, counted."""
@@ -134,10 +142,11 @@ class Spent:
         return counted
 
 
-def processor_seconds() -> float:
-    """Of this process and of those that it has started."""
+def seconds_now() -> Seconds:
+    """Of processors, here and in the processes that this one has started, and on the clock."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + ended.ru_utime + ended.ru_stime + sum(map(_seconds_of, _children()))
+    theirs = ended.ru_utime + ended.ru_stime + sum(map(_seconds_of, _children()))
+    return time.process_time(), theirs, time.perf_counter()
 
 
 def _children() -> Iterator[str]:
@@ -154,15 +163,16 @@ def _seconds_of(process: str) -> float:
 
 
 def work() -> None:
-    """Answer every line with the figures of one step."""
+    """Answer every line, a number of workers, with the figures of one step."""
     given = json.loads(sys.stdin.readline())
     trainer = first_of("rubrank.training.engine", "rubrank.trainer")
     rollouts = first_of("rubrank.rollouts.rollout", "rubrank.rollout")
     texts = [*responses(given["rollouts"], given["characters"], Path(given["data"]))]
     gc.freeze()
-    for _ in sys.stdin:
+    for line in sys.stdin:
+        groups, how = made(texts, rollouts.Rollout, rollouts.Group), given | {"workers": json.loads(line)}
         with TemporaryDirectory() as folder:
-            spent, rewards, size = one_step(trainer, made(texts, rollouts.Rollout, rollouts.Group), given, Path(folder))
+            spent, rewards, size = one_step(trainer, groups, how, Path(folder))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         digest = hashlib.sha256(repr(rewards).encode()).hexdigest()
         print(json.dumps({"parts": spent.parts, "rewards": digest, "records": size, "peak": peak}), flush=True)
@@ -177,7 +187,7 @@ def one_step(trainer: Any, groups: list[Any], given: dict[str, Any], folder: Pat
     rubric, more = list(CRITERIA), {"workers": given["workers"], "records": records}
     engine = trainer.RewardEngine(rubric, "rlvr2+", attributes=ATTRIBUTES, **more)
     with spent.on("split"):
-        for group in groups:
+        for group in groups if not given["workers"] else ():  # workers find it themselves
             for rollout in group.rollouts:
                 rollout.answer  # noqa: B018 - kept by the rollout
     once = hasattr(trainer, "figures_of")  # where texts are measured with the grading, and once
@@ -206,35 +216,60 @@ class Tree:
     def __init__(self, source: Path, given: dict[str, Any]) -> None:
         environment = {**os.environ, "PYTHONPATH": str(source)}
         command = [sys.executable, __file__, "--worker"]
-        self.source, self.answers = source, list[dict[str, Any]]()
+        self.source, self.answers = source, dict[int, list[dict[str, Any]]]()
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
         self._say(given)
 
-    def step(self, kept: bool = True) -> None:
+    def step(self, workers: int = 0, kept: bool = True) -> None:
         """Have it make one step."""
-        self._say("step")
+        self._say(workers)
         assert self.process.stdout is not None
         answer = self.process.stdout.readline()
         if not answer:
             raise SystemExit(f"{self.source}: the step failed; its error is above")
         if kept:
-            self.answers.append(json.loads(answer))
+            self.answers.setdefault(workers, []).append(json.loads(answer))
 
     def _say(self, what: Any) -> None:
         assert self.process.stdin is not None
         print(json.dumps(what), file=self.process.stdin, flush=True)
 
-    def figures(self, which: int) -> dict[str, float]:
-        """Medians by part, and of the whole: 0 processors, 1 the clock."""
-        found = {part: median(answer["parts"][part][which] for answer in self.answers) for part in PARTS}
-        whole = median(sum(answer["parts"][part][which] for part in PARTS) for answer in self.answers)
-        return {**found, "step": whole}
+    def last(self, workers: int = 0) -> dict[str, Any]:
+        """What it answered to the last step."""
+        return self.answers[workers][-1]
+
+    def figures(self, which: Callable[[Seconds], float], workers: int = 0) -> dict[str, float]:
+        """Medians by part, of the parts that grading has together, and of the whole."""
+        steps = [{name: which(taken) for name, taken in one["parts"].items()} for one in self.answers[workers]]
+        found = {part: median(step[part] for step in steps) for part in PARTS}
+        grading = median(sum(step[part] for part in GRADING) for step in steps)
+        return {**found, "grade": grading, "step": median(sum(step.values()) for step in steps)}
 
     def close(self) -> None:
         """Let the process end."""
         self.process.communicate()
+
+
+def own(seconds: Seconds) -> float:
+    """Of the trainer's process."""
+    return seconds[0]
+
+
+def of_workers(seconds: Seconds) -> float:
+    """Of the processes that it started."""
+    return seconds[1]
+
+
+def processor(seconds: Seconds) -> float:
+    """Of both."""
+    return seconds[0] + seconds[1]
+
+
+def clock(seconds: Seconds) -> float:
+    """On the wall."""
+    return seconds[2]
 
 
 def show(new: Tree, old: Tree | None) -> None:
@@ -242,22 +277,44 @@ def show(new: Tree, old: Tree | None) -> None:
     print(
         "\n| part | old, processor | new, processor | new ÷ old | old, clock | new, clock |\n|---|--:|--:|--:|--:|--:|"
     )
-    after = new.figures(0), new.figures(1)
-    before = ({}, {}) if old is None else (old.figures(0), old.figures(1))
+    after = new.figures(processor), new.figures(clock)
+    before = ({}, {}) if old is None else (old.figures(processor), old.figures(clock))
     for part in (*PARTS, "step"):
         ratio = "" if old is None or before[0][part] < 0.005 else f"{after[0][part] / before[0][part]:.2f}"
         cells = [_seconds(before[0].get(part)), _seconds(after[0][part]), ratio]
         print(f"| {' | '.join([part, *cells, _seconds(before[1].get(part)), _seconds(after[1][part])])} |")
     for name, tree in (("old", old), ("new", new)):
         if tree is not None:
-            last = tree.answers[-1]
+            last = tree.last()
             size = f"records {last['records'] / 1e6:,.1f} MB, peak memory {last['peak']:,} MB"
             print(f"{name}: {size}, rewards {last['rewards'][:12]}")
     if old is not None:
-        taken = after[0]["step"] / before[0]["step"]
-        print(f"new ÷ old {taken:.2f}, bar ≤ {BAR}: {'reached' if taken <= BAR else 'not reached'}")
-        same = new.answers[-1]["rewards"] == old.answers[-1]["rewards"]
+        _judge("new ÷ old", after[0]["step"] / before[0]["step"], BAR)
+        same = new.last()["rewards"] == old.last()["rewards"]
         print(f"rewards: {'the same, bit by bit' if same else 'others'}")
+
+
+def show_workers(tree: Tree, workers: int) -> None:
+    """One row a part: one process, and the same with workers."""
+    parts = ("grade", "fuse", "records", "step")
+    head = ["part", "one process", "clock", f"{workers} workers: trainer", "workers", "clock", "processor ÷", "clock ÷"]
+    print(f"\n| {' | '.join(head)} |\n|---|{'--:|' * (len(head) - 1)}")
+    alone = {which: tree.figures(which) for which in (processor, clock)}
+    there = {which: tree.figures(which, workers) for which in (own, of_workers, processor, clock)}
+    for part in parts:
+        cells = [alone[processor], alone[clock], there[own], there[of_workers], there[clock]]
+        ratios = [f"{there[which][part] / alone[which][part]:.2f}" for which in (processor, clock)]
+        print(f"| {' | '.join([part, *(_seconds(cell[part]) for cell in cells), *ratios])} |")
+    rest = there[own]["step"] + there[of_workers]["grade"] / workers
+    print(f"without waiting for anything, the trainer's seconds and a worker's share: {rest:.2f} s")
+    _judge("processor", there[processor]["step"] / alone[processor]["step"], PROCESSOR_BAR)
+    _judge("clock", there[clock]["step"] / alone[clock]["step"], CLOCK_BAR)
+    assert tree.last()["rewards"] == tree.last(workers)["rewards"], "rewards differ"
+    print("rewards: the same, bit by bit")
+
+
+def _judge(what: str, ratio: float, bar: float) -> None:
+    print(f"{what} {ratio:.2f}, bar ≤ {bar}: {'reached' if ratio <= bar else 'not reached'}")
 
 
 def _seconds(value: float | None) -> str:
@@ -268,7 +325,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rollouts", type=int, default=1024 * GROUP, help=f"a multiple of {GROUP} (default 16384)")
     parser.add_argument("--kilobytes", type=float, default=36.0, help="of a rollout, on average (default 36)")
-    parser.add_argument("--workers", type=int, default=0, help="processes beside this one (default 0)")
+    parser.add_argument("--workers", type=int, default=0, help="also with so many, in turns (default 0)")
     parser.add_argument("--rounds", type=int, default=3, help="steps that are measured, after one that is not")
     parser.add_argument("--packed", default=".zst", choices=["", ".gz", ".zst"], help="records (default .zst)")
     parser.add_argument("--old-packed", default="", choices=["", ".gz", ".zst"], help="the older tree's (default none)")
@@ -290,8 +347,7 @@ def main() -> None:
 
 def compare(arguments: argparse.Namespace) -> None:
     """Steps in turns, then the table."""
-    given = {"rollouts": arguments.rollouts, "characters": int(arguments.kilobytes * 1000)}
-    given |= {"workers": arguments.workers, "data": str(arguments.data)}
+    given = {"rollouts": arguments.rollouts, "characters": int(arguments.kilobytes * 1000), "data": str(arguments.data)}
     print(", ".join(f"{name} {value}" for name, value in machine(("numpy", "numba")).items()), f"load {load()}")
     print(
         f"{arguments.rollouts // GROUP:,} × {GROUP} rollouts of {arguments.kilobytes:g} kB, workers {arguments.workers}"
@@ -300,12 +356,16 @@ def compare(arguments: argparse.Namespace) -> None:
     old = None
     if arguments.old is not None:
         old = Tree(arguments.old.resolve(), given | {"packed": arguments.old_packed})
-    trees = [tree for tree in (old, new) if tree is not None]
+    turns = [(tree, 0) for tree in (old, new) if tree is not None]
+    if arguments.workers:
+        turns.append((new, arguments.workers))
     for turn in range(arguments.rounds + 1):
-        for tree in trees if turn % 2 else trees[::-1]:
-            tree.step(kept=turn > 0)  # the first compiles, starts workers and fills caches
+        for tree, workers in turns if turn % 2 else turns[::-1]:
+            tree.step(workers, kept=turn > 0)  # the first compiles, starts workers and fills caches
     show(new, old)
-    for tree in trees:
+    if arguments.workers:
+        show_workers(new, arguments.workers)
+    for tree in {id(tree): tree for tree, _ in turns}.values():
         tree.close()
     print(f"load {load()}")
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import rubrank
 from rubrank.fusion.attributes import ATTRIBUTES
-from rubrank.fusion.attributes.common import common_rows
+from rubrank.fusion.attributes.common import COMMON, common_rows, keep_places, worker_rows
 from rubrank.grading.batches import Batch, Under, singly, without
 from rubrank.grading.grade import grade
 from rubrank.grading.serving import Reply
@@ -101,6 +101,32 @@ def test_what_a_rollout_keeps_to_save_work_stays_here():
     assert len(packed) == before
     assert found == rollout
     assert (found.thoughts, found.answer) == (rollout.thoughts, rollout.answer)
+
+
+@given(st.lists(st.lists(st.tuples(st.none() | st.floats(0, 1), st.text()), min_size=3, max_size=3), min_size=1))
+def test_a_reply_comes_as_it_was_sent(columns):
+    reply = Reply(1, 2, 3, columns, "measured")
+    assert Reply.unpacked(pickle.loads(pickle.dumps(reply.packed()))) == reply
+
+
+@given(st.lists(st.sampled_from(["<think>", "</think>", "<reasoning>", "</reasoning>", "so", " ", "\n", "月"])))
+def test_where_the_parts_stand(pieces):
+    there, here = Rollout(response="".join(pieces)), Rollout(response="".join(pieces))
+    keep_places([here], worker_rows([there])[:, COMMON:])
+    kept = "_parts" in here.__dict__
+    assert (here.thoughts, here.answer) == (there.thoughts, there.answer)
+    assert kept or len({there.thoughts, there.answer} - {""}) > 0
+
+
+def test_parts_that_stand_in_the_response_need_not_be_looked_for():
+    known = [("so", "It is."), ("", "It is."), ("", "")]
+    said = ["<think>so</think>\n\nIt is.", "It is.", ""]
+    rollouts = [Rollout(response=text) for text in said]
+    keep_places(rollouts, worker_rows([Rollout(response=text) for text in said])[:, COMMON:])
+    assert [rollout.__dict__["_parts"] for rollout in rollouts] == known
+    own = Rollout(response="so. It is.", reasoning="so")
+    keep_places([own], worker_rows([own])[:, COMMON:])
+    assert (own.thoughts, own.answer) == ("so", "so. It is.")
 
 
 def scored(workers: int | None, folder: Path) -> tuple[object, ...]:

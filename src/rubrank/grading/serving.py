@@ -28,6 +28,7 @@ from rubrank.verifiers.verifier import Compat, Found, Mode, find_verifier
 _KEEP = 0.5  # seconds of one pass after which its verdicts are sent as they come, lest they are lost with the worker
 _TOGETHER, _MOMENT = 32, 0.1  # rollouts checked together, while that takes less than so many seconds
 _LONG = 4  # moments after which they are checked one by one
+_BETWEEN = "\x1e"  # reasons: a character that none of ours has
 _RUBRICS = 256  # of which the checks stay ready
 
 
@@ -52,6 +53,24 @@ class Reply(NamedTuple):
     measured: Any = None
     """With the last check: a row for each rollout, where it was asked for and could be had."""
 
+    def packed(self) -> tuple[Any, ...]:
+        """As it is sent: values in one list, reasons in one text; packing each by itself takes five times as long."""
+        values = [value for column in self.columns for value, _ in column]
+        reasons: Any = [reason for column in self.columns for _, reason in column]
+        text = _BETWEEN.join(reasons)
+        if text.count(_BETWEEN) == len(reasons) - 1:
+            reasons = text
+        return self.batch, self.row, self.check, len(self.columns), values, reasons, self.measured
+
+    @classmethod
+    def unpacked(cls, data: tuple[Any, ...]) -> Reply:
+        """What was packed."""
+        batch, row, check, number, values, reasons, measured = data
+        if isinstance(reasons, str):
+            reasons = reasons.split(_BETWEEN)
+        found, size = [*zip(values, reasons, strict=True)], len(values) // number
+        return cls(batch, row, check, [found[i * size : (i + 1) * size] for i in range(number)], measured)
+
 
 def serve(file: int) -> None:
     """The worker's loop: what to do from what was stdin, replies to what was stdout; whatever prints goes to stderr."""
@@ -70,7 +89,7 @@ def serve(file: int) -> None:
             message = _message(shared, pickle.load(requests))
             for number, sent in enumerate(message):
                 for reply in _decided(number, sent, ready(sent.checks), shared, pace):
-                    _reply(tuple(reply), replies)
+                    _reply(reply.packed(), replies)
     except (EOFError, OSError):  # the caller is gone
         pass
 

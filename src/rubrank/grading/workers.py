@@ -85,7 +85,7 @@ class _Worker:
         self._send(pickle.dumps(size))
         left = sum(batch.size for batch in batches)
         while left:
-            reply = Reply(*self._receive())
+            reply = Reply.unpacked(self._receive())
             left -= len(reply.columns) * len(reply.columns[0])
             self._waiting = left > 0
             yield reply

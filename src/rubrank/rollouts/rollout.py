@@ -97,6 +97,11 @@ class Rollout(_Frozen):
     def _parts(self) -> tuple[str, str]:
         return split_reasoning(self.response) if self.reasoning is None else (self.reasoning, self.response)
 
+    def keep_parts(self, thoughts: slice, answer: slice) -> None:
+        """Another process has told what was thought from what was said: where the two stand in the response."""
+        if self.reasoning is None:
+            self.__dict__.setdefault("_parts", (self.response[thoughts], self.response[answer]))
+
     @property
     def thoughts(self) -> str:
         """The reasoning, from its own field or from tags."""

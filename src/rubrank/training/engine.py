@@ -36,7 +36,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
 from rubrank.fusion.adjust import Pool
 from rubrank.fusion.attribute import Attribute
-from rubrank.fusion.attributes.common import COMMON_ROWS
+from rubrank.fusion.attributes.common import WORKER_ROWS
 from rubrank.fusion.options import has_part, part_of
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import Scale
@@ -51,7 +51,7 @@ from rubrank.scores.table import Penalties, ScoreTable
 from rubrank.training.asked import Asked
 from rubrank.training.controls import Control, ControlledStep, changed, controls_of, pooled, remembers, warned_alone
 from rubrank.training.making import Thinking, begun_in_thoughts
-from rubrank.training.measuring import Figures, by_group, controlled, figures_of, joined
+from rubrank.training.measuring import Figures, by_group, controlled, figures_of, joined, keep_parts
 from rubrank.training.rewards import Graded, StepRewards, by_groups, unknown_of, without_unknown
 from rubrank.training.step_judges import dividing, step_judges
 
@@ -165,9 +165,11 @@ class RewardEngine:
         judges = None if self.judges is None else dividing(self.judges, processes)
         groups = self._read(groups)
         table, known = grade_and_measure(
-            groups, self.rubric, None if step is None else COMMON_ROWS, judges, self._workers, self._cache
+            groups, self.rubric, None if step is None else WORKER_ROWS, judges, self._workers, self._cache
         )
         figures = () if step is None else by_group(self._measured(groups, step, known), groups)
+        if self.recording is not None:
+            keep_parts([rollout for group in groups for rollout in group.rollouts], known)
         return Graded(table.groups, table.judging, time.perf_counter() - begun, figures=figures)
 
     def decide(self, groups: Sequence[Group]) -> ScoreTable:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rubrank.fusion.attributes import ATTRIBUTES
-from rubrank.fusion.attributes.common import WORDS, common_rows
+from rubrank.fusion.attributes.common import COMMON, WORDS, common_rows, keep_places
 from rubrank.fusion.attributes.length import Lengths
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.controls import LENGTHS, Control, ControlledStep, token_lengths
@@ -51,12 +51,18 @@ def figures_of(
 def _completed(rollouts: Sequence[Rollout], known: Measured) -> np.ndarray:
     """What workers have measured, and the rest."""
     assert known.rows is not None
-    rows = np.empty((len(rollouts), known.rows.shape[1]))
-    rows[known.numbers] = known.rows
+    rows = np.empty((len(rollouts), COMMON))
+    rows[known.numbers] = known.rows[:, :COMMON]
     left = np.setdiff1d(np.arange(len(rollouts)), known.numbers)
     if left.size:
         rows[left] = common_rows([rollouts[i] for i in left])
     return rows
+
+
+def keep_parts(rollouts: Sequence[Rollout], known: Measured) -> None:
+    """Where workers have told what was thought from what was said, records need not do it again."""
+    if known.rows is not None:
+        keep_places([rollouts[i] for i in known.numbers], known.rows[:, COMMON:])
 
 
 def is_common(control: Control) -> bool:
