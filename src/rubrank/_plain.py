@@ -96,12 +96,13 @@ def _in_our_words(complaint: Any, where: str, model: type[BaseModel], page: str)
         got = f"none in {got}"
     if complaint["type"] == "extra_forbidden":
         remedy = _known(model, complaint["loc"])
-        return InvalidInput(where, place, "left out: nothing has that name", got, remedy)
-    return InvalidInput(where, place or model.__name__.lower(), _allowed(complaint), got, f"See {page}.")
+        return InvalidInput(where, place, allowed_by(complaint), got, remedy)
+    return InvalidInput(where, place or model.__name__.lower(), allowed_by(complaint), got, f"See {page}.")
 
 
 _PLAINLY = {
     "missing": "given",
+    "extra_forbidden": "left out: nothing has that name",
     "string_type": "a text",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
@@ -118,7 +119,7 @@ _LISTS = ("tuple_type", "list_type", "set_type", "frozen_set_type", "iterable_ty
 _MAPPINGS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
 
 
-def _allowed(complaint: Any) -> str:
+def allowed_by(complaint: Any) -> str:
     """What would have been right; kinds of containers have the names that files have for them."""
     if complaint["type"] in _LISTS:
         return "a list"

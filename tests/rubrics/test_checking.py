@@ -51,7 +51,7 @@ def test_everything_is_listed_at_once(tmp_path):
     found = problems(tmp_path, "essay.yaml", WRONG)
     by_criterion = {problem.criterion: problem.message for problem in found}
     assert "Did you mean 'WordCount'" in by_criterion["Wordcount"]
-    assert "relation must be right" in by_criterion["Odd"]
+    assert "relation must be one of" in by_criterion["Odd"]
     assert "given 2 times" in by_criterion["Twice"]
     assert "→" in by_criterion["A"]
     assert "'Nobody'" in next(p.message for p in found if p.criterion == "C")

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rubrank.scores.kendall import tau
-
-_ROUNDING = 1e-9
+from rubrank.scores.spread import ROUNDING, SPREAD
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +46,7 @@ def ordered(reward_M: np.ndarray, starts: np.ndarray) -> Ordered:
     for rows in by_size(starts):
         reward = reward_M[rows]
         spread = np.ptp(reward, axis=1, keepdims=True)
-        slack = np.where(spread < _ROUNDING, np.inf, _ROUNDING * spread)
+        slack = np.where(spread < SPREAD, np.inf, ROUNDING * spread)
         difference = reward[:, :, None] - reward[:, None, :]
         sign = np.sign(difference) * (np.abs(difference) > slack[:, :, None])
         around = reward - reward.mean(1, keepdims=True)

@@ -10,6 +10,9 @@ import numpy as np
 SPREAD = 1e-9
 """Values of a group that lie within this are equal: there is no signal."""
 
+ROUNDING = 1e-9
+"""Differences below this share of a group's spread are rounding: a tie where rankings are compared."""
+
 
 def no_signal(values_M: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """(N,): groups in which all values are equal; group g is rows starts[g] .. starts[g + 1]."""

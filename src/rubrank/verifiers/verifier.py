@@ -41,7 +41,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from rubrank._plain import MOST_PARAMETERS, check_bounds, word_set
+from rubrank._plain import MOST_PARAMETERS, allowed_by, check_bounds, word_set
 from rubrank._plugins import check_free, decorated, importable_home, is_ours, load_plugins
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rollouts.rollout import Group, Rollout
@@ -141,8 +141,9 @@ class Verifier:
         except ValidationError as error:
             first, *others = error.errors()
             known = ", ".join(self.parameters.model_fields) or "none"
-            allowed = f"right ({first['msg']}); it has the parameters: {known}"
-            remedy += "".join(f" Also wrong: {_place(other)} ({other['msg']})." for other in others[:_MOST_WRONG])
+            allowed = f"{allowed_by(first)}; it has the parameters: {known}"
+            more = (f" Also: {_place(other)} must be {allowed_by(other)}." for other in others[:_MOST_WRONG])
+            remedy += "".join(more)
             raise InvalidInput(owner, _place(first), allowed, brief(first.get("input")), remedy) from None
         wrong = None if self.check is None else self.check(found)
         if wrong is not None:

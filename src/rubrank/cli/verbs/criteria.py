@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -134,29 +134,17 @@ def grade(
 ) -> None:
     """Grade rollouts on all criteria and write a score table. A run that was killed goes on where it stopped."""
     from rubrank._files import output_at
-    from rubrank.grading.grade import grade as locally
-    from rubrank.grading.missing import check_share, missing_of
+    from rubrank.grading.missing import check_share
     from rubrank.rollouts.reading import read_rollouts
-    from rubrank.rubrics.notes import YES_NO, yes_no_only
     from rubrank.scores.files import SUFFIXES
 
-    run: Any = locally
-    keep = None if cache == "none" else cache or str(output) + ".cache"
     with errors_in_words():
         # Everything that can be known comes first: nothing is paid for and then refused.
         if not dry_run:  # which writes nothing
             output_at(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
         check_share(most_missing)
         check_address(engine, address, "grade")
-        if engine == "ray":
-            from rubrank.grading.ray_data import grade_on_ray
-
-            if batch is not None:
-                remedy = "Batches take no processors of yours: leave --engine ray out."
-                raise InvalidInput("grade", "--batch", "used with --engine local", "--engine ray", remedy)
-            run = partial(grade_on_ray, address=address)
-        elif batch is not None:
-            run = partial(locally, batch=batch)
+        run = _grader(engine, address, batch)
         seconds, asked = _seconds(timeout), _judges(judges, cache_only, dry_run)
         columns = columns_from(column, group_column, "grade")
         if dry_run:
@@ -164,23 +152,36 @@ def grade(
             return
         found = read_rollouts(rollouts, columns)
         say(str(found))
+        keep = None if cache == "none" else cache or f"{output}.cache"
+        options: dict[str, Any] = {"compat": compat, "mode": mode, "workers": workers, "cache": keep, "judges": asked}
         try:
-            graded = run(
-                found.groups,
-                rubric,
-                compat=compat,
-                mode=mode,
-                workers=workers,
-                cache=keep,
-                progress=True,
-                timeout=seconds,
-                judges=asked,
-                most_missing=most_missing,
-            )
+            graded = run(found.groups, rubric, progress=True, timeout=seconds, most_missing=most_missing, **options)
         except BatchesPending as pending:
             say(str(pending))
             raise typer.Exit(_COME_BACK) from None
         graded.write(output)
+    _show_graded(graded, output, as_json)
+
+
+def _grader(engine: str, address: str | None, batch: str | None) -> Callable[..., ScoreTable]:
+    """What grades: here, here with batches, or on Ray."""
+    from rubrank.grading.grade import grade as locally
+
+    if engine != "ray":
+        return locally if batch is None else partial(locally, batch=batch)
+    from rubrank.grading.ray_data import grade_on_ray
+
+    if batch is not None:
+        remedy = "Batches take no processors of yours: leave --engine ray out."
+        raise InvalidInput("grade", "--batch", "used with --engine local", "--engine ray", remedy)
+    return partial(grade_on_ray, address=address)
+
+
+def _show_graded(graded: ScoreTable, output: Path, as_json: bool) -> None:
+    """What came out: criteria, what judges took, what is missing, and where the table is."""
+    from rubrank.grading.missing import missing_of
+    from rubrank.rubrics.notes import YES_NO, yes_no_only
+
     if as_json:
         print_json(_summary_dict(graded, output))
     else:

@@ -18,6 +18,7 @@ import numpy as np
 from rubrank.records.record import GroupRecord
 from rubrank.records.unfolding import number_table
 from rubrank.scores.outcomes import reach
+from rubrank.scores.spread import ROUNDING
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,7 @@ class Grouped:
         """(P,): who is above whom in the ranking before the gate; differences of rounding are ties."""
         i, j = pairs(len(self.ranking))
         difference = self.ranking[i] - self.ranking[j]
-        return np.sign(difference) * (np.abs(difference) > 1e-9 * (np.ptp(self.ranking) if len(i) else 0.0))
+        return np.sign(difference) * (np.abs(difference) > ROUNDING * (np.ptp(self.ranking) if len(i) else 0.0))
 
     @cached_property
     def attributes(self) -> np.ndarray | None:

@@ -15,9 +15,9 @@ import numpy as np
 
 from rubrank.records.report.grouped import Grouped, column_means
 from rubrank.records.report.moments import Moments
+from rubrank.scores.spread import ROUNDING
 
 BEFORE_GATE = "{} before the gate"
-_ROUNDING = 1e-9
 
 
 class Correlations:
@@ -88,7 +88,7 @@ def _spearman(values_GD: np.ndarray, reward_GR: np.ndarray) -> np.ndarray:
 def _ranks(values: np.ndarray) -> np.ndarray:
     """Ranks around 0, ties shared: beaten minus beaten by. Differences of rounding are ties."""
     difference = values[:, None] - values[None]
-    sign = np.sign(difference) * (np.abs(difference) > _ROUNDING * np.ptp(values, axis=0))
+    sign = np.sign(difference) * (np.abs(difference) > ROUNDING * np.ptp(values, axis=0))
     return np.asarray(sign.sum(1))
 
 
