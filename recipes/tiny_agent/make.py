@@ -12,6 +12,7 @@ import random
 import re
 import shutil
 import sys
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -103,21 +104,23 @@ def policy(words: Any) -> Any:
     return Qwen3ForCausalLM(config)
 
 
-def examples(words: Any, chosen: list[tuple[int, int, bool]]) -> tuple[Any, Any]:
-    """Tokens, and the same with −100 where another than the policy speaks."""
+def lesson(words: Any, a: int, b: int, calls: bool) -> tuple[list[int], list[int]]:
+    """Tokens of a conversation, and the same with −100 where another than the policy speaks."""
+    text = rendered(words, conversation(a, b, calls))
+    own = [(m.start(1), m.end(1)) for m in _SAID.finditer(text)]
+    coded = words(text, return_offsets_mapping=True)
+    said = [any(first <= at < last for first, last in own) for at, _ in coded["offset_mapping"]]
+    ids = coded["input_ids"]
+    return ids, [i if mine else -100 for i, mine in zip(ids, said, strict=True)]
+
+
+def padded(rows: list[tuple[list[int], list[int]]]) -> tuple[Any, Any]:
+    """Lessons of one length, as tensors."""
     import torch
 
-    rows = []
-    for a, b, calls in chosen:
-        text = rendered(words, conversation(a, b, calls))
-        own = [(m.start(1), m.end(1)) for m in _SAID.finditer(text)]
-        coded = words(text, return_offsets_mapping=True)
-        said = [any(first <= at < last for first, last in own) for at, _ in coded["offset_mapping"]]
-        ids = coded["input_ids"]
-        rows.append((ids, [i if mine else -100 for i, mine in zip(ids, said, strict=True)]))
     longest = max(len(ids) for ids, _ in rows)
-    padded = [(ids + [0] * (longest - len(ids)), own + [-100] * (longest - len(own))) for ids, own in rows]
-    return torch.tensor([ids for ids, _ in padded]), torch.tensor([own for _, own in padded])
+    ids = [ids + [0] * (longest - len(ids)) for ids, _ in rows]
+    return torch.tensor(ids), torch.tensor([own + [-100] * (longest - len(own)) for _, own in rows])
 
 
 def teach(model: Any, words: Any, steps: int) -> float:
@@ -125,11 +128,12 @@ def teach(model: Any, words: Any, steps: int) -> float:
     import torch
 
     draw, seen = random.Random(0), [pair for pair in PAIRS if pair not in HELD_OUT]
+    once = cache(partial(lesson, words))  # writing a conversation takes longer than learning from it
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     loss = torch.tensor(0.0)
     for step in range(steps):
         chosen = [(*draw.choice(seen), draw.random() > GUESSES) for _ in range(16)]
-        ids, own = examples(words, chosen)
+        ids, own = padded([once(*one) for one in chosen])
         optimizer.param_groups[0]["lr"] = 3e-3 * min(1.0, 2.0 * (1.0 - step / steps))
         loss = model(input_ids=ids, labels=own).loss
         loss.backward()

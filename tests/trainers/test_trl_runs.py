@@ -1,4 +1,4 @@
-"""Real runs of TRL's GRPOTrainer with `RubricReward`: a tiny policy, one process and two, interrupted and resumed.
+"""Real runs of TRL's GRPOTrainer with `RubricReward`: a tiny policy, in one process, interrupted and resumed.
 
 Skipped unless TRL is installed: pip install "torch==2.13.0" "trl==1.16.0".
 """
@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # their 
 import tiny_trl  # noqa: E402
 
 from rubrank.records.record import GroupRecord, read_records  # noqa: E402
-from rubrank.rollouts.rollout import Rollout  # noqa: E402
-from rubrank.training.engine import Control, RewardEngine  # noqa: E402
-from rubrank.training.shapes.flat_batch import Sample, by_position, score_flat  # noqa: E402
+from rubrank.training.engine import Control  # noqa: E402
 from rubrank.training.trl.reward import RubricReward  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -91,62 +88,6 @@ def test_several_batches_in_one_step_have_names_of_their_own(tmp_path):
         per_device_train_batch_size=4,
     ).train()
     assert [record.group for record in records_of(reward.engine.records)] == ["0/0", "0.1/0"]
-
-
-# -------------------------------------------------------------------------------------------------------- two processes
-
-
-@pytest.fixture(scope="module")
-def two(tmp_path_factory) -> list[dict[str, Any]]:
-    """Two gloo processes of six rows each, groups of four in training and of two in evaluation."""
-    out = tmp_path_factory.mktemp("two")
-    options = {
-        "rule": "amrp+",
-        "per_device_train_batch_size": 6,
-        "num_generations": 4,
-        "max_steps": 2,
-        "eval_strategy": "steps",
-        "eval_steps": 2,
-        "num_generations_eval": 2,
-        "per_device_eval_batch_size": 3,
-    }
-    return tiny_trl.in_two_processes(out, options)
-
-
-def test_a_process_holds_parts_of_groups(two):
-    assert [one["world"] for one in two] == [2, 2]
-    for first, second in zip(two[0]["calls"][:2], two[1]["calls"][:2], strict=True):
-        assert list(Counter(first["prompts"]).values()) == [4, 2]
-        assert list(Counter(second["prompts"]).values()) == [2, 4]
-        assert first["prompts"][-1] == second["prompts"][0]
-
-
-def test_rewards_are_those_of_the_whole_batch(two):
-    engine = RewardEngine(tiny_trl.RUBRIC, "amrp+")
-    for n, parts in enumerate(zip(two[0]["calls"], two[1]["calls"], strict=True)):
-        train = parts[0]["train"]
-        samples = [
-            Sample(Rollout(prompt=p, response=c))
-            for part in parts
-            for p, c in zip(part["prompts"], part["completions"], strict=True)
-        ]
-        step, size = (n, 4) if train else (2, 2)
-        expected = score_flat(engine, samples, step=step, train=train, group_of=by_position(size)).rewards
-        assert [reward for part in parts for reward in part["rewards"]] == expected
-    assert [one["state"] for one in two] == [engine.state_dict()] * 2
-
-
-def test_groups_are_recorded_once(two):
-    train, evaluated = records_of(two[0]["records"]), records_of(two[0]["records"], "eval")
-    assert [(r.group, r.size) for r in train] == [(f"{s}/{g}", 4) for s in range(2) for g in range(3)]
-    assert len({r.group for r in evaluated}) == len(evaluated) == 9
-    assert {r.size for r in evaluated} == {2}
-
-
-def test_metrics_are_those_of_all_processes(two):
-    means = [np.mean([x for r in records_of(two[0]["records"]) if r.step == s for x in r.reward]) for s in range(2)]
-    logged = [line["rewards/watched/mean"] for line in two[0]["log"] if "rewards/watched/mean" in line]
-    assert logged == pytest.approx(means, abs=1e-6)
 
 
 # --------------------------------------------------------------------------------------------------- stop, and go on

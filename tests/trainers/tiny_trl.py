@@ -1,9 +1,9 @@
 """A policy made on the spot, trained by TRL for a few steps: what the tests of `rubrank.training.trl.reward` run.
 
-    torchrun --nproc_per_node 2 tests/trainers/tiny_trl.py OUT '{"num_generations": 4, …}'
+    torchrun --nproc_per_node 2 tests/trainers/tiny_trl.py OUT '{"first": {"num_generations": 4, …}, …}'
 
 A Qwen3 of two layers over a byte-level BPE tokenizer that is trained here: it says nonsense, at 0.2 s a step. As a
-script it writes what every process got to OUT/rank-N.json.
+script it writes what every process got to OUT/first/rank-N.json.
 """
 
 from __future__ import annotations
@@ -125,12 +125,12 @@ def trainer_of(
     )
 
 
-def in_two_processes(out: Path, options: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run `main` in two gloo processes; what each of them wrote."""
+def in_two_processes(out: Path, runs: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Runs by name, one after the other in the same two gloo processes; what each of these wrote of each run."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [*command, __file__, str(out), json.dumps(options)],
+        [*command, __file__, str(out), json.dumps(runs)],
         capture_output=True,
         text=True,
         env=env,
@@ -138,18 +138,24 @@ def in_two_processes(out: Path, options: dict[str, Any]) -> list[dict[str, Any]]
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    found = [json.loads((out / f"rank-{rank}.json").read_text()) for rank in range(2)]
-    return [{**one, "records": out / "records.jsonl"} for one in found]
+    return {
+        name: [
+            {**json.loads((out / name / f"rank-{rank}.json").read_text()), "records": out / name / "records.jsonl"}
+            for rank in range(2)
+        ]
+        for name in runs
+    }
 
 
 def main(out: Path, options: dict[str, Any]) -> None:
-    """Train in every process, and write what each one's calls were and gave."""
+    """Train in every process, and write what each one's calls were and gave; `resume` is a folder beside `out`."""
     import torch
     from transformers import set_seed
 
     from rubrank.training.trl.reward import RubricReward, current_processes
 
     torch.set_num_threads(1)
+    out.mkdir(parents=True, exist_ok=True)
     rule, resume = options.pop("rule", "rlvr2+"), options.pop("resume", None)
     reward = RubricReward(RUBRIC, rule=rule, records=out / "records.jsonl", **options.pop("reward", {}))
     calls: list[dict[str, Any]] = []
@@ -171,11 +177,12 @@ def main(out: Path, options: dict[str, Any]) -> None:
     held_out = rows() if "eval_strategy" in options else None
     trainer = trainer_of(watched, out, held_out=held_out, **options)
     set_seed(3 + trainer.accelerator.process_index)  # ranks sample differently
-    trainer.train(resume_from_checkpoint=resume)
+    trainer.train(resume_from_checkpoint=resume and str(out.parent / resume))
     here = current_processes()
     found = {"calls": calls, "world": here.world, "state": reward.engine.state_dict(), "log": trainer.state.log_history}
     (out / f"rank-{here.rank}.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    for name, options in json.loads(sys.argv[2]).items():
+        main(Path(sys.argv[1]) / name, options)

@@ -25,12 +25,30 @@ def test_every_model_and_pool_is_compiled():
     assert min(value for name, value in seconds.items() if "attributes, pool" in name) > 0.0005  # something was fitted
 
 
+TWO_KERNELS = """
+from rubrank._jit import jit
+
+@jit
+def double(x):
+    return 2 * x
+
+@jit
+def twice(x):
+    return double(double(x))
+
+print(twice(3), double(3.5))
+"""
+
+
 @pytest.mark.slow
 def test_the_first_compilation_is_announced_once(tmp_path):
-    code = "import rubrank; rubrank.fuse([[1, 2], [2, 1]]); rubrank.fuse([[1, 2], [2, 1]])"
-    run = [sys.executable, "-c", code]
+    """With small kernels; tests/test_concurrency.py compiles the library's."""
+    script = tmp_path / "kernels.py"
+    script.write_text(TWO_KERNELS)
+    run = [sys.executable, str(script)]
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     first = subprocess.run(run, env=env, capture_output=True, text=True, check=True)
+    assert first.stdout == "12 7.0\n"
     assert first.stderr.count("rubrank: compiling numeric kernels, once for this machine") == 1
     second = subprocess.run(run, env=env, capture_output=True, text=True, check=True)
     assert second.stderr == ""
