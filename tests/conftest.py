@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 # Before numpy or torch is imported: the tests run in one process a core, and threads below that only get in the way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
 # typer builds all commands anew for every line, which takes longer than most of our verbs.
 typer.testing._get_command = cache(typer.testing._get_command)
 
@@ -27,6 +28,14 @@ settings.register_profile("rubrank", max_examples=USUAL, **_PATIENT)
 settings.register_profile("quick", max_examples=QUICK, **_PATIENT)
 settings.register_profile("thorough", max_examples=FULL, **_PATIENT)
 settings.load_profile("rubrank")
+# By processor time, or by the time that they wait.
+LONGEST = (
+    *("test_train_runs", "test_tiny_agent", "test_trl_processes", "test_escapes", "test_hostile", "test_warm_up"),
+    *("test_lab_verb", "test_trl_runs", "test_train_verb", "test_fusion_benchmark", "test_real_model", "test_audit"),
+    *("test_concurrency", "test_wrong_programs", "test_training_benchmark", "test_site", "test_service_benchmark"),
+    *("test_browser", "test_latency_benchmark", "test_batches", "test_lab_report", "test_rule_studies"),
+    *("test_sandbox", "test_documents", "test_graded", "test_client_failures", "test_grade", "test_verifier_examples"),
+)
 SLOW_FILE = re.compile(r"^pytestmark\b.*\bslow\b", re.MULTILINE)
 
 
@@ -43,10 +52,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files with slow tests come first: at the end, short ones keep all workers busy."""
-    if not is_quick(config):
-        slow = {item.path for item in items if item.get_closest_marker("slow")}
-        items.sort(key=lambda item: item.path not in slow)
+    """Long files first, then those with slow tests: at the end, short ones keep all workers busy."""
+    slow = set() if is_quick(config) else {item.path for item in items if item.get_closest_marker("slow")}
+    rank = {name: i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: (rank.get(item.path.stem, len(rank)), item.path not in slow))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -43,8 +43,8 @@ HOSTILE = {
     "deep.yaml": ("criteria: " + "[" * 3000 + "]" * 3000, "deep"),
     "deep.json": ("[" * 50_000 + "]" * 50_000, "recursion"),
     "deep.toml": ("criteria = " + "[" * 3000 + "]" * 3000, "deep|recursion|nested"),
-    "keys.yaml": ("\n".join(f"k{i}: 1" for i in range(40_000)), "keys"),
-    "keys.json": (json.dumps({f"k{i}": 1 for i in range(40_000)}), "keys"),
+    "keys.yaml": ("\n".join(f"k{i}: 1" for i in range(MOST_KEYS + 1)), "keys"),
+    "keys.json": (json.dumps({f"k{i}": 1 for i in range(MOST_KEYS + 1)}), "keys"),
     "parameters.json": (
         json.dumps({"criteria": [{"name": "Keyword", "params": {f"k{i}": 1 for i in range(9_000)}}]}),
         "nothing has that name",
@@ -189,10 +189,10 @@ def test_a_full_disk_is_one_line_and_what_was_there_stays(tmp_path):
 def test_a_disk_that_fills_up_while_grading(tmp_path, scores):
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "tmpfs", disk], check=False).returncode != 0:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], check=False).returncode != 0:
         pytest.skip("nothing can be mounted here")
     try:
-        rows = [{"prompt_id": f"q{i // 4}", "prompt": "p", "response": f"{i} x" * 9} for i in range(12_000)]
+        rows = [{"prompt_id": f"q{i // 4}", "prompt": "p", "response": f"{i} x" * 9} for i in range(2_500)]
         (tmp_path / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         (disk / "out.jsonl").write_text("before")
         words = ["grade", tmp_path / "many.jsonl", "--rubric", tmp_path / "rubric.json"]

@@ -42,6 +42,7 @@ def test_says_how_to_run_it(path):
     assert f"\nRun it: python examples/{path.name}\n" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_one_runs_in_a_process_of_its_own(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "error"}
     command = [sys.executable, str(EXAMPLES[0])]

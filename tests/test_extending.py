@@ -367,6 +367,7 @@ def test_a_module_that_cannot_be_imported_is_one_line(folder, module, said):
     assert said in done.stderr
 
 
+@pytest.mark.slow
 def test_a_module_that_takes_a_name_of_the_library_is_one_line(folder):
     (folder / "own_checks.py").write_text("import rubrank\nrubrank.verifier('WordCount')(lambda text: True)\n")
     done = run(folder, "check", "rubric.json", "--import", "own_checks")
@@ -393,6 +394,7 @@ def test_an_installed_package_is_known_without_being_asked_for(folder):
     assert "polite" in run(folder, "criteria", "--family", "user").stdout
 
 
+@pytest.mark.slow
 def test_a_broken_package_is_left_out_with_a_warning(folder):
     install(folder, "import rubrank\nrubrank.verifier('WordCount')(len)\n")
     done = run(folder, "criteria", "--family", "agentic")

@@ -109,6 +109,7 @@ def test_no_body_raises(data):
     assert outcome.next == "done" or outcome.reply.failure
 
 
+@pytest.mark.slow
 @given(JSON, JSON, JSON)
 def test_no_choice_raises(message, logprobs, finish):
     data = {

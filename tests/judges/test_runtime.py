@@ -125,6 +125,7 @@ def test_a_closed_runtime_is_made_again():
         assert judged(judges(server.url), 2).lost == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_has_a_runtime_of_its_own():
     runtime()
@@ -155,6 +156,7 @@ TWO = """
 """
 
 
+@pytest.mark.slow
 def test_two_processes_on_one_store_pay_once(tmp_path):
     with Server([Answer(GOOD, delay=0.2)]) as server:
         command = [sys.executable, "-c", textwrap.dedent(TWO), str(Path(__file__).parent), server.url]
@@ -169,6 +171,7 @@ def test_two_processes_on_one_store_pay_once(tmp_path):
     assert sum(int(hits) for _, _, hits in told) == 40
 
 
+@pytest.mark.slow
 def test_who_was_killed_holds_nobody_up(tmp_path):
     with Server(lambda asked: Answer(GOOD, delay=30.0 if asked.number < 4 else 0.0)) as server:
         command = [sys.executable, "-c", textwrap.dedent(TWO), str(Path(__file__).parent), server.url]

@@ -140,7 +140,6 @@ def test_the_whole_page_can_be_made(made):
     text, html = page.markdown("pictures"), page.html()
     assert all(f"{one.title}\n" in text for one in EXPERIMENTS.values())
     assert "245 of 245 different cells" in text
-    assert text == make_page(made, EXPERIMENTS).markdown("pictures")
     assert html.count("<svg") == len(page.pictures) >= 4
     assert "nan" not in text.lower()
 

@@ -219,8 +219,7 @@ def test_arena_rank_with_attributes():
     np.testing.assert_allclose(np.r_[u[:, 2], gamma[2]], expected, rtol=0, atol=1e-8)
 
 
-@folded("G", [2, 8, 14])
-@folded("prior", [0.1, 1.0, 5.0])
+@folded("G, prior", [(2, 0.1), (8, 0.1), (8, 1.0), (14, 5.0)])
 def test_thurstone(G, prior):
     scores, _ = a_group(G, seed=G)
     u = utilities(scores, prior=prior, model="thurstone")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import configparser
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from rubrank.cli.app import app
 from rubrank.service.config import load_service
 from rubrank.service.describing import describe, plan
 
@@ -31,18 +32,13 @@ def test_the_configuration_is_right(monkeypatch):
 
 def test_the_command_checks_and_refuses_in_one_line(monkeypatch):
     monkeypatch.delenv("RUBRANK_TOKEN", raising=False)
-    command = [sys.executable, "-m", "rubrank", "serve", str(HERE / "service.yaml"), "--dry-run", "--json"]
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2
+    command = ["serve", str(HERE / "service.yaml"), "--dry-run", "--json"]
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == 2
     assert "token_env RUBRANK_TOKEN" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
-    allowed = subprocess.run(
-        [*command, "--host", "127.0.0.1", "--port", "9000"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "RUBRANK_TOKEN": "x"},
-    )
+    monkeypatch.setenv("RUBRANK_TOKEN", "x")
+    allowed = CliRunner().invoke(app, [*command, "--host", "127.0.0.1", "--port", "9000"])
     assert json.loads(allowed.stdout)["address"] == "http://127.0.0.1:9000"
 
 

@@ -6,6 +6,7 @@ import json
 import socket
 
 import pytest
+from cases import folded
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from service.serving import config_at, serving
@@ -35,8 +36,8 @@ def refused(answer, *statuses):
     return body["error"]
 
 
-@pytest.mark.parametrize("path", [*PATHS, "/seed_session", "/close_session", "/aggregate_metrics"])
-@pytest.mark.parametrize(
+@folded("path", [*PATHS, "/seed_session", "/close_session", "/aggregate_metrics"])
+@folded(
     "raw",
     [
         b"",
@@ -57,8 +58,8 @@ def test_bodies_that_are_no_json(served, path, raw):
     assert refused(served.call(path, raw=raw), 400)["what"] == "body"
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("body", [[], 1, "x", None, True, {}, {"groups": 1}, {"groups": []}, {"groups": [1]}])
+@folded("path", PATHS)
+@folded("body", [[], 1, "x", None, True, {}, {"groups": 1}, {"groups": []}, {"groups": [1]}])
 def test_bodies_of_the_wrong_shape(served, path, body):
     refused(served.call(path, raw=json.dumps(body).encode()), 422)
 

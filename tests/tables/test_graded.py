@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from cases import thinned
 from typer.testing import CliRunner
 
 import rubrank
@@ -42,14 +44,14 @@ def made(id: str, criteria: list[CriterionData], rollouts: int, r: np.random.Gen
     return GroupScores(id, tuple(criteria), scores, reasons)
 
 
-def shared(groups: int = 40) -> ScoreTable:
+def shared(groups: int = 16) -> ScoreTable:
     """One rubric for all."""
     r = np.random.default_rng(1)
     rubric = [EMPTY, FACTS, STYLE, SLIPS, MARKS, LENGTH]
     return ScoreTable(tuple(made(f"q{g}", rubric, int(r.integers(1, 12)), r) for g in range(groups)))
 
 
-def own(groups: int = 40) -> ScoreTable:
+def own(groups: int = 16) -> ScoreTable:
     """A rubric of its own for every query: other orders, weights, margins, directions; some with gates alone."""
     r = np.random.default_rng(2)
     found = []
@@ -63,14 +65,17 @@ def own(groups: int = 40) -> ScoreTable:
     return ScoreTable(tuple(found))
 
 
-def plain(groups: int = 40) -> ScoreTable:
+def plain(groups: int = 16) -> ScoreTable:
     """Without margins, and one group that is larger than those that are counted."""
     r = np.random.default_rng(5)
-    sizes = [40 if g == 30 else int(r.integers(1, 12)) for g in range(groups)]
+    sizes = [40 if g == 12 else int(r.integers(1, 12)) for g in range(groups)]
     return ScoreTable(tuple(made(f"q{g}", [FACTS, SLIPS, LENGTH, EMPTY, MARKS], n, r) for g, n in enumerate(sizes)))
 
 
-@pytest.fixture(params=["whole", "small blocks", "wide", "long", "long and wide"])
+HOW = ["whole", "small blocks", "wide", "long", "long and wide"]
+
+
+@pytest.fixture
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Blocks of a few groups; too many criteria for columns; one row a score."""
     if request.param != "whole":
@@ -92,17 +97,21 @@ def rewards(path: Path, rule: FuseOptions | None = None, **more: Any) -> list[fl
 
 
 TABLES = {"one rubric": shared(), "own rubrics": own(), "no margins": plain()}
-# Every table in every format; `make quick` has each table in one of them.
-PAIRS = [
-    pytest.param(table, suffix, id=f"{name}-{suffix}", marks=() if i == j else pytest.mark.slow)
-    for i, (name, table) in enumerate(TABLES.items())
-    for j, suffix in enumerate(FORMATS)
-]
 
 
-@pytest.mark.parametrize(("table", "suffix"), PAIRS)
-def test_rewards_are_those_of_the_table(tmp_path: Path, how: str, table: ScoreTable, suffix: str) -> None:
-    path = tmp_path / f"scores.{suffix}"
+def combined(names: Iterable[str]) -> list[Any]:
+    """Each of them in every format, read in every way; `make quick` has every way once."""
+    return [
+        pytest.param(how, name, suffix, marks=() if (j, k) == (i % 3, 2 * i % 3) else pytest.mark.slow)
+        for i, how in enumerate(HOW)
+        for j, name in enumerate(names)
+        for k, suffix in enumerate(FORMATS)
+    ]
+
+
+@pytest.mark.parametrize(("how", "name", "suffix"), combined(TABLES), indirect=["how"])
+def test_rewards_are_those_of_the_table(tmp_path: Path, how: str, name: str, suffix: str) -> None:
+    table, path = TABLES[name], tmp_path / f"scores.{suffix}"
     table.write(path)
     expected = read_scores(path).fuse()
     assert rewards(path) == expected.reward.tolist()
@@ -177,6 +186,7 @@ def changed(table: ScoreTable, **changes: dict[str, Any]) -> ScoreTable:
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("how", thinned(HOW, every=2), indirect=True)
 def test_a_rule_changes_what_it_names(tmp_path: Path, how: str, suffix: str) -> None:
     table = own()
     table.write(tmp_path / f"s.{suffix}")
@@ -242,13 +252,13 @@ def test_the_verb_fuse(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize(("how", "suffix"), [(how, FORMATS[i % 3]) for i, how in enumerate(HOW)], indirect=["how"])
 def test_the_verb_explain(tmp_path: Path, how: str, suffix: str) -> None:
     table = own()
     path = tmp_path / f"s.{suffix}"
     table.write(path)
     whole = table.fuse()
-    for group in table.groups[:12]:
+    for group in table.groups[:8]:
         found = run("explain", path, "--group", group.id, "--json")
         assert found.stderr == "by the rubric in the file\n"
         rollouts = json.loads(found.stdout)["rollouts"]

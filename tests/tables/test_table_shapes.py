@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from cases import thinned
 
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.fusion.stream.files import Columns, explain_file, fuse_file
@@ -78,7 +79,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", [*NAMES, "t.jsonl.zst"])
+@pytest.mark.parametrize("name", thinned([*NAMES, "t.jsonl.zst"]))
 @pytest.mark.parametrize("shape", ["wide", "long"])
 def test_every_format_wide_and_long(tmp_path, expected, name, shape):
     path = saved(WIDE if shape == "wide" else LONG, tmp_path / name)

@@ -6,9 +6,7 @@ Skipped unless TRL is installed: pip install "torch==2.13.0" "trl==1.16.0".
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -127,11 +125,9 @@ def test_a_checkpoint_without_the_memory(tmp_path):
 # ------------------------------------------------------------------------------------------------------------- example
 
 
-def test_the_example_runs(tmp_path):
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, str(ROOT / "examples/05_trl.py")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=200, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    lines = [line for line in done.stdout.splitlines() if line.startswith("step ")]
+def test_the_example_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "examples" / "05_trl.py"), run_name="__main__")
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step ")]
     assert len(lines) == 6
     assert (tmp_path / "records.jsonl").exists()

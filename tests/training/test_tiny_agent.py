@@ -46,8 +46,9 @@ def test_two_steps(recipe, tmp_path):
     records = list(read_records(done.records))
     assert len(records) == 16
     turns = [turn for record in records for turn in record.turns or () if turn]
-    assert turns, "no rollout called the tool"
-    for call, result, *_ in turns:
+    answered = [turn for turn in turns if len(turn) > 1]  # a call for which no tokens were left has no result
+    assert len(answered) > len(turns) / 2, "hardly a rollout called the tool"
+    for call, result, *_ in answered:
         (made,) = call["tool_calls"][:1]
         assert (call["role"], result["role"], made["name"]) == ("assistant", "tool", "add")
         if {"a", "b"} == set(made["arguments"]) and all(isinstance(x, int) for x in made["arguments"].values()):
