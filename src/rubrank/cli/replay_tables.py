@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rubrank._plain import counted
 from rubrank.cli.printing import MOST_ROWS, histogram, matrix, number, table
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def _rewards(found: Replay) -> None:
         flat = str(int(rule.no_signal.sum()))
         shape = histogram(rule.reward.tolist())
         rows.append([str(i + 1), rule.rule, shape, low, middle, high, flat, f"{rule.seconds * 1e6:,.0f}"])
-    title = f"{len(found.groups)} groups, {len(found.rules[0].reward)} rollouts, {found.step} groups a step"
+    size = counted(len(found.groups), "group"), counted(len(found.rules[0].reward), "rollout")
+    title = f"{', '.join(size)}, {counted(found.step, 'group')} a step"
     table(title, ("", "rule", "rewards", "least", "median", "most", "no signal", "µs a step"), rows, words=3)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rubrank._plain import plain
+from rubrank._plain import counted, plain
 from rubrank.cli.printing import print_line, table
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def _read(summary: Summary) -> list[str]:
     """How a table was read, where that is not plain."""
     if summary.shape in _PLAIN:
         return []
-    return [f"read {summary.rollouts:,} rollouts in {summary.groups:,} groups ({summary.shape}, by {summary.by})."]
+    size = f"{counted(summary.rollouts, 'rollout')} in {counted(summary.groups, 'group')}"
+    return [f"read {size} ({summary.shape}, by {summary.by})."]
 
 
 def _by_rubric(summary: Summary) -> list[str]:

@@ -15,10 +15,10 @@ from functools import cached_property
 
 import numpy as np
 
+from rubrank._plain import counted
 from rubrank.errors import InvalidInput
 from rubrank.fusion.explain import explain_rollout
 from rubrank.fusion.gate import Gate, GateResult
-from rubrank.scores.frames import counted
 from rubrank.scores.observed import was_compared
 from rubrank.scores.outcomes import outcomes
 

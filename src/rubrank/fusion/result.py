@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from rubrank._plain import counted
 from rubrank.errors import InvalidInput
 from rubrank.fusion.adjusting import Controlled
 from rubrank.fusion.advantages import agreement, errors
@@ -28,7 +29,7 @@ from rubrank.fusion.gate import Gate, GateResult
 from rubrank.fusion.group import FusedGroup
 from rubrank.fusion.record_data import record_data
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.frames import Framed, counted
+from rubrank.scores.frames import Framed
 from rubrank.scores.spread import no_signal
 
 

@@ -93,12 +93,6 @@ class Framed:
         return html_table(repr(self), frame.columns, rows, len(frame) - len(rows))
 
 
-def counted(number: int, noun: str) -> str:
-    """1 group, 1,024 groups, 2 criteria."""
-    several = "criteria" if noun == "criterion" else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else several}"
-
-
 def shown_cell(cell: Any) -> str:
     """A cell for people: four digits of a number, a dash where there is none."""
     if cell is None or cell != cell:

@@ -21,12 +21,13 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 import rubrank
+from rubrank._plain import counted
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.judges.judging import Judgments, Provenance
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.batching import score_batch_of
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.frames import Framed, counted
+from rubrank.scores.frames import Framed
 from rubrank.verifiers.domain import Layer
 
 Penalties: TypeAlias = Literal["rank", "ignore"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
+from rubrank._plain import counted
 from rubrank.cli.common import Address, AsJson, Column, Engine, Force, GroupColumn, check_address, columns_from
 from rubrank.cli.printing import errors_in_words, number, print_json, print_line, say, table
 from rubrank.cli.verbs.judge import judging_dict, show_judging
@@ -191,7 +192,7 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool) -> None:
     say(str(missing_of(graded)))
     if yes_no_only((criterion.layer, criterion.domain) for criterion in graded.specifications()):
         typer.echo(f"note: {YES_NO}", err=True)
-    typer.echo(f"{len(graded)} rollouts, {len(graded.groups)} groups: {output}", err=True)
+    typer.echo(f"{counted(len(graded), 'rollout')}, {counted(len(graded.groups), 'group')}: {output}", err=True)
 
 
 def _show_estimate(
@@ -203,10 +204,8 @@ def _show_estimate(
     if as_json:
         print_json(found.as_dict())
         return
-    typer.echo(
-        f"{found.rollouts:,} rollouts in {found.groups:,} groups: {found.verdicts:,} verdicts of programs, "
-        f"at most {found.judged:,} of judges"
-    )
+    size = f"{counted(found.rollouts, 'rollout')} in {counted(found.groups, 'group')}"
+    typer.echo(f"{size}: {found.verdicts:,} verdicts of programs, at most {found.judged:,} of judges")
     rows = [
         (
             one.judge,

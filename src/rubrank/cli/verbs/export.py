@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rubrank._plain import counted
 from rubrank.cli.printing import errors_in_words, print_json
 
 
@@ -26,4 +27,5 @@ def export(
     if as_json:
         print_json(vars(done))
         return
-    print(f"{done.groups:,} groups, {done.rollouts:,} rollouts, {done.steps:,} steps: {done.where}")
+    size = counted(done.groups, "group"), counted(done.rollouts, "rollout"), counted(done.steps, "step")
+    print(f"{', '.join(size)}: {done.where}")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from rubrank._plain import counted
 from rubrank.cli.common import Column, Force, GroupColumn, Long, Source, table_columns
 from rubrank.cli.options import fuse_options, given_options, with_options
 from rubrank.cli.printing import errors_in_words, say
@@ -48,4 +49,4 @@ def record(
         table, batch = batch_of(logged, options)
         groups = None if rollouts is None else groups_of(table, rollouts)
         number = write_records(output, record_table(table, rule, groups=groups, others=rivals, batch=batch))
-    print(f"{number:,} groups: {output}", file=sys.stderr)
+    print(f"{counted(number, 'group')}: {output}", file=sys.stderr)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rubrank._plain import counted
 from rubrank.cli.common import Column, Force, GroupColumn, Long, Source, table_columns
 from rubrank.cli.printing import errors_in_words, print_json, say
 from rubrank.records.report import BUDGET_MB, TEXT_LIMIT
@@ -51,9 +52,9 @@ def report(
             print_json(vars(summary))
             return
         print(summary.path)
-        counted = f"{summary.groups:,} groups, {summary.rollouts:,} rollouts, {summary.bytes / 1e6:.1f} MB"
+        parts = counted(summary.groups, "group"), counted(summary.rollouts, "rollout"), f"{summary.bytes / 1e6:.1f} MB"
         cut = f"; {summary.cut_texts:,} texts cut to {summary.text_limit:,} characters" if summary.cut_texts else ""
-        print(counted + cut, file=sys.stderr)
+        print(", ".join(parts) + cut, file=sys.stderr)
 
 
 def _records(source: str, columns: Any) -> Any:
