@@ -33,7 +33,7 @@ def table(criteria_per_query: int = 0) -> ScoreTable:
     return ScoreTable(tuple(made))
 
 
-@pytest.mark.parametrize("per_query", [0, 100])  # the second is written with one row a score
+@pytest.mark.parametrize("per_query", [0, 100])  # the second is written with one row per score
 @pytest.mark.parametrize("name", ["s.jsonl", "s.jsonl.gz", "s.parquet"])
 def test_there_and_back(tmp_path: Path, name: str, per_query: int) -> None:
     given = table(per_query)

@@ -77,7 +77,7 @@ HOW = ["whole", "small blocks", "wide", "long", "long and wide"]
 
 @pytest.fixture
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Blocks of a few groups; too many criteria for columns; one row a score."""
+    """Blocks of a few groups; too many criteria for columns; one row per score."""
     if request.param != "whole":
         monkeypatch.setattr(readers, "BLOCK", 3000)
         monkeypatch.setattr(readers, "SLICE", 50)

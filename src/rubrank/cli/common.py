@@ -28,7 +28,7 @@ Address: TypeAlias = Annotated[
     str | None,
     typer.Option("--address", help="Of a Ray cluster; by default one on this machine.", show_default=False),
 ]
-Long: TypeAlias = Annotated[bool, typer.Option("--long", help="One row a score; by default seen from the columns.")]
+Long: TypeAlias = Annotated[bool, typer.Option("--long", help="One row per score; by default seen from the columns.")]
 Source: TypeAlias = Annotated[
     str, typer.Argument(help="Scores in any shape that fuse reads, or a file of records (docs/data.md).")
 ]

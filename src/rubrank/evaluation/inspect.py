@@ -1,7 +1,7 @@
 """Inspect AI both ways: benchmarks as Inspect tasks, and any criterion or rubric as an Inspect scorer.
 
     task = benchmark_task(find_benchmark("ifeval"), items)              inspect_ai.eval(task, model=…)
-    Task(dataset=…, scorer=scorer(["WordCount", "RepeatSegment"]))      one value a criterion; NaN where it is missing
+    Task(dataset=…, scorer=scorer(["WordCount", "RepeatSegment"]))      one value per criterion; NaN where it is missing
 
 Inspect has the model providers, the log, retries, resuming and the viewer; scoring is the same code as for plain files.
 """

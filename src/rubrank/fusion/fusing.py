@@ -50,7 +50,7 @@ def fuse(
 ) -> np.ndarray:
     """One reward in [0, 1] for every rollout, from the ordering of its group on every criterion.
 
-    scores: (G, K), (N, G, K), or (M, K) with `groups`: one row a rollout, one column a criterion, NaN = not scored.
+    scores: (G, K), (N, G, K), or (M, K) with `groups`: one row per rollout, one column per criterion, NaN = not scored.
     weights: how much a criterion matters, > 0; (K,), (N, K), or by name. Only their ratios count.
     margins: differences of at most this much are ties, ≥ 0; the same forms.
     groups: for (M, K) the label of each row's group, in any order; for (N, G, K) optionally N labels.

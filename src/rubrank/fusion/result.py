@@ -198,7 +198,7 @@ class Fused(Framed):
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
-        """One label a group."""
+        """One label per group."""
         return self.batch.labels
 
     @property

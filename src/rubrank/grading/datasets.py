@@ -48,7 +48,7 @@ def on_ray(
     judges: Any = None,
     partitions: int | None = None,
 ) -> Any:
-    """A Ray dataset with the scores of its rows, one rollout a row; it is computed when it is used.
+    """A Ray dataset with the scores of its rows, one rollout per row; it is computed when it is used.
 
     group: the column that names the group of a row; needed where a criterion is about a whole group.
     partitions: of the shuffle that brings groups together; None: four for each processor.
@@ -120,7 +120,7 @@ class RowGrader:
         groups = groups_of_rows(usual, "dataset", self._columns)
         rollouts = tuple(rollout for group in groups for rollout in group.rollouts)
         if len(rollouts) != len(rows):
-            raise InvalidInput(OWNER, "dataset", "one rollout a row", "rows with several", "Explode the lists.")
+            raise InvalidInput(OWNER, "dataset", "one rollout per row", "rows with several", "Explode the lists.")
         return [Group(id=str(rows[0][self._group]), rollouts=rollouts)] if self._together else groups
 
 

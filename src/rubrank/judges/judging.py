@@ -307,7 +307,7 @@ def _questions(
                 f"wanted of group {group.id!r}",
                 f"of shape {(len(group.rollouts), len(own))}",
                 f"shape {wanted_GK.shape}",
-                "One row a rollout, one column a criterion.",
+                "One row per rollout, one column per criterion.",
             )
         needed = [k for k in range(len(own)) if wanted_GK[:, k].any()]
         for judge, questions in asked:

@@ -5,8 +5,8 @@
         record.reward, record.criteria[0].name, record.flags
 
 A record holds everything between the scores of a group and its rewards (docs/method.md), as plain data: lists, numbers,
-names. None = not there. JSON lines, one record a line, or Parquet. Texts are optional: without them a report shows the
-numbers and the reasons.
+names. None = not there. JSON lines, one record per line, or Parquet. Texts are optional: without them a report shows
+the numbers and the reasons.
 
 Letters: G rollouts, K criteria that are ranked by, C gate criteria, D attributes.
 """

@@ -146,7 +146,7 @@ def _parsed(text: str, where: str) -> Any:
 
 def _object(row: Any, where: str) -> Row:
     if not isinstance(row, Mapping):
-        raise InvalidInput(where, "row", "an object {…}", type(row).__name__, "Write one object a row.")
+        raise InvalidInput(where, "row", "an object {…}", type(row).__name__, "Write one object per row.")
     return row
 
 

@@ -449,7 +449,7 @@ def _no_duplicates(owner: str, labels: tuple[Hashable, ...]) -> None:
             "groups",
             "a different label for each group of a (groups, rollouts, criteria) array",
             f"{twice!r} twice",
-            "For scattered rollouts pass scores as (rollouts, criteria) with one label a row.",
+            "For scattered rollouts pass scores as (rollouts, criteria) with one label per row.",
         )
 
 

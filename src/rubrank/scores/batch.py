@@ -83,7 +83,7 @@ class ScoreBatch:
     ) -> ScoreBatch:
         """A batch from plain arrays.
 
-        scores: (G, K), (N, G, K), or (M, K) with `groups`: one row a rollout, one column a criterion, NaN = not scored.
+        scores: (G, K), (N, G, K), or (M, K) with `groups`: a row per rollout, a column per criterion, NaN = not scored.
         groups: for (M, K) the label of each row's group, in any order; for (N, G, K) optionally N labels.
         criteria: names, or data with domains, directions, points, edges …
         weights: > 0; (K,), (N, K), or by name. margins: differences of at most this much are ties; the same forms.

@@ -1,12 +1,12 @@
 """Score tables as files, so that nothing is lost: scores, reasons, and what each criterion is.
 
-JSON Lines: one object a rollout,
+JSON Lines: one object per rollout,
 
     {"group": "q7", "rollout": 0, "rubric": 0, "scores": {"WordCount": 1.0}, "reasons": {"WordCount": "312 words …"}}
 
 after a first line {"rubrank": "scores", "version": 1, "rubrics": [[{criterion} …] …]}; a missing score is null.
-Parquet: one row a rollout with the columns group, rollout, rubric, and for every criterion its score and `… (reason)`;
-the rubrics are in the file's metadata under "rubrank". With very many criteria (each query has its own), one row a
+Parquet: a row per rollout with the columns group, rollout, rubric, and for every criterion its score and `… (reason)`;
+the rubrics are in the file's metadata under "rubrank". With very many criteria (each query has its own), a row per
 score: group, rollout, rubric, criterion, score, reason. Where responses were compared instead of scored, a row has
 `outcomes` too, a JSON text: {"GeneralQuality": [null, 1.0, 0.5]}, this rollout against each of its group.
 """
@@ -90,7 +90,7 @@ class Header:
     rubrics: tuple[tuple[CriterionData, ...], ...]
     """The criteria of each rubric, by the numbers that the rows use."""
     long: bool
-    """One row a score, not one a rollout?"""
+    """One row per score, not one a rollout?"""
 
 
 def read_header(path: Path) -> Header | None:
@@ -337,7 +337,7 @@ def _from_wide(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionD
 
 
 def _from_long(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
-    """One row a score → one a rollout; the rows of a rollout stand together, in the order of its criteria."""
+    """One row per score → one a rollout; the rows of a rollout stand together, in the order of its criteria."""
     scores: list[float] = []
     reasons: list[str] = []
     for row in rows:

@@ -249,7 +249,7 @@ _clients: dict[tuple[str, str], RewardClient] = {}
 async def compute_score(
     data_source: Any, solution_str: str, ground_truth: Any, extra_info: Mapping[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
-    """verl's reward function, one sample a call: the reward of the sample among its siblings.
+    """verl's reward function, one sample per call: the reward of the sample among its siblings.
 
     The group is `uid` of `extra_info` where it is there, else prompt and ground truth; the prompt is `extra_info`'s
     `prompt` or `question`. verl keeps every number of the answer under `reward_extra_info`.

@@ -36,7 +36,7 @@ class Done:
     """What a request came to."""
 
     rewards: tuple[tuple[float, ...], ...]
-    """One tuple a group; NaN = nothing is known about the rollout."""
+    """One tuple per group; NaN = nothing is known about the rollout."""
     graded: Graded
     stopped_by: tuple[tuple[str, ...], ...]
     """The gates that stopped each rollout, as text."""

@@ -3,7 +3,7 @@
     result = measure("en_groups.jsonl.gz")
     result.strict, result.per_id["en:punctuation:no_comma"].strict        (0.996, 1.0)
 
-A file has one prompt a line (JSON Lines, plain or gzip) with `instruction_id_list` and `kwargs`, and its answers in one
+A file has a prompt per line (JSON Lines, plain or gzip) with `instruction_id_list` and `kwargs`, and its answers in one
 of two shapes: `responses`, a list of {response, strict: [...], loose: [...]}, or these three keys in the row itself. A
 verdict stands for the instruction at its place in the list. Instructions that no verifier knows are counted apart.
 """

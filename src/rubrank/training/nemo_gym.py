@@ -5,7 +5,7 @@
     async def verify_endpoint(body):                 POST /verify of your resources server
         return await verify(body)
 
-NeMo Gym verifies one sample a call: shape (c). Samples of the same prompt (and the same rubric) wait for one another,
+NeMo Gym verifies one sample per call: shape (c). Samples of the same prompt (and the same rubric) wait for one another,
 as many as `num_rollouts_per_prompt`; the answer is the request with its `reward`. Where judges fail there is no score:
 the answer is masked (`mask_sample`) and of the failure kind `judge_failed`, with the mean of the group as reward; where
 an agent asks, it is of that failure class too, and NeMo Gym tries it again. The request's other fields are the row's:

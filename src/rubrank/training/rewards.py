@@ -38,7 +38,7 @@ class StepRewards:
     """What a trainer gets; groups and rollouts in the order in which they were given."""
 
     rewards: tuple[tuple[float, ...], ...]
-    """One tuple a group; NaN = nothing is known about the rollout."""
+    """One tuple per group; NaN = nothing is known about the rollout."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """For the trainer's log; numbers that do not exist are left out, not NaN."""
     columns: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
@@ -67,5 +67,5 @@ def unknown_of(result: Fused, table: ScoreTable) -> np.ndarray:
 
 
 def by_groups(values: Sequence[Any], batch: ScoreBatch) -> tuple[tuple[Any, ...], ...]:
-    """Values of all rollouts, one tuple a group."""
+    """Values of all rollouts, one tuple per group."""
     return tuple(tuple(values[first:end]) for first, end in pairwise(batch.starts.tolist()))

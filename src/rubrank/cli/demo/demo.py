@@ -74,7 +74,7 @@ def fuse_table(table: ScoreTable, groups: Sequence[Group]) -> Fused:
 
 
 def write_rewards(groups: Sequence[Group], result: Fused, output: Path) -> None:
-    """One line a rollout: its group, its number, its reward."""
+    """One line per rollout: its group, its number, its reward."""
     output.parent.mkdir(parents=True, exist_ok=True)
     places = [(group.id, i) for group in groups for i in range(len(group.rollouts))]
     lines = (

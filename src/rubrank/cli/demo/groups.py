@@ -1,4 +1,4 @@
-"""The bundled rollouts of the demo: one line a query, with its own rubric and eight responses.
+"""The bundled rollouts of the demo: one line per query, with its own rubric and eight responses.
 
     >>> groups = load_demo_groups()
     >>> groups[0].id, len(groups[0].rollouts), groups[0].rollouts[0].metadata["kind"]

@@ -47,7 +47,7 @@ def list_benchmarks(data: _Data = None, as_json: AsJson = False) -> None:
 
 
 def score(
-    outputs: Annotated[Path, typer.Argument(help="Outputs of a model, one row an item: JSON lines, CSV, Parquet.")],
+    outputs: Annotated[Path, typer.Argument(help="Outputs of a model, one row per item: JSON lines, CSV, Parquet.")],
     benchmark: Annotated[str, typer.Option("--benchmark", "-b", help="Which benchmark; see `rubrank eval list`.")],
     data: _Data = None,
     judge: _Judge = None,

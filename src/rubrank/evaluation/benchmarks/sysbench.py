@@ -39,7 +39,7 @@ class SysBench(Benchmark):
     title = "SysBench"
     capability = "instruction following"
     headline = "ISR"
-    judge = "GPT-4o, one call a turn"
+    judge = "GPT-4o, one call per turn"
     licence = "none stated"
     data = DataFile("sysbench.jsonl", "git clone PKU-Baichuan-MLSystemLab/SysBench and convert its turns to JSON lines")
     settings: ClassVar = {

@@ -1,4 +1,4 @@
-"""The aggregation rules: scores of a batch → one number for each rollout. One file a rule; docs/rules.md has the table.
+"""The aggregation rules: scores of a batch → one number per rollout. One file per rule; docs/rules.md has the table.
 
     >>> from rubrank import ScoreBatch, find_rule
     >>> batch = ScoreBatch.of_arrays([[1, 0.5], [1, 1.0], [0, 1.0]])

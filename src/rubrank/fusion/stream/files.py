@@ -1,4 +1,4 @@
-"""Score tables in files: one row a rollout, in chunks of whole groups, so that a million rows need little memory.
+"""Score tables in files: one row per rollout, in chunks of whole groups, so that a million rows need little memory.
 
     uid,Facts,Style,tokens          {"uid": "q1", "scores": {"Facts": 1, "Style": 3}, "attributes": {"tokens": 312}}
     q1,1,3,312                      {"uid": "q1", "scores": {"Facts": 0, "Style": 5}, "attributes": {"tokens": 845}}

@@ -122,7 +122,7 @@ def _flag(change: dict[str, Any]) -> str:
 
 
 class LongScores(JsonLines):
-    """A score file in Parquet with one row a score, read as if it were JSON lines: one object a rollout."""
+    """A score file in Parquet with one row per score, read as if it were JSON lines: one object per rollout."""
 
     unit = "rollout"
 

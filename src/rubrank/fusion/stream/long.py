@@ -1,4 +1,4 @@
-"""Long tables: one row a score, read as if they were wide.
+"""Long tables: one row per score, read as if they were wide.
 
     prompt_id,response_id,criterion,score          {"prompt_id": "q1", "response_id": "a", "scores": {"Facts": 1, …}}
     q1,a,Facts,1
@@ -114,7 +114,7 @@ def _refuse_both(reader: Reader, schema: Mapping[str, Any], criterion: str, scor
     others = [name for name in free if _are_numbers(frame.get_column(name), reader.text_is_number)]
     if others:
         wide = ", ".join(map(repr, [*others, score]))
-        got = f"two readings: long (a score a row, {criterion!r} names its criterion) and wide (the criteria {wide})"
+        got = f"two readings: long (a score per row, {criterion!r} names its criterion) and wide (the criteria {wide})"
         remedy = "Say which is meant: --long, or --criteria A,B."
         raise BadTable(str(reader.path), "the table", "long or wide", got, remedy)
 
@@ -128,7 +128,7 @@ def _are_numbers(column: Any, text_is_number: bool) -> bool:
 
 
 class LongTable(JsonLines):
-    """Rows of scores, put together: one object a rollout, in the order in which rollouts first appear."""
+    """Rows of scores, put together: one object per rollout, in the order in which rollouts first appear."""
 
     unit = "rollout"
 

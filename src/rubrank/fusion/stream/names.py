@@ -42,7 +42,7 @@ class Columns:
         gets a backslash before it, so that different parts never make the same name.
     batch: rows with the same value here belong to one batch; it becomes the first part of the group's name.
     criteria, attributes: names of columns, or of fields of the columns `scores` and `attributes`.
-    long: is it one row a score? None: that is seen from the columns.
+    long: is it one row per score? None: that is seen from the columns.
     fields: columns of a long table that have other names than usual: criterion, score, response, reason.
     """
 

@@ -1,7 +1,7 @@
 """Any source of scores as a reader of rollouts: what one verb reads, all of them read.
 
     open_table("scores.csv")            wide: a column for each criterion; read in chunks, whatever its size
-    open_table("long.parquet")          long: one row a score (prompt_id, response_id, criterion, score)
+    open_table("long.parquet")          long: one row per score (prompt_id, response_id, criterion, score)
     open_table("completions/")          what TRL logged: a folder or pattern of files
     open_table("log.eval")              a log of Inspect; also .json, .tsv, Arrow, `datasets`, frames, rows, and "-"
 

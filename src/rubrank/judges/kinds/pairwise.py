@@ -1,6 +1,6 @@
 """Two responses in one call, in both orders: the judge says which is better, or that they tie.
 
-    8 rollouts, all pairs          28 pairs × 2 orders = 56 calls a criterion → an 8 × 8 matrix of outcomes
+    8 rollouts, all pairs          28 pairs × 2 orders = 56 calls per criterion → an 8 × 8 matrix of outcomes
     8 rollouts, pairs: 12          12 pairs × 2 orders = 24 calls; every rollout is in three pairs
 
 A judge that always prefers the response it sees first says "A" twice, and contradicts itself: the pair counts as a tie,

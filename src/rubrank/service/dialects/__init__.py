@@ -1,4 +1,4 @@
-"""What trainers already speak, one sample a call.
+"""What trainers already speak, one sample per call.
 
     openrlhf.py      --reward.remote_url         {"query": […], "prompts": […], "labels": […]}
     slime.py         --rm-type remote_rm         {"prompt": …, "response": …, "label": …}; miles the same

@@ -3,7 +3,7 @@
     {"query": ["<prompt><response><|im_end|>"], "prompts": ["<prompt>"], "labels": ["…"]}
     {"rewards": [0.75], "scores": [0.75], "extra_logs": {"rubrank/unknown": [0.0], "rubrank/incomplete": [0.0], …}}
 
-A query is prompt and response in one text, decoded with its special tokens. OpenRLHF sends one sample a call, tries
+A query is prompt and response in one text, decoded with its special tokens. OpenRLHF sends one sample per call, tries
 five times, and gives a call 180 seconds; where it has several addresses, some get empty lists.
 """
 

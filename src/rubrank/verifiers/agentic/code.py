@@ -258,7 +258,7 @@ def _work(rollout: Rollout, source: str, path: str, patterns: list[str] | None, 
 
 
 def _run(work: Work, jobs: list[dict[str, Any]], how: _How, *, theirs: bool) -> list[dict[str, Any]] | Verdict:
-    """One line a job; missing where the sandbox, not the code, is at fault. `theirs`: the policy made the files."""
+    """One line per job; missing where the sandbox, not the code, is at fault. `theirs`: the policy made the files."""
     calls = [job for job in jobs if "source" in job]
     programs = [job for job in jobs if "source" not in job]
     try:

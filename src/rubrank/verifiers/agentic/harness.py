@@ -1,4 +1,4 @@
-"""Runs inside the sandbox: the code as a program, one process an input, so that none can stop or slow down another.
+"""Runs inside the sandbox: the code as a program, one process per input, so that none can stop or slow down another.
 
 Reads {"code", "jobs", "seconds"} from standard input and writes one JSON line a job, {"stdin": …}. Whether the output
 is right is decided outside: what was expected never comes in here.

@@ -91,7 +91,7 @@ def _program(answer: str, language: str | None) -> tuple[str, str] | None:
 def _run(
     language: str, source: str, cases: list[ProgramTest], seconds: float, memory: int, trying: bool = False
 ) -> list[dict[str, Any]] | Verdict:
-    """One line an input, or why there is none."""
+    """One line per input, or why there is none."""
     tool = find_tool(language)
     if tool is None:
         return missing(f"this machine has no {RECIPES[language].tool}, which {language} needs")

@@ -56,7 +56,7 @@ def newline(text: Text, *, compat: Compat = "fixed") -> Answer:
         lines, words = sum(line != "" for line in plain.split("\n")), len(plain.split())
         return lines == words, f"{words} words on {lines} lines"
     crowded = next((line for line in text.lines if _words_in(line) > 1), None)
-    return crowded is None, "one word a line" if crowded is None else f"more than one word in {crowded[:60]!r}"
+    return crowded is None, "one word per line" if crowded is None else f"more than one word in {crowded[:60]!r}"
 
 
 def _words_in(line: str) -> int:

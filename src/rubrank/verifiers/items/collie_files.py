@@ -4,7 +4,7 @@
     items[0].key, items[0].prompt, items[0].constraints        ("wiki_c07", "Please generate …", [{"level": …}])
 
 A dill file is a pickle, and a pickle can run anything. Here only the classes of `collie.constraints` are known, and
-only as records of their attributes; whatever else a file names is refused. JSON files are read too (one object a line,
+only as records of their attributes; whatever else a file names is refused. JSON files are read too (an object per line,
 or one list), with constraints in the words in which COLLIE prints them: "Constraint(InputLevel(None), …)".
 """
 

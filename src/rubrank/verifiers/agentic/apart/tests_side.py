@@ -1,4 +1,4 @@
-"""The tests' sandbox: one process a test, in which the tests see the solution through proxies alone.
+"""The tests' sandbox: one process per test, in which the tests see the solution through proxies alone.
 
 Reads {"jobs", "module", "remote", "local", "seconds", "stop"} from standard input and writes one JSON line a job. A
 test has passed when its process says the word made up for it after the last line of the test, and the solution was

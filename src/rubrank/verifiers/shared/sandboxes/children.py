@@ -1,4 +1,4 @@
-"""Runs inside the sandbox: what our programs there share. One process a job, forked, heard out, and killed.
+"""Runs inside the sandbox: what our programs there share. One process per job, forked, heard out, and killed.
 
     why, out = attempt(body, seconds)         "" if body(word, said, out) wrote the word to `said` at its end
 
