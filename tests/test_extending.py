@@ -129,6 +129,7 @@ def test_names_of_judged_criteria_are_those_of_the_catalogue():
     assert {known.name for known in judged()} == verifier.JUDGED_NAMES
 
 
+@pytest.mark.slow
 def test_a_library_name_is_refused_before_anything_was_looked_up():
     code = "import rubrank\n@rubrank.verifier('WordCount')\ndef mine(text): return True"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -154,6 +155,7 @@ def test_what_cannot_be_a_verifier(wrong):
         rubrank.verifier(wrong)
 
 
+@pytest.mark.slow
 def test_workers_know_what_a_module_registers(tmp_path, monkeypatch):
     (tmp_path / "own_checks.py").write_text(CHECKS)
     monkeypatch.syspath_prepend(str(tmp_path))

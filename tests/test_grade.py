@@ -364,6 +364,7 @@ def test_workers_give_the_same_verdicts(module):
     assert f"process {os.getpid()}" not in pids
 
 
+@pytest.mark.slow
 def test_workers_are_kept_for_the_next_call(module, monkeypatch):
     def pids():
         table = grade(groups(["a", "b"]), ["grade-test elsewhere"], workers=1)
@@ -376,6 +377,7 @@ def test_workers_are_kept_for_the_next_call(module, monkeypatch):
     assert pids() != first
 
 
+@pytest.mark.slow
 def test_a_kept_worker_that_died_is_replaced(module):
     def run():
         return grade(groups(["a"]), ["grade-test elsewhere"], workers=1)["g0"].reason(0, "grade-test elsewhere")
@@ -385,6 +387,7 @@ def test_a_kept_worker_that_died_is_replaced(module):
     assert run().startswith("process ")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_sent_is_said(module):
     rollout = Rollout(response="a", metadata={"function": lambda: 1})
     with pytest.raises(InvalidInput, match="workers=0"):
@@ -392,6 +395,7 @@ def test_what_cannot_be_sent_is_said(module):
     assert grade([rollout], ["grade-test elsewhere"], workers=0)["0"].scores[0, 0] == 1
 
 
+@pytest.mark.slow
 def test_verifiers_that_only_this_process_has_are_graded_here(module):
     @verifier("grade-test local")
     def local(text: Text) -> Answer:
@@ -405,6 +409,7 @@ def test_verifiers_that_only_this_process_has_are_graded_here(module):
     assert table["g0"].reason(0, "grade-test elsewhere") != f"process {os.getpid()}"
 
 
+@pytest.mark.slow
 def test_a_module_that_other_processes_cannot_import(module):
     (module / "grade_test_module.py").write_text("import nothing_like_it")
     with pytest.raises(InvalidInput, match=r"nothing_like_it.*workers=0"):
@@ -423,6 +428,7 @@ def test_what_kills_a_worker_twice_is_missing_and_the_rest_goes_on(module):
     assert (module / "log").read_text().split("\n").count("die 1") == 2
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_once_is_forgiven(module):
     table = grade(groups(["x", "once", "y"]), ["grade-test dies"], workers=1)
     assert table["g0"].scores[:, 0].tolist() == [1, 1, 1]
@@ -441,6 +447,7 @@ def test_what_takes_too_long_is_missing_and_the_rest_goes_on(module, workers):
     assert (log.count("hang"), log.count("lock"), log.count("text 59")) == (1, 1, 1)  # tried once, and kept
 
 
+@pytest.mark.slow
 def test_verdicts_given_before_are_kept(module, tmp_path):
     rubric = ["grade-test takes its time", SHORT, "grade-test hangs"]
     grade(groups(["hang"]), rubric, workers=1, timeout=1.5, cache=tmp_path / "c")
@@ -448,11 +455,13 @@ def test_verdicts_given_before_are_kept(module, tmp_path):
     assert _known(tmp_path / "c") == 2
 
 
+@pytest.mark.slow
 def test_many_verdicts_together_may_take_longer(module):
     rubric = [{"name": f"{i}", "verifier": "grade-test takes its time"} for i in range(3)]
     assert grade(groups(["a"]), rubric, workers=1, timeout=1)["g0"].scores.tolist() == [[1, 1, 1]]
 
 
+@pytest.mark.slow
 def test_what_a_stopped_verifier_started_ends_too(module):
     table = grade(groups(["child"]), ["grade-test hangs"], workers=1, timeout=2)
     assert table["g0"].reason(0, "grade-test hangs") == "grade-test hangs took longer than 2 s"
@@ -474,6 +483,7 @@ def test_a_limit_that_is_asked_for_holds_without_a_number_of_workers(module):
     assert here["g0"].reason(0, "grade-test hangs") == f"process {os.getpid()}"
 
 
+@pytest.mark.slow
 def test_there_is_a_limit_in_workers_unless_there_is_none(module, monkeypatch):
     monkeypatch.setattr("rubrank.grading.grade.TIMEOUT", 0.3)
     rubric = ["grade-test takes its time"]
@@ -511,6 +521,7 @@ def test_the_limit_on_the_command_line(tmp_path, options, found):
     assert found is None or found in done.stderr
 
 
+@pytest.mark.slow
 def test_a_script_needs_no_guard(module):
     script = module / "script.py"
     script.write_text(

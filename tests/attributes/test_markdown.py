@@ -330,6 +330,7 @@ def test_depth_is_counted():
     assert markdown_counts([">" * 10_000 + "a"])[0, MARKERS.index("blockquote")] == 10_000
 
 
+@pytest.mark.slow
 @folded("opening", [">", "1. ", "- ", "> - ", " > "])
 @folded("newline", ["\n", "\r"])
 def test_deep_containers_with_many_lines_take_linear_time(opening, newline):

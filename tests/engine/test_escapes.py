@@ -88,7 +88,13 @@ def nobody() -> tuple[list[str], dict[str, str]]:
 
 @pytest.mark.parametrize(
     ("without", "safe"),
-    [("", True), ("namespaces", True), (_POOR, True), (f"{_POOR},scopes", True), (f"{_POOR},landlock", False)],
+    [
+        ("", True),
+        pytest.param("namespaces", True, marks=pytest.mark.slow),
+        pytest.param(_POOR, True, marks=pytest.mark.slow),
+        pytest.param(f"{_POOR},scopes", True, marks=pytest.mark.slow),
+        (f"{_POOR},landlock", False),
+    ],
 )
 def test_as_an_ordinary_user(nobody, without, safe):
     python, environment = nobody

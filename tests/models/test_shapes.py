@@ -211,6 +211,7 @@ def test_what_is_not_a_model_is_not_registered(model):
 # ------------------------------------------------------------------------------------------------------ hard to sort
 
 
+@pytest.mark.slow
 @folded("G", [13, 31, 32, 33, 64, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 600])
 def test_group_sizes_around_the_runs(G):
     """Sorted in runs of 256 and merged; with ties and missing scores."""
@@ -233,6 +234,7 @@ def test_scores_that_differ_in_the_last_bits(G, base):
     assert np.array_equal(utilities(scores, model="borda"), borda(scores))
 
 
+@pytest.mark.slow
 def test_neighbouring_scores_in_a_fitted_model():
     """600 rollouts at 1 + i·eps, shuffled: the order decides, as for any other 600 distinct scores."""
     order = np.random.default_rng(0).permutation(600)

@@ -292,6 +292,7 @@ def test_tool_calls_of_inspect():
     assert [(c.name, c.arguments, c.result) for c in rollout.tool_calls] == [("add", {"a": 1}, "2")]
 
 
+@pytest.mark.slow
 def test_a_log_that_inspect_wrote(tmp_path):
     """Also in the compression that it uses today."""
     inspect_ai = pytest.importorskip("inspect_ai")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import thinned
 
 from rubrank.fusion.stream.files import Columns, explain_file, fuse_file
 from rubrank.scores.criterion import CriterionData
@@ -34,7 +35,7 @@ def table(criteria_per_query: int = 0) -> ScoreTable:
 
 
 @pytest.mark.parametrize("per_query", [0, 100])  # the second is written with one row per score
-@pytest.mark.parametrize("name", ["s.jsonl", "s.jsonl.gz", "s.parquet"])
+@pytest.mark.parametrize("name", thinned(["s.jsonl", "s.jsonl.gz", "s.parquet"]))
 def test_there_and_back(tmp_path: Path, name: str, per_query: int) -> None:
     given = table(per_query)
     given.write(tmp_path / name)

@@ -53,7 +53,7 @@ def _batches(attributes: bool = False) -> list[ScoreBatch]:
     """One of each kind that is solved in its own way: small and large groups, holes, margins, comparisons."""
     rng = np.random.default_rng(0)
     found = []
-    for shape in ((8, 4, 3), (8, 64, 3), (8, 300, 2)):
+    for shape in ((8, 4, 3), (8, 64, 3), (2, 300, 2)):
         scores = rng.random(shape)
         more: dict[str, Any] = {"attributes": rng.random((*shape[:2], 2))} if attributes else {}
         found.append(ScoreBatch.of_arrays(scores, **more))
