@@ -146,3 +146,14 @@ def test_the_modes_come_with_the_trainer(tmp_path, monkeypatch):
     found = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path, "PATH": "/usr/bin:/bin"}, **run)
     assert found.stdout.strip() == "quiet"
     assert "rubrank's modes of verl's trainer are not there" in found.stderr  # this verl has no trainers
+
+
+@pytest.mark.slow
+def test_the_command_without_verl():
+    code = (
+        "import runpy, sys; sys.modules['hydra'] = None; runpy.run_module('rubrank.training.verl', run_name='__main__')"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert found.stderr.startswith("rubrank: this command needs verl 0.9.1: pip install 'rubrank[verl]'")
+    assert found.stderr.count("\n") == 1

@@ -13,13 +13,19 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import hydra  # type: ignore[import-not-found, unused-ignore]
-from omegaconf import OmegaConf, open_dict  # type: ignore[import-not-found, unused-ignore]
-
 from rubrank.errors import RubrankError
 
 EXIT = 2
 """As of `rubrank train`."""
+
+try:
+    import hydra  # type: ignore[import-not-found, unused-ignore]
+    from omegaconf import OmegaConf, open_dict  # type: ignore[import-not-found, unused-ignore]
+except ImportError as error:
+    if __name__ != "__main__":
+        raise
+    print(f"rubrank: this command needs verl 0.9.1: pip install 'rubrank[verl]' ({error})", file=sys.stderr)
+    sys.exit(EXIT)
 
 
 def told(error: BaseException | None) -> RubrankError | None:
