@@ -173,12 +173,6 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def counted(number: int, noun: str) -> str:
-    """1 group, 1,024 groups, 2 criteria."""
-    several = "criteria" if noun == "criterion" else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else several}"
-
-
 def shortened(text: str, most: int = 120) -> str:
     """Not more than `most` characters, cut with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -222,3 +222,9 @@ def _breaks_inside(error: BaseException) -> bool:
 def _is_library(name: str) -> bool:
     compiled = not os.path.isabs(name)  # such as numpy's random numbers
     return compiled or name.startswith((_OURS, _STANDARD)) or "site-packages" in name
+
+
+def counted(number: int, noun: str) -> str:
+    """1 group, 1,024 groups, 2 criteria."""
+    several = "criteria" if noun == "criterion" else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else several}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rubrank._plain import counted
 from rubrank.cli.printing import print_line, table
+from rubrank.errors import counted
 from rubrank.studies.audit.result import Audit
 from rubrank.studies.audit.tables import not_measured, sections
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rubrank._plain import counted
 from rubrank.cli.printing import MOST_ROWS, histogram, matrix, number, table
+from rubrank.errors import counted
 
 if TYPE_CHECKING:
     from rubrank.scores.batch import ScoreBatch

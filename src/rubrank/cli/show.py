@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rubrank._plain import counted, plain
+from rubrank._plain import plain
 from rubrank.cli.printing import print_line, table
+from rubrank.errors import counted
 
 if TYPE_CHECKING:
     from rubrank.fusion.group import FusedGroup

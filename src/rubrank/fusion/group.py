@@ -15,8 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rubrank._plain import counted
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, counted
 from rubrank.fusion.explain import explain_rollout
 from rubrank.fusion.gate import Gate, GateResult
 from rubrank.scores.observed import was_compared

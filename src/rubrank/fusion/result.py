@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank._plain import counted
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, counted
 from rubrank.fusion.adjusting import Controlled
 from rubrank.fusion.advantages import agreement, errors
 from rubrank.fusion.gate import Gate, GateResult

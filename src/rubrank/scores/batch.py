@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank._plain import counted
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, counted
 from rubrank.scores.arrays import batch_of_arrays, plain_weights
 from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.observed import Cells, was_compared, win_rates

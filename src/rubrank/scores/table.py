@@ -21,8 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 import rubrank
-from rubrank._plain import counted
-from rubrank.errors import InvalidInput, UnknownName, only_our_errors
+from rubrank.errors import InvalidInput, UnknownName, counted, only_our_errors
 from rubrank.judges.judging import Judgments, Provenance
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.batching import score_batch_of

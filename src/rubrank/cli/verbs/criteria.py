@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rubrank._plain import counted
 from rubrank.cli.common import Address, AsJson, Column, Engine, Force, GroupColumn, check_address, columns_from
 from rubrank.cli.printing import errors_in_words, number, print_json, print_line, say, table
 from rubrank.cli.verbs.judge import judging_dict, show_judging
-from rubrank.errors import BatchesPending, InvalidInput
+from rubrank.errors import BatchesPending, InvalidInput, counted
 
 if TYPE_CHECKING:
     from rubrank.cli.listing import Listed

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rubrank._plain import counted
 from rubrank.cli.printing import errors_in_words, print_json
+from rubrank.errors import counted
 
 
 def export(

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from rubrank._plain import counted
 from rubrank.cli.common import Column, Force, GroupColumn, Long, Source, table_columns
 from rubrank.cli.options import fuse_options, given_options, with_options
 from rubrank.cli.printing import errors_in_words, say
+from rubrank.errors import counted
 
 
 def register(app: typer.Typer) -> None:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rubrank._plain import counted
 from rubrank.cli.common import Column, Force, GroupColumn, Long, Source, table_columns
 from rubrank.cli.printing import errors_in_words, print_json, say
+from rubrank.errors import counted
 from rubrank.records.report import BUDGET_MB, TEXT_LIMIT
 
 
