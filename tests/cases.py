@@ -29,7 +29,7 @@ import pytest
 from hypothesis import settings
 
 MOST_SHOWN = 20
-QUICK, USUAL, FULL = 10, 30, 60  # examples of a property in `make quick`, in `make test`, and at night
+QUICK, USUAL, FULL = 10, 20, 60  # examples of a property in `make quick`, in `make test`, and at night
 
 
 def examples(most: int) -> settings:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import folded
 
 from rubrank import RLVR2, Fused, Gate, Gated, Group, Rollout, ScoreBatch, find_rule, fuse, rule_names
 from rubrank.fusion.options import FuseOptions
@@ -68,11 +69,12 @@ def step(rule, scores: ScoreTable, path, **options):
 
 
 @pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("gate", [None, *GATES], ids=str)
+@folded("gate", [None, *GATES])
 def test_the_record_has_the_reward_that_the_trainer_got(tmp_path, name, gate):
     rule = find_rule(name) if gate is None else Gated(find_rule(name), Gate(**gate))
-    rewards = step(rule, table(), tmp_path / "r.jsonl").rewards
-    records = list(read_records(tmp_path / "r.jsonl"))
+    path = tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl"
+    rewards = step(rule, table(), path).rewards
+    records = list(read_records(path))
     for found, record in zip(rewards, records, strict=True):
         known = [i for i, reward in enumerate(found) if reward == reward]
         assert [found[i] for i in known] == [record.reward[i] for i in known]

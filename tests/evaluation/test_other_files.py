@@ -5,6 +5,7 @@ import json
 import random
 
 import pytest
+from cases import folded
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -104,7 +105,7 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-@pytest.mark.parametrize("kind", QUESTIONS)
+@folded("kind", QUESTIONS)
 def test_a_file_of_questions_is_no_file_of_outputs(name, kind):
     """The right answer is called `answer` in many files: taken for the output it would score 100."""
     with pytest.raises(RubrankError) as error:
