@@ -163,7 +163,7 @@ def grade(
     _show_graded(graded, output, as_json)
 
 
-def _grader(engine: str, address: str | None, batch: str | None) -> Callable[..., ScoreTable]:
+def _grader(engine: str, address: str | None, batch: _Batch | None) -> Callable[..., ScoreTable]:
     """What grades: here, here with batches, or on Ray."""
     from rubrank.grading.grade import grade as locally
 
