@@ -18,21 +18,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, groupby, takewhile
-from math import ceil
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from rubrank.errors import only_our_errors
-from rubrank.grading.batches import Batch, Decided
+from rubrank.grading.batches import Decided
 from rubrank.grading.cache import VerdictCache, key, seen_digest
 from rubrank.grading.missing import missing_of
 from rubrank.grading.options import GradeOptions, Timeout, loaded_judges
 from rubrank.grading.plan import GroupPlan, PlannedCheck, planned
 from rubrank.grading.progress import Bar
 from rubrank.grading.serving import Pace
+from rubrank.grading.tasks import Task, different_checks, divided, messages
 from rubrank.grading.workers import Workers
 from rubrank.judges.judge import JUDGED
 from rubrank.rollouts.rollout import Group, Rollout
@@ -53,9 +53,6 @@ TIMEOUT = 60.0
 _TRIAL = 0.5  # seconds of grading here before it is known whether workers would pay
 _WORTH = 4.0  # seconds of work left from which they do: starting one takes about a second
 _FLUSH = 0.1  # seconds between writes to the cache
-_MESSAGE = 256  # rollouts sent to a worker at once, and about so many characters: enough to hide the way there and back
-_CHARACTERS = 1 << 20
-_EACH = 4  # messages that a worker gets at least, so that none waits long for the slowest
 
 
 @only_our_errors
@@ -164,33 +161,6 @@ def _in_batches(batch: str, judges: Judges | None) -> Callable[..., Any]:
 # ------------------------------------------------------------------------------------------------------------------ run
 
 
-@dataclass(eq=False, slots=True)  # one a rollout: made three times as fast as a frozen one
-class _Task:
-    """One rollout with the checks that are left to make on it, and their keys in the cache."""
-
-    group: int
-    number: int
-    rollout: Rollout
-    checks: tuple[PlannedCheck, ...]
-    keys: tuple[bytes, ...] | None
-
-    def only(self, wanted: Callable[[PlannedCheck], bool]) -> _Task:
-        kept = [i for i, check in enumerate(self.checks) if wanted(check)]
-        if len(kept) == len(self.checks):
-            return self
-        keys = None if self.keys is None else tuple(self.keys[i] for i in kept)
-        return _Task(self.group, self.number, self.rollout, tuple(self.checks[i] for i in kept), keys)
-
-
-def _divided(tasks: list[_Task], wanted: Callable[[PlannedCheck], bool]) -> tuple[list[_Task], list[_Task]]:
-    """The tasks cut in two: the checks that are wanted, and the others."""
-    if not any(wanted(check) for checks in _different(tasks) for check in checks):
-        return [], tasks
-    first = [task.only(wanted) for task in tasks]
-    second = [task.only(lambda check: not wanted(check)) for task in tasks]
-    return [task for task in first if task.checks], [task for task in second if task.checks]
-
-
 class _Run:
     """The state of one call: scores and reasons as they come."""
 
@@ -205,29 +175,36 @@ class _Run:
         self.groups, self.plans, self.options = groups, plans, options
         self._cache, self._progress = cache, progress
         shapes = [(len(group.rollouts), len(plan.criteria)) for group, plan in zip(groups, plans, strict=True)]
-        self._scores: list[list[Any]] = [[[math.nan] * K for _ in range(G)] for G, K in shapes]
-        self._reasons: list[list[Any]] = [[[JUDGED] * K for _ in range(G)] for G, K in shapes]
+        # Rows are made when something is known: of a million rollouts, empty ones would be most of the objects here.
+        self._scores: list[list[Any]] = [[None] * G for G, _ in shapes]
+        self._reasons: list[list[Any]] = [[None] * G for G, _ in shapes]
         checks = [len(plan.checks) + len(plan.group_checks) for plan in plans]
         self._total = sum(G * number for (G, _), number in zip(shapes, checks, strict=True))
         self._done = 0
-        self._measured: list[tuple[tuple[_Task, ...], np.ndarray]] = []
+        self._measured: list[tuple[tuple[Task, ...], np.ndarray]] = []
         self._unwritten: dict[bytes, Found] = {}
         self._written = time.monotonic()
 
     def table(self) -> ScoreTable:
-        return ScoreTable(
-            tuple(
-                GroupScores(group.id, plan.criteria, _matrix(scores, plan), tuple(map(tuple, reasons)))
-                for group, plan, scores, reasons in zip(
-                    self.groups, self.plans, self._scores, self._reasons, strict=True
-                )
-            )
-        )
+        """What was found; the lists that it was found in are given up on the way."""
+        groups = []
+        for g, (group, plan) in enumerate(zip(self.groups, self.plans, strict=True)):
+            scores = [self._row(self._scores, g, i, math.nan) for i in range(len(group.rollouts))]
+            reasons = tuple(tuple(self._row(self._reasons, g, i, JUDGED)) for i in range(len(group.rollouts)))
+            groups.append(GroupScores(group.id, plan.criteria, _matrix(scores, plan), reasons))
+            self._scores[g] = self._reasons[g] = []
+        return ScoreTable(tuple(groups))
+
+    def _row(self, table: list[list[Any]], g: int, i: int, empty: Any) -> Any:
+        """Scores or reasons of a rollout; as if there were some."""
+        if table[g][i] is None:
+            table[g][i] = [empty] * len(self.plans[g].criteria)
+        return table[g][i]
 
     def grade(self, workers: int | None) -> None:
         """Everything; what waits for subprocesses goes on in threads meanwhile."""
         tasks = list(self._undecided())
-        slow, quick = _divided(tasks, lambda check: check.is_slow)
+        slow, quick = divided(tasks, lambda check: check.is_slow)
         results: queue.SimpleQueue[Any] = queue.SimpleQueue()
         waiting = [(task, i) for task in slow for i in range(len(task.checks))]
         with ThreadPoolExecutor(max_workers=max(1, workers or os.cpu_count() or 1)) as pool:
@@ -250,12 +227,12 @@ class _Run:
             for check in plan.group_checks:
                 assert check.decide_group is not None
                 for i, found in enumerate(check.decide_group(group)):
-                    self._record(_Task(g, i, group.rollouts[i], (check,), None), (0,), [found])
+                    self._record(Task(g, i, group.rollouts[i], (check,), None), (0,), [found])
 
     _drained = 0
     measure: str | None = None
 
-    def _into(self, results: queue.SimpleQueue[Any], task: _Task, i: int) -> None:
+    def _into(self, results: queue.SimpleQueue[Any], task: Task, i: int) -> None:
         results.put((task, (i,), [task.checks[i].decide(task.rollout)]))
 
     def _drain(self, results: queue.SimpleQueue[Any]) -> None:
@@ -265,20 +242,18 @@ class _Run:
 
     # ------------------------------------------------------------------------------------------------ cheap verifiers
 
-    def _grade_quick(self, tasks: list[_Task], workers: int | None, results: queue.SimpleQueue[Any]) -> None:
-        here, elsewhere = (tasks, []) if workers == 0 else _divided(tasks, lambda check: check.is_local)
+    def _grade_quick(self, tasks: list[Task], workers: int | None, results: queue.SimpleQueue[Any]) -> None:
+        here, elsewhere = (tasks, []) if workers == 0 else divided(tasks, lambda check: check.is_local)
         number = os.cpu_count() or 1 if workers is None else workers
         if workers is None:
             held = self.options.timeout not in (None, "auto")  # a limit that was asked for holds in workers only
-            theirs, ours = _divided(elsewhere, lambda check: held and not check.is_ours)
+            theirs, ours = divided(elsewhere, lambda check: held and not check.is_ours)
             elsewhere = theirs + self._grade_here(ours, results, while_short=number > 1)
         if elsewhere:
             self._grade_elsewhere(elsewhere, number, results)
         self._grade_here(here, results)
 
-    def _grade_here(
-        self, tasks: list[_Task], results: queue.SimpleQueue[Any], while_short: bool = False
-    ) -> list[_Task]:
+    def _grade_here(self, tasks: list[Task], results: queue.SimpleQueue[Any], while_short: bool = False) -> list[Task]:
         """Grade in this process; with `while_short`, stop when workers would pay, and give back what is left."""
         start, pace, done = time.monotonic(), Pace(), 0
         while done < len(tasks):
@@ -293,7 +268,7 @@ class _Run:
                 return tasks[done:]
         return []
 
-    def _decide(self, tasks: list[_Task], checks: tuple[PlannedCheck, ...]) -> None:
+    def _decide(self, tasks: list[Task], checks: tuple[PlannedCheck, ...]) -> None:
         """Make the same checks on some rollouts, check by check: a processor does the same thing again faster."""
         rollouts = [task.rollout for task in tasks]
         if sum(check.verifier.scans for check in checks) >= scan.COSTS:
@@ -302,11 +277,11 @@ class _Run:
         for rollout in rollouts:
             rollout.__dict__.pop("text", None)  # its words and sentences are many times its size
 
-    def _grade_elsewhere(self, tasks: list[_Task], number: int, results: queue.SimpleQueue[Any]) -> None:
-        modules = {check.verifier.home for checks in _different(tasks) for check in checks}
+    def _grade_elsewhere(self, tasks: list[Task], number: int, results: queue.SimpleQueue[Any]) -> None:
+        modules = {check.verifier.home for checks in different_checks(tasks) for check in checks}
         timeout = TIMEOUT if self.options.timeout == "auto" else self.options.timeout
         with Workers(min(number, len(tasks)), sorted(modules), self.options.compat, self.options.mode, timeout) as pool:
-            for found in pool.run(_messages(tasks, number, self.measure)):
+            for found in pool.run(messages(tasks, number, self.measure)):
                 self._take(found)
                 if found.measured is not None:
                     self._measured.append((found.items, found.measured))
@@ -331,7 +306,7 @@ class _Run:
 
     # ---------------------------------------------------------------------------------------------- cache and results
 
-    def _undecided(self) -> Iterator[_Task]:
+    def _undecided(self) -> Iterator[Task]:
         """What the cache does not know."""
         for g, (group, plan) in enumerate(zip(self.groups, self.plans, strict=True)):
             tasks = [self._task(g, i, rollout, plan) for i, rollout in enumerate(group.rollouts)]
@@ -340,14 +315,14 @@ class _Run:
                 tasks = [self._without_known(task, known) for task in tasks]
             yield from (task for task in tasks if task.checks)
 
-    def _task(self, g: int, i: int, rollout: Rollout, plan: GroupPlan) -> _Task:
+    def _task(self, g: int, i: int, rollout: Rollout, plan: GroupPlan) -> Task:
         if self._cache is None:
-            return _Task(g, i, rollout, plan.checks, None)
+            return Task(g, i, rollout, plan.checks, None)
         seen = {wants: seen_digest(rollout, wants) for wants in {check.verifier.wants for check in plan.checks}}
         keys = tuple(key(check.digest, seen[check.verifier.wants]) for check in plan.checks)
-        return _Task(g, i, rollout, plan.checks, keys)
+        return Task(g, i, rollout, plan.checks, keys)
 
-    def _without_known(self, task: _Task, known: dict[bytes, Verdict]) -> _Task:
+    def _without_known(self, task: Task, known: dict[bytes, Verdict]) -> Task:
         assert task.keys is not None
         places = {id(check): k for check, k in zip(task.checks, task.keys, strict=True)}
         found = [i for i, k in enumerate(task.keys) if k in known]
@@ -355,8 +330,9 @@ class _Run:
         self._record(task, found, [(verdict.value, verdict.reason) for verdict in verdicts], keep=False)
         return task.only(lambda check: places[id(check)] not in known)
 
-    def _record(self, task: _Task, places: Iterable[int], found: Sequence[Found], keep: bool = True) -> None:
-        scores, reasons = self._scores[task.group][task.number], self._reasons[task.group][task.number]
+    def _record(self, task: Task, places: Iterable[int], found: Sequence[Found], keep: bool = True) -> None:
+        scores = self._row(self._scores, task.group, task.number, math.nan)
+        reasons = self._row(self._reasons, task.group, task.number, JUDGED)
         checks, keys = task.checks, task.keys if keep else None
         for i, (value, reason) in zip(places, found, strict=True):
             check = checks[i]
@@ -374,7 +350,7 @@ class _Run:
         if self._progress is not None:
             self._progress(self._done, self._total)
 
-    def _enter(self, tasks: Sequence[_Task], found: Sequence[Sequence[Found]]) -> None:
+    def _enter(self, tasks: Sequence[Task], found: Sequence[Sequence[Found]]) -> None:
         """The same as `_record` where nothing is kept, every criterion is decided and every value is allowed."""
         values = zip(*([value for value, _ in verdicts] for verdicts in found), strict=True)
         reasons = zip(*([reason for _, reason in verdicts] for verdicts in found), strict=True)
@@ -394,33 +370,3 @@ class _Run:
 
 def _matrix(scores: list[Any], plan: GroupPlan) -> np.ndarray:
     return np.array(scores, dtype=float).reshape(len(scores), len(plan.criteria))
-
-
-def _different(tasks: Iterable[_Task]) -> Iterable[tuple[PlannedCheck, ...]]:
-    """The checks of tasks, each combination once; hashing those of all tasks would take longer."""
-    return {id(task.checks): task.checks for task in tasks}.values()
-
-
-def _messages(tasks: Sequence[_Task], workers: int, measure: str | None) -> Iterator[list[Batch]]:
-    """What is sent to workers at once: some rollouts, those with the same checks together."""
-    most = min(_MESSAGE, max(1, ceil(len(tasks) / (_EACH * workers))))
-    some: list[_Task] = []
-    size = 0
-    for task in tasks:
-        some.append(task)
-        size += len(task.rollout.response)
-        if len(some) == most or size > _CHARACTERS:
-            yield _batches(some, measure)
-            some, size = [], 0
-    if some:
-        yield _batches(some, measure)
-
-
-def _batches(tasks: Sequence[_Task], measure: str | None) -> list[Batch]:
-    found = []
-    for checks, alike in groupby(tasks, key=lambda task: task.checks):
-        some = tuple(alike)
-        pairs = tuple((check.verifier.name, check.given) for check in checks)
-        rollouts = tuple(task.rollout for task in some)
-        found.append(Batch(some, rollouts, pairs, tuple(range(len(checks))), measure))
-    return found

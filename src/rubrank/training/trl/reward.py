@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 
 _OWNER = "RubricReward"
 _INSTRUCTIONS = ("instruction_id_list", "kwargs")
-_NOT_METADATA = ("image", "images", "video", "videos", "audio", "tools")  # large, or passed on otherwise
+TURNS = "completion_messages"
+"""What a rollout function may hand on: the messages of each completion, which TRL decodes into one text."""
+_NOT_METADATA = ("image", "images", "video", "videos", "audio", "tools", TURNS)  # large, or passed on otherwise
 
 
 class _Training(NamedTuple):
@@ -196,12 +198,13 @@ class RubricReward:
         rubrics = self._rubrics(per_row, len(prompts))
         kept = {name: v for name, v in per_row.items() if name not in (self.rubric_column or "rubric", *_NOT_METADATA)}
         tools = per_row.get("tools") or [None] * len(prompts)
+        turns = per_row.get(TURNS) or [None] * len(prompts)
         return [
             Sample(
                 counted(
                     rollout_of(
                         prompts[i],
-                        completions[i],
+                        completions[i] if turns[i] is None else turns[i],
                         tools=tools[i],
                         where=f"{_OWNER}: row {i}",
                         finish_reason=sampled.reasons[i],
