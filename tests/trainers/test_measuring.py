@@ -54,9 +54,9 @@ def test_groups_are_cut_and_joined():
 def test_each_process_measures_its_own_groups(monkeypatch):
     measured: list[int] = []
 
-    def counting(rollouts, controls, step):
+    def counting(rollouts, controls, step, known=None):
         measured.append(len(rollouts))
-        return figures_of(rollouts, controls, step)
+        return figures_of(rollouts, controls, step, known)
 
     monkeypatch.setattr(engines, "figures_of", counting)
     samples = [Sample(rollout) for rollout in (*SAID, SAID[1])]
