@@ -475,6 +475,7 @@ def test_what_a_stopped_verifier_started_ends_too(module):
     raise AssertionError("its process is still there")
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_asked_for_holds_without_a_number_of_workers(module):
     table = grade(groups(["hang", "y"]), ["grade-test hangs", SHORT], timeout=1)
     assert table["g0"].reason(0, "grade-test hangs") == "grade-test hangs took longer than 1 s"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from cases import thinned
 
 import rubrank
 from rubrank import BadTable, InvalidInput, ScoreBatch, UnknownName
@@ -91,8 +92,14 @@ def expected(frame: pl.DataFrame, options: FuseOptions, **more: Any) -> np.ndarr
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("out", FORMATS)
-@pytest.mark.parametrize("source", FORMATS)
+@pytest.mark.parametrize(
+    ("source", "out"),
+    [
+        pytest.param(source, out, marks=() if (i + j) % len(FORMATS) == 0 else pytest.mark.slow)
+        for i, source in enumerate(FORMATS)
+        for j, out in enumerate(FORMATS)
+    ],
+)
 def test_every_format_to_every_other(tmp_path: Path, source: str, out: str) -> None:
     frame = scores()
     path, target = save(frame, tmp_path / f"in.{source}"), tmp_path / f"out.{out}"
@@ -123,7 +130,7 @@ def test_pooled_over_a_batch(tmp_path: Path, source: str, columns: Columns) -> N
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("pool", ["group", "batch"])
-@pytest.mark.parametrize("source", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("source", thinned(["jsonl", "csv", "parquet"]))
 def test_any_order(tmp_path: Path, source: str, pool: Any) -> None:
     frame = scores().sample(fraction=1.0, shuffle=True, seed=1)
     path = save(frame, tmp_path / f"in.{source}")

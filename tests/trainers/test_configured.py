@@ -133,6 +133,7 @@ def test_the_file_on_our_page():
     assert config.engine().controls[1] == Control("reasoning_length", attenuate(0.5), 700)
 
 
+@pytest.mark.slow
 def test_a_file_is_checked_from_the_command_line(tmp_path):
     run = [sys.executable, "-m", "rubrank.training.configured", str(written(tmp_path, rubric=[LAKE]))]
     done = subprocess.run(run, capture_output=True, text=True, check=False)

@@ -253,6 +253,7 @@ def test_alone_without_torch_distributed():
     assert (current_processes().rank, current_processes().world) == (0, 1)
 
 
+@pytest.mark.slow
 def test_processes_that_accelerate_does_not_know_of(monkeypatch):
     torch = pytest.importorskip("torch")
     pytest.importorskip("accelerate")

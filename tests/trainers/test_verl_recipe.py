@@ -129,6 +129,7 @@ def test_loading_the_plugin_imports_nothing_heavy():
     assert found.stdout.strip() == "[] 1"
 
 
+@pytest.mark.slow
 def test_the_modes_come_with_the_trainer(tmp_path, monkeypatch):
     """A package called verl, whose trainer module is imported by somebody: then ours is."""
     package = tmp_path / "verl" / "trainer" / "ppo" / "v1"

@@ -21,6 +21,7 @@ from rubrank.training.job.batching import cut
 from rubrank.training.job.job import load_job
 from rubrank.training.job.plan import make_plan
 
+pytestmark = pytest.mark.slow  # importing TRL takes seconds
 RECIPE = Path(__file__).parents[2] / "recipes" / "eight_gpus"
 MEMORY = runpy.run_path(str(RECIPE / "memory.py"), run_name="memory")
 

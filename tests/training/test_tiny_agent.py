@@ -16,6 +16,7 @@ from rubrank.training.job.job import load_job
 from rubrank.training.job.plan import make_plan
 from rubrank.training.job.running import run
 
+pytestmark = pytest.mark.slow  # importing TRL takes seconds
 RECIPE = Path(__file__).parents[2] / "recipes" / "tiny_agent"
 
 
@@ -34,7 +35,6 @@ def test_what_is_shown_is_what_the_tool_says(recipe):
     assert not set(recipe["HELD_OUT"]) - set(recipe["PAIRS"])
 
 
-@pytest.mark.slow
 def test_two_steps(recipe, tmp_path):
     recipe["make"](tmp_path, 100)  # a quarter of the rollouts call the tool then
     config = yaml.safe_load((tmp_path / "config.yaml").read_text())
