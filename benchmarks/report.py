@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from rubrank import attenuate
-from rubrank.records.record import GroupRecord, records_of, write_records
+from rubrank.records.files import write_records
+from rubrank.records.record import GroupRecord, records_of
 from rubrank.records.report import BUDGET_MB, write_report
 from rubrank.rollouts.rollout import Group, Message, Rollout
 from rubrank.scores.criterion import CriterionData

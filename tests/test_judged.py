@@ -13,7 +13,7 @@ from judges.server import MODEL, Answer, Asked, Server
 
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.grading.grade import grade
-from rubrank.scores.table import read_scores
+from rubrank.scores.files import read_scores
 
 ANSWERS = ["West Lake, in the west of the town.", "A lake.", "Lake Tai is near, but it is not in Hangzhou.", ""]
 ROWS = [{"prompt": "Name a lake in Hangzhou.", "group": "q", "response": answer} for answer in ANSWERS]

@@ -47,6 +47,50 @@ def test_a_room_imports_only_rooms_above_it(room):
     assert upward == []
 
 
+# Models register themselves, and bring numba: they are imported when a fit first needs one.
+REGISTERED = {("rubrank.fusion.model", "rubrank.fusion.models")}
+
+
+def test_no_import_in_a_function_is_there_to_break_a_cycle():
+    """A package's own `__init__.py` may load its modules when they are first asked for: that keeps heavy ones away."""
+    first, later = {}, {}
+    for path in SOURCE.rglob("*.py"):
+        name = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+        first[name], later[name] = set(), set()
+        sort_imports(ast.parse(path.read_text(encoding="utf-8")), first[name], later[name], False)
+    packages = {path.parent.relative_to(SOURCE.parent).as_posix().replace("/", ".") for path in SOURCE.rglob("*.py")}
+    broken = [
+        (name, target)
+        for name in first.keys() - packages
+        for target in later[name] & first.keys()
+        if name in reached(target, first) and (name, target) not in REGISTERED
+    ]
+    assert broken == []
+
+
+def sort_imports(node, first, later, inside):
+    """What a module imports at its top, and what its functions import; not what only types need."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ImportFrom) and (child.module or "").startswith("rubrank"):
+            names = {child.module, *(f"{child.module}.{alias.name}" for alias in child.names)}
+            (later if inside else first).update(names)
+        elif isinstance(child, ast.Import):
+            (later if inside else first).update(alias.name for alias in child.names)
+        elif not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)):
+            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            sort_imports(child, first, later, inside or function)
+
+
+def reached(start, first):
+    """All modules that importing one imports."""
+    seen, left = {start}, [start]
+    while left:
+        new = first.get(left.pop(), set()) - seen
+        seen |= new
+        left += new
+    return seen
+
+
 def test_the_top_level_holds_packages_and_the_foundation():
     names = {room_of(p) for p in SOURCE.rglob("*.py")}
     assert names <= FOUNDATION | set(ROOMS) | FACADE

@@ -13,7 +13,8 @@ from cases import folded
 from rubrank import RLVR2, Fused, Gate, Gated, Group, Rollout, ScoreBatch, find_rule, fuse, rule_names
 from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.stream.files import explain_file, fuse_file
-from rubrank.records.record import read_records, records_of
+from rubrank.records.files import read_records
+from rubrank.records.record import records_of
 from rubrank.records.unfolding import fused_group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable

@@ -15,7 +15,8 @@ from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import demo_judges
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.grading.grade import grade
-from rubrank.records.record import GroupRecord, read_records, records_of, table_of, write_records
+from rubrank.records.files import read_records, write_records
+from rubrank.records.record import GroupRecord, records_of, table_of
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import ScoreTable
 

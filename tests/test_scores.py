@@ -18,7 +18,8 @@ from rubrank.fusion.gate import Gate
 from rubrank.fusion.gated import Gated
 from rubrank.fusion.rules import find_rule
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.table import GroupScores, ScoreTable, read_scores
+from rubrank.scores.files import read_scores
+from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.verifier import TERNARY, UNIT, Domain, discrete
 
 NAN = math.nan

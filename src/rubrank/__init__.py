@@ -73,26 +73,26 @@ if TYPE_CHECKING:
     from rubrank.judges.parsing import read_absolute as read_absolute
     from rubrank.judges.prompting import absolute_call as absolute_call
     from rubrank.records.exporting import export_records as export_records
+    from rubrank.records.files import read_records as read_records
+    from rubrank.records.files import write_records as write_records
     from rubrank.records.record import GroupRecord as GroupRecord
-    from rubrank.records.record import read_records as read_records
     from rubrank.records.record import records_of as records_of
-    from rubrank.records.record import write_records as write_records
     from rubrank.records.report import write_report as write_report
     from rubrank.records.unfolding import explain as explain_record  # noqa: F401
     from rubrank.rollouts.rollout import Group as Group
     from rubrank.rollouts.rollout import Rollout as Rollout
     from rubrank.rubrics.checking import check_file as check_file
-    from rubrank.rubrics.contradiction import Interval as Interval
-    from rubrank.rubrics.contradiction import claims as claims
+    from rubrank.rubrics.claims import Interval as Interval
+    from rubrank.rubrics.claims import claims as claims
     from rubrank.rubrics.public import to_rubric as to_rubric
     from rubrank.rubrics.rubric import Criterion as Criterion
     from rubrank.rubrics.rubric import Rubric as Rubric
     from rubrank.rubrics.rubric import json_schema as rubric_schema  # noqa: F401
     from rubrank.rubrics.rubric import load_rubric as load_rubric
     from rubrank.scores.batch import ScoreBatch as ScoreBatch
+    from rubrank.scores.files import read_scores as read_scores
     from rubrank.scores.outcomes import outcomes as outcomes
     from rubrank.scores.table import ScoreTable as ScoreTable
-    from rubrank.scores.table import read_scores as read_scores
     from rubrank.service.client import RewardClient as RewardClient
     from rubrank.service.client import remote_reward as remote_reward
     from rubrank.studies.audit.audit import audit as audit
@@ -154,7 +154,7 @@ _HOMES = {
     "grade": "grading.grade",
     "show_calls": "grading.showing",
     "ScoreTable": "scores.table",
-    "read_scores": "scores.table",
+    "read_scores": "scores.files",
     "ScoreBatch": "scores.batch",
     "fuse": "fusion.fusing",
     "utilities": "fusion.fusing",
@@ -164,8 +164,8 @@ _HOMES = {
     "rule": "fusion.rules",
     "GroupRecord": "records.record",
     "records_of": "records.record",
-    "read_records": "records.record",
-    "write_records": "records.record",
+    "read_records": "records.files",
+    "write_records": "records.files",
     "Fused": "fusion.result",
     "FusedGroup": "fusion.group",
     "Gate": "fusion.gate",
@@ -190,8 +190,8 @@ _HOMES = {
     "discrete": "verifiers.verifier",
     "to_rubric": "rubrics.public",
     "check_file": "rubrics.checking",
-    "claims": "rubrics.contradiction",
-    "Interval": "rubrics.contradiction",
+    "claims": "rubrics.claims",
+    "Interval": "rubrics.claims",
     "Call": "judges.judge",
     "Reply": "judges.judge",
     "Question": "judges.judge",

@@ -10,7 +10,7 @@ from judges.server import MODEL, Answer, Asked, Server
 
 from rubrank.errors import InvalidInput
 from rubrank.grading.grade import grade
-from rubrank.scores.table import read_scores
+from rubrank.scores.files import read_scores
 from rubrank.studies.audit.audit import audit
 from rubrank.studies.audit.files import audit_files
 

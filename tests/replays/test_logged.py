@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from rubrank.errors import BadTable, InvalidInput
-from rubrank.records.record import records_of, write_records
+from rubrank.records.files import write_records
+from rubrank.records.record import records_of
 from rubrank.rollouts.reading import groups_of_rows
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable

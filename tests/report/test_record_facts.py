@@ -12,7 +12,8 @@ from test_judged import ROWS, RUBRIC, judges, ranking
 
 from rubrank.grading.grade import grade
 from rubrank.records import facts
-from rubrank.records.record import GroupRecord, read_records, records_of, write_records
+from rubrank.records.files import read_records, write_records
+from rubrank.records.record import GroupRecord, records_of
 from rubrank.records.report.grouped import Grouped
 from rubrank.records.report.parts.judging import Judging
 from rubrank.records.report.parts.overview import Overview

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from rubrank.cli.verbs.report import report
 from rubrank.errors import InvalidInput
 from rubrank.records import pages
-from rubrank.records.record import GroupRecord, write_records
+from rubrank.records.files import write_records
+from rubrank.records.record import GroupRecord
 from rubrank.records.report import write_report
 from rubrank.records.report.page import SCRIPTS, _fill, asset
 

@@ -10,7 +10,8 @@ from cases import thinned
 
 from rubrank.fusion.stream.files import Columns, explain_file, fuse_file
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.table import GroupScores, ScoreTable, read_scores
+from rubrank.scores.files import read_scores
+from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.verifier import UNIT
 
 NAN = float("nan")

@@ -24,7 +24,8 @@ from rubrank.fusion.stream import graded, plan, readers, survey
 from rubrank.fusion.stream.files import Columns, explain_file, fuse_file, has_rubric
 from rubrank.scores import files as score_files
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.table import GroupScores, ScoreTable, read_scores
+from rubrank.scores.files import read_scores
+from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.verifier import TERNARY, UNIT, Domain
 
 FACTS = CriterionData("Facts", weight=2.0, domain=TERNARY)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.shapes.barrier import Barrier

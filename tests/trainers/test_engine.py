@@ -16,7 +16,7 @@ from rubrank.fusion.attribute import Attribute
 from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
 from rubrank.judges.judge import Endpoint, Judge
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Control, RewardEngine
 

@@ -11,7 +11,7 @@ import pytest
 from scored import ANSWERS, RUBRIC, group, groups
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 from rubrank.training.engine import RewardEngine
 
 # -------------------------------------------------------------------------------------------------------------- records

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from judged import judges_at, server_module
 
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Rollout
 from rubrank.training.engine import RewardEngine
 from rubrank.training.shapes.flat_batch import FlatRewards, Processes, Sample, by_position, score_flat

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 from rubrank.training.engine import RewardEngine
 from rubrank.training.making import rollout_of
 from rubrank.training.shapes.one_group import score_group

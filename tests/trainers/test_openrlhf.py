@@ -25,7 +25,7 @@ from openrlhf_stand_in import (
 )
 
 from rubrank.errors import InvalidInput
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 from rubrank.training.engine import RewardEngine, StepRewards
 
 

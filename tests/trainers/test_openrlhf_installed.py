@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from openrlhf_stand_in import AGENT, Characters, Engine, agent_file, configuration, installed, params, rewards, run
 
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 
 pytestmark = pytest.mark.skipif(not installed(), reason="OpenRLHF is not installed")
 

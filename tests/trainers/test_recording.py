@@ -14,7 +14,8 @@ pytest.importorskip("zstandard", reason="zstandard is not installed: pip install
 
 from rubrank.errors import InvalidInput
 from rubrank.records import writing
-from rubrank.records.record import GroupRecord, read_records, write_records
+from rubrank.records.files import read_records, write_records
+from rubrank.records.record import GroupRecord
 from rubrank.records.writing import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine

@@ -15,8 +15,7 @@ import pytest
 pytest.importorskip("zstandard", reason="zstandard is not installed: pip install zstandard")
 
 from rubrank.errors import InvalidInput
-from rubrank.records.files import is_records, record_files
-from rubrank.records.record import read_records
+from rubrank.records.files import is_records, read_records, record_files
 from rubrank.records.viewer.sources import paths_of
 from rubrank.records.writing import Recording
 from rubrank.rollouts.rollout import Group, Rollout

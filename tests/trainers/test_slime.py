@@ -19,7 +19,7 @@ import yaml
 from judged import server_module
 
 from rubrank.errors import InvalidInput
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 from rubrank.training.engine import RewardEngine, StepRewards
 
 PATH = "rubrank.training.slime.reward"

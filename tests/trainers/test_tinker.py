@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 from rubrank.training.engine import Control, RewardEngine, StepRewards
 from rubrank.training.tinker import RubricGroupBuilder
 

@@ -15,7 +15,7 @@ import pytest
 from judged import judges_at, server_module
 
 from rubrank.errors import InvalidInput, JudgingFailed
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Rollout
 from rubrank.training.engine import Control
 from rubrank.training.trl.reward import RubricReward, current_processes

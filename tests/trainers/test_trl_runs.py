@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # their 
 
 import tiny_trl  # noqa: E402
 
-from rubrank.records.record import GroupRecord, read_records  # noqa: E402
+from rubrank.records.files import read_records  # noqa: E402
+from rubrank.records.record import GroupRecord  # noqa: E402
 from rubrank.training.engine import Control  # noqa: E402
 from rubrank.training.trl.reward import RubricReward  # noqa: E402
 

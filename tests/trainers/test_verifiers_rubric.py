@@ -108,7 +108,7 @@ def test_who_is_not_known_gets_the_mean(rubric_class, monkeypatch):
 
 
 def test_the_steps_of_a_run_are_counted(tmp_path):
-    from rubrank.records.record import read_records
+    from rubrank.records.files import read_records
 
     engine = RewardEngine(RUBRIC, records=tmp_path / "records.jsonl")
     function = group_reward(engine)

@@ -35,7 +35,7 @@ from tiny_verl import (
 )
 
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # theirs are not ours to mend
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import yaml
 
 pytest.importorskip("trl", reason="trl is not installed: pip install 'rubrank[trl]'")
 
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 from rubrank.training.job.job import load_job
 from rubrank.training.job.plan import make_plan
 from rubrank.training.job.running import run

@@ -20,7 +20,8 @@ from transformers import TrainerCallback  # noqa: E402
 
 from rubrank.errors import InvalidInput  # noqa: E402
 from rubrank.grading.grade import grade  # noqa: E402
-from rubrank.records.record import GroupRecord, read_records  # noqa: E402
+from rubrank.records.files import read_records  # noqa: E402
+from rubrank.records.record import GroupRecord  # noqa: E402
 from rubrank.rollouts.rollout import Group, Rollout  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
 from rubrank.training.job.running import RunDone, run  # noqa: E402

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # their 
 from training import tiny  # noqa: E402
 
 from rubrank.cli.verbs import train  # noqa: E402
-from rubrank.records.record import read_records  # noqa: E402
+from rubrank.records.files import read_records  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "import typer; from rubrank.cli.verbs import train; app = typer.Typer(); app.command()(train.train); app()"

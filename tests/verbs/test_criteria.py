@@ -18,7 +18,7 @@ import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.cli.verbs.criteria import register
 from rubrank.grading.grade import grade
 from rubrank.rubrics.catalogue import KNOWN
-from rubrank.scores.table import read_scores
+from rubrank.scores.files import read_scores
 from rubrank.verifiers.verifier import VERIFIERS
 
 APP = typer.Typer()

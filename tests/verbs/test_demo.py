@@ -14,7 +14,7 @@ from rubrank.cli.demo.demo import ATTRIBUTES, demo, fuse_table
 from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import NOTICE, demo_judges
 from rubrank.grading.grade import grade
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.records.exporting import export_records, step_metrics
-from rubrank.records.record import GateRecord, GroupRecord, write_records
+from rubrank.records.files import write_records
+from rubrank.records.record import GateRecord, GroupRecord
 from rubrank.scores.criterion import CriterionData
 
 CRITERIA = (CriterionData(name="No comma"), CriterionData(name="Länge %", layer="global_quality"))

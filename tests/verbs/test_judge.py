@@ -20,7 +20,8 @@ from rubrank import discrete
 from rubrank.cli.app import app
 from rubrank.judges.judge import load_judges
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.table import GroupScores, ScoreTable, read_scores
+from rubrank.scores.files import read_scores
+from rubrank.scores.table import GroupScores, ScoreTable
 
 DOC = Path(__file__).parents[2] / "docs" / "judges.md"
 REPLY = '{"reasoning": "It names one.", "finding": "in my words", "verdict": 1}'

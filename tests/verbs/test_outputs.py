@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from rubrank._files import output_at, replacing
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput
-from rubrank.scores.table import read_scores
+from rubrank.scores.files import read_scores
 
 ROWS = [{"id": "q1", "prompt": "Tell.", "responses": ["One two three.", "One.", "Two, three."]}]
 JUDGES = {

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
-from rubrank.records.record import read_records
-from rubrank.scores.table import read_scores
+from rubrank.records.files import read_records
+from rubrank.scores.files import read_scores
 
 
 def run(*arguments: str):

@@ -13,7 +13,8 @@ from rubrank.cli.printing import histogram, number
 from rubrank.cli.verbs.replay import register, split_rules
 from rubrank.fusion.rules import rule_names
 from rubrank.grading.grade import grade
-from rubrank.records.record import records_of, write_records
+from rubrank.records.files import write_records
+from rubrank.records.record import records_of
 from rubrank.rollouts.reading import read_groups
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable

@@ -13,7 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
-from rubrank.records.record import GroupRecord, write_records
+from rubrank.records.files import write_records
+from rubrank.records.record import GroupRecord
 from rubrank.scores.criterion import CriterionData
 
 RECORD = GroupRecord(

@@ -14,7 +14,8 @@ from viewer.viewing import Viewer, served
 
 from rubrank.errors import InvalidInput
 from rubrank.records import facts
-from rubrank.records.record import GroupRecord, read_records, write_records
+from rubrank.records.files import read_records, write_records
+from rubrank.records.record import GroupRecord
 from rubrank.records.viewer.serving import _listen, address, is_loopback
 
 

@@ -14,7 +14,8 @@ from browser import NEEDS_BROWSER
 from viewer.viewing import Viewer, served, wait_for
 
 from rubrank.records import facts
-from rubrank.records.record import GroupRecord, write_records
+from rubrank.records.files import write_records
+from rubrank.records.record import GroupRecord
 
 pytestmark = NEEDS_BROWSER
 EVIL = (

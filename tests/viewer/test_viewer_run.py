@@ -13,7 +13,8 @@ import pytest
 
 from rubrank.errors import InvalidInput
 from rubrank.records import facts
-from rubrank.records.record import GroupRecord, write_records
+from rubrank.records.files import write_records
+from rubrank.records.record import GroupRecord
 from rubrank.records.viewer.curves import common_prompts, curves_of, steps_of
 from rubrank.records.viewer.index import NO_STEP
 from rubrank.records.viewer.light import decoded

@@ -31,8 +31,9 @@ from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.files import OUTCOMES, read_outcomes
+from rubrank.scores.files import read_outcomes
 from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.scores.writing import OUTCOMES
 
 _OWNER = "fuse on Ray"
 _ADDED = ("reward", "ranking", "no_signal")

@@ -25,8 +25,8 @@ from rubrank.rollouts.columns import COLUMNS
 from rubrank.rollouts.reading import groups_of_rows
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Rubric
-from rubrank.scores.files import OUTCOMES, REASON, clean, outcomes_text
 from rubrank.scores.table import GroupScores
+from rubrank.scores.writing import OUTCOMES, REASON, clean, outcomes_text
 from rubrank.verifiers.verifier import Compat, Mode
 
 _ROW = "row of the batch"

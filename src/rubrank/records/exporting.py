@@ -17,7 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.records.record import GroupRecord, read_records
+from rubrank.records.files import read_records
+from rubrank.records.record import GroupRecord
 
 EXPORTERS = {"mlflow": "mlflow", "weave": "weave"}
 """Name → module of `exporters/` and package that it needs."""

@@ -20,7 +20,7 @@ from typing import IO, Any
 from pydantic import ValidationError
 
 from rubrank._files import existing_file, in_our_words_of, replacing, wrong_suffix, zstandard_for
-from rubrank.errors import BadTable, InvalidInput
+from rubrank.errors import BadTable, InvalidInput, only_our_errors
 from rubrank.records.record import VERSION, GroupRecord
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
@@ -31,8 +31,13 @@ _MUCH = 8 << 20  # bytes from which there are
 _OURS = {"group", "criteria", "scores", "reward", "ranking"}
 
 
-def write(path: Path, records: Iterable[GroupRecord], append: bool) -> int:
-    """Write records; returns how many. Without `append` the file appears when it is complete, or stays as it was."""
+@only_our_errors
+def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: bool = False) -> int:
+    """Write .jsonl, .jsonl.gz, .jsonl.zst or .parquet; returns how many. `append` adds to lines, as a log does.
+
+    Without it the file appears when it is complete, or stays as it was.
+    """
+    path = Path(path)
     if _is_parquet(path):
         if append:
             raise InvalidInput("write_records", "append", "used with .jsonl", str(path), "Parquet cannot grow.")
@@ -73,9 +78,13 @@ def append_lines(path: Path, lines: Iterable[bytes]) -> None:
             file.write(b"".join(some))
 
 
-def read(path: Path) -> Iterator[GroupRecord]:
-    """The records, one by one, of a file, of all files of a folder or a pattern, or of a name that is rotated."""
-    return chain.from_iterable(map(_read_one, record_files(path)))
+@only_our_errors
+def read_records(path: str | Path) -> Iterator[GroupRecord]:
+    """The records, one by one, of a file, of all files of a folder or a pattern, or of a name that is rotated.
+
+    A line that is none is an error that says where.
+    """
+    return chain.from_iterable(map(_read_one, record_files(Path(path))))
 
 
 def _read_one(path: Path) -> Iterator[GroupRecord]:

@@ -14,7 +14,6 @@ Letters: G rollouts, K criteria that are ranked by, C gate criteria, D attribute
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -177,22 +176,6 @@ def record_table(
     batch = table.batch() if batch is None else batch
     found = {other.name: other(batch).reward_M for other in map(find_rule, others)}
     return records_of(find_rule(rule)(batch), table, groups=groups, step=step, others=found)
-
-
-@only_our_errors
-def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: bool = False) -> int:
-    """Write .jsonl, .jsonl.gz, .jsonl.zst or .parquet; returns how many. `append` adds to lines, as a log does."""
-    from rubrank.records.files import write
-
-    return write(Path(path), records, append)
-
-
-@only_our_errors
-def read_records(path: str | Path) -> Iterator[GroupRecord]:
-    """The records of a file, one by one; a line that is none is an error that says where."""
-    from rubrank.records.files import read
-
-    return read(Path(path))
 
 
 def table_of(records: Iterable[GroupRecord]) -> ScoreTable:

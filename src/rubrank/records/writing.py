@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.records.files import record_files, split_suffix
-from rubrank.records.record import GroupRecord, write_records
+from rubrank.records.files import record_files, split_suffix, write_records
+from rubrank.records.record import GroupRecord
 
 _log = logging.getLogger("rubrank")
 GROWING = (".jsonl", ".jsonl.gz", ".jsonl.zst")

@@ -17,61 +17,32 @@ where `p` holds all parameters, defaults too. Only what is certain is claimed: a
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import rubrank.rubrics.contradiction_table  # noqa: F401 - registers what our own verifiers claim
+from rubrank.rubrics.claims import CLAIMS, Claim, Contains, Interval, Lacks, OneOf, all_params, claims, claims_of
+
 if TYPE_CHECKING:
     from rubrank.rubrics.rubric import Criterion
 
-# ------------------------------------------------------------------------------------------------------------- claims
-
-
-@dataclass(frozen=True)
-class Interval:
-    """The number of `quantity` lies between low and high, both included."""
-
-    quantity: str
-    low: float = 0.0
-    high: float = math.inf
-
-    def __str__(self) -> str:
-        if self.low == self.high:
-            return f"exactly {self.low:g}"
-        parts = [f"at least {self.low:g}"] if self.low > 0 or self.high == math.inf else []
-        return " and ".join([*parts, *([f"at most {self.high:g}"] if self.high < math.inf else [])])
-
-
-@dataclass(frozen=True)
-class OneOf:
-    """Of `what` there is one, and it is one of these values."""
-
-    what: str
-    values: frozenset[str]
-
-    def __str__(self) -> str:
-        return " or ".join(sorted(self.values))
-
-
-@dataclass(frozen=True)
-class Contains:
-    """This text occurs, in some case."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Lacks:
-    """This does not occur, in any case: a character wherever it stands, or a word standing alone."""
-
-    text: str
-    is_word: bool = False
-
-
-Claim: TypeAlias = Interval | OneOf | Contains | Lacks
-Claims: TypeAlias = Callable[[Mapping[str, Any]], Iterable[Claim]]
+__all__ = [
+    "CLAIMS",
+    "Claim",
+    "Contains",
+    "Contradiction",
+    "Interval",
+    "Lacks",
+    "OneOf",
+    "all_params",
+    "between",
+    "claims",
+    "claims_of",
+    "contradictions",
+    "occurs",
+]
 
 
 @dataclass(frozen=True)
@@ -80,20 +51,6 @@ class Contradiction:
 
     criteria: tuple[str, ...]
     message: str
-
-
-CLAIMS: dict[str, Claims] = {}
-"""What each verifier claims; see the top of the file."""
-
-
-def claims(*verifiers: str) -> Callable[[Claims], Claims]:
-    """Register what verifiers of these names claim, given their parameters."""
-
-    def register(function: Claims) -> Claims:
-        CLAIMS.update(dict.fromkeys(verifiers, function))
-        return function
-
-    return register
 
 
 # ---------------------------------------------------------------------------------------------------------- comparing
@@ -179,19 +136,6 @@ def _forbidden(found: Sequence[_Named]) -> Iterator[tuple[_Named, _Named]]:
 def _parts(text: str) -> set[str]:
     """Runs of letters, digits and _ in a text."""
     return set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
-
-
-def claims_of(verifier: str, params: Mapping[str, Any]) -> list[Claim]:
-    """What a verifier claims with these parameters."""
-    import rubrank.rubrics.contradiction_table  # noqa: F401 - registers the lines of our own verifiers
-
-    return list(CLAIMS[verifier](params)) if verifier in CLAIMS else []
-
-
-def all_params(criterion: Criterion) -> dict[str, Any]:
-    """Its parameters as the verifier gets them, defaults too."""
-    params = criterion.decided_by.check_parameters(dict(criterion.params))
-    return {name: getattr(params, name) for name in type(params).model_fields}
 
 
 def _is_empty(claim: Claim) -> bool:

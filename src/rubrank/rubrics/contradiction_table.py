@@ -1,6 +1,6 @@
 """What our own verifiers claim about a response: the table behind `rubrank.rubrics.contradiction`.
 
-One line a verifier, and functions for those that need more. Quantities that are counted differently have different
+One line per verifier, and functions for those that need more. Quantities that are counted differently have different
 names ("paragraphs" between blank lines, "parts between ***"), so that only what is truly the same is compared.
 """
 
@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rubrank.rubrics.contradiction import (
+from rubrank.rubrics.claims import (
     CLAIMS,
     Claim,
     Claims,

@@ -1,4 +1,4 @@
-"""Score tables as files, so that nothing is lost: scores, reasons, and what each criterion is.
+"""Score tables from files, as `writing.py` writes them: scores, reasons, and what each criterion is.
 
 JSON Lines: one object per rollout,
 
@@ -18,41 +18,27 @@ import json
 import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from rubrank._files import existing_file, in_our_words_of, replacing, wrong_suffix
-from rubrank.errors import BadTable
+from rubrank._files import existing_file, in_our_words_of, wrong_suffix
+from rubrank.errors import BadTable, only_our_errors
 from rubrank.judges.judging import Provenance
 from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.scores.writing import OUTCOMES, REASON, SUFFIXES, VERSION
 from rubrank.verifiers.verifier import Domain
 
-_VERSION = 1
-_KEYS = ("group", "rollout", "rubric")
-REASON = " (reason)"
-OUTCOMES = "outcomes"
-_WIDEST = 500
 _GLANCE = 64  # bytes in which a header gives itself away; the first line of another table may be long
-SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
 
 
-def write_scores(table: ScoreTable, path: Path) -> None:
-    """By suffix; the file appears when it is complete."""
-    if not path.name.endswith(SUFFIXES):
-        raise wrong_suffix(path, SUFFIXES)
-    with replacing(path) as partial:
-        if path.suffix == ".parquet":
-            _write_parquet(table, partial)
-        else:
-            _write_jsonl(table, partial, path.suffix == ".gz")
-
-
-def read_scores(path: Path) -> ScoreTable:
-    """A file that `write_scores` wrote."""
+@only_our_errors
+def read_scores(path: str | Path) -> ScoreTable:
+    """The table that `ScoreTable.write` wrote."""
+    path = Path(path)
     existing_file(path, error_type=BadTable)
     if path.suffix == ".parquet":
         return _within_domains(_read_parquet(path), path)
@@ -90,7 +76,7 @@ class Header:
     rubrics: tuple[tuple[CriterionData, ...], ...]
     """The criteria of each rubric, by the numbers that the rows use."""
     long: bool
-    """One row per score, not one a rollout?"""
+    """One row per score, not one per rollout?"""
 
 
 def read_header(path: Path) -> Header | None:
@@ -130,30 +116,16 @@ def _no_scores(path: Path, error: Exception) -> BadTable:
     return BadTable(str(path), "file", "a score table", repr(error), "Write it with ScoreTable.write.")
 
 
-def _rubrics(table: ScoreTable) -> dict[tuple[CriterionData, ...], int]:
-    """The different lists of criteria, numbered."""
-    found: dict[tuple[CriterionData, ...], int] = {}
-    for group in table:
-        found.setdefault(group.criteria, len(found))
-    return found
-
-
-def _header(table: ScoreTable, rubrics: Iterable[tuple[CriterionData, ...]]) -> dict[str, Any]:
-    known = {} if table.provenance is None else {"judging": table.provenance.as_dict()}
-    listed = [[asdict(criterion) for criterion in rubric] for rubric in rubrics]
-    return {"rubrank": "scores", "version": _VERSION, "rubrics": listed, **known}
-
-
 def _provenance(header: Mapping[str, Any]) -> Provenance | None:
     return Provenance.of_dict(header["judging"]) if header.get("judging") else None
 
 
 def _read_header(data: Any, path: Path) -> list[tuple[CriterionData, ...]]:
-    if not isinstance(data, Mapping) or data.get("rubrank") != "scores" or data.get("version") != _VERSION:
+    if not isinstance(data, Mapping) or data.get("rubrank") != "scores" or data.get("version") != VERSION:
         raise BadTable(
             str(path),
             "file",
-            f"a score table of version {_VERSION}",
+            f"a score table of version {VERSION}",
             "something else",
             "Write it with ScoreTable.write.",
         )
@@ -172,44 +144,6 @@ def _criterion(data: Mapping[str, Any]) -> CriterionData:
 
 
 # ------------------------------------------------------------------------------------------------------- JSON Lines
-
-
-def _write_jsonl(table: ScoreTable, path: Path, compressed: bool) -> None:
-    rubrics = _rubrics(table)
-    with gzip.open(path, "wt", encoding="utf-8") if compressed else path.open("w", encoding="utf-8") as file:
-        _line(file, _header(table, rubrics))
-        for group in table:
-            for i in range(len(group.scores)):
-                _line(file, _as_object(group, i, rubrics[group.criteria]))
-
-
-def _line(file: IO[str], data: Any) -> None:
-    # A lone surrogate in a name or reason cannot be written as UTF-8; escaped it can.
-    text = json.dumps(data, ensure_ascii=False)
-    file.write((text if text.isprintable() else json.dumps(data)) + "\n")
-
-
-def _as_object(group: GroupScores, i: int, rubric: int) -> dict[str, Any]:
-    compared = {OUTCOMES: outcomes_text(group, i)} if group.outcomes else {}
-    return {
-        "group": group.id,
-        "rollout": i,
-        "rubric": rubric,
-        "scores": dict(zip(group.names, _with_nulls(group.scores[i]), strict=True)),
-        "reasons": dict(zip(group.names, group.reasons[i], strict=True)),
-        **compared,
-    }
-
-
-def _with_nulls(values: np.ndarray) -> list[float | None]:
-    return [None if math.isnan(x) else x for x in values.tolist()]
-
-
-def outcomes_text(group: GroupScores, i: int) -> str | None:
-    """Rollout i against the others, on the criteria on which responses were compared."""
-    if not group.outcomes:
-        return None
-    return json.dumps({name: _with_nulls(won[i]) for name, won in group.outcomes.items()}, ensure_ascii=False)
 
 
 def read_outcomes(texts: Iterable[str | None]) -> dict[str, np.ndarray]:
@@ -258,63 +192,6 @@ def _group(id: str, criteria: tuple[CriterionData, ...], scores: Any, reasons: A
 # ---------------------------------------------------------------------------------------------------------- Parquet
 
 
-def _write_parquet(table: ScoreTable, path: Path) -> None:
-    rubrics = _rubrics(table)
-    wide = _fits_wide(table)
-    frame = _wide(table, rubrics) if wide else _long(table, rubrics)
-    header = {**_header(table, rubrics), "layout": "wide" if wide else "long"}
-    frame.write_parquet(path, metadata={"rubrank": json.dumps(header)})
-
-
-def _fits_wide(table: ScoreTable) -> bool:
-    names = [*_KEYS, OUTCOMES, *table.criteria, *(name + REASON for name in table.criteria)]
-    return len(table.criteria) <= _WIDEST and len(set(names)) == len(names)
-
-
-def _keys(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -> dict[str, Any]:
-    rubric = [rubrics[group.criteria] for group in table for _ in range(len(group.scores))]
-    return {"group": table.group_ids, "rollout": table.rollout_numbers, "rubric": rubric}
-
-
-def _wide(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -> Any:
-    import polars
-
-    columns: dict[str, Any] = _keys(table, rubrics)
-    for k, name in enumerate(table.criteria):
-        columns[name] = polars.Series(name, table.scores[:, k], nan_to_null=True)
-        columns[name + REASON] = polars.Series(name + REASON, list(_reasons(table, name)), dtype=polars.String)
-    if any(group.outcomes for group in table):
-        compared = [outcomes_text(group, i) for group in table for i in range(len(group.scores))]
-        columns[OUTCOMES] = polars.Series(OUTCOMES, compared, dtype=polars.String)
-    return polars.DataFrame(columns, schema_overrides={"group": polars.String, "rollout": polars.Int64})
-
-
-def _reasons(table: ScoreTable, name: str) -> Iterator[str | None]:
-    for group in table:
-        at = group.names.index(name) if name in group.names else None
-        for reasons in group.reasons:
-            yield None if at is None else clean(reasons[at])
-
-
-def clean(text: str) -> str:
-    """Without lone surrogates, which UTF-8 cannot hold."""
-    return text.encode("utf-8", "replace").decode()
-
-
-def _long(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -> Any:
-    import polars
-
-    rows = [
-        (group.id, i, rubrics[group.criteria], name, x, clean(reason), outcomes_text(group, i))
-        for group in table
-        for i in range(len(group.scores))
-        for name, x, reason in zip(group.names, _with_nulls(group.scores[i]), group.reasons[i], strict=True)
-    ]
-    schema = {"group": polars.String, "rollout": polars.Int64, "rubric": polars.Int64, "criterion": polars.String}
-    more = {"score": polars.Float64, "reason": polars.String, OUTCOMES: polars.String}
-    return polars.DataFrame(rows, schema={**schema, **more}, orient="row")
-
-
 def _read_parquet(path: Path) -> ScoreTable:
     import polars
 
@@ -337,7 +214,7 @@ def _from_wide(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionD
 
 
 def _from_long(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
-    """One row per score → one a rollout; the rows of a rollout stand together, in the order of its criteria."""
+    """One row per score → one per rollout; the rows of a rollout stand together, in the order of its criteria."""
     scores: list[float] = []
     reasons: list[str] = []
     for row in rows:

@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.observed import was_compared
 from rubrank.scores.outcomes import reach
-from rubrank.scores.table import CriterionSummary, ScoreTable
+
+if TYPE_CHECKING:
+    from rubrank.scores.table import ScoreTable
+
+
+@dataclass(frozen=True)
+class CriterionSummary:
+    """One criterion over all groups that ask for it."""
+
+    name: str
+    rollouts: int
+    """That were asked."""
+    mean: float
+    """Of the scores; NaN without any."""
+    tie_rate: float
+    """Share of the pairs within groups that tie; NaN without a pair."""
+    missing: int
+    groups: int
+    """That ask for it."""
+    all_tied: int
+    """Groups in which it tells no rollouts apart."""
 
 
 @dataclass

@@ -21,12 +21,14 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 import rubrank
-from rubrank.errors import InvalidInput, UnknownName, counted, only_our_errors
+from rubrank.errors import InvalidInput, UnknownName, counted
 from rubrank.judges.judging import Judgments, Provenance
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.batching import score_batch_of
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.frames import Framed
+from rubrank.scores.summary import CriterionSummary, summarise
+from rubrank.scores.writing import write_scores
 from rubrank.verifiers.domain import Layer
 
 Penalties: TypeAlias = Literal["rank", "ignore"]
@@ -68,24 +70,6 @@ class GroupScores:
         if criterion not in self.names:
             raise UnknownName.of(f"group {self.id!r}", "criterion", criterion, self.names)
         return self.names.index(criterion)
-
-
-@dataclass(frozen=True)
-class CriterionSummary:
-    """One criterion over all groups that ask for it."""
-
-    name: str
-    rollouts: int
-    """That were asked."""
-    mean: float
-    """Of the scores; NaN without any."""
-    tie_rate: float
-    """Share of the pairs within groups that tie; NaN without a pair."""
-    missing: int
-    groups: int
-    """That ask for it."""
-    all_tied: int
-    """Groups in which it tells no rollouts apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +131,6 @@ class ScoreTable(Framed):
 
     def summary(self) -> tuple[CriterionSummary, ...]:
         """Each criterion: mean, tie rate, missing, groups in which all tie."""
-        from rubrank.scores.summary import summarise
-
         return summarise(self)
 
     def part(self, groups: Sequence[GroupScores]) -> ScoreTable:
@@ -286,14 +268,4 @@ class ScoreTable(Framed):
 
     def write(self, path: str | Path) -> None:
         """Write as Parquet (.parquet) or JSON Lines (.jsonl, .jsonl.gz), with reasons and the criteria's data."""
-        from rubrank.scores.files import write_scores
-
         write_scores(self, Path(path))
-
-
-@only_our_errors
-def read_scores(path: str | Path) -> ScoreTable:
-    """The table that `ScoreTable.write` wrote."""
-    from rubrank.scores.files import read_scores as read
-
-    return read(Path(path))

@@ -37,7 +37,8 @@ from rubrank.fusion.attributes.markdown import MARKERS
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.within import shares
 from rubrank.rollouts.rollout import Rollout
-from rubrank.scores.table import CriterionSummary, GroupScores, ScoreTable
+from rubrank.scores.summary import CriterionSummary
+from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.controls import token_lengths
 from rubrank.training.measuring import Figures
 

@@ -24,7 +24,8 @@ from rubrank.fusion.group import FusedGroup
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
-from rubrank.records.record import records_of, write_records
+from rubrank.records.files import write_records
+from rubrank.records.record import records_of
 from rubrank.records.report import write_report
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import ScoreTable

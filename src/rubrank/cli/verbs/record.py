@@ -37,8 +37,8 @@ def record(
     with errors_in_words():
         from rubrank._files import output_at
         from rubrank.cli.verbs.replay import split_rules
-        from rubrank.records.files import SUFFIXES
-        from rubrank.records.record import record_table, write_records
+        from rubrank.records.files import SUFFIXES, write_records
+        from rubrank.records.record import record_table
         from rubrank.scores.matching import groups_of
         from rubrank.studies.replay.logged import batch_of, read_logged
 

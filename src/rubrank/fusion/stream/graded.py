@@ -25,8 +25,8 @@ from rubrank.fusion.stream.names import REASONS, RUBRIC, SCORES, Rubrics
 from rubrank.fusion.stream.readers import JsonLines, Parquet
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.files import OUTCOMES
 from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.scores.writing import OUTCOMES
 
 _LINES = 4096  # rollouts in a block
 

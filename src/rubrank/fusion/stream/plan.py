@@ -22,8 +22,9 @@ from rubrank.fusion.stream.readers import JsonLines, Reader
 from rubrank.fusion.stream.survey import Layout, cells_of, joined, numbers, survey
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.files import OUTCOMES, read_outcomes
+from rubrank.scores.files import read_outcomes
 from rubrank.scores.table import GroupScores
+from rubrank.scores.writing import OUTCOMES
 
 ScoresOf: TypeAlias = Callable[[np.ndarray, Sequence[CriterionData]], np.ndarray]
 """The scores of some rows on some criteria."""

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput
-from rubrank.records.record import GroupRecord, read_records
+from rubrank.records.files import read_records
+from rubrank.records.record import GroupRecord
 from rubrank.records.report import ReportSummary
 from rubrank.records.report.grouped import Grouped
 from rubrank.records.report.packing import Packed, Packer

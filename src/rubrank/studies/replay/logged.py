@@ -22,8 +22,8 @@ from rubrank.errors import UnknownName, only_our_errors
 from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.stream.names import Columns
 from rubrank.fusion.stream.tables import read_table
-from rubrank.records.files import is_records
-from rubrank.records.record import GroupRecord, read_records, table_of
+from rubrank.records.files import is_records, read_records
+from rubrank.records.record import GroupRecord, table_of
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import ScoreTable
 
