@@ -101,7 +101,7 @@ def test_names_are_enough():
         ({"scores": [[1, 0]], "gates": [1]}, r"gates must be of shape \(1, C\)"),
         ({"scores": [[1, 0]], "gates": [[1]], "gate_criteria": ["x", "y"]}, "gate_criteria must be 1 different names"),
         ({"scores": [[1, 0]], "attributes": [[-1]]}, "attributes must be finite numbers ≥ 0"),
-        ({"scores": [[1, 0]], "own": []}, "own must be 1, one a group; got 0"),
+        ({"scores": [[1, 0]], "own": []}, "own must be 1, one per group; got 0"),
     ],
 )
 def test_what_is_refused(given, message):

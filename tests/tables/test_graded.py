@@ -22,7 +22,7 @@ from rubrank.cli.app import app
 from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.stream import graded, plan, readers, survey
 from rubrank.fusion.stream.files import Columns, explain_file, fuse_file, has_rubric
-from rubrank.scores import files as score_files
+from rubrank.scores import writing as score_writing
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import read_scores
 from rubrank.scores.table import GroupScores, ScoreTable
@@ -87,7 +87,7 @@ def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         for part in (readers, survey, plan):
             monkeypatch.setattr(part, "WIDE", 3)
     if "long" in request.param:
-        monkeypatch.setattr(score_files, "_WIDEST", 2)
+        monkeypatch.setattr(score_writing, "_WIDEST", 2)
     return str(request.param)
 
 

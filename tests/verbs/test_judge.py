@@ -156,7 +156,7 @@ def test_an_interrupt_says_what_is_kept(folder: Path) -> None:
 
 
 def test_check(server: Server) -> None:
-    assert run("judge", "check", "judges.yaml").output == f"judge: batched, {MODEL}: there\n"
+    assert run("judge", "check", "judges.yaml").output == f"judge: batched, {MODEL}: healthy\n"
     assert not server.completions
 
 

@@ -51,7 +51,7 @@ class TableOptions(BaseModel):
         (), "Criteria, as a,b,c. Default: all fields of `scores`, or all numeric columns."
     )
     batch_column: str | None = _where(None, "Column that names the batch, such as the training step.")
-    long: StrictBool = _where(False, "One row per score, not one a rollout; by default seen from the columns.")
+    long: StrictBool = _where(False, "One row per score, not one per rollout; by default seen from the columns.")
     column: dict[str, str] = Field(
         {},
         description="Column of a long table with another name: criterion, score, response, reason; repeatable.",

@@ -197,7 +197,7 @@ def _attribute_names(owner: str, given: Sequence[str] | None, D: int) -> tuple[s
 
 def _own(owner: str, given: Any, N: int) -> tuple[tuple[CriterionData, ...], ...]:
     if len(given) != N:
-        raise InvalidInput(owner, "own", f"{N}, one a group", str(len(given)), "List them in order.")
+        raise InvalidInput(owner, "own", f"{N}, one per group", str(len(given)), "List them in order.")
     return tuple(map(tuple, given))
 
 
@@ -249,7 +249,7 @@ def _gates_like(owner: str, batch: ScoreBatch, gates: ArrayLike) -> np.ndarray:
     array, shape = np.asarray(gates, dtype=float), batch.shape or ()
     if array.shape[:-1] != shape or array.ndim != len(shape) + 1:
         allowed = f"of shape ({', '.join(map(str, shape))}, C): that of the scores, with the gates last"
-        raise InvalidInput(owner, "gates", allowed, f"shape {array.shape}", "One column a gate.")
+        raise InvalidInput(owner, "gates", allowed, f"shape {array.shape}", "One column per gate.")
     flat = array.reshape(len(batch.scores_MK), array.shape[-1])
     return np.ascontiguousarray(flat if batch.order is None else flat[batch.order])
 

@@ -92,7 +92,7 @@ def _column(owner: str, key: str | int, batch: ScoreBatch, criteria: Sequence[An
     if isinstance(key, int | np.integer) and criteria is None:
         if 0 <= key < batch.K:
             return int(key)
-        raise InvalidInput(owner, "outcomes", f"of columns 0 to {batch.K - 1}", f"column {key}", "Count from 0.")
+        raise InvalidInput(owner, "outcomes", f"of columns 0 to {batch.K - 1}", f"column {key}", "")
     if criteria is None:
         raise InvalidInput(owner, "outcomes", "by column when the criteria have no names", repr(key), "Pass criteria=.")
     raise UnknownName.of(owner, "outcomes key", key, map(str, criteria))

@@ -42,7 +42,7 @@ class Control:
     def __post_init__(self) -> None:
         rules_for(f"Control({self.name!r})", [self.adjust], 1)
         if isinstance(self.start, bool) or not isinstance(self.start, int) or self.start < 0:
-            raise InvalidInput(f"Control({self.name!r})", "start", "a step ≥ 0", repr(self.start), "Count from 0.")
+            raise InvalidInput(f"Control({self.name!r})", "start", "a step ≥ 0", repr(self.start), "")
 
     @property
     def name(self) -> str:
@@ -65,7 +65,7 @@ def controls_of(given: Iterable[str | Attribute | Control]) -> tuple[Control, ..
     columns = [column for control in controls for column in control.found.columns]
     twice = sorted({column for column in columns if columns.count(column) > 1})
     if twice:
-        raise InvalidInput(_OWNER, "columns", "each controlled once", f"{twice} twice", "Drop one.")
+        raise InvalidInput(_OWNER, "columns", "each controlled once", f"{twice} twice", "")
     return controls
 
 

@@ -42,7 +42,7 @@ def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JS
     for judge in judges.judges:
         leaves = judge.members or (judge,)
         models = ", ".join(sorted({endpoint.model for leaf in leaves for endpoint in leaf.endpoints}))
-        print_line(f"{judge.name}: {judge.kind}, {models}: there")
+        print_line(f"{judge.name}: {judge.kind}, {models}: healthy")
 
 
 def show(

@@ -108,7 +108,7 @@ def batched_call(
 ) -> Call:
     """One response by several criteria; the reply has an entry for each."""
     if not criteria:
-        raise InvalidInput("batched_call", "criteria", "at least one", "none", "Ask about something.")
+        raise InvalidInput("batched_call", "criteria", "at least one", "none", "")
     spoken = tongue(language, rollout)
     prompts = [_prompt(criterion, spoken) for criterion in criteria]
     frame, keys = load_prompt("_batched", spoken), batch_keys(criteria)
@@ -181,7 +181,7 @@ def listwise_call(
 ) -> Call:
     """All responses to one query, numbered from 1 in this order; the verdict gives each its rank."""
     if len(rollouts) < 2:
-        raise InvalidInput("listwise_call", "rollouts", "two or more", str(len(rollouts)), "There is nothing to rank.")
+        raise InvalidInput("listwise_call", "rollouts", "two or more", str(len(rollouts)), "")
     spoken = tongue(language, rollouts[0])
     prompt, frame = _prompt(criterion, spoken), load_prompt("_listwise", spoken)
     labels = load_prompt("_common", spoken).labels

@@ -125,7 +125,7 @@ def _attributes(
     if texts is not None:
         flat = flatten_texts(_OWNER, texts)[0]
         if len(flat) != rows:
-            raise InvalidInput(_OWNER, "texts", f"{rows}, one a rollout", str(len(flat)), "Keep the order of rows.")
+            raise InvalidInput(_OWNER, "texts", f"{rows}, one per rollout", str(len(flat)), "Keep the order of rows.")
         values, names = measured_attributes(flat, measures)
     else:
         values, names = numbers(given, names, rows)

@@ -110,7 +110,7 @@ def _of_arrays(runs: Mapping[str, list[Any]], people: list[Any], groups: Any, cr
         of_row, labels = numbered(listed)[0], tuple(dict.fromkeys(listed))
     rows, K = int(np.prod(first.shape[:-1])), first.shape[-1]
     if len(of_row) != rows:
-        raise InvalidInput(_OWNER, "groups", f"{rows} labels, one a rollout", str(len(of_row)), "")
+        raise InvalidInput(_OWNER, "groups", f"{rows} labels, one per rollout", str(len(of_row)), "")
     names = tuple(f"criterion {k + 1}" for k in range(K)) if criteria is None else tuple(criteria)
     if len(names) != K or len(set(names)) != K:
         raise InvalidInput(_OWNER, "criteria", f"{K} different names", repr(list(names)), "")

@@ -106,7 +106,7 @@ def read_ratings(owner: str, ratings: Iterable[Sequence[Any] | np.ndarray], *, t
     if len(rows) < 2 or len(shapes) != 1 or any(row.ndim != 1 for row in rows):
         got = f"{len(rows)} of shapes {sorted(shapes)}" if rows else "none"
         raise InvalidInput(
-            owner, "ratings", "of at least two raters, each a list of one rating a unit", got, "None = not rated."
+            owner, "ratings", "of at least two raters, each a list of one rating per unit", got, "None = not rated."
         )
     cells = np.stack(rows)
     missing = np.array([x is None or x != x for x in cells.flat], bool).reshape(cells.shape)

@@ -88,7 +88,7 @@ def _read(owner: str, a: ArrayLike, b: ArrayLike) -> tuple[np.ndarray, np.ndarra
             raise InvalidInput(owner, name, "a list of finite numbers", got, "NaN = not rated.")
         found.append(array)
     if len(found[0]) != len(found[1]):
-        raise InvalidInput(owner, "b", f"as long as a: {len(found[0])}", str(len(found[1])), "One rating a unit.")
+        raise InvalidInput(owner, "b", f"as long as a: {len(found[0])}", str(len(found[1])), "One rating per unit.")
     return found[0], found[1]
 
 

@@ -63,7 +63,7 @@ def _check_names(job: Job, lora: Lora, more: Mapping[str, Any], known: set[str])
         if name not in known:
             raise UnknownName.of(job.where, "model.lora", name, (known - _REFUSED.keys()) | set(Lora.model_fields))
         if _OURS.get(name) in lora.model_fields_set:
-            raise InvalidInput(job.where, f"model.lora.{name}", f"given without {_OURS[name]}", "both", "Drop one.")
+            raise InvalidInput(job.where, f"model.lora.{name}", f"given without {_OURS[name]}", "both", "")
     targets = more.get("target_modules", lora.targets)
     if "lm_head" in ([targets] if isinstance(targets, str) else targets or ()):
         remedy = "TRL takes its weights directly: an adapter there would never be trained."

@@ -150,7 +150,7 @@ def arguments(plan: Plan) -> Any:
         raise
     except Exception as error:  # each setting, and each library behind it, has its own kinds
         got = shortened(" ".join(str(error).split()), 240)
-        raise InvalidInput(plan.job.where, "trl", "what TRL's GRPOConfig takes", got, "Change it.") from None
+        raise InvalidInput(plan.job.where, "trl", "what TRL's GRPOConfig takes", got, "") from None
 
 
 def _evaluation(plan: Plan) -> dict[str, Any]:

@@ -122,7 +122,7 @@ class Stage(Strict):
     def _are_different(self) -> Self:
         for number, source in enumerate(self.sources):
             if any(source.is_like(other) for other in self.sources[:number]):
-                raise InvalidInput(f"stage {self.name!r}", "sources", "different", f"{source.path} twice", "Drop one.")
+                raise InvalidInput(f"stage {self.name!r}", "sources", "different", f"{source.path} twice", "")
         return self
 
     @model_validator(mode="after")
@@ -132,10 +132,10 @@ class Stage(Strict):
             return self
         if len(shares) < len(self.sources):
             got = f"{len(shares)} of {len(self.sources)}"
-            raise InvalidInput(f"stage {self.name!r}", "share", "given for all sources or none", got, "Fill them in.")
+            raise InvalidInput(f"stage {self.name!r}", "share", "given for all sources or none", got, "")
         if not math.isclose(sum(shares), 1.0, abs_tol=_NEAR):
             got = f"{' + '.join(f'{share:g}' for share in shares)} = {sum(shares):g}"
-            raise InvalidInput(f"stage {self.name!r}", "share", "such that they add up to 1", got, "Change one.")
+            raise InvalidInput(f"stage {self.name!r}", "share", "such that they add up to 1", got, "")
         return self
 
 

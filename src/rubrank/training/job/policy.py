@@ -192,6 +192,6 @@ def _tokenizer(job: Job, name: str) -> Any:
         local = Path(name).is_dir()
         allowed = "a folder that can be read" if local else "a folder that exists, or a name on the hub that answers"
         got = shortened(f"{job.config.model.path!r} ({' '.join(str(error).split())})", 240)
-        raise InvalidInput(job.where, "model.path", allowed, got, "Check it, and the network.") from None
+        raise InvalidInput(job.where, "model.path", allowed, got, "") from None
     _check_known(job, config)
     return tokenizer
