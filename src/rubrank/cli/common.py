@@ -26,7 +26,7 @@ Engine: TypeAlias = Annotated[
 ]
 Address: TypeAlias = Annotated[
     str | None,
-    typer.Option("--address", help="Of a Ray cluster; by default one on this machine.", show_default=False),
+    typer.Option("--address", help="Address of a Ray cluster; by default one on this machine.", show_default=False),
 ]
 Long: TypeAlias = Annotated[bool, typer.Option("--long", help="One row per score; by default seen from the columns.")]
 Source: TypeAlias = Annotated[

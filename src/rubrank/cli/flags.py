@@ -42,7 +42,8 @@ def in_flags(error: InvalidInput) -> InvalidInput:
     context = _running.get()
     if context is None:
         return error
-    error = type(error)(error.owner, error.parameter, *map(_for_verbs, (error.allowed, error.got, error.remedy)))
+    allowed, remedy = _for_verbs(error.allowed), _for_verbs(error.remedy)
+    error = type(error)(error.owner, error.parameter, allowed, error.got, remedy)
     verb, typed = context.command_path.partition(" ")[2], _typed(context)
     named = error.owner in map(str, context.params.values()) or _by_value(error.owner, typed) is not None
     function = _FUNCTION.fullmatch(error.owner) and not named

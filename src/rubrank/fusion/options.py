@@ -105,7 +105,7 @@ class FuseOptions(RankingOptions):
         "NAME",
     )
     attribute_prior: float = _field(1.0, "Precision of the prior on influences, default 1.", _LENGTH)
-    seed: int = _field(0, "Of the draws that attenuate makes, default 0.", _LENGTH)
+    seed: int = _field(0, "Seed of the draws that attenuate makes, default 0.", _LENGTH)
     global_quality: tuple[str, ...] = _field((), "Reward 0 if this criterion is below 1; repeatable.", _GATE, "NAME")
     low_quality: tuple[str, ...] = _field((), "Smaller reward if this criterion is below 1; repeatable.", _GATE, "NAME")
     gate_threshold: float = _field(1.0, "Low-quality mean that costs nothing, default 1.", _GATE)

@@ -109,8 +109,12 @@ def grade(
     cache: Annotated[
         str | None, typer.Option(help='Where verdicts are kept; by default OUTPUT.cache. "none": nowhere.')
     ] = None,
-    compat: Annotated[_Compat, typer.Option(help="What is asked, or what the public checkers say.")] = "fixed",
-    mode: Annotated[_Mode, typer.Option(help="As it is, or the best of eight variants.")] = "strict",
+    compat: Annotated[
+        _Compat, typer.Option(help="fixed: what the instruction says; upstream: the public checker's verdict.")
+    ] = "fixed",
+    mode: Annotated[
+        _Mode, typer.Option(help="strict: the answer as it is; loose: the best of eight variants.")
+    ] = "strict",
     column: Column = None,
     group_column: GroupColumn = None,
     timeout: Annotated[
@@ -228,7 +232,7 @@ def _show_estimate(
 
 def conformance(
     file: Annotated[Path, typer.Argument(help="Prompts with responses and published verdicts, as JSON Lines.")],
-    compat: Annotated[_Compat, typer.Option(help="The public checkers' reading, or ours.")] = "upstream",
+    compat: Annotated[_Compat, typer.Option(help="upstream: the public checkers' reading; fixed: ours.")] = "upstream",
     as_json: AsJson = False,
 ) -> None:
     """Measure how often our verdicts agree with published ones."""

@@ -58,7 +58,7 @@ def score(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score a file of outputs; rows that bring verdicts are taken at their word."""
+    """Score a file of outputs; verdicts in the rows are used as they are."""
     with errors_in_words():
         from rubrank._files import output_at
         from rubrank.evaluation.benchmarks import find_benchmark
@@ -113,8 +113,8 @@ def show_table(
 def compare(
     first: Annotated[Path, typer.Argument(help="A scored run, or a folder of runs.")],
     second: Annotated[Path, typer.Argument(help="Another one, on the same items.")],
-    resamples: Annotated[int, typer.Option(min=100, max=100_000, help="For the intervals.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the resampling.")] = 0,
+    resamples: Annotated[int, typer.Option(min=100, max=100_000, help="Resamples for the intervals.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Paired differences (second less first) with 95% intervals, by benchmark and capability."""
@@ -145,14 +145,14 @@ def run(
     model: Annotated[str, typer.Option(help="hf/PATH, or openai-api/NAME/MODEL with a base URL: Inspect's names.")],
     suite: Annotated[str, typer.Option(help="A named suite.")] = "rlvr2",
     only: Annotated[str | None, typer.Option(help="Some of its benchmarks, as a,b.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Items a benchmark.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Items per benchmark.")] = None,
     data: _Data = None,
     judge: _Judge = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for logs and scored runs.")] = Path("out/eval"),
-    base_url: Annotated[str | None, typer.Option(help="Of an OpenAI-compatible endpoint.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="Of sampling.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Of each answer.")] = None,
-    seed: Annotated[int, typer.Option(help="Of sampling.")] = 0,
+    base_url: Annotated[str | None, typer.Option(help="Base URL of an OpenAI-compatible endpoint.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Sampling temperature.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Most tokens per answer.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of sampling.")] = 0,
     batch: Annotated[int | None, typer.Option(min=1, help="Samples at once: a local model's batch.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Answers to an item; by default the benchmark's.")] = None,
     settings: _Settings = None,

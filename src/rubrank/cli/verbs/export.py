@@ -12,11 +12,11 @@ from rubrank.errors import counted
 
 
 def export(
-    records: Annotated[Path, typer.Argument(help="Records: .jsonl, .jsonl.gz or .parquet.")],
+    records: Annotated[Path, typer.Argument(help="Records: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")],
     to: Annotated[str, typer.Option(help="mlflow or weave.")],
     place: Annotated[str | None, typer.Option(help="MLflow's tracking URI; by default MLflow's own.")] = None,
     project: Annotated[str, typer.Option(help="MLflow's experiment, or Weave's team/project.")] = "rubrank",
-    name: Annotated[str | None, typer.Option(help="Of the run; by default the file's.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run; by default the file's.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was sent as JSON.")] = False,
 ) -> None:
     """Send records to MLflow or Weave: rewards, criteria and gates by step."""

@@ -46,7 +46,7 @@ def fuse(
     utilities: Annotated[
         bool, typer.Option("--utilities", help="Add a column utility.NAME for each criterion.")
     ] = False,
-    prefix: Annotated[str, typer.Option(help="Put before the names of the added columns.", show_default=False)] = "",
+    prefix: Annotated[str, typer.Option(help="Prefix of the names of the added columns.", show_default=False)] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an output that exists.")] = False,
     engine: Engine = "local",
     address: Address = None,
@@ -92,7 +92,9 @@ def explain(
     context: typer.Context,
     file: _File,
     group: Annotated[str, typer.Option("--group", help="Label of the group.", show_default=False)],
-    rollout: Annotated[int | None, typer.Option("--rollout", help="One rollout, from 0.", show_default=False)] = None,
+    rollout: Annotated[
+        int | None, typer.Option("--rollout", help="One rollout, counted from 0; by default all.", show_default=False)
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as one JSON object.")] = False,
 ) -> None:
     """Why the rollouts of a group got their rewards: scores, utilities, weights, and the reasons in words."""

@@ -133,7 +133,7 @@ def audit(
     column: Column = None,
     details: Annotated[bool, typer.Option("--details", help="Every criterion, not the means over them.")] = False,
     bootstrap: Annotated[int, typer.Option(help="Draws for the intervals.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """How good is a judge: consistency, bias by position, length, Markdown; agreement with other judges and people."""

@@ -23,7 +23,7 @@ _Recipes = Annotated[
     Path | None, typer.Option("--recipes", metavar="FOLDER", help="recipes/lab of a checkout, if not run in one.")
 ]
 _Work = Annotated[Path, typer.Option("--work", metavar="FOLDER", help="Where cells are run and wait to be collected.")]
-_Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Seeds of every arm.")]
+_Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Seeds per arm.")]
 
 
 def register(app: typer.Typer) -> None:

@@ -22,7 +22,9 @@ def register(app: typer.Typer) -> None:
 def record(
     context: typer.Context,
     scores: Source,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where records go: .jsonl, .jsonl.gz or .parquet.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where records go: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")
+    ],
     force: Force = False,
     rollouts: Annotated[Path | None, typer.Option(help="The rollouts that were graded, to keep their texts.")] = None,
     group_column: GroupColumn = None,

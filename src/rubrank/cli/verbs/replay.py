@@ -137,7 +137,7 @@ def bench_fusion(
         str | None, typer.Argument(help="Scores or records; by default 128 synthetic groups of 8.")
     ] = None,
     rules: Annotated[str, typer.Option(help="Rules, as a,b,c; `all` for all there are.")] = "all",
-    rounds: Annotated[int, typer.Option(help="Turns that each rule has; the fastest counts.")] = 50,
+    rounds: Annotated[int, typer.Option(help="Rounds per rule; the fastest counts.")] = 50,
     step: _Step = 128,
     group_column: GroupColumn = None,
     long: Long = False,

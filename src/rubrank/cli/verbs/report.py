@@ -23,7 +23,8 @@ def report(
     budget: Annotated[float, typer.Option(help="Megabytes that groups may take; texts are cut to fit.")] = BUDGET_MB,
     measure: Annotated[bool, typer.Option(help="Count words and Markdown of the responses.")] = True,
     evaluated: Annotated[
-        list[Path] | None, typer.Option("--eval", help="Scored runs of `rubrank eval` or of checkpoints: the table.")
+        list[Path] | None,
+        typer.Option("--eval", help="Scored runs of `rubrank eval`, or of checkpoints, for the capability table."),
     ] = None,
     group_column: GroupColumn = None,
     long: Long = False,

@@ -13,14 +13,14 @@ from rubrank.cli.printing import errors_in_words, print_json
 def serve(
     config: Annotated[Path, typer.Argument(help="The service, as YAML, TOML or JSON (docs/service.md).")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")] = False,
-    host: Annotated[str | None, typer.Option(help="Instead of the file's.", show_default=False)] = None,
+    host: Annotated[str | None, typer.Option(help="Host, instead of the file's.", show_default=False)] = None,
     port: Annotated[
-        int | None, typer.Option(help="Instead of the file's; 0: any that is free.", show_default=False)
+        int | None, typer.Option(help="Port, instead of the file's; 0: any that is free.", show_default=False)
     ] = None,
     ray: Annotated[bool, typer.Option("--ray", help="Several replicas on Ray Serve instead of one process.")] = False,
-    replicas: Annotated[int, typer.Option(min=1, help="Of --ray.")] = 2,
+    replicas: Annotated[int, typer.Option(min=1, help="Replicas, with --ray.")] = 2,
     address: Annotated[
-        str | None, typer.Option(help="Of a Ray cluster; left out: one is started here.", show_default=False)
+        str | None, typer.Option(help="Address of a Ray cluster; by default one is started here.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
