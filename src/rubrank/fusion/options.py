@@ -11,8 +11,9 @@ other options of RLVR² are refused where the rule has no such part.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field
 
@@ -70,10 +71,8 @@ class RankingOptions(Strict):
 class FuseOptions(RankingOptions):
     """Options of a fusion; what is not given keeps the library's default."""
 
-    weight: dict[str, Annotated[float, Field(gt=0)]] = _field(
-        {}, "Weight of a criterion, > 0; repeatable.", _RULE, "NAME=NUMBER"
-    )
-    margin: dict[str, Annotated[float, Field(ge=0)]] = _field(
+    weight: dict[str, float] = _field({}, "Weight of a criterion, > 0; repeatable.", _RULE, "NAME=NUMBER")
+    margin: dict[str, float] = _field(
         {}, "Differences of at most this much are ties; repeatable.", _RULE, "NAME=NUMBER"
     )
     domain: dict[str, tuple[float, float]] = _field(
@@ -153,8 +152,12 @@ class FuseOptions(RankingOptions):
         """What is said about each criterion by name, as fields of `CriterionData`."""
         found: dict[str, dict[str, Any]] = {}
         for name, weight in self.weight.items():
+            if not 0.0 < weight < math.inf:
+                raise InvalidInput("FuseOptions", "weights", "finite and > 0", f"{weight:g} for {name!r}", "")
             found.setdefault(name, {})["weight"] = weight
         for name, margin in self.margin.items():
+            if not 0.0 <= margin < math.inf:
+                raise InvalidInput("FuseOptions", "margins", "finite and ≥ 0", f"{margin:g} for {name!r}", "")
             found.setdefault(name, {})["margin"] = margin
         for name, (low, high) in self.domain.items():
             found.setdefault(name, {})["domain"] = Domain("continuous", (), low, high)
