@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rubrank.records.record import read_records
+from rubrank.records.files import read_records
 from rubrank.training.trl.reward import RubricReward
 
 CALLS = {"name": "Calls", "verifier": "ToolCalled", "params": {"tool": "add", "at_least": 1}}
