@@ -1,7 +1,7 @@
 """The pooled fit of a batch that no process holds as a whole: passes over its parts, and the same bits.
 
     parts = [Part.of(observed, wanted_NK, u_MK) for …]             whole groups each, cut and ordered in any way
-    found = fit_parts(Here(parts), model)                          what `controlled.estimate` finds for all of them
+    found = fit_parts(LocalParts(parts), model)                     what `controlled.estimate` finds for all of them
 
 Every pass of `pooled.py` needs of a part only sums, which are exact (`exact.py`): where the parts are, how many there
 are and who adds the sums up changes no bit. A part keeps its groups' utilities from pass to pass; γ goes out to the

@@ -1,6 +1,6 @@
 """Score files: a table that brings the rubric it was graded by.
 
-    Graded.of(rubrics, FuseOptions(weight={"Facts": 3}), None)     the file's criteria, but for the weight of Facts
+    FileRubrics.of(rubrics, FuseOptions(weight={"Facts": 3}), None)     the file's criteria, but for the weight of Facts
         .names, .gates                                             all criteria in their order; those that gate
         .batch(groups, names, attributes)                          these groups, as `ScoreTable.batch` makes them
 

@@ -1,6 +1,6 @@
 """Choose among endpoints so that each gets its share, evenly spread.
 
-    choice = Choice([("a", 2.0), ("b", 1.0)])
+    choice = EndpointChoice([("a", 2.0), ("b", 1.0)])
     choice.next(…)       a, b, a, a, b, a, …
 
 Smooth weighted round robin: at each turn every endpoint gains its weight, the richest is chosen and pays what all

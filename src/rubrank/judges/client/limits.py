@@ -1,6 +1,6 @@
 """Requests and tokens a minute, kept before the server has to complain.
 
-    limits = Limits(requests_per_minute=600, tokens_per_minute=100_000)
+    limits = EndpointLimits(requests_per_minute=600, tokens_per_minute=100_000)
     charged = await limits.admit(1500)         waits for its turn; 1500 is a guess
     limits.settle(charged, used=900)           the next calls are let in the earlier
 

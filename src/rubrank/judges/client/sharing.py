@@ -1,6 +1,6 @@
 """The limits of an endpoint, shared by processes on any number of machines: each holds a part, by what it needs.
 
-    shares = Shares()                                          in one place, such as an actor
+    shares = LimitShares()                                          in one place, such as an actor
     shares.report("replica-1", {"http://…": Use(64, 80, 10)})      {"http://…": 57}: so many places it may use
     shares.report("replica-2", {"http://…": Use(64, 10, 0)})       {"http://…": 7}
 

@@ -1,6 +1,6 @@
 """The thread that writes rows of the ledger and claims, many in one commit.
 
-    writer = Writer(connect, repair)
+    writer = ReplyWriter(connect, repair)
     writer.write(row).result()        on disk
     await writer.written(row)         the same, and the event loop goes on meanwhile
     await writer.claim(key)           True: this process is to ask; kept until a row of that key is written

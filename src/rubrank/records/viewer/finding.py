@@ -1,6 +1,6 @@
 """Which groups a list shows, and in which order: filters on columns, then words in the records themselves.
 
-    finder = Finder(run)
+    finder = GroupFinder(run)
     found = finder.find(Wanted(state="stopped", sort="spread", query="tides"))
     found.groups, found.done           numbers of groups; how much of the search is done, from 0 to 1
 

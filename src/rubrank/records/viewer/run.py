@@ -1,6 +1,6 @@
 """A run: its files, its index, and the thread that keeps both up to date.
 
-    run = Run(Path("records.jsonl")); run.start()
+    run = ViewedRun(Path("records.jsonl")); run.start()
     run.index.ready, len(run.index), run.line(17), run.progress()
 
 The thread scans new bytes for line ends first, which is quick, so that every group can be opened; then it reads records

@@ -1,7 +1,7 @@
 """In which order a run takes its prompts: laid out for all steps before the first one.
 
-    >>> from rubrank.training.job.mixing import Part, lay_out
-    >>> lay_out([Part(batches=2, sources=(0, 1), shares=(0.75, 0.25))], sizes=[4, 2], batch=4, seed=0).tolist()
+    >>> from rubrank.training.job.mixing import MixStage, lay_out
+    >>> lay_out([MixStage(batches=2, sources=(0, 1), shares=(0.75, 0.25))], sizes=[4, 2], batch=4, seed=0).tolist()
     [4, 0, 2, 1, 3, 5, 3, 2]
 
 Numbers below 4 are the first source's rows here, the others the second's. The trainer walks the list from its beginning

@@ -1,7 +1,7 @@
 """Where the result of an answer stands: one layer for every check that knows the truth.
 
 >>> read_answer("<answer>So \\\\boxed{42}</answer>")
-Reading(text='42', how='the last \\\\boxed', explicit=True)
+AnswerReading(text='42', how='the last \\\\boxed', explicit=True)
 >>> read_answer("Six times seven.\\n\\nSo 42.").how
 'the last line'
 

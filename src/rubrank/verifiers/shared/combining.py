@@ -3,7 +3,7 @@
 >>> from rubrank.verifiers.shared.primitives import count, number
 >>> short = every("sentence", holds(count("word"), number("at most", 4)))
 >>> short(Text("This is short. This one is rather longer."))
-Found(ok=False, reason='sentence 2: 5 words, at most 4 asked')
+Holds(ok=False, reason='sentence 2: 5 words, at most 4 asked')
 """
 
 from __future__ import annotations
