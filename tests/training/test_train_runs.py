@@ -20,7 +20,7 @@ from transformers import TrainerCallback  # noqa: E402
 
 from rubrank.errors import InvalidInput  # noqa: E402
 from rubrank.grading.grade import grade  # noqa: E402
-from rubrank.records.files import read_records  # noqa: E402
+from rubrank.records.files import read_records, record_files  # noqa: E402
 from rubrank.records.record import GroupRecord  # noqa: E402
 from rubrank.rollouts.rollout import Group, Rollout  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
@@ -180,7 +180,10 @@ def without_clock(log: Any) -> list[dict[str, float]]:
     return [{name: x for name, x in line.items() if not any(part in name for part in CLOCK)} for line in log]
 
 
-@pytest.mark.parametrize(("rule", "records"), [("rlvr2+", "records.jsonl"), ("amrp+", "kept.jsonl.zst")])  # remembers
+ROTATED = {"path": "kept.jsonl.zst", "rotate": 2}
+
+
+@pytest.mark.parametrize(("rule", "records"), [("rlvr2+", "records.jsonl"), ("amrp+", ROTATED)])  # amrp remembers
 def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(folder, rule, records):
     small = {
         "stages": [{"steps": 6, "sources": [{"path": "prompts.jsonl"}]}],
@@ -195,12 +198,16 @@ def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(folder, rule, rec
     job = tiny.job(folder, output="parts", **small)
     with pytest.raises(_Stop):
         run(make_plan(job), callbacks=[_StopAt(5)])
-    assert max(record.step for record in read_records(job.output / records)) == 4  # begun, to be made again
+    file = job.output / (records if isinstance(records, str) else records["path"])
+    assert max(record.step for record in read_records(file)) == 4  # begun, to be made again
     plan = make_plan(job, resume=True)
     assert plan.checkpoint == job.output / "checkpoint-4"
     resumed = run(plan)
     assert without_clock(resumed.log[:-1]) == without_clock(whole.log[:-1])
     assert list(read_records(resumed.records)) == list(read_records(whole.records))
+    parts, others = record_files(resumed.records), record_files(whole.records)
+    assert [(one.name, one.read_bytes()) for one in parts] == [(one.name, one.read_bytes()) for one in others]
+    assert len(parts) == (1 if isinstance(records, str) else 4)  # of steps 0, 2 and 4, and the last evaluation's
     assert (resumed.model / "model.safetensors").read_bytes() == (whole.model / "model.safetensors").read_bytes()
     assert resumed.first["step"] == 0  # the evaluation before the run is in the log still
 
