@@ -198,6 +198,7 @@ def test_it_is_said_who_wrote_them(asked):
     assert "written for the demo" in MODEL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["openai", "httpx2", "aiolimiter"])
 def test_the_base_package_will_do(module, tmp_path):
     command = [sys.executable, "-c", SMALL_PROGRAM, str(tmp_path / "replies.sqlite"), module]

@@ -139,6 +139,7 @@ def test_what_is_missing_is_told_in_one_line(folder: Path) -> None:
     assert not Path("t.parquet").exists()
 
 
+@pytest.mark.slow
 def test_an_interrupt_says_what_is_kept(folder: Path) -> None:
     with Server(lambda asked: Answer(REPLY, delay=60.0 if "Rhine" in asked.prompt else 0.0)) as server:
         Path("judges.yaml").write_text(json.dumps({"endpoints": [{"base_url": server.url, "model": MODEL}]}))

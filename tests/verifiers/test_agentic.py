@@ -160,6 +160,7 @@ def test_a_state_equals_itself_after_json(state):
     assert found.value == 1
 
 
+@pytest.mark.slow
 def test_a_runaway_trajectory_is_matched_quickly():
     calls = tuple({"name": "a", "arguments": {"i": i}} for i in range(5000))
     expected = [{"name": "a", "arguments": {"i": i}} for i in range(60)]
