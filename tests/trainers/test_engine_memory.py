@@ -106,6 +106,10 @@ def test_a_state_of_something_else():
         RewardEngine(RUBRIC, "rlvr2+").load_state_dict(saved.state_dict())
     with pytest.raises(InvalidInput, match="of version 1"):
         RewardEngine(RUBRIC).load_state_dict({"version": 9})
+    for name in ("rule", "memory", "lines"):
+        damaged = {key: value for key, value in RewardEngine(RUBRIC).state_dict().items() if key != name}
+        with pytest.raises(InvalidInput, match=f"state must be whole; got no '{name}'"):
+            RewardEngine(RUBRIC).load_state_dict(damaged)
     RewardEngine(RUBRIC, "gdpo+").load_state_dict(RewardEngine(RUBRIC, "rlvr2+").state_dict())  # nothing to lose
 
 
