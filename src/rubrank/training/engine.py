@@ -377,8 +377,8 @@ class RewardEngine:
             raise InvalidInput(_OWNER, "state", f"of version {_VERSION}", got, "Resume with the rubrank that saved it.")
         lost = sorted({"rule", "memory", "lines"} - set(state))
         if lost:
-            got = f"no {lost[0]!r}"
-            raise InvalidInput(_OWNER, "state", "whole", got, "It is damaged, or of a version before the first release.")
+            remedy = "It is damaged, or of a version before the first release."
+            raise InvalidInput(_OWNER, "state", "whole", f"no {lost[0]!r}", remedy)
         self._lines = list(state["lines"])
         if state["memory"] is None:
             return
