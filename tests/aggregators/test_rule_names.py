@@ -188,10 +188,10 @@ def test_what_cannot_be_registered():
         name = "no-call"
 
     for wrong, message in (
-        (Nameless, "a class with a `name`"),
-        (BadName, "a class with a `name`"),
+        (Nameless, "name must be a text of small letters, .*; got None"),
+        (BadName, r"name must be a text of small letters, .*; got 'a\+b'"),
         (NoCall, "with `bounded` and `__call__"),
-        (lambda batch: batch, "a class with a `name`"),
+        (lambda batch: batch, "class must be a class called with a batch"),
     ):
         with pytest.raises(InvalidInput, match=message):
             rules.rule(wrong)

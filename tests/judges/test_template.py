@@ -52,7 +52,7 @@ def test_a_file_is_looked_for_beside_the_file_of_judges(tmp_path: Path, monkeypa
     (folder / "panel.yaml").write_text(json.dumps({"members": [{"endpoints": [ENDPOINT], "prompt": "own.txt"}]}))
     assert load_judges(folder / "panel.yaml").judges[0].members[0].prompt.text == OWN
     (folder / "judges.yaml").write_text(json.dumps({"endpoints": [ENDPOINT], "prompt": "none.txt"}))
-    with pytest.raises(InvalidInput, match=r"conf/none\.txt\. It is looked for beside"):
+    with pytest.raises(InvalidInput, match=r"conf/none\.txt must be a file that can be read.* It is looked for beside"):
         load_judges("conf/judges.yaml")
 
 

@@ -170,7 +170,9 @@ def test_every_line_of_the_table_is_of_a_verifier():
         importlib.import_module(f"rubrank.verifiers.{module.name}")
     importlib.import_module("rubrank.rubrics.contradiction_table")
 
-    assert set(CLAIMS) <= set(VERIFIERS)
+    ours = {name for name, claim in CLAIMS.items() if claim.__module__.startswith("rubrank.")}  # docs add their own
+    assert len(ours) > 20
+    assert ours <= set(VERIFIERS)
 
 
 @folded(

@@ -22,8 +22,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import ray  # type: ignore[import-not-found, unused-ignore]
-
 from rubrank.errors import JudgeOutage, JudgingFailed
 
 if TYPE_CHECKING:
@@ -46,6 +44,8 @@ def waits_in_barrier(config: Any) -> bool:
 
 def fault_of_barrier() -> Fault | None:
     """Why groups failed: an outage if there was one; None: for no fault of the judges, or there is no barrier."""
+    import ray  # type: ignore[import-not-found, unused-ignore]
+
     with suppress(ValueError, ray.exceptions.RayError):
         found: Fault | None = ray.get(ray.get_actor(ACTOR).fault.remote(), timeout=_PATIENCE)
         return found
