@@ -16,12 +16,11 @@ NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
 
 def printed(notebook) -> list[str]:
+    """What each cell printed, whole: the kernel sends it in as many pieces as its clock happens to cut."""
     return [
-        output["text"]
+        "".join(out["text"] for out in cell.outputs if out.output_type == "stream" and out.name == "stdout")
         for cell in notebook.cells
         if cell.cell_type == "code"
-        for output in cell.outputs
-        if output.output_type == "stream" and output.name == "stdout"
     ]
 
 
@@ -38,4 +37,4 @@ def test_a_notebook_runs_and_shows_what_it_prints(path, tmp_path, monkeypatch):
     shown = printed(notebook)
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     assert printed(notebook) == shown
-    assert shown
+    assert any(shown)
