@@ -173,6 +173,30 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def clean(text: str) -> str:
+    """The text without lone surrogates, which UTF-8, RE2 and SQLite cannot hold; each becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def encodable(text: str) -> str:
+    """The text as UTF-8 can hold it: halves of one character are joined, what is left alone becomes U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def no_constant(name: str) -> Any:
+    """For `json.loads`: NaN and Infinity, which Python would read, are no JSON."""
+    raise ValueError(f"{name} is no JSON")
+
+
+def labelled(name: str, text: str, width: int) -> str:
+    """One line of a description: a name, padded to `width`, and what there is to say."""
+    return f"{name:<{width}}{text}"
+
+
 def shortened(text: str, most: int = 120) -> str:
     """Not more than `most` characters, cut with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"

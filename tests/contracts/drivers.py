@@ -171,7 +171,7 @@ class _Choice:
 
 
 def atropos(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.atropos import RubricScores
+    from rubrank.training.atropos import RubricEnv
 
     class Base:
         tokenizer = Tokenizer()
@@ -195,7 +195,7 @@ def atropos(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list
             """Of one's own, in tasks of its own, as atropos starts it beside training."""
             return [(await asyncio.create_task(self.collect_trajectories(item)))[0]["scores"] for item in items]
 
-    class Env(RubricScores, Base):
+    class Env(RubricEnv, Base):
         rubrank = engine
 
     env, items = Env(), [{"asked": asked, **asked.about} for asked in groups]

@@ -68,7 +68,7 @@ def skyrl(uids: Any = ("0",) * 4, prompts: Any = None, tokenizer: Any = Tokenize
 
 
 def atropos(item: Any = None, **group: Any) -> list[float]:
-    from rubrank.training.atropos import RubricScores
+    from rubrank.training.atropos import RubricEnv
 
     usual = {"tokens": [[1, 2]] * 4, "masks": [[-100, 2]] * 4, "scores": [0.3] * 4, "messages": list(map(talk, SAID))}
 
@@ -78,7 +78,7 @@ def atropos(item: Any = None, **group: Any) -> list[float]:
         async def collect_trajectories(self, item: Any) -> Any:
             return {**usual, **group}, []
 
-    class Env(RubricScores, Base):
+    class Env(RubricEnv, Base):
         rubrank = RewardEngine(RUBRIC)
 
     return asyncio.run(Env().collect_trajectories(item))[0]["scores"]

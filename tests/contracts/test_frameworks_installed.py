@@ -98,7 +98,7 @@ def test_art(record_property):
 
 def test_atropos(record_property):
     base = installed("atroposlib", "atroposlib.envs.base", record_property)
-    from rubrank.training.atropos import RubricScores
+    from rubrank.training.atropos import RubricEnv
 
     class Mine(base.BaseEnv):
         async def collect_trajectory(self, item: Any) -> Any:
@@ -122,7 +122,7 @@ def test_atropos(record_property):
         async def evaluate(self, *_: Any, **__: Any) -> None:
             pass
 
-    class Env(RubricScores, Mine):
+    class Env(RubricEnv, Mine):
         rubrank = RewardEngine(RUBRIC)
 
     env = object.__new__(Env)

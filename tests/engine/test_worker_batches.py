@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import rubrank
 from rubrank.fusion.attributes import ATTRIBUTES
 from rubrank.fusion.attributes.common import COMMON, common_rows, keep_places, worker_rows
-from rubrank.grading.batches import Batch, Under, singly, without
+from rubrank.grading.batches import TaskBatch, Under, singly, without
 from rubrank.grading.grade import grade
-from rubrank.grading.serving import Reply
+from rubrank.grading.serving import WorkerReply
 from rubrank.grading.shared import Shared, shared_file
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine
@@ -45,10 +45,10 @@ SAID = [
 ]
 
 
-def batch(rows: int, checks: int) -> Batch:
+def batch(rows: int, checks: int) -> TaskBatch:
     """Items are their numbers in a list of their own, so that each is one object."""
     rollouts = tuple(Rollout(response=str(i)) for i in range(rows))
-    return Batch(tuple([i] for i in range(rows)), rollouts, (("WordCount", {}),) * checks, tuple(range(checks)))
+    return TaskBatch(tuple([i] for i in range(rows)), rollouts, (("WordCount", {}),) * checks, tuple(range(checks)))
 
 
 def cells(batches):
@@ -73,7 +73,7 @@ def test_what_has_no_verdict_is_left(rows, checks, together, begun, data):
     sent = [batch(rows, checks), batch(2, 1)]
     under, some, begun = Under(sent), sent[0].items[:together], min(begun, checks - 1)
     if begun:
-        found = under.take(Reply(0, 0, 0, [[(1.0, "")] * len(some)] * begun))
+        found = under.take(WorkerReply(0, 0, 0, [[(1.0, "")] * len(some)] * begun))
         assert found.size == len(some) * begun
     known = {(one[0], k) for one in some for k in range(begun)}
     left = under.left()
@@ -105,8 +105,8 @@ def test_what_a_rollout_keeps_to_save_work_stays_here():
 
 @given(st.lists(st.lists(st.tuples(st.none() | st.floats(0, 1), st.text()), min_size=3, max_size=3), min_size=1))
 def test_a_reply_comes_as_it_was_sent(columns):
-    reply = Reply(1, 2, 3, columns, "measured")
-    assert Reply.unpacked(pickle.loads(pickle.dumps(reply.packed()))) == reply
+    reply = WorkerReply(1, 2, 3, columns, "measured")
+    assert WorkerReply.unpacked(pickle.loads(pickle.dumps(reply.packed()))) == reply
 
 
 @given(st.lists(st.sampled_from(["<think>", "</think>", "<reasoning>", "</reasoning>", "so", " ", "\n", "月"])))

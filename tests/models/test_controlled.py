@@ -12,7 +12,7 @@ from scipy import stats
 
 from rubrank import fuse, utilities
 from rubrank.fusion.estimate import InfluenceEstimate, garrote
-from rubrank.fusion.models import Borda, BradleyTerry, Thurstone, controlled, fit, offset, pooled
+from rubrank.fusion.models import BordaCount, BradleyTerry, Thurstone, controlled, fit, offset, pooled
 from rubrank.fusion.models.adjusted import Observed
 from rubrank.fusion.models.controlled import estimate, refit
 from rubrank.fusion.student import point_975
@@ -285,7 +285,7 @@ def test_groups_too_large_for_the_compiled_fit():
 def test_a_model_without_a_link_is_refused():
     data = batch([4] * 3)
     with pytest.raises(ValueError, match="a model with a link"):
-        estimate(Borda(), data, np.ones((3, 3), bool), np.zeros((12, 3)))
+        estimate(BordaCount(), data, np.ones((3, 3), bool), np.zeros((12, 3)))
 
 
 def test_an_empty_batch():

@@ -75,10 +75,11 @@ def _by_keyword(error: InvalidInput, typed: Mapping[str, Any]) -> str | None:
     """The flag for a keyword of a function: its own name, one of several, or with its owner before it."""
     name = error.parameter
     names = (name, f"{error.owner.lower()}_{name}", f"{name}s", name.removesuffix("s"), name.removesuffix("_mb"))
-    return next((flag for flag in map(_as_flag, names) if flag in typed), None)
+    return next((flag for flag in map(as_flag, names) if flag in typed), None)
 
 
-def _as_flag(name: str) -> str:
+def as_flag(name: str) -> str:
+    """What a keyword is called on the command line."""
     return f"--{name.replace('_', '-')}"
 
 

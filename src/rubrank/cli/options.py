@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 from typer.core import TyperCommand
 
 from rubrank._plain import in_our_words
-from rubrank.cli.flags import FLAGS
+from rubrank.cli.flags import FLAGS, as_flag
 from rubrank.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -94,13 +94,13 @@ def with_options(models: Callable[[], tuple[type[BaseModel], ...]]) -> type[Type
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             fields = _fields(models())
-            flags = {_flag(name): name for name in (*fields, "config")}
+            flags = {as_flag(name): name for name in (*fields, "config")}
             if ctx.resilient_parsing and args and _takes_value(args[-1], flags, fields):
                 ctx.meta[_OPEN] = flags[args[-1]]  # a shell completes its value
                 args = [*args[:-1], "."]  # stands for a file that lacks yet: a shell would complete that first
             rest, given = _split(args, flags, fields)
             ctx.meta[_META] = given
-            ctx.meta[FLAGS] = {_flag(name): given.get(name) for name in (*fields, "config")}
+            ctx.meta[FLAGS] = {as_flag(name): given.get(name) for name in (*fields, "config")}
             try:
                 return super().parse_args(ctx, rest)
             except Exception as error:
@@ -126,7 +126,7 @@ def with_options(models: Callable[[], tuple[type[BaseModel], ...]]) -> type[Type
 
 def _completed(fields: Mapping[str, Any], incomplete: str) -> list[tuple[str, str]]:
     """What a shell offers of our flags, with their help."""
-    flags = {_flag(name): field.description for name, field in fields.items()}
+    flags = {as_flag(name): field.description for name, field in fields.items()}
     flags["--config"] = "TOML or YAML file with these options."
     return [(flag, text) for flag, text in flags.items() if incomplete and flag.startswith(incomplete)]
 
@@ -140,10 +140,6 @@ def _values(name: str) -> Sequence[str]:
 
 def _fields(models: tuple[type[BaseModel], ...]) -> dict[str, Any]:
     return {name: field for model in models for name, field in model.model_fields.items()}
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _split(args: list[str], flags: Mapping[str, str], fields: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
@@ -191,7 +187,7 @@ def _show_flags(fields: Mapping[str, Any]) -> None:
         extra, kind = field.json_schema_extra or {}, _kind(field.annotation)
         metavar = "" if kind is bool else extra.get("metavar") or _METAVARS.get(kind, "TEXT")
         table = panels.setdefault(extra.get("panel", "Options"), Table(box=None, show_header=False, pad_edge=False))
-        table.add_row(f"[bold cyan]{_flag(name)}[/]", f"[yellow]{metavar}[/]", field.description)
+        table.add_row(f"[bold cyan]{as_flag(name)}[/]", f"[yellow]{metavar}[/]", field.description)
     config = "TOML or YAML file with these options; the command line wins."
     panels[_FIND if _FIND in panels else next(iter(panels))].add_row(
         "[bold cyan]--config[/]", "[yellow]PATH[/]", config
@@ -241,7 +237,7 @@ def _made(model: type[_M], data: Mapping[str, Any], where: str, line: Mapping[st
 
 def _in_flags(error: InvalidInput) -> InvalidInput:
     name, *rest = error.parameter.split(".")
-    flag = _flag(name) + "".join(f" {part}" for part in rest)
+    flag = as_flag(name) + "".join(f" {part}" for part in rest)
     return type(error)(error.owner, flag, error.allowed, error.got, error.remedy)
 
 

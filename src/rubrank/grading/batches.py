@@ -1,6 +1,6 @@
 """What is handed to a worker, what comes back, and what is left of it when the worker dies.
 
-    Batch(tasks, rollouts, checks)         the same checks on some rollouts; `items` are whatever the caller calls them
+    TaskBatch(tasks, rollouts, checks)     the same checks on some rollouts; `items` are whatever the caller calls them
     Decided(items, numbers, columns)       verdicts about some of the rollouts, of some of the checks
 
 A worker dies at a check that it had begun, or before it had begun any. The check is tried once more, alone; what ends
@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from rubrank.grading.serving import Reply, Sent
+from rubrank.grading.serving import PackedBatch, WorkerReply
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.verifier import Found
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class TaskBatch:
     """Checks, pairs of a verifier's name and parameters, to be made on all these rollouts."""
 
     items: tuple[Any, ...]
@@ -40,16 +40,16 @@ class Batch:
         return pickle.dumps(self.checks, pickle.HIGHEST_PROTOCOL)
 
     @property
-    def sent(self) -> Sent:
+    def sent(self) -> PackedBatch:
         """As it goes to a worker."""
-        return Sent(self.packed, self.rollouts, self.measure)
+        return PackedBatch(self.packed, self.rollouts, self.measure)
 
     @property
     def size(self) -> int:
         """How many verdicts it asks for."""
         return len(self.items) * len(self.checks)
 
-    def part(self, rows: slice, checks: Sequence[int] | None = None, **changes: Any) -> Batch:
+    def part(self, rows: slice, checks: Sequence[int] | None = None, **changes: Any) -> TaskBatch:
         """Some of its rollouts, with all or some of its checks."""
         items, rollouts = self.items[rows], self.rollouts[rows]
         if checks is not None:
@@ -79,11 +79,11 @@ class Decided:
 class Under:
     """Batches that a worker has, and how far it is with them."""
 
-    def __init__(self, batches: Sequence[Batch]) -> None:
+    def __init__(self, batches: Sequence[TaskBatch]) -> None:
         self._batches = batches
         self._batch, self._row, self._ahead, self._check = 0, 0, 0, 0  # `_ahead` rollouts have their first checks
 
-    def take(self, reply: Reply) -> Decided:
+    def take(self, reply: WorkerReply) -> Decided:
         """The verdicts of a reply; they come in order, all of some rollouts before those of the next."""
         batch, number = self._batches[reply.batch], len(reply.columns[0])
         upto = reply.check + len(reply.columns)
@@ -93,7 +93,7 @@ class Under:
         rows = slice(reply.row, reply.row + number)
         return Decided(batch.items[rows], batch.numbers[reply.check : upto], reply.columns, reply.measured)
 
-    def left(self) -> list[Batch]:
+    def left(self) -> list[TaskBatch]:
         """What has no verdict yet; nothing of it is measured there, lest that is what went wrong."""
         first, *others = self._batches[self._batch :]
         rows = self._row, self._row + self._ahead
@@ -114,10 +114,10 @@ class Under:
         return (batch.items[row], batch.numbers[check]) if fits else None
 
 
-def without(batches: Sequence[Batch], item: Any, number: int) -> tuple[Batch | None, list[Batch]]:
+def without(batches: Sequence[TaskBatch], item: Any, number: int) -> tuple[TaskBatch | None, list[TaskBatch]]:
     """One check of one rollout, as a batch of its own, and all the others; None: it is not among them."""
-    found: Batch | None = None
-    others: list[Batch] = []
+    found: TaskBatch | None = None
+    others: list[TaskBatch] = []
     for batch in batches:
         row = next((i for i, one in enumerate(batch.items) if one is item), None)
         if row is None or number not in batch.numbers:
@@ -131,7 +131,7 @@ def without(batches: Sequence[Batch], item: Any, number: int) -> tuple[Batch | N
     return found, others
 
 
-def singly(batches: Sequence[Batch]) -> Iterator[Batch]:
+def singly(batches: Sequence[TaskBatch]) -> Iterator[TaskBatch]:
     """Each rollout by itself."""
     for batch in batches:
         for row in range(len(batch.items)):

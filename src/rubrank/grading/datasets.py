@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rubrank._plain import clean
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.grading.cluster import found_ray, processors
 from rubrank.grading.options import GradeOptions, Timeout, loaded_judges
@@ -26,7 +27,7 @@ from rubrank.rollouts.reading import groups_of_rows
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.table import GroupScores
-from rubrank.scores.writing import OUTCOMES, REASON, clean, outcomes_text
+from rubrank.scores.writing import OUTCOMES, REASON, outcomes_text
 from rubrank.verifiers.verifier import Compat, Mode
 
 _ROW = "row of the batch"

@@ -103,7 +103,7 @@ def grade_and_measure(
     judges: Judges | None,
     workers: int | None,
     cache: str | Path | None,
-) -> tuple[ScoreTable, Measured]:
+) -> tuple[ScoreTable, MeasuredRows]:
     """The scores, and what was measured by the workers on the way, of rollouts whose texts they had anyway.
 
     measure: module:function, from rollouts to an array with a row for each, which other processes can import.
@@ -114,7 +114,7 @@ def grade_and_measure(
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredRows:
     """Numbers of rollouts, counted over all groups, and a row for each; those that are not there are not measured."""
 
     numbers: np.ndarray
@@ -297,12 +297,12 @@ class _Run:
         for task, verdicts in zip(found.items, zip(*found.columns, strict=True), strict=True):
             self._record(task, found.numbers, verdicts)
 
-    def measured(self) -> Measured:
+    def measured(self) -> MeasuredRows:
         """What workers have measured."""
         starts = [0, *accumulate(len(group.rollouts) for group in self.groups)]
         numbers = [starts[task.group] + task.number for tasks, _ in self._measured for task in tasks]
         rows = np.concatenate([rows for _, rows in self._measured]) if numbers else None
-        return Measured(np.array(numbers, dtype=np.int64), rows)
+        return MeasuredRows(np.array(numbers, dtype=np.int64), rows)
 
     # ---------------------------------------------------------------------------------------------- cache and results
 

@@ -32,7 +32,7 @@ _BETWEEN = "\x1e"  # reasons: a character that none of ours has
 _RUBRICS = 256  # of which the checks stay ready
 
 
-class Sent(NamedTuple):
+class PackedBatch(NamedTuple):
     """One batch of a message."""
 
     checks: bytes
@@ -42,7 +42,7 @@ class Sent(NamedTuple):
     """module:function, from rollouts to an array with a row for each."""
 
 
-class Reply(NamedTuple):
+class WorkerReply(NamedTuple):
     """Verdicts about consecutive rollouts of a batch, of consecutive checks."""
 
     batch: int
@@ -63,7 +63,7 @@ class Reply(NamedTuple):
         return self.batch, self.row, self.check, len(self.columns), values, reasons, self.measured
 
     @classmethod
-    def unpacked(cls, data: tuple[Any, ...]) -> Reply:
+    def unpacked(cls, data: tuple[Any, ...]) -> WorkerReply:
         """What was packed."""
         batch, row, check, number, values, reasons, measured = data
         if isinstance(reasons, str):
@@ -94,9 +94,9 @@ def serve(file: int) -> None:
         pass
 
 
-def _message(shared: Shared, size: int) -> list[Sent]:
+def _message(shared: Shared, size: int) -> list[PackedBatch]:
     with shared.get(size) as packed:
-        found: list[Sent] = pickle.loads(packed)
+        found: list[PackedBatch] = pickle.loads(packed)
     return found
 
 
@@ -166,7 +166,7 @@ class Pace:
             self.size = max(1, self.size // 2) if taken < _LONG * _MOMENT else 1
 
 
-def _decided(number: int, sent: Sent, checks: _Checks, shared: Shared, pace: Pace) -> Iterator[Reply]:
+def _decided(number: int, sent: PackedBatch, checks: _Checks, shared: Shared, pace: Pace) -> Iterator[WorkerReply]:
     start = 0
     while start < len(sent.rollouts):
         some = sent.rollouts[start : start + pace.size]
@@ -176,11 +176,11 @@ def _decided(number: int, sent: Sent, checks: _Checks, shared: Shared, pace: Pac
         columns: list[list[Found]] = []
         for k, decide in enumerate(checks.decide):
             if columns and time.monotonic() - pace.begun > _KEEP:
-                yield Reply(number, start, k - len(columns), columns)
+                yield WorkerReply(number, start, k - len(columns), columns)
                 columns = []
             columns.append(_column(some, decide, shared, (number, start, k)))
         measured = None if sent.measure is None else _measured(sent.measure, some, shared, (number, start))
-        yield Reply(number, start, len(checks.decide) - len(columns), columns, measured)
+        yield WorkerReply(number, start, len(checks.decide) - len(columns), columns, measured)
         for rollout in some:
             rollout.__dict__.pop("text", None)  # its words and sentences are many times its size
         pace.end()

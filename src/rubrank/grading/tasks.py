@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
 
-from rubrank.grading.batches import Batch
+from rubrank.grading.batches import TaskBatch
 from rubrank.grading.plan import PlannedCheck
 from rubrank.rollouts.rollout import Rollout
 
@@ -49,7 +49,7 @@ def different_checks(tasks: Iterable[Task]) -> Iterable[tuple[PlannedCheck, ...]
     return {id(task.checks): task.checks for task in tasks}.values()
 
 
-def messages(tasks: Sequence[Task], workers: int, measure: str | None) -> Iterator[list[Batch]]:
+def messages(tasks: Sequence[Task], workers: int, measure: str | None) -> Iterator[list[TaskBatch]]:
     """What is sent to workers at once: some rollouts, those with the same checks together."""
     most = min(_MESSAGE, max(1, ceil(len(tasks) / (_EACH * workers))))
     some: list[Task] = []
@@ -64,11 +64,11 @@ def messages(tasks: Sequence[Task], workers: int, measure: str | None) -> Iterat
         yield _alike(some, measure)
 
 
-def _alike(tasks: Sequence[Task], measure: str | None) -> list[Batch]:
+def _alike(tasks: Sequence[Task], measure: str | None) -> list[TaskBatch]:
     found = []
     for checks, alike in groupby(tasks, key=lambda task: task.checks):
         some = tuple(alike)
         pairs = tuple((check.verifier.name, check.given) for check in checks)
         rollouts = tuple(task.rollout for task in some)
-        found.append(Batch(some, rollouts, pairs, tuple(range(len(checks))), measure))
+        found.append(TaskBatch(some, rollouts, pairs, tuple(range(len(checks))), measure))
     return found

@@ -34,8 +34,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from rubrank.errors import InvalidInput
-from rubrank.grading.batches import Batch, Decided, Under, singly, without
-from rubrank.grading.serving import Reply
+from rubrank.grading.batches import Decided, TaskBatch, Under, singly, without
+from rubrank.grading.serving import WorkerReply
 from rubrank.grading.shared import Shared, shared_file
 from rubrank.verifiers.verifier import VERIFIERS, Compat, Mode
 
@@ -77,7 +77,7 @@ class _Worker:
                 "Put the verifiers into a module that can be imported, or use workers=0.",
             )
 
-    def run(self, batches: Sequence[Batch]) -> Iterator[Reply]:
+    def run(self, batches: Sequence[TaskBatch]) -> Iterator[WorkerReply]:
         """The verdicts of the batches in their order, some at a time; `WorkerDied` if it dies."""
         size = self._shared.put(_packed([batch.sent for batch in batches]))
         with self._lock:
@@ -85,7 +85,7 @@ class _Worker:
         self._send(pickle.dumps(size))
         left = sum(batch.size for batch in batches)
         while left:
-            reply = Reply.unpacked(self._receive())
+            reply = WorkerReply.unpacked(self._receive())
             left -= len(reply.columns) * len(reply.columns[0])
             self._waiting = left > 0
             yield reply
@@ -221,7 +221,7 @@ class Workers:
         self._start, self._timeout = (tuple(modules), compat, mode), timeout
         self._kind = _kind(self._start)
         self._number = number
-        self._jobs: queue.Queue[list[Batch] | None] = queue.Queue(2 * number)
+        self._jobs: queue.Queue[list[TaskBatch] | None] = queue.Queue(2 * number)
         self._results: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._stopped = threading.Event()
         self._alive: set[_Worker] = set()
@@ -261,7 +261,7 @@ class Workers:
             for worker in list(self._alive):
                 worker.look(step, self._timeout)
 
-    def run(self, messages: Iterable[Sequence[Batch]]) -> Iterator[Decided]:
+    def run(self, messages: Iterable[Sequence[TaskBatch]]) -> Iterator[Decided]:
         """Verdicts as they come, of messages that are made while others are worked on."""
         waiting = iter(messages)
         while True:
@@ -291,7 +291,7 @@ class Workers:
             elif worker is not None:
                 _IDLE.give_back(worker, self._kind)
 
-    def _finished(self, message: list[Batch], worker: _Worker | None) -> _Worker | None:
+    def _finished(self, message: list[TaskBatch], worker: _Worker | None) -> _Worker | None:
         """Work through a message, batch by batch after a death; returns the worker that is alive in the end."""
         parts = deque([message])
         try:
@@ -309,7 +309,7 @@ class Workers:
             raise
         return worker
 
-    def _work(self, worker: _Worker, message: list[Batch]) -> list[Batch] | None:
+    def _work(self, worker: _Worker, message: list[TaskBatch]) -> list[TaskBatch] | None:
         """None when all is done; what is left to do if the worker dies."""
         under = Under(message)
         try:
@@ -327,14 +327,14 @@ class Workers:
             return self._after_death(under.left(), at, str(death))
         return None
 
-    def _after_stop(self, left: list[Batch], at: tuple[Any, int] | None) -> list[Batch]:
+    def _after_stop(self, left: list[TaskBatch], at: tuple[Any, int] | None) -> list[TaskBatch]:
         """It was stuck at a check; one that was done at the last moment is not blamed."""
         blamed, others = (None, left) if at is None else without(left, *at)
         if blamed is not None:
             self._miss(blamed, f"took longer than {self._timeout:g} s")
         return others
 
-    def _after_death(self, left: list[Batch], at: tuple[Any, int] | None, how: str) -> list[Batch]:
+    def _after_death(self, left: list[TaskBatch], at: tuple[Any, int] | None, how: str) -> list[TaskBatch]:
         """What it was at is tried once more; where that is not known, each rollout by itself."""
         why = f"failed: it ended its worker process twice ({how})"
         blamed, others = (None, left) if at is None else without(left, *at)
@@ -350,6 +350,6 @@ class Workers:
             return [replace(first, tried=True), *others]
         return others
 
-    def _miss(self, batch: Batch, why: str) -> None:
+    def _miss(self, batch: TaskBatch, why: str) -> None:
         columns = [[(None, f"{name} {why}")] * len(batch.items) for name, _ in batch.checks]
         self._results.put(Decided(batch.items, batch.numbers, columns))

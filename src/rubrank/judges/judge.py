@@ -209,20 +209,21 @@ class Judge(_Confidential):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if not self.endpoints and not self.members:
-            raise self._wrong("endpoints", "at least one, or members that have some", "none", "Say where to ask.")
+            raise self.wrong("endpoints", "at least one, or members that have some", "none", "Say where to ask.")
         if self.endpoints and self.members:
-            raise self._wrong("members", "left out where endpoints are given", "both", "A panel asks its members.")
+            raise self.wrong("members", "left out where endpoints are given", "both", "A panel asks its members.")
         if self.expected and self.kind != "absolute":
-            raise self._wrong("expected", 'used with kind "absolute"', f"kind {self.kind!r}", "Say kind: absolute.")
+            raise self.wrong("expected", 'used with kind "absolute"', f"kind {self.kind!r}", "Say kind: absolute.")
         if self.prompt is not None:
             self.prompt.check(self.kind, f"judge {self.name!r}")
         others = sorted({member.kind for member in self.members} - {self.kind})
         if others or any(member.members for member in self.members):
             got = f"kind {others[0]!r}" if others else "a panel in a panel"
-            raise self._wrong("members", f"judges of the panel's kind {self.kind!r}", got, "Give all the same kind.")
+            raise self.wrong("members", f"judges of the panel's kind {self.kind!r}", got, "Give all the same kind.")
         return self
 
-    def _wrong(self, parameter: str, allowed: str, got: str, remedy: str) -> InvalidInput:
+    def wrong(self, parameter: str, allowed: str, got: str, remedy: str) -> InvalidInput:
+        """An error about one of its settings."""
         return InvalidInput(f"judge {self.name!r}", parameter, allowed, got, remedy)
 
     @property

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rubrank.judges.arriving import Arrived
     from rubrank.judges.asking import AskerOf
     from rubrank.judges.client.accounting import Account
-    from rubrank.judges.running import Batch
+    from rubrank.judges.running import AdmittedCalls
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how many calls are answered, and how many there are."""
@@ -413,7 +413,7 @@ class _Step:
             batch = await throttle.admit(number)
             tasks.create_task(self._judge(g, question, judge, asker_of, batch))
 
-    async def _judge(self, g: int, question: Question, judge: Judge, asker_of: AskerOf, batch: Batch) -> None:
+    async def _judge(self, g: int, question: Question, judge: Judge, asker_of: AskerOf, batch: AdmittedCalls) -> None:
         judgment = await judged(question, judge, lambda leaf: batch.counting(asker_of(leaf)))
         judgment.replies = batch.replies
         _add(self._judgments[g], judgment)

@@ -25,13 +25,13 @@ class Throttle:
         self._open = 0
         self._room = asyncio.Event()
 
-    async def admit(self, calls: int) -> Batch:
+    async def admit(self, calls: int) -> AdmittedCalls:
         """Wait for room; a question goes in as a whole, however many calls it makes."""
         while self._open >= self._limit:
             self._room.clear()
             await self._room.wait()
         self._open += calls
-        return Batch(self, calls)
+        return AdmittedCalls(self, calls)
 
     def release(self, calls: int) -> None:
         """So many are not under way any more."""
@@ -40,7 +40,7 @@ class Throttle:
             self._room.set()
 
 
-class Batch:
+class AdmittedCalls:
     """The calls of one question; what it said it would make and did not is given back at its end."""
 
     def __init__(self, throttle: Throttle, calls: int) -> None:
@@ -67,7 +67,7 @@ class Batch:
 
 
 class _Counting:
-    def __init__(self, asker: Asker, batch: Batch) -> None:
+    def __init__(self, asker: Asker, batch: AdmittedCalls) -> None:
         self._asker, self._batch = asker, batch
 
     async def ask(self, call: Call) -> Reply:

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from rubrank._files import replacing, wrong_suffix
+from rubrank._plain import clean
 from rubrank.scores.criterion import CriterionData
 
 if TYPE_CHECKING:
@@ -125,11 +126,6 @@ def _reasons(table: ScoreTable, name: str) -> Iterator[str | None]:
         at = group.names.index(name) if name in group.names else None
         for reasons in group.reasons:
             yield None if at is None else clean(reasons[at])
-
-
-def clean(text: str) -> str:
-    """Without lone surrogates, which UTF-8 cannot hold."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _long(table: ScoreTable, rubrics: Mapping[tuple[CriterionData, ...], int]) -> Any:

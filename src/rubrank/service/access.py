@@ -22,6 +22,7 @@ from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from rubrank._plain import no_constant
 from rubrank.errors import GradingFailed, InvalidInput, JudgeOutage, JudgingFailed, RubrankError
 from rubrank.service.wire import to_json
 
@@ -111,13 +112,9 @@ def parse(body: bytes) -> Any:
         if b"\\u" not in body:
             raise _no_json(error) from None
     try:
-        return json.loads(body, parse_constant=_no_constant)
+        return json.loads(body, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise _no_json(error) from None
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _no_json(error: Exception) -> Refused:

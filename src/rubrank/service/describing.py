@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rubrank._plain import labelled
 from rubrank.errors import InvalidInput
 from rubrank.service.config import ServiceConfig
 from rubrank.training.engine import RewardEngine
 
-_WIDTH = 11
+_line = partial(labelled, width=11)
 _EXTRA = "Install them: pip install 'rubrank[serve]'."
 
 
@@ -82,7 +84,3 @@ def describe(found: dict[str, Any]) -> str:
         _line("folder", found["folder"]),
     ]
     return "\n".join(lines)
-
-
-def _line(name: str, text: str) -> str:
-    return f"{name:<{_WIDTH}}{text}"

@@ -64,11 +64,6 @@ class Item:
     text: str
 
 
-def clean(text: str) -> str:
-    """The text without lone surrogates, which no parser in another language takes."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
 def split_code(text: str) -> tuple[list[str], list[tuple[str, str]], bool]:
     """Lines outside code fences, the (tag, code) of every fence, and whether the last fence never closes."""
     outside: list[str] = []

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from rubrank._plain import encodable
 from rubrank.texts.commonmark import PARSER, bounded
 
 _DEEPEST = 20
@@ -82,7 +83,7 @@ def parse(text: str) -> Structure:
     if not _may_hold_markdown(text):
         return Structure()
     reader = _Reader()
-    for event in PARSER.events(_parsable(text)):
+    for event in PARSER.events(encodable(bounded(text))):
         reader.read(event)
     return reader.structure()
 
@@ -90,15 +91,6 @@ def parse(text: str) -> Structure:
 def _may_hold_markdown(text: str) -> bool:
     """Most short answers hold none of these characters; then no parser is needed."""
     return any(mark in text for mark in "#*_-+`>|~[=.)\t<") or "    " in text
-
-
-def _parsable(text: str) -> str:
-    text = bounded(text)
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # lone surrogates, which the parser does not take
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 @dataclass(slots=True)

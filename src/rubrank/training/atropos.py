@@ -1,9 +1,9 @@
 """atropos 0.4: a rubric as the scores of a group.
 
     from atroposlib.envs.base import BaseEnv
-    from rubrank.training.atropos import RubricScores
+    from rubrank.training.atropos import RubricEnv
 
-    class Env(RubricScores, MyEnv): ...          MyEnv.collect_trajectories as it is
+    class Env(RubricEnv, MyEnv): ...          MyEnv.collect_trajectories as it is
 
 `collect_trajectories(item)` gives all rollouts of an item: shape (a). Its `messages` are what is graded (ask for them
 with `include_messages`, or put them there); the item says the rest: `rubric`, `prompt`, reference answers. The scores
@@ -32,7 +32,7 @@ _evaluating: ContextVar[bool] = ContextVar("rubrank_atropos_evaluating", default
 """Of a task: trajectories for training may be collected at the same time."""
 
 
-class RubricScores:
+class RubricEnv:
     """To be mixed in before an environment of atropos."""
 
     rubrank: RewardEngine | str | Path | None = None

@@ -57,7 +57,7 @@ from rubrank.training.step_judges import dividing, step_judges
 
 if TYPE_CHECKING:
     from rubrank.fusion.gate import Gate
-    from rubrank.grading.grade import Measured
+    from rubrank.grading.grade import MeasuredRows
     from rubrank.judges.arriving import Arrived
     from rubrank.judges.judging import Judgments
 
@@ -281,7 +281,7 @@ class RewardEngine:
                 metrics |= {"rubrank/judge/waited": graded.seconds, "rubrank/judge/hidden": graded.hidden}
         return StepRewards(by_groups(known, batch), metrics, texts_of(result, table))
 
-    def _measured(self, groups: Sequence[Group], step: int, known: Measured | None = None) -> Figures:
+    def _measured(self, groups: Sequence[Group], step: int, known: MeasuredRows | None = None) -> Figures:
         return figures_of([rollout for group in groups for rollout in group.rollouts], self.controls, step, known)
 
     def _ruled(self, batch: ScoreBatch, controlled: ControlledStep, train: bool) -> Fused:

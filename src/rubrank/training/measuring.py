@@ -23,7 +23,7 @@ from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.controls import LENGTHS, Control, ControlledStep, token_lengths
 
 if TYPE_CHECKING:
-    from rubrank.grading.grade import Measured
+    from rubrank.grading.grade import MeasuredRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Figures:
 
 
 def figures_of(
-    rollouts: Sequence[Rollout], controls: Sequence[Control], step: int, known: Measured | None = None
+    rollouts: Sequence[Rollout], controls: Sequence[Control], step: int, known: MeasuredRows | None = None
 ) -> Figures:
     """Everything that the log and the controls of this step ask for; `known` of some rollouts, by workers."""
     rows = common_rows(rollouts) if known is None or known.rows is None else _completed(rollouts, known)
@@ -48,7 +48,7 @@ def figures_of(
     return Figures(rows[:, :WORDS], rows[:, WORDS:], {one.name: one.found.rows(tagged) for one in asked})
 
 
-def _completed(rollouts: Sequence[Rollout], known: Measured) -> np.ndarray:
+def _completed(rollouts: Sequence[Rollout], known: MeasuredRows) -> np.ndarray:
     """What workers have measured, and the rest."""
     assert known.rows is not None
     rows = np.empty((len(rollouts), COMMON))
@@ -59,7 +59,7 @@ def _completed(rollouts: Sequence[Rollout], known: Measured) -> np.ndarray:
     return rows
 
 
-def keep_parts(rollouts: Sequence[Rollout], known: Measured) -> None:
+def keep_parts(rollouts: Sequence[Rollout], known: MeasuredRows) -> None:
     """Where workers have told what was thought from what was said, records need not do it again."""
     if known.rows is not None:
         keep_places([rollouts[i] for i in known.numbers], known.rows[:, COMMON:])

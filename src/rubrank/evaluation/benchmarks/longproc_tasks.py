@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from rubrank.evaluation.benchmark import Row
+from rubrank.evaluation.benchmarks.helmet_metrics import plain
 
 Values: TypeAlias = dict[str, float]
 
@@ -130,7 +131,7 @@ def travel_planning(prediction: str, example: Row) -> Values:
     got = _steps(prediction)
     at = -1
     for at, (line, right) in enumerate(zip(got, wanted, strict=False)):  # noqa: B007 - the last place reached counts
-        if _loose(right) not in _loose(line):
+        if plain(right) not in plain(line):
             break
     return {
         "accuracy": 0.0,
@@ -163,10 +164,6 @@ def _steps(text: str) -> list[str]:
     return [line.rstrip() for line in text.strip().split("\n") if line.strip()]
 
 
-def _loose(text: str) -> str:
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
-
-
 def html_to_tsv(prediction: str, example: Row) -> Values:
     """Rows found, whatever their order; F1 is the accuracy."""
     block = re.search(r"```tsv([\s\S]*)```", prediction)
@@ -191,5 +188,5 @@ def _table(text: str) -> tuple[int, list[tuple[str, ...]]] | None:
     if rows and len(rows[-1]) != width:
         rows = rows[:-1]
     return width, [
-        tuple(_loose(cell).replace(" ", "") for cell in row) if len(row) == width else ("na",) * width for row in rows
+        tuple(plain(cell).replace(" ", "") for cell in row) if len(row) == width else ("na",) * width for row in rows
     ]

@@ -35,6 +35,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rubrank._plain import encodable
 from rubrank.errors import UnknownName, only_our_errors
 from rubrank.fusion.attribute import Texts, flatten_texts
 from rubrank.texts.breaks import breaks_plainly
@@ -177,7 +178,7 @@ def _write_html(text: str, buffer: BytesIO) -> None:
     try:
         PARSER.write_html(source, buffer)
     except UnicodeEncodeError:  # lone surrogates; raised before anything is written
-        PARSER.write_html(source.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), buffer)
+        PARSER.write_html(encodable(source), buffer)
 
 
 def _prepare(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 
-class Borda:
+class BordaCount:
     """Half of wins minus losses, over the prior's precision."""
 
     name = "borda"

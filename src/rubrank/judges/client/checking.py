@@ -39,7 +39,7 @@ async def _check(served: JudgeEndpoint, judge: Judge, paid: Callable[[Call, Repl
         return
     outcome = await served.attempt(_QUESTION, most=1)
     if outcome is None:  # the breaker is open: it has failed often already
-        raise _wrong(judge, "base_url", "an endpoint that answers", served.endpoint.where, "Start the server.")
+        raise judge.wrong("base_url", "an endpoint that answers", served.endpoint.where, "Start the server.")
     await paid(_QUESTION, outcome.reply)
     if outcome.next == "done" or (outcome.reply.failure or "").startswith("empty reply"):
         return  # the model has spoken, if only one token
@@ -60,18 +60,14 @@ def refusal(served: JudgeEndpoint, judge: Judge, failure: str) -> InvalidInput:
     endpoint, failure = served.endpoint, served.shared.address.hide(failure)
     if failure.startswith(("HTTP 401", "HTTP 403")):
         got, remedy = f"a key that {endpoint.where} refuses ({failure})", f"Set {endpoint.api_key_env}."
-        return _wrong(judge, "api_key_env", "the name of a variable that holds a valid key", got, remedy)
+        return judge.wrong("api_key_env", "the name of a variable that holds a valid key", got, remedy)
     if failure.startswith("HTTP 3"):
         got = f"{endpoint.where} ({failure})"
-        return _wrong(
-            judge, "base_url", "the endpoint itself", got, "Give the URL that it redirects to, if you trust it."
+        return judge.wrong(
+            "base_url", "the endpoint itself", got, "Give the URL that it redirects to, if you trust it."
         )
     if failure.startswith("HTTP 4"):
         got = f"{endpoint.model!r} ({failure})"
-        return _wrong(judge, "model", f"one that {endpoint.where} serves", got, "Ask the server for its models.")
+        return judge.wrong("model", f"one that {endpoint.where} serves", got, "Ask the server for its models.")
     got = f"{endpoint.where} ({failure})"
-    return _wrong(judge, "base_url", "an endpoint that answers", got, "Start the server, or correct the URL.")
-
-
-def _wrong(judge: Judge, parameter: str, allowed: str, got: str, remedy: str) -> InvalidInput:
-    return InvalidInput(f"judge {judge.name!r}", parameter, allowed, got, remedy)
+    return judge.wrong("base_url", "an endpoint that answers", got, "Start the server, or correct the URL.")

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from uuid import uuid4
 
+from rubrank._plain import clean
 from rubrank.errors import InvalidInput
 from rubrank.judges.judge import Call, Reply
 
@@ -59,7 +60,7 @@ def row_of(key: bytes, call: Call, reply: Reply, requests: int, final: bool) -> 
         *place_of(call, reply),
         _encoded(reply.text),
         _encoded(reply.failure),
-        _whole(reply.finish_reason or "") or None,
+        clean(reply.finish_reason or "") or None,
         logprobs,
         usage.input_tokens,
         usage.output_tokens,
@@ -77,12 +78,7 @@ def _at(reply: Reply) -> float:
 
 def place_of(call: Call, reply: Reply) -> Hit:
     """Purpose, model and endpoint."""
-    return _whole(call.purpose), _whole(reply.model), _whole(reply.endpoint)
-
-
-def _whole(text: str) -> str:
-    """Without halves of characters, which SQLite does not take."""
-    return text.encode("utf-8", "replace").decode()
+    return clean(call.purpose), clean(reply.model), clean(reply.endpoint)
 
 
 def _encoded(text: str | None) -> bytes | None:

@@ -25,13 +25,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rubrank._plain import encodable
 from rubrank.errors import only_our_errors
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing.expected import expectation
 from rubrank.judges.parsing.extracting import Stated, declined, find
 from rubrank.judges.parsing.items import items_form, value_of_items
 from rubrank.judges.prompting.answer_form import bare, batch_keys, finding_numbers, pairwise_numbers, spelled
-from rubrank.judges.prompting.fencing import encodable
 from rubrank.rubrics.rubric import Criterion, shortened
 from rubrank.verifiers.verifier import Domain, Verdict, missing
 

@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from reprlib import repr as brief
 from typing import Any
 
+from rubrank._plain import encodable
 from rubrank.errors import InvalidInput
 from rubrank.judges.prompting.answer_form import Form
-from rubrank.judges.prompting.fencing import encodable, fence
+from rubrank.judges.prompting.fencing import fence
 from rubrank.judges.prompting.files import Prompt, fill, load_prompt
 from rubrank.judges.prompting.material import as_text
 from rubrank.rubrics.rubric import Criterion

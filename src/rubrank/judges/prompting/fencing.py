@@ -17,6 +17,8 @@ import re
 from hashlib import blake2b
 from itertools import count
 
+from rubrank._plain import encodable
+
 UNSEEN = "\u200b"
 _NAMED = (
     r"s|bos|eos|pad|unk|mask|sep|cls|sop|eop|eod|eot|eoh|eoa|eom|th|think|thinking|thought|tool_call|tool_response|tools"
@@ -40,15 +42,6 @@ _TOKEN = re.compile(
     rf"|(?<=\[)(?=/?(?:{_BRACKETED})\]|\|[^|\[\]\n]{{1,60}}\|\]|e~\[)"
     r"|(?<=\])(?=~!?b[\[\]]))"
 )
-
-
-def encodable(text: str) -> str:
-    """The text with lone surrogates replaced, so that it can be sent as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def harmless(text: str) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 from rubrank._files import replacing, wrong_suffix
 from rubrank.errors import optional_package
 from rubrank.studies.audit.result import Audit
-from rubrank.studies.audit.tables import not_measured
+from rubrank.studies.audit.tables import not_measured, or_all
 from rubrank.studies.statistics.resampling import Estimate
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _agreement(audit: Audit) -> Panel | None:
 
 
 def _bias(audit: Audit, attribute: str) -> Panel | None:
-    rows = [(_all(b.criterion), b.judge, b.gamma) for b in audit.bias if b.attribute == attribute]
+    rows = [(or_all(b.criterion), b.judge, b.gamma) for b in audit.bias if b.attribute == attribute]
 
     def panel(ax: Axes) -> None:
         _points(ax, audit, rows, zero=0.0)
@@ -217,8 +217,8 @@ def _bias(audit: Audit, attribute: str) -> Panel | None:
 
 
 def _consistency(audit: Audit) -> Panel | None:
-    rows = [(_all(c.criterion), c.judge, c.identical) for c in audit.consistency]
-    alphas = [(_all(c.criterion), c.judge, c.alpha) for c in audit.consistency]
+    rows = [(or_all(c.criterion), c.judge, c.identical) for c in audit.consistency]
+    alphas = [(or_all(c.criterion), c.judge, c.alpha) for c in audit.consistency]
 
     def panel(ax: Axes) -> None:
         _points(ax, audit, rows, zero=1.0)
@@ -230,7 +230,7 @@ def _consistency(audit: Audit) -> Panel | None:
 
 
 def _position(audit: Audit) -> Panel | None:
-    rows = [(_all(p.criterion), p.judge, p.first) for p in audit.position]
+    rows = [(or_all(p.criterion), p.judge, p.first) for p in audit.position]
 
     def panel(ax: Axes) -> None:
         _points(ax, audit, rows, zero=0.5)
@@ -295,7 +295,3 @@ def _frame(ax: Axes, rows: Sequence[str], zero: float) -> None:
 def _height(points: Sequence[Point]) -> float:
     rows, judges = {row for row, _, _ in points}, {judge for _, judge, _ in points}
     return 0.95 + max(0.32, _ROW * len(judges) + 0.05) * len(rows)
-
-
-def _all(criterion: str | None) -> str:
-    return "all" if criterion is None else criterion

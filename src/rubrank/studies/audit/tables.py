@@ -26,7 +26,7 @@ def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[R
             "the same questions again",
             ("judge", "criterion", "runs", "identical", "alpha"),
             [
-                (c.judge, _all(c.criterion), str(c.runs), tell(c.identical), tell(c.alpha))
+                (c.judge, or_all(c.criterion), str(c.runs), tell(c.identical), tell(c.alpha))
                 for c in _chosen(audit.consistency, details)
             ],
             2,
@@ -34,14 +34,14 @@ def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[R
         (
             "wins of the response shown first",
             ("judge", "criterion", "comparisons", "share"),
-            [(p.judge, _all(p.criterion), str(p.first.n), tell(p.first)) for p in _chosen(audit.position, details)],
+            [(p.judge, or_all(p.criterion), str(p.first.n), tell(p.first)) for p in _chosen(audit.position, details)],
             2,
         ),
         (
             "swayed by",
             ("judge", "criterion", "attribute", "γ", "odds for twice as much", "more wins", "γ − humans'"),
             [
-                (b.judge, _all(b.criterion), b.attribute, tell(b.gamma), tell(b.odds), tell(b.wins), tell(b.excess))
+                (b.judge, or_all(b.criterion), b.attribute, tell(b.gamma), tell(b.odds), tell(b.wins), tell(b.excess))
                 for b in _chosen(audit.bias, details)
             ],
             3,
@@ -50,7 +50,7 @@ def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[R
             "agreement",
             ("", "criterion", "kappa", "alpha", "tau in groups", "tau"),
             [
-                (f"{a.a}, {a.b}", _all(a.criterion), tell(a.kappa), tell(a.alpha), tell(a.tau_within), tell(a.tau))
+                (f"{a.a}, {a.b}", or_all(a.criterion), tell(a.kappa), tell(a.alpha), tell(a.tau_within), tell(a.tau))
                 for a in _chosen(audit.agreement, details)
             ],
             2,
@@ -84,7 +84,7 @@ def _coverage(audit: Audit, details: bool) -> list[Row]:
     if details:
         return [_covered(c.criterion, [c]) for c in audit.coverage]
     by_judge = {judge: [c for c in audit.coverage if c.judge == judge] for judge in audit.judges}
-    return [_covered(_all(None), some) for some in by_judge.values() if some]
+    return [_covered(or_all(None), some) for some in by_judge.values() if some]
 
 
 def _covered(criterion: str, some: Sequence[Coverage]) -> Row:
@@ -98,5 +98,6 @@ def _chosen(rows: Iterable[Any], details: bool) -> list[Any]:
     return [row for row in rows if details or row.criterion is None]
 
 
-def _all(criterion: str | None) -> str:
+def or_all(criterion: str | None) -> str:
+    """The criterion; all of them where none is named."""
     return "all" if criterion is None else criterion

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from rubrank._plain import labelled
 from rubrank.training.job.job import PRESETS
 
 if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan, SourcePlan
 
-_WIDTH = 12
+_line = partial(labelled, width=12)
 _SIZES = ("prompts_per_batch", "max_completion_length")
 
 
@@ -59,10 +61,6 @@ def _small_defaults(plan: Plan) -> str:
         return ""
     said = ", ".join(f"{name} {getattr(training, name):,} (paper: {paper[name]:,})" for name in small)
     return f"{said}: small, not the paper's; --preset paper has those"
-
-
-def _line(name: str, text: str) -> str:
-    return f"{name:<{_WIDTH}}{text}"
 
 
 def _policy(plan: Plan) -> str:

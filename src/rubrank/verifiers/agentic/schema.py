@@ -13,7 +13,8 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
-from rubrank.verifiers.agentic.values import canonical, check_size, clean, pattern
+from rubrank._plain import clean
+from rubrank.verifiers.agentic.values import canonical, check_size, pattern
 
 _MOST_STEPS = 100_000
 _MANY = 1_000  # values in the arguments from which on running out of steps is their fault

@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from rubrank._plain import clean
 from rubrank.rollouts.rollout import Rollout, ToolCall
 from rubrank.verifiers.agentic.schema import BadSchema, first_error
-from rubrank.verifiers.agentic.values import How, best_pairs, call_arguments, clean, matches, pattern
+from rubrank.verifiers.agentic.values import How, best_pairs, call_arguments, matches, pattern
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 _MOST_EXPECTED, _MOST_CALLS = 64, 1_000

@@ -13,7 +13,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import re2
 
+from rubrank._plain import clean
 from rubrank.rollouts.rollout import ToolCall
+from rubrank.verifiers.shared.patterns import compile_re2
 
 How: TypeAlias = Literal["exact", "number", "casefold", "json", "regex"]
 
@@ -108,17 +110,10 @@ def matches(expected: Any, actual: Any, how: How, tolerance: float = 0.0) -> boo
 @lru_cache(maxsize=256)
 def pattern(text: str) -> Any:
     """A pattern from data, compiled by RE2; ValueError if RE2 does not know it (look-around, back-references)."""
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(clean(text), options)
+        return compile_re2(clean(text))
     except re2.error as error:
         raise ValueError(f"the pattern {text[:80]!r} cannot be used: {error}") from None
-
-
-def clean(text: str) -> str:
-    """Lone surrogates replaced: RE2 takes valid UTF-8 only."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _as_text(value: Any) -> str:

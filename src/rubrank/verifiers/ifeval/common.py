@@ -13,8 +13,10 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import re2
 from pydantic import BeforeValidator
 
+from rubrank._plain import clean
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
+from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation
 from rubrank.verifiers.shared.seen import reads_signs, seen
 from rubrank.verifiers.verifier import Answer, verifier
@@ -88,10 +90,7 @@ def as_pattern(word: str, *, bounded: bool = False) -> Any:
     if not _SPECIAL.search(word):
         return re.compile(edge + re.escape(word) + edge, re.IGNORECASE)
     try:
-        options = re2.Options()
-        options.log_errors = False
-        options.case_sensitive = False
-        return re2.compile(edge + word + edge, options)
+        return compile_re2(edge + word + edge, case_sensitive=False)
     except re2.error:
         return re.compile(edge + re.escape(word) + edge, re.IGNORECASE)
 
@@ -110,15 +109,6 @@ def count_pattern(text: str, word: str, *, bounded: bool = False) -> int:
         return text.lower().count(word.lower())
     pattern = as_pattern(word, bounded=bounded)
     return sum(1 for _ in pattern.finditer(text if isinstance(pattern, re.Pattern) else clean(text)))
-
-
-def clean(text: str) -> str:
-    """The text without lone surrogates, which RE2 cannot read."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
 
 
 def brief(words: Iterable[str]) -> str:

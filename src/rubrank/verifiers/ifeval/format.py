@@ -6,10 +6,11 @@ import json
 import re
 from functools import lru_cache
 
+from rubrank._plain import clean, no_constant
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.asked import allows_more, asks_for_several, at_least
-from rubrank.verifiers.ifeval.common import AnyRelation, Lang, as_pattern, clean, count_pattern, instruction
+from rubrank.verifiers.ifeval.common import AnyRelation, Lang, as_pattern, count_pattern, instruction
 from rubrank.verifiers.shared.relation import Count, counted, holds
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -154,7 +155,7 @@ def json_format(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     body = _unfenced(text.raw, compat)
     try:
-        value = json.loads(body, parse_constant=None if compat == "upstream" else _no_constant)
+        value = json.loads(body, parse_constant=None if compat == "upstream" else no_constant)
     except RecursionError:
         return False, "nested too deeply"
     except ValueError as error:
@@ -174,10 +175,6 @@ def _unfenced(text: str, compat: Compat) -> str:
         return body
     inside = body[3:-3].strip()
     return inside[4:] if inside[:4].lower() == "json" else inside
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
 
 
 _TITLE_MARKS = {"en": ("<<", ">>"), "es": ("<<", ">>"), "fr": ("##", "##"), "ja": ("『", "』")}

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import re2
 from pydantic import Field
 
+from rubrank._plain import clean
 from rubrank.texts.prose import (
-    clean,
     count_in,
     count_phrase,
     folded,
@@ -22,6 +22,7 @@ from rubrank.texts.prose import (
     with_marked_titles,
 )
 from rubrank.texts.text import Text
+from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.persons import first_person
 from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
@@ -204,9 +205,7 @@ def _has(kind: str, text: Text) -> bool:
 
 @lru_cache(maxsize=256)
 def _pattern(pattern: str) -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    return re2.compile(clean(pattern), options=options)
+    return compile_re2(clean(pattern))
 
 
 _SLANG = folded("gonna|wanna|gotta|kinda|sorta|dunno|lemme|ain't|y'all|yeah|nope|lol|omg|btw|tbh|imo|dude|guys").split(

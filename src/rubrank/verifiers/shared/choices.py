@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rubrank.texts.prose import clean
+from rubrank._plain import clean
 from rubrank.verifiers.shared.answers import DEFAULT, TAIL, Extractor, read_answer
 from rubrank.verifiers.shared.statements import STATED, after_retraction, denied, statement_ends
 

@@ -29,8 +29,10 @@ from typing import Any, Literal, TypeAlias
 
 import re2
 
+from rubrank._plain import clean
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.common import clean, count_word
+from rubrank.verifiers.ifeval.common import count_word
+from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation
 from rubrank.verifiers.shared.relation import holds as compares
 
@@ -153,10 +155,8 @@ def _folded(piece: str) -> str:
 @lru_cache(maxsize=256)
 def pattern(source: str) -> Any:
     """The pattern, compiled by RE2; ValueError if it is none."""
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(source, options)
+        return compile_re2(source)
     except re2.error as error:
         raise ValueError(f"{source!r} is no RE2 pattern: {error}") from None
 

@@ -10,7 +10,7 @@ import threading
 from functools import lru_cache
 from typing import Any
 
-from rubrank.texts.prose import clean
+from rubrank._plain import clean
 
 _SEED = 1
 _MOST = 10_000  # characters

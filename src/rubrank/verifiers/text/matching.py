@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 import re2
 from pydantic import Field
 
+from rubrank._plain import clean
 from rubrank.texts.text import Text
+from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
@@ -16,12 +18,8 @@ from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 @lru_cache(maxsize=512)
 def compiled(pattern: str, case_sensitive: bool, lines: bool) -> Any:
     """The pattern under RE2; an error of RE2's for what it does not know (look-around, back-references)."""
-    options = re2.Options()
-    options.log_errors = False
-    options.case_sensitive = case_sensitive
-    options.max_mem = 8 << 20
     flags = "(?ms)" if lines else "(?s)"
-    return re2.compile(flags + pattern, options)
+    return compile_re2(flags + pattern, case_sensitive=case_sensitive, max_mem=8 << 20)
 
 
 def _can_be_read(params: Any) -> str | None:
@@ -52,7 +50,7 @@ def regex(
     """
     try:
         found = compiled(pattern, case_sensitive, where != "whole")
-        raw = text.raw.encode("utf-8", "replace").decode("utf-8")
+        raw = clean(text.raw)
         if where == "whole":
             hit, said = found.fullmatch(raw.strip()) is not None, "the whole answer"
         elif where == "every line":

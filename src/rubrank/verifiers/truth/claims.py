@@ -12,8 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from rubrank._plain import word_set
-from rubrank.texts.prose import clean
+from rubrank._plain import clean, word_set
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.paper.language import converter
 from rubrank.verifiers.shared.statements import ALTERNATIVE, RETRACTION, denied

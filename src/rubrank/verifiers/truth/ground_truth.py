@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
+from rubrank._plain import clean
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import bare, clean, list_items
+from rubrank.texts.prose import bare, list_items
 from rubrank.verifiers.shared.answers import DEFAULT, TAIL, AnswerReading, Extractor, read_answer
 from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.shared.choices import chosen_letters, option_texts
