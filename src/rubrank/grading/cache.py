@@ -14,8 +14,11 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import os
+import pickle
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -50,10 +53,35 @@ def seen_digest(rollout: Rollout, wants: type) -> bytes:
     """Of what a verifier gets to see."""
     if wants in (Text, str):
         return _digest(rollout.answer.encode("utf-8", "surrogatepass"))
+    parts = (rollout, *rollout.messages)
     try:
-        return _digest(rollout.model_dump_json().encode())
+        told = "".join(part.model_dump_json() for part in parts)
     except ValueError:  # lone surrogates, or metadata that JSON does not know
-        return _digest(repr(rollout.model_dump()).encode("utf-8", "surrogatepass"))
+        told = "".join(repr(part.model_dump()) for part in parts)
+    return _digest(b"".join((told.encode("utf-8", "surrogatepass"), *_untold(parts))))
+
+
+def _untold(value: Any) -> Iterator[bytes]:
+    """What JSON leaves out or gives another thing's form: infinity as null, the key 1 as "1", bytes as text, arrays."""
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _untold(getattr(value, name))
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from () if type(name) is str else (_pickled(name),)
+            yield from _untold(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _untold(inner)
+    elif not (value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))):
+        yield _pickled(value)
+
+
+def _pickled(value: Any) -> bytes:
+    try:
+        return pickle.dumps(value, protocol=5)
+    except Exception:  # what cannot be told apart is decided each time
+        return os.urandom(_SIZE)
 
 
 def key(check: bytes, seen: bytes) -> bytes:

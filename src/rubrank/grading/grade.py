@@ -29,7 +29,7 @@ from rubrank.grading.batches import Decided
 from rubrank.grading.cache import VerdictCache, key, seen_digest
 from rubrank.grading.missing import missing_of
 from rubrank.grading.options import GradeOptions, Timeout, loaded_judges
-from rubrank.grading.plan import GroupPlan, PlannedCheck, planned
+from rubrank.grading.plan import GroupPlan, PlannedCheck, not_allowed, planned
 from rubrank.grading.progress import Bar
 from rubrank.grading.serving import Pace
 from rubrank.grading.tasks import Task, different_checks, divided, messages
@@ -213,7 +213,7 @@ class _Run:
             try:
                 self._grade_quick(quick, workers, results)
                 for _ in range(len(waiting) - self._drained):
-                    self._record(*results.get())
+                    self._record_next(results)
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
@@ -233,12 +233,21 @@ class _Run:
     measure: str | None = None
 
     def _into(self, results: queue.SimpleQueue[Any], task: Task, i: int) -> None:
-        results.put((task, (i,), [task.checks[i].decide(task.rollout)]))
+        try:
+            results.put((task, (i,), [task.checks[i].decide(task.rollout)]))
+        except BaseException as error:  # else it would be waited for without end
+            results.put(error)
 
     def _drain(self, results: queue.SimpleQueue[Any]) -> None:
         while not results.empty():
-            self._record(*results.get())
+            self._record_next(results)
             self._drained += 1
+
+    def _record_next(self, results: queue.SimpleQueue[Any]) -> None:
+        found = results.get()
+        if isinstance(found, BaseException):
+            raise found
+        self._record(*found)
 
     # ------------------------------------------------------------------------------------------------ cheap verifiers
 
@@ -342,7 +351,7 @@ class _Run:
                 if check.domain is check.verifier.domain or check.domain.holds(value):
                     scores[check.column] = value
                 else:
-                    reason = f"{check.verifier.name} gave {value:g}, which the criterion does not allow"
+                    reason = not_allowed(check.verifier, value)
             reasons[check.column] = reason
         self._done += len(found)
         if self._unwritten and time.monotonic() - self._written > _FLUSH:

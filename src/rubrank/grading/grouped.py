@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rubrank.grading.plan import not_allowed
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.scores.table import GroupScores, ScoreTable
@@ -34,7 +35,9 @@ def _filled(scored: GroupScores, group: Group, criteria: Sequence[Criterion]) ->
         verifier = criterion.decided_by
         decide = verifier.bind_group(verifier.check_parameters(dict(criterion.params)))
         for i, (value, reason) in enumerate(decide(group)):
-            fits = value is not None and criterion.value_domain.holds(value)
-            scores[i, k] = value if fits else float("nan")
+            if value is not None and not criterion.value_domain.holds(value):
+                reason = not_allowed(verifier, value)
+                value = None
+            scores[i, k] = float("nan") if value is None else value
             reasons[i][k] = reason
     return replace(scored, scores=scores, reasons=tuple(map(tuple, reasons)))

@@ -74,7 +74,10 @@ def missing_of(table: ScoreTable) -> Missing:
 
 
 def _not_asked(group: GroupScores) -> int:
-    return sum(reason.startswith(NOT_ASKED) for row in group.reasons for reason in row)
+    """Cells without a score; what stands beside one may begin with these words too."""
+    if not group.reasons:
+        return 0
+    return sum(group.reasons[i][k].startswith(NOT_ASKED) for i, k in np.argwhere(np.isnan(group.scores)))
 
 
 def _compared(group: GroupScores, i: int, k: int) -> bool:

@@ -137,3 +137,8 @@ def _check(column: int, criterion: Criterion, options: GradeOptions) -> PlannedC
     decide = verifier.bind(params, options.compat, options.mode)
     together = verifier.bind_group(params) if verifier.sees_group else None
     return PlannedCheck(column, verifier, dict(criterion.params), criterion.value_domain, digest, decide, together)
+
+
+def not_allowed(verifier: Verifier, value: float) -> str:
+    """Why a value is missing that the verifier may give, and the criterion not."""
+    return f"{verifier.name} gave {value:g}, which the criterion does not allow"

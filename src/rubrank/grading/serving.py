@@ -9,6 +9,7 @@ shared memory, where its caller can see it even while a verifier holds the inter
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import importlib
 import os
@@ -72,9 +73,10 @@ class WorkerReply(NamedTuple):
         return cls(batch, row, check, [found[i * size : (i + 1) * size] for i in range(number)], measured)
 
 
-def serve(file: int) -> None:
+def serve(file: int, caller: int) -> None:
     """The worker's loop: what to do from what was stdin, replies to what was stdout; whatever prints goes to stderr."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller decides when it ends
+    _end_with(caller)
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
@@ -92,6 +94,18 @@ def serve(file: int) -> None:
                     _reply(reply.packed(), replies)
     except (EOFError, OSError):  # the caller is gone
         pass
+
+
+def _end_with(caller: int) -> None:
+    """Be killed, with all that was started here, when the other end of a pipe closes: the caller is gone.
+
+    One that works sees that by itself; one that hangs at a check, even in native code, is ended by the system.
+    """
+    os.set_inheritable(caller, False)
+    if hasattr(fcntl, "F_SETSIG"):  # Linux
+        fcntl.fcntl(caller, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(caller, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(caller, fcntl.F_SETFL, fcntl.fcntl(caller, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _message(shared: Shared, size: int) -> list[PackedBatch]:

@@ -66,9 +66,11 @@ class Shared:
         return memoryview(self._room)[:size]
 
     def close(self) -> None:
-        """Give it back; what was counted can still be asked for."""
+        """Give it back, once: by then another file may have its number. What was counted can still be asked for."""
         self._close_room()
-        os.close(self._file)
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
 
     def _close_room(self) -> None:
         if self._room is not None:

@@ -48,17 +48,17 @@ class WorkerDied(Exception):  # noqa: N818 - says what happened
 
 class _Worker:
     def __init__(self, modules: Sequence[str], compat: Compat, mode: Mode) -> None:
-        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         file = shared_file()
         self._shared = Shared(file)
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from rubrank.grading.serving import serve; serve({file})"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
-            pass_fds=[file],
-            process_group=0,
-        )
+        caller, self._alive = os.pipe()  # nothing is written: it closes when this process ends, however that happens
+        try:
+            self._process = _started(file, caller)
+        except BaseException:
+            os.close(self._alive)
+            self._shared.close()
+            raise
+        finally:
+            os.close(caller)
         self._lock = threading.Lock()
         self._sent, self._waiting, self._seen, self._idle = 0, False, -1, 0.0
         self._stuck: int | None = None
@@ -140,6 +140,9 @@ class _Worker:
     def end(self) -> None:
         self.kill()
         self._process.wait()
+        alive, self._alive = self._alive, -1
+        if alive >= 0:
+            os.close(alive)
         for pipe in (self._process.stdin, self._process.stdout):
             try:
                 if pipe is not None:
@@ -147,6 +150,19 @@ class _Worker:
             except OSError:  # what was not sent yet
                 pass
         self._shared.close()
+
+
+def _started(file: int, caller: int) -> subprocess.Popen[bytes]:
+    """An interpreter with the path of this one; -P: what lies in the folder where we stand is not put before it."""
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", f"from rubrank.grading.serving import serve; serve({file}, {caller})"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+        pass_fds=[file, caller],
+        process_group=0,
+    )
 
 
 def _packed(data: Any) -> bytes:
@@ -201,10 +217,25 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_IDLE.forget)
 
 
+class _Same:
+    """A thing as a part of a key, equal to nothing else; it is held, so that nothing else gets its place."""
+
+    def __init__(self, thing: object) -> None:
+        self._thing = thing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other._thing is self._thing
+
+    def __hash__(self) -> int:
+        return id(self._thing)
+
+
 def _kind(start: tuple[tuple[str, ...], Compat, Mode]) -> Hashable:
-    """All that a worker's verdicts may depend on beside the rollouts."""
-    versions = frozenset((v.name, v.version) for v in VERIFIERS.values() if v.home in start[0])
-    return start, versions, tuple(sys.path), os.getcwd(), frozenset(os.environ.items())
+    """All that a worker's verdicts may depend on beside the rollouts; a module that was reloaded has new functions."""
+    verifiers = frozenset(
+        (v.name, v.version, _Same(v.function)) for v in VERIFIERS.copy().values() if v.home in start[0]
+    )
+    return start, verifiers, tuple(sys.path), os.getcwd(), frozenset(os.environ.items())
 
 
 class Workers:
@@ -299,6 +330,8 @@ class Workers:
                 if worker is None:
                     worker = _IDLE.take(self._kind) or _Worker(*self._start)
                     self._alive.add(worker)
+                if self._stopped.is_set():  # while it was started: what it is given now nobody would end
+                    break
                 left = self._work(worker, parts.popleft())
                 if left is not None:
                     worker = None

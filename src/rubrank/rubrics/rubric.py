@@ -189,9 +189,9 @@ class Criterion(Strict):
     def _declared(self) -> bool:
         return self.verifier is None and self.name in KNOWN and KNOWN[self.name].how != "rule"
 
-    @cached_property
+    @property
     def decided_by(self) -> Verifier:
-        """The verifier; an error that says what to do if there is none."""
+        """The verifier as it is now: a notebook may define it again; an error says what to do if there is none."""
         name = self.verifier or self.name
         if is_verifier(name):
             return find_verifier(name)
@@ -205,12 +205,19 @@ class Criterion(Strict):
             f"{hint}`rubrank criteria` lists them, --import MODULE adds your own; or write a question.",
         )
 
-    @cached_property
+    @property
     def value_domain(self) -> Domain:
         """The values that scores can take."""
+        if self.domain is None and not (self.anchors and self.judged):
+            return self._default_domain
+        return self._own_domain
+
+    @cached_property
+    def _own_domain(self) -> Domain:
         given = self.domain
         if given is None:
-            return domain_of(self.anchors) if self.anchors and self.judged else self._default_domain
+            assert self.anchors is not None
+            return domain_of(self.anchors)
         if isinstance(given, str):
             if given not in ("binary", "ternary"):
                 raise UnknownName.of(f"criterion {self.name!r}", "domain", given, ("binary", "ternary"))

@@ -198,7 +198,7 @@ class Verifier:
                 answers = list(self.function(group, **arguments))
                 if len(answers) != len(group.rollouts):
                     raise ValueError(f"{len(answers)} answers for {len(group.rollouts)} rollouts")
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 return [(None, f"{name} failed: {type(error).__name__}: {error}")] * len(group.rollouts)
             return [read(answer) for answer in answers]
 
@@ -245,9 +245,11 @@ class Verifier:
                 else:
                     value = _number(answer)
                     reason = "no verdict" if value is None else f"gives {answer}"
+                if not isinstance(reason, str):
+                    raise TypeError(f"a reason is a text, not {brief(reason)}")
                 if len(reason) > LONGEST_REASON:  # it quotes the answer
                     reason = reason[:LONGEST_REASON] + " …"
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # exit() in a verifier ends no run
                 return None, f"{name} failed: {type(error).__name__}: {error}"
             if value is None or holds(value):
                 return value, reason

@@ -41,7 +41,7 @@ class _HelperProcess:
         source = str(Path(__file__).parents[3])
         path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from rubrank.verifiers.shared.worker import serve; serve()"],
+            [sys.executable, "-P", "-c", "from rubrank.verifiers.shared.worker import serve; serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

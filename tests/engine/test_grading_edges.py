@@ -1,0 +1,301 @@
+"""Grading where something ends, is defined again, or looks like something else: the same verdicts on every way."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rubrank.grading import workers as grading_workers
+from rubrank.grading.cache import seen_digest
+from rubrank.grading.grade import grade
+from rubrank.grading.grouped import with_groups
+from rubrank.grading.missing import missing_of
+from rubrank.grading.shared import Shared, shared_file
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rubrics.rubric import load_rubric
+from rubrank.verifiers.shared.worker import call
+from rubrank.verifiers.verifier import UNIT, VERIFIERS, verifier
+
+MODULE = """
+    import os, re, sys
+    from pathlib import Path
+    from rubrank.verifiers.verifier import verifier
+
+    @verifier("edges says")
+    def says(text):
+        return True, "one"
+
+    @verifier("edges odd reason")
+    def odd_reason(text):
+        return True, ["not", "a", "text"]
+
+    @verifier("edges exits")
+    def exits(text):
+        sys.exit(3)
+
+    @verifier("edges exits slowly", cost="process")
+    def exits_slowly(text):
+        sys.exit(3)
+
+    @verifier("edges hangs")
+    def hangs(text):
+        Path(os.environ["EDGES_LOG"]).write_text(str(os.getpid()))
+        re.match("(a+)+$", "a" * 60 + "b")  # holds the interpreter
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module of a user, with verifiers that other processes can import."""
+    (tmp_path / "edges_module.py").write_text(textwrap.dedent(MODULE))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("EDGES_LOG", str(tmp_path / "log"))
+    importlib.import_module("edges_module")
+    yield tmp_path
+    for name in [name for name, v in VERIFIERS.items() if v.function.__module__ == "edges_module"]:
+        del VERIFIERS[name]
+    del sys.modules["edges_module"]
+
+
+def group(*texts: str) -> list[Group]:
+    return [Group(id="g", rollouts=tuple(Rollout(prompt="p", response=text) for text in texts))]
+
+
+def only_reasons(table) -> set[str]:
+    return {reason for row in table["g"].reasons for reason in row}
+
+
+# --------------------------------------------------------------------------------------------------------- what is seen
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.binary(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2) | st.integers(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(plain, plain)
+def test_different_metadata_are_different_keys(one, other):
+    keys = [seen_digest(Rollout(response="a", metadata={"x": x}), Rollout) for x in (one, other)]
+    assert (keys[0] == keys[1]) == (repr(one) == repr(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (float("inf"), float("-inf")),
+        (float("nan"), None),
+        ({1: "a"}, {"1": "a"}),
+        (b"ab", "ab"),
+        (np.arange(2000), np.where(np.arange(2000) == 1000, -1, np.arange(2000))),
+    ],
+)
+def test_what_json_writes_alike_has_its_own_key(one, other):
+    first, second = (Rollout(response="a", metadata={"x": x}) for x in (one, other))
+    assert seen_digest(first, Rollout) != seen_digest(second, Rollout)
+    assert seen_digest(first, Rollout) == seen_digest(first.model_copy(), Rollout)
+
+
+def test_earlier_turns_of_a_response_are_seen():
+    first, second = (
+        Rollout(response=[{"role": "assistant", "content": said}, {"role": "assistant", "content": "end"}])
+        for said in ("one", "two")
+    )
+    assert seen_digest(first, Rollout) != seen_digest(second, Rollout)
+
+
+def test_what_cannot_be_told_apart_is_decided_each_time():
+    rollout = Rollout(response="a", metadata={"x": lambda: 1})
+    assert seen_digest(rollout, Rollout) != seen_digest(rollout, Rollout)
+
+
+# ------------------------------------------------------------------------------------------------------ defined anew
+
+
+def test_a_rubric_is_decided_by_the_verifier_as_it_is_now():
+    def define(value: float) -> None:
+        def edges_again(text):
+            return value, str(value)
+
+        verifier("edges again", domain=UNIT)(edges_again)
+
+    try:
+        define(0.25)
+        rubric = load_rubric(["edges again"])
+        assert grade(group("a"), rubric)["g"].scores.tolist() == [[0.25]]
+        define(0.75)
+        assert grade(group("a"), rubric)["g"].scores.tolist() == [[0.75]]
+    finally:
+        del VERIFIERS["edges again"]
+
+
+@pytest.mark.slow
+def test_workers_do_not_outlive_a_module_that_is_reloaded(module):
+    assert only_reasons(grade(group("a"), ["edges says"], workers=1)) == {"one"}
+    changed = textwrap.dedent(MODULE).replace('"one"', '"another"')
+    (module / "edges_module.py").write_text(changed)
+    importlib.reload(sys.modules["edges_module"])
+    for workers in (0, 1):
+        assert only_reasons(grade(group("a"), ["edges says"], workers=workers)) == {"another"}
+
+
+# ------------------------------------------------------------------------------------------------- odd verifiers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["edges odd reason", "edges exits", "edges exits slowly"])
+def test_odd_verifiers_are_missing_in_the_same_words_here_and_elsewhere(module, name):
+    here, there = (grade(group("a", "b"), [name], workers=workers) for workers in (0, 1))
+    assert np.isnan(here.scores).all()
+    assert only_reasons(here) == only_reasons(there)
+    assert f"{name} failed: " in only_reasons(here).pop()
+
+
+def test_an_error_while_waiting_for_slow_verifiers_is_raised_and_not_waited_for(monkeypatch):
+    @verifier("edges interrupted", cost="process")
+    def interrupted(text):
+        raise KeyboardInterrupt
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            grade(group("a"), ["edges interrupted"], workers=0)
+    finally:
+        del VERIFIERS["edges interrupted"]
+
+
+def test_values_of_whole_groups_that_a_criterion_does_not_allow_say_so():
+    @verifier("edges together", domain=UNIT)
+    def together(group: Group):
+        return [(0.3, "fine") for _ in group.rollouts]
+
+    try:
+        rubric = load_rubric([{"name": "edges together", "domain": "binary"}])
+        table = grade(group("a", "b"), rubric)
+        again = with_groups(table, group("a", "b"), [rubric.criteria])
+        assert again["g"].reasons == table["g"].reasons
+        assert "does not allow" in table["g"].reasons[0][0]
+    finally:
+        del VERIFIERS["edges together"]
+
+
+def test_a_score_whose_reason_begins_like_a_gated_cell_counts():
+    @verifier("edges reasons")
+    def reasons(text):
+        return (True, "not asked for bullets, none found") if text.raw == "a" else None
+
+    try:
+        found = missing_of(grade(group("a", "b", "c"), ["edges reasons"]))
+        assert (found.asked, found.missing) == (3, 2)
+    finally:
+        del VERIFIERS["edges reasons"]
+
+
+# -------------------------------------------------------------------------------------------------------------- endings
+
+
+def test_shared_memory_is_given_back_once():
+    shared = Shared(shared_file())
+    shared.close()
+    reused = os.open(os.devnull, os.O_RDONLY)  # gets the number that has become free
+    try:
+        shared.close()
+        os.fstat(reused)
+    finally:
+        os.close(reused)
+
+
+@pytest.mark.slow
+def test_a_rollout_that_cannot_be_sent_ends_its_worker_once(module, monkeypatch):
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    rollouts = [Rollout(response=str(i)) for i in range(40)]
+    rollouts[-1] = Rollout(response="z", metadata={"function": lambda: 1})
+    with pytest.raises(Exception, match="workers=0"):
+        grade([Group(id="g", rollouts=tuple(rollouts))], ["edges says"], workers=1)
+    assert raised == []
+
+
+def test_nothing_stays_open_where_no_worker_can_be_started(monkeypatch):
+    def refused(*_: object) -> None:
+        raise OSError("no more processes")
+
+    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else None
+    monkeypatch.setattr(grading_workers, "_started", refused)
+    for _ in range(5):
+        with pytest.raises(OSError, match="no more"):
+            grading_workers._Worker((), "fixed", "strict")
+    if before is not None:
+        assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+
+def test_a_worker_that_is_ready_after_the_end_gets_nothing(monkeypatch):
+    """The call is over while a worker starts: it must not begin what nobody would stop."""
+    ran, ended = [], []
+
+    class Late:
+        def __init__(self, *_: object) -> None:
+            pool._stopped.set()
+
+        def run(self, message):
+            ran.append(message)
+            return iter(())
+
+        def end(self) -> None:
+            ended.append(self)
+
+    monkeypatch.setattr(grading_workers, "_Worker", Late)
+    pool = grading_workers.Workers(1, ["edges no module"])
+    worker = pool._finished([], None)
+    assert ran == []
+    assert isinstance(worker, Late)
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_ends_with_its_caller(module):
+    code = "import edges_module, rubrank; rubrank.grade([{'response': 'a'}], ['edges hangs'], workers=1, timeout=None)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    caller = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    try:
+        worker = _soon(lambda: int((module / "log").read_text()))
+    finally:
+        caller.kill()
+        caller.wait()
+    assert _soon(lambda: _has_ended(worker) or None)
+
+
+def _soon(look):
+    for _ in range(600):
+        try:
+            if (found := look()) is not None:
+                return found
+        except (OSError, ValueError):
+            pass
+        time.sleep(0.05)
+    raise AssertionError("it did not happen")
+
+
+def _has_ended(process: int) -> bool:
+    """Gone, or left for somebody to ask how it ended."""
+    stat = Path(f"/proc/{process}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+@pytest.mark.slow
+def test_files_where_we_stand_do_not_take_the_place_of_python_s_own(module, tmp_path, monkeypatch):
+    stand = tmp_path / "a folder"
+    stand.mkdir()
+    (stand / "queue.py").write_text("raise ImportError('not this one')")
+    monkeypatch.chdir(stand)
+    assert only_reasons(grade(group("a"), ["edges says"], workers=1)) == {"one"}
+    assert call("operator:add", [1, 2], seconds=5) == 3
