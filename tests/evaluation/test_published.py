@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rubrank import Rollout, find_verifier
 from rubrank.evaluation.benchmarks import find_benchmark
 from rubrank.evaluation.benchmarks.eqbench import read_comparison
 from rubrank.evaluation.benchmarks.helmet_metrics import after_answer, ranking, ruler_recall, string_metrics
@@ -153,3 +154,17 @@ def test_ifbench_as_published(mode):
         if not score.missing
     ]
     assert sum(ours == theirs for ours, theirs in pairs) / len(pairs) >= 0.98
+
+
+def test_the_option_that_the_authors_of_mmlu_pro_read():
+    """docs/answers.md: 1,483 of 1,489."""
+    match = find_verifier("GroundTruthMatch")
+    found = [row for row in rows("mmlu_pro/jamba-1.5-large_1500.jsonl.gz") if row["pred"]]
+    same = [
+        match.verify(
+            Rollout(prompt=row["question"], response=row["model_outputs"]),
+            match.check_parameters({"truth": row["pred"], "mode": "choice"}),
+        ).value
+        for row in found
+    ]
+    assert (len(same), sum(same)) == (1489, 1483)
