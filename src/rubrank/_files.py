@@ -93,7 +93,8 @@ def unpacked(file: IO[bytes], path: Path) -> Any:
     if packed == ".gz":
         return gzip.GzipFile(fileobj=file)
     if packed == ".zst":
-        return zstandard_for(path).ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        reader = zstandard_for(path).ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        return io.BufferedReader(reader)  # which reads lines too
     return file
 
 

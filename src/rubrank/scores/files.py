@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank._files import existing_file, in_our_words_of, wrong_suffix
+from rubrank._files import existing_file, in_our_words_of, open_bytes, wrong_suffix
 from rubrank.errors import BadTable, only_our_errors
 from rubrank.judges.judging import Provenance
 from rubrank.scores.criterion import SLACK, CriterionData
@@ -101,7 +101,7 @@ def _parquet_header(path: Path) -> Any:
 
 def _first_line(path: Path) -> Any:
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        with in_our_words_of(path), open_bytes(path) as file:
             start = file.readline(_GLANCE)
             if b'"rubrank"' not in start:
                 return None

@@ -136,6 +136,10 @@ class LongScores(JsonLines):
         return self._cells.position()
 
     def _blocks(self, end: Callable[[bytes], int]) -> Iterator[bytes]:
+        return self.objects()
+
+    def objects(self) -> Iterator[bytes]:
+        """Blocks of lines, one JSON object for each rollout."""
         cells = (cell for frame in self._cells.frames() for cell in frame.iter_rows(named=True))
         lines: list[str] = []
         for (group, rollout, rubric), some in groupby(cells, itemgetter("group", "rollout", RUBRIC)):

@@ -15,7 +15,7 @@ import atexit
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from rubrank.fusion.stream.graded import LongScores
 from rubrank.fusion.stream.long import LongTable, long_names
 from rubrank.fusion.stream.names import GROUP_NAMES, Columns
 from rubrank.fusion.stream.readers import Csv, JsonLines, Parquet, Reader
+from rubrank.fusion.stream.several import joined_csv, joined_scores
 from rubrank.rollouts.columns import STEP_NAMES
 from rubrank.rollouts.grouping import as_key
 from rubrank.rollouts.rows import format_of_source, read_rows
@@ -62,6 +63,8 @@ def _opened(source: Any) -> Reader:
         kinds = {unpacked_suffix(file) for file in files}
         if len(files) == 1 and kinds <= _STREAMED.keys():
             return _file(files[0], source)
+        if len(files) > 1 and (found := _several(files, Path(source), kinds)) is not None:
+            return found
         if kinds == {".parquet"} and not _nested_prompt(files[0]):
             return Parquet(Path(source), files=files)
     return _spooled(source)
@@ -84,6 +87,22 @@ def _file(path: Path, source: str | Path) -> Reader:
     return (LongScores if header.long else kind)(path, header.rubrics)
 
 
+def _several(files: Sequence[Path], source: Path, kinds: set[str]) -> Reader | None:
+    """Files that are read as one table of their own kind; None: they are rows like any others."""
+    if kinds & {".jsonl", ".ndjson", ".parquet"}:
+        return joined_scores(files, source, _folder)
+    if kinds <= {".csv", ".tsv"} and (found := joined_csv(files, source, _folder)) is not None:
+        return found
+    return None
+
+
+def _folder() -> Path:
+    """One that goes away at the end of the process."""
+    folder = Path(tempfile.mkdtemp(prefix="rubrank-table-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def _nested_prompt(path: Path) -> bool:
     """Is the prompt, as a list of messages, all that could name a group?"""
     schema = Parquet(path).schema
@@ -95,9 +114,7 @@ def _nested_prompt(path: Path) -> bool:
 
 def _spooled(source: Any) -> Reader:
     """The rows of any source in a temporary file, which goes away at the end of the process."""
-    folder = Path(tempfile.mkdtemp(prefix="rubrank-table-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    kept = folder / "rows.jsonl"
+    kept = _folder() / "rows.jsonl"
     numbers: dict[str, int] = {}
     with kept.open("w", encoding="utf-8", errors="surrogatepass") as file:
         for row in read_rows(source):

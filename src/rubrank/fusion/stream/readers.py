@@ -16,7 +16,7 @@ from polars.exceptions import PolarsError
 
 from rubrank._files import in_our_words_of, not_utf8, unpacked, unpacked_suffix
 from rubrank.errors import BadTable
-from rubrank.fusion.stream.names import ATTRIBUTES, GROUP_NAMES, LINE, REASONS, ROW, SCORES, WIDE, Leaf, Rubrics
+from rubrank.fusion.stream.names import ATTRIBUTES, GROUP_NAMES, LINE, REASONS, ROW, RUBRIC, SCORES, WIDE, Leaf, Rubrics
 
 BLOCK, SLICE = 4 << 20, 65_536  # bytes of text, rows of Parquet
 
@@ -223,9 +223,9 @@ class Csv(_TextFile):
     unit = "row"
     text_is_number = True
 
-    def __init__(self, path: Path, rubrics: Rubrics = ()) -> None:
-        super().__init__(path, rubrics)
-        self._separator = "\t" if unpacked_suffix(path) == ".tsv" else ","
+    def __init__(self, path: Path, rubrics: Rubrics = (), at: Path | None = None) -> None:
+        super().__init__(path, rubrics, at)
+        self._separator = "\t" if unpacked_suffix(self._at) == ".tsv" else ","
         self.typed = False
         """Are types wanted, because the output is another format?"""
         self.labels: tuple[str, ...] = ()
@@ -331,11 +331,18 @@ class Parquet:
     unit = "row"
     text_is_number = False
 
-    def __init__(self, path: Path, rubrics: Rubrics = (), files: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        rubrics: Rubrics = (),
+        files: Sequence[Path] = (),
+        numbers: Sequence[Mapping[int, int]] = (),
+    ) -> None:
+        """files: those of a folder or pattern; numbers: for each of them, its rubrics' numbers in all of them."""
         self.path, self.rubrics = path, rubrics
         self._done = 0.0
         try:
-            self._lazy = pl.scan_parquet(list(files) or path, glob=False)
+            self._lazy = _scanned(files or [path], numbers)
             self.schema = dict(self._lazy.collect_schema())
             self._rows: int = self._lazy.select(pl.len()).collect().item()
         except (PolarsError, OSError) as error:
@@ -365,3 +372,15 @@ class Parquet:
     def position(self) -> float:
         """The share of the rows that has been read."""
         return self._done
+
+
+def _scanned(files: Sequence[Path], numbers: Sequence[Mapping[int, int]]) -> pl.LazyFrame:
+    """All files as one: a column that has different types gets the wider one, and is null where it is not."""
+    frames = [pl.scan_parquet(file, glob=False) for file in files]
+    renumbered = any(new != old for number in numbers for old, new in number.items())
+    if not renumbered and all(frame.collect_schema() == frames[0].collect_schema() for frame in frames[1:]):
+        return pl.scan_parquet(list(files), glob=False)
+    for i, number in enumerate(numbers):
+        known = pl.col(RUBRIC).replace_strict(list(number), list(number.values()), default=None)
+        frames[i] = frames[i].with_columns(known.alias(RUBRIC)) if number else frames[i]
+    return pl.concat(frames, how="diagonal_relaxed")

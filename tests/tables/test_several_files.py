@@ -1,0 +1,124 @@
+"""Tables in several files: the rewards are those of one file that holds all rows, whatever the format."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+
+from rubrank import BadTable, fuse_file, grade
+from rubrank.fusion.stream.files import has_rubric
+
+LENGTHS = [
+    {"name": f"Words{n}", "verifier": "WordCount", "params": {"relation": "at least", "count": n}} for n in (3, 6)
+]
+
+
+def graded(rubric, groups):
+    rows = [
+        {"prompt": "Name a lake.", "group": f"q{g}", "response": "word " * ((g + 2 * i) % 9)}
+        for g in groups
+        for i in range(4)
+    ]
+    return grade(rows, rubric, workers=0)
+
+
+HALVES = (graded(["EmptyAnswer", *LENGTHS], range(5)), graded([LENGTHS[1], "EmptyAnswer"], range(5, 9)))
+WANTED = [reward for half in HALVES for reward in half.fuse().reward.tolist()]
+
+
+def rewards(source, output):
+    fuse_file(source, output)
+    if output.suffix == ".csv":
+        return pl.read_csv(output)["reward"].to_list()
+    if output.suffix == ".parquet":
+        return pl.read_parquet(output)["reward"].to_list()
+    lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    return [line["reward"] for line in lines if "reward" in line]
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "jsonl.gz"])
+def test_score_files_bring_the_rubrics_of_all_of_them(tmp_path, monkeypatch, suffix, long):
+    if long:
+        monkeypatch.setattr("rubrank.scores.writing._WIDEST", 0)
+    folder = tmp_path / "scores"
+    folder.mkdir()
+    for i, half in enumerate(HALVES):
+        half.write(folder / f"part-{i}.{suffix}")
+    assert has_rubric(folder)
+    assert rewards(folder, tmp_path / "rewards.jsonl") == WANTED
+    assert rewards(str(folder / f"*.{suffix}"), tmp_path / "rewards.parquet") == WANTED
+
+
+def test_wide_and_long_score_files_together(tmp_path, monkeypatch):
+    HALVES[0].write(tmp_path / "a.parquet")
+    monkeypatch.setattr("rubrank.scores.writing._WIDEST", 0)
+    HALVES[1].write(tmp_path / "b.parquet")
+    assert rewards(str(tmp_path / "*.parquet"), tmp_path / "rewards.jsonl") == WANTED
+
+
+def test_a_group_may_begin_in_one_file_and_end_in_the_next(tmp_path):
+    whole, folder = tmp_path / "scores.jsonl", tmp_path / "cut"
+    folder.mkdir()
+    HALVES[0].write(whole)
+    header, *lines = whole.read_text(encoding="utf-8").splitlines()
+    for i, some in enumerate((lines[:6], [], lines[6:])):
+        (folder / f"{i}.jsonl").write_text("\n".join([header, *some]) + "\n", encoding="utf-8")
+    assert rewards(folder, tmp_path / "rewards.jsonl") == HALVES[0].fuse().reward.tolist()
+
+
+def test_score_files_beside_another_table_are_refused(tmp_path):
+    HALVES[0].write(tmp_path / "a.parquet")
+    pl.DataFrame({"group": ["x", "x"], "Words3": [0.0, 1.0]}).write_parquet(tmp_path / "b.parquet")
+    with pytest.raises(BadTable, match=r"b\.parquet"):
+        fuse_file(tmp_path, tmp_path / "rewards.jsonl")
+
+
+def test_a_score_file_may_be_compressed_by_zstd(tmp_path):
+    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed")
+    HALVES[0].write(tmp_path / "scores.jsonl")
+    packed = tmp_path / "packed.jsonl.zst"
+    packed.write_bytes(zstandard.compress((tmp_path / "scores.jsonl").read_bytes()))
+    assert rewards(packed, tmp_path / "rewards.jsonl") == HALVES[0].fuse().reward.tolist()
+    packed.write_bytes(b"no zstd")
+    with pytest.raises(BadTable, match=r"packed\.jsonl\.zst"):
+        fuse_file(packed)
+
+
+TABLE = pl.DataFrame(
+    {"uid": ["007", "007", "é 8", "é 8", "9"], "Facts": [1.0, None, 0.5, 0.25, 1.0], "Style": [0.0, 1.0, 1.0, 0.5, 0.5]}
+)
+
+
+@pytest.mark.parametrize(("suffix", "separator"), [("csv", ","), ("tsv", "\t")])
+def test_csv_files_are_tables_of_numbers(tmp_path, suffix, separator):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    parts = (TABLE[:1], TABLE[1:3].select("Style", "uid", "Facts"), TABLE[:0], TABLE[3:])
+    for i, part in enumerate(parts):
+        part.write_csv(folder / f"{i}.{suffix}", separator=separator)
+    TABLE.write_csv(tmp_path / "whole.csv")
+    one = rewards(tmp_path / "whole.csv", tmp_path / "one.csv")
+    assert rewards(folder, tmp_path / "several.csv") == one
+    assert (tmp_path / "several.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+
+
+def test_csv_files_without_a_row_are_refused(tmp_path):
+    for i in range(2):
+        TABLE[:0].write_csv(tmp_path / f"{i}.csv")
+    with pytest.raises(BadTable, match="at least one row"):
+        fuse_file(tmp_path)
+
+
+def test_parquet_files_may_have_other_types_and_other_columns(tmp_path):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    pl.DataFrame({"uid": [1, 1], "Facts": [0, 1], "Style": [0.5, 0.25]}).write_parquet(folder / "a.parquet")
+    pl.DataFrame({"Style": [0.5, 0.25], "uid": [2, 2], "Facts": [0.5, 1.0]}).write_parquet(folder / "b.parquet")
+    pl.DataFrame({"uid": [3, 3], "Facts": [None, None], "Style": [1, 0]}).write_parquet(folder / "c.parquet")
+    pl.DataFrame({"uid": [4, 4], "Style": [0.0, 1.0]}).write_parquet(folder / "d.parquet")
+    whole = pl.concat([pl.read_parquet(file) for file in sorted(folder.iterdir())], how="diagonal_relaxed")
+    whole.write_parquet(tmp_path / "whole.parquet")
+    assert rewards(folder, tmp_path / "several.parquet") == rewards(tmp_path / "whole.parquet", tmp_path / "o.parquet")
