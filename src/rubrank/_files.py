@@ -170,7 +170,7 @@ def output_at(
             raise InvalidInput(owner, flag, "another file than the input", str(path), "")
     if target.exists() and target.is_file() and not force:
         raise InvalidInput(owner, flag, "a new file", f"{path}, which exists", "--force replaces it.")
-    _check_folder(path, target, owner, flag)
+    check_folder(path, owner=owner, what=flag)
     return target
 
 
@@ -185,13 +185,14 @@ def _same_file(target: Path, source: Path) -> bool:
         return False
 
 
-def _check_folder(path: Path, target: Path, owner: str, flag: str) -> None:
-    """The folder is there, or can be made, and has room."""
+def check_folder(path: Path, *, owner: str, what: str) -> None:
+    """The folder of a file is there, or can be made, and has room. owner, what: named in errors."""
+    target = path.resolve()
     folder = next((parent for parent in target.parents if parent.exists()), target.parent)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise InvalidInput(owner, flag, "in a folder that can be written to", str(path), "")
+        raise InvalidInput(owner, what, "in a folder that can be written to", str(path), "")
     if shutil.disk_usage(folder).free < _LEAST_ROOM:
-        raise InvalidInput(owner, flag, "on a disk with room left", str(path), "Free some space.")
+        raise InvalidInput(owner, what, "on a disk with room left", str(path), "Free some space.")
 
 
 @contextmanager

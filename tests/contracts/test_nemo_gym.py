@@ -17,9 +17,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from rubrank import InvalidInput, RewardEngine
-from rubrank.service.cohorts import SampleAnswer
 from rubrank.service.dialects import nemo_gym
 from rubrank.service.dialects.reading import SampleReading
+from rubrank.service.samples import SampleAnswer
 from rubrank.training.nemo_gym import RubricVerifier
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what frameworks warn of among themselves is not ours

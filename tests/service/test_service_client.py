@@ -63,7 +63,10 @@ def test_mistakes_are_not_tried_again(client):
         client.rewards([{"prompt": "p", "responses": []}])
 
 
-@pytest.mark.parametrize("url", ["", "ftp://x", "127.0.0.1:80", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    ["", "ftp://x", "127.0.0.1:80", "http://", "http://x:99999", "http://x:port", "http://x:0", "http://[::1:80"],
+)
 def test_addresses_that_are_none(url, monkeypatch):
     monkeypatch.delenv("RUBRANK_SERVICE", raising=False)
     with pytest.raises(InvalidInput, match="url"):
@@ -147,3 +150,63 @@ def test_a_service_that_is_away_is_said(monkeypatch):
     with pytest.raises(ServiceError, match="refused") as error:
         RewardClient("http://127.0.0.1:9").score("p", "r")
     assert error.value.status is None
+
+
+@pytest.mark.parametrize("options", [{"tries": 0}, {"timeout": 0.0}, {"token": "a\nb"}, {"token": "schl\u00fcssel"}])
+def test_options_that_cannot_be(options):
+    with pytest.raises(InvalidInput, match=next(iter(options))):
+        RewardClient("http://127.0.0.1:9", **options)
+
+
+def test_a_token_in_the_address_may_hold_any_character(tmp_path):
+    with serving(tmp_path, token="a/b@c%") as served:
+        url = served.url.replace("http://", "http://any:a%2Fb%40c%25@")
+        with RewardClient(url, tries=1) as client:
+            assert client.score("p", "One two three.")["scores"]
+
+
+def test_a_wrong_address_does_not_show_its_token():
+    with pytest.raises(InvalidInput) as error:
+        RewardClient("http://any:s3cret@host:99999")
+    assert "s3cret" not in str(error.value)
+
+
+class _Other(BaseHTTPRequestHandler):
+    """Some other server, which says 200 to everything."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        answer = b"<html>Welcome</html>" if "groups" in self.path else b'{"detail": "ok"}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *args):
+        pass
+
+
+def test_a_server_that_is_none_of_ours_is_said():
+    with HTTPServer(("127.0.0.1", 0), _Other) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with RewardClient(f"http://127.0.0.1:{server.server_port}") as client:
+                with pytest.raises(ServiceError, match="no JSON"):
+                    client.rewards([{"prompt": "p", "responses": ["a"]}])
+                client.groups = lambda groups, **options: client.call("/other", {})
+                with pytest.raises(ServiceError, match="no rewards"):
+                    client.rewards([{"prompt": "p", "responses": ["a"]}])
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_forked_process_opens_connections_of_its_own(served, client):
+    """On the parent's it might read the answers to the parent's calls."""
+    group = [{"prompt": "p", "responses": ["One two three. Four five.", "x"]}]
+    rewards = client.rewards(group)
+    ((process, kept),) = client._idle
+    client._idle = [(process + 1, kept)]  # as a child of this process finds it
+    assert client.rewards(group) == rewards
+    assert kept.sock is None

@@ -165,3 +165,17 @@ def test_half_characters_are_read(served):
     status, answer, _ = served.call("/v1/groups", raw=raw.encode())
     assert status == 200
     assert answer["groups"][0]["id"] == "\ud800"
+
+
+@pytest.mark.parametrize("name", ["records.jsonl", "records.jsonl.gz", "records.jsonl.zst"])
+def test_what_a_killed_process_had_half_written_does_not_spoil_what_follows(tmp_path, name):
+    with serving(tmp_path, records=name) as served:
+        served.call("/v1/groups", body())
+        served.call("/v1/groups", body())
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes()[:-30])
+    with serving(tmp_path, records=name) as served:
+        served.call("/v1/groups", body(step=7))
+    records = list(read_records(path))
+    assert len(records) >= 2
+    assert records[-1].step == 7

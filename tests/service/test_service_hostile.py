@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cases import folded
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from service.serving import config_at, serving
+from service.serving import config_at, process, serving
+from typer.testing import CliRunner
 
 from rubrank import InvalidInput
+from rubrank.cli.app import app
 from rubrank.service.config import load_service
 
 PARTS = {"where", "what", "allowed", "got", "remedy", "message"}
@@ -58,6 +64,52 @@ def test_bodies_that_are_no_json(served, path, raw):
     assert refused(served.call(path, raw=raw), 400)["what"] == "body"
 
 
+@folded("path", [*PATHS, "/aggregate_metrics"])
+@folded("depth", [250, 400, 900])
+@folded("opening", ["[", '{"a":'])
+def test_what_is_too_deep_is_said_whatever_else_is_in_it(served, path, depth, opening):
+    """Half a character takes another reader, which reads deeper than anything else could follow."""
+    closing = "]" if opening == "[" else "}"
+    deep = opening * depth + "1" + closing * depth
+    keys = ("groups", "prompt", "label", "rubric", "verify_responses", "response", "metadata")
+    body = "{" + ", ".join([f'"{key}": {deep}' for key in keys] + [r'"x": "\ud83d"']) + "}"
+    assert refused(served.call(path, raw=body.encode()), 400)["got"] == "too deep"
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 400, "1e308", "9" * 4000])
+def test_numbers_that_no_float_holds_have_no_mean(served, number):
+    body = f'{{"verify_responses": [{{"reward": {number}}}, {{"reward": {number}}}, {{"reward": 0.5}}]}}'
+    status, answer, _ = served.call("/aggregate_metrics", raw=body.encode())
+    assert status == 200
+    assert answer["agent_metrics"]["mean/reward"] == 0.5
+
+
+@folded("number", ["9" * 20, "9" * 400, "-" + "9" * 400, "51"])
+@folded("key", ["group_size", "step"])
+def test_numbers_that_are_too_large_are_refused(served, key, number):
+    if (key, number) != ("step", "51"):
+        raw = f'{{"prompt": "p", "response": "r", "{key}": {number}}}'.encode()
+        assert refused(served.call("/slime", raw=raw), 422)["what"] == key
+
+
+def test_another_body_under_a_known_request_id_is_refused(served):
+    """Its rewards would be those of other rollouts."""
+    body = {"groups": [{"prompt": "p", "responses": ["One two three.", "x"]}], "request_id": "other"}
+    first = served.call("/v1/groups", body)
+    assert first[0] == 200
+    body["groups"][0]["responses"].reverse()
+    assert refused(served.call("/v1/groups", body), 409)["what"] == "request_id"
+    body["groups"][0]["responses"].reverse()
+    assert served.call("/v1/groups", body)[1] == first[1]
+
+
+def test_samples_of_a_call_that_is_refused_leave_their_places(served):
+    labels = [json.dumps({"group_id": "left", "group_size": size}) for size in (3, 2)]
+    body = {"query": ["pa", "pb"], "prompts": ["p", "p"], "labels": labels}
+    refused(served.call("/openrlhf", body), 422)
+    assert "rubrank_waiting_samples 0" in served.call("/metrics")[1]
+
+
 @folded("path", PATHS)
 @folded("body", [[], 1, "x", None, True, {}, {"groups": 1}, {"groups": []}, {"groups": [1]}])
 def test_bodies_of_the_wrong_shape(served, path, body):
@@ -100,8 +152,6 @@ def test_rubrics_that_nobody_can_decide(served, rubric):
 
 
 def test_one_bad_request_spoils_no_other(served):
-    from concurrent.futures import ThreadPoolExecutor
-
     good = {"groups": [{"prompt": "p", "responses": ["One two three. Four five.", "x"]}]}
     bad = {"groups": [{"prompt": "p", "responses": ["a"], "rubric": [{"name": "NoSuchCriterion"}]}]}
     with ThreadPoolExecutor(8) as pool:
@@ -248,8 +298,44 @@ def test_a_token_is_never_shown(tmp_path):
 
 def test_too_much_at_once_is_turned_away(tmp_path):
     with serving(tmp_path, max_waiting=4) as served:
-        status, answer, headers = served.call("/v1/groups", {"groups": [{"prompt": "p", "responses": ["a"] * 5}]})
-        assert status == 429
-        assert set(answer["error"]) == PARTS
-        assert int(headers["retry-after"]) > 0
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(served.call, "/slime", {"prompt": "p", "response": "a", "group_size": 2})
+            while "rubrank_waiting_samples 1" not in served.call("/metrics")[1]:
+                time.sleep(0.01)
+            status, answer, headers = served.call("/v1/groups", {"groups": [{"prompt": "p", "responses": ["a"] * 4}]})
+            assert status == 429
+            assert set(answer["error"]) == PARTS
+            assert int(headers["retry-after"]) > 0
+            assert served.call("/slime", {"prompt": "p", "response": "b", "group_size": 2})[0] == 200
+            assert waiting.result()[0] == 200
         assert served.call("/v1/groups", {"groups": [{"prompt": "p", "responses": ["a"] * 4}]})[0] == 200
+
+
+def test_more_than_there_is_room_for_is_not_to_be_tried_again(tmp_path):
+    with serving(tmp_path, max_waiting=4) as served:
+        answer = served.call("/v1/groups", {"groups": [{"prompt": "p", "responses": ["a"] * 5}]})
+        assert "max_waiting" in refused(answer, 413)["remedy"]
+
+
+@pytest.mark.slow
+def test_a_folder_is_of_one_service_at_a_time(tmp_path):
+    """Two would number their groups alike, and write over each other's."""
+    with process(tmp_path) as served:
+        command = [sys.executable, "-m", "rubrank", "serve", str(served.folder / "service.yaml")]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert found.returncode == 2
+        assert "one service at a time" in found.stderr
+        assert "Traceback" not in found.stderr
+    with serving(tmp_path):
+        pass  # free again, though the other was killed
+
+
+@pytest.mark.parametrize("name", ["folder", "records"])
+def test_places_that_cannot_be_written_are_said_before_anything_is_served(tmp_path, name):
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "service.json"
+    given = "file/records.jsonl" if name == "records" else "file"
+    path.write_text(json.dumps({"rubric": ["EmptyAnswer"], name: given}))
+    found = CliRunner().invoke(app, ["serve", str(path), "--dry-run"])
+    assert found.exit_code == 2
+    assert f"serve: {name} must be" in found.stderr

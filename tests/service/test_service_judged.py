@@ -149,6 +149,14 @@ def test_failing_judges_are_a_503_and_the_next_try_goes_on(tmp_path):
         assert len(asyncio.run(main())) == 4
 
 
+def test_a_key_that_a_judge_refuses_is_no_mistake_of_the_caller(tmp_path):
+    refuses = Answer(status=401, body='{"error": {"message": "wrong key"}}')
+    with Server(lambda asked: refuses) as server, serving(tmp_path, rubric=RUBRIC, judges=judges(server)) as served:
+        status, answer, _ = served.call("/v1/groups", {"groups": [group()]})
+    assert status == 503
+    assert "refuses" in answer["error"]["got"]
+
+
 def test_a_caller_that_goes_away_loses_no_paid_call(tmp_path):
     with Server(lambda asked: Answer('{"verdict": 1}', delay=0.6)) as server:
         with serving(tmp_path, rubric=RUBRIC, judges=judges(server), group_size=1) as served:

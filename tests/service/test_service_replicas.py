@@ -112,8 +112,8 @@ def test_what_replicas_cannot_do_is_refused(tmp_path):
 
 def test_the_actor_gives_errors_as_they_are(tmp_path):
     """Without Ray: what the actor answers, and that a dead replica's work goes to another."""
-    from rubrank.service.cohorts import GroupWork, ServiceSample
     from rubrank.service.replicas import SiblingsActor
+    from rubrank.service.samples import GroupWork, ServiceSample
 
     def one(i, size=2):
         rollout = Rollout(prompt="p", response=f"text {i}")

@@ -16,6 +16,7 @@ import hashlib
 import hmac
 import json
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic_core import from_json
@@ -28,6 +29,7 @@ from rubrank.service.wire import to_json
 
 _log = logging.getLogger("rubrank.service")
 _AGAIN = "5"  # seconds, in Retry-After
+_DEEPEST = 200  # lists and objects within each other, as pydantic reads them; what works on them calls itself
 
 
 class Refused(Exception):  # noqa: N818
@@ -112,9 +114,25 @@ def parse(body: bytes) -> Any:
         if b"\\u" not in body:
             raise _no_json(error) from None
     try:
-        return json.loads(body, parse_constant=no_constant)
+        found = json.loads(body, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise _no_json(error) from None
+    if _is_deep(found):
+        raise _no_json(RecursionError())
+    return found
+
+
+def _is_deep(data: Any) -> bool:
+    level = [data]
+    for _ in range(_DEEPEST):
+        level = [inner for one in level for inner in _inside(one)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _no_json(error: Exception) -> Refused:
@@ -128,7 +146,7 @@ def error_response(error: BaseException) -> Response:
     if isinstance(error, Refused):
         return _response(error.status, error.error)
     if isinstance(error, InvalidInput):
-        return _response(422, error)
+        return _response(503 if _is_of_a_judge(error) else 422, error)
     if isinstance(error, JudgingFailed | JudgeOutage | GradingFailed):
         found = InvalidInput("judges", "answers", "enough to go on", str(error), "Try again when judges answer.")
         return _response(503, found, message=str(error))
@@ -137,6 +155,11 @@ def error_response(error: BaseException) -> Response:
     _log.error("a request failed", exc_info=error)
     found = InvalidInput("service", "request", "answered", type(error).__name__, "The log of the service says more.")
     return _response(500, found)
+
+
+def _is_of_a_judge(error: InvalidInput) -> bool:
+    """Does a judge's server refuse its key, model or address? That is no mistake of the caller's."""
+    return error.owner.startswith("judge ") and error.parameter in ("api_key_env", "model", "base_url", "endpoints")
 
 
 def _response(status: int, error: InvalidInput, message: str | None = None) -> Response:

@@ -16,7 +16,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import ModuleType
 from typing import Any
@@ -28,9 +28,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rubrank.service.access import Token, error_response, parse, read_body, refused
-from rubrank.service.cohorts import SampleAnswer, ServiceSample
 from rubrank.service.dialects import nemo_gym, openrlhf, slime
 from rubrank.service.dialects.reading import SampleReading
+from rubrank.service.samples import SampleAnswer, ServiceSample
 from rubrank.service.service import Here, Service
 from rubrank.service.wire import groups_request, one_rollout, to_json
 
@@ -47,7 +47,9 @@ class Routes:
         self.service, self._token = service, Token(secret)
         config = service.config
         late = any(control.start > 0 for control in service.engine.controls)
-        self._reading = SampleReading(config.group_size, config.rubric_column, config.end_tokens, late)
+        self._reading = SampleReading(
+            config.group_size, config.rubric_column, config.end_tokens, late, config.max_group
+        )
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -100,8 +102,9 @@ class Routes:
     async def groups(self, request: Request) -> Response:
         """Whole groups."""
         service = self.service
-        asked = groups_request(await self._body(request), service.config.max_group, service.engine.label)
-        return Response(await service.groups(asked), media_type=_JSON)
+        body = await read_body(request, service.config.max_body, service.config.body_timeout)
+        asked = groups_request(parse(body), service.config.max_group, service.engine.label)
+        return Response(await service.groups(asked, body), media_type=_JSON)
 
     async def score(self, request: Request) -> Response:
         """One rollout."""
@@ -124,13 +127,13 @@ class Routes:
 
     async def _while_there(self, request: Request, samples: list[ServiceSample]) -> list[SampleAnswer] | None:
         """The answers; None: the caller has gone, and may come back."""
-        work = asyncio.gather(*(self.service.sample(sample) for sample in samples))
+        work = asyncio.ensure_future(_together([self.service.sample(sample) for sample in samples]))
         gone = asyncio.ensure_future(_disconnected(request))
         try:
             both: set[asyncio.Future[Any]] = {work, gone}
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
-                return list(await work)
+                return await work
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             return None
@@ -191,6 +194,18 @@ def _headers(answers: list[SampleAnswer]) -> dict[str, str]:
     least = min(answers, key=lambda one: one.samples / one.size)
     state = "complete" if least.complete else "incomplete"
     return {"X-Rubrank-Group": f"{state} {least.samples}/{least.size}{' late' if least.late else ''}"}
+
+
+async def _together(calls: list[Coroutine[Any, Any, SampleAnswer]]) -> list[SampleAnswer]:
+    """All of them, or the first error: then nobody waits for the others, which leave their places."""
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 async def _disconnected(request: Request) -> None:

@@ -27,7 +27,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from rubrank.errors import InvalidInput, RubrankError, refuses_wrong_kinds
 from rubrank.service.wire import to_json
@@ -35,6 +35,7 @@ from rubrank.service.wire import to_json
 URL, TOKEN = "RUBRANK_SERVICE", "RUBRANK_TOKEN"
 _AGAIN = (408, 429, 500, 502, 503, 504)
 _LONGEST = 30.0  # seconds between tries
+_OWNER = "RewardClient"
 
 
 class ServiceError(RubrankError, RuntimeError):
@@ -58,16 +59,16 @@ class RewardClient:
     def __init__(
         self, url: str | None = None, *, token: str | None = None, timeout: float = 600.0, tries: int = 8
     ) -> None:
-        self._idle: list[http.client.HTTPConnection] = []
-        address = urlsplit(url or os.environ.get(URL) or "")
-        if address.scheme not in ("http", "https") or not address.hostname:
-            got = repr(url) if url else "none"
-            raise InvalidInput("RewardClient", "url", "http://host:port", got, f"Pass it, or set {URL}.")
-        self._address, self._timeout, self._tries = address, timeout, tries
-        secret = token or address.password or os.environ.get(TOKEN)
+        self._idle: list[tuple[int, http.client.HTTPConnection]] = []
+        """With the process that opened them: a forked one would read the answers of its parent."""
+        if tries < 1 or not timeout > 0.0:
+            name, allowed, got = ("tries", "≥ 1", tries) if tries < 1 else ("timeout", "> 0", timeout)
+            raise InvalidInput(_OWNER, name, allowed, str(got), "")
+        self._address, self._timeout, self._tries = _address(url), timeout, tries
+        secret = token or unquote(self._address.password or "") or os.environ.get(TOKEN)
         self._headers = {"Content-Type": "application/json"}
         if secret:
-            self._headers["Authorization"] = f"Bearer {secret}"
+            self._headers["Authorization"] = f"Bearer {_in_a_header(secret)}"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_idle": []}
@@ -82,7 +83,7 @@ class RewardClient:
         """Let go of the connections; the next call opens another."""
         while self._idle:
             with suppress(IndexError):
-                self._idle.pop().close()
+                self._idle.pop()[1].close()
 
     def __del__(self) -> None:
         self.close()
@@ -98,7 +99,11 @@ class RewardClient:
     def rewards(self, groups: Sequence[Mapping[str, Any]], **options: Any) -> list[list[float]]:
         """The rewards of whole groups; NaN where nothing is known."""
         answer = self.groups(groups, **{"reasons": False, **options})
-        return [[math.nan if r is None else r for r in group["rewards"]] for group in answer["groups"]]
+        try:
+            return [[math.nan if r is None else r for r in group["rewards"]] for group in answer["groups"]]
+        except (KeyError, TypeError):
+            got = f"{self._where}: its answer has no rewards; is it a reward service?"
+            raise ServiceError(got) from None
 
     def score(self, prompt: Any, response: Any, **more: Any) -> dict[str, Any]:
         """One rollout → its scores, reasons and cost."""
@@ -144,21 +149,25 @@ class RewardClient:
                     break  # it will not become another one
                 continue
             if status == http.client.OK:
-                return json.loads(answer)
+                return self._read(answer)
             error = ServiceError(_said(answer, status), status)
             if status not in _AGAIN:
                 break
         raise error
+
+    def _read(self, answer: bytes) -> Any:
+        try:
+            return json.loads(answer)
+        except (ValueError, RecursionError):
+            got = answer[:80].decode("utf-8", "replace")
+            raise ServiceError(f"{self._where}: its answer is no JSON: {got!r}; is it a reward service?") from None
 
     @property
     def _where(self) -> str:
         return f"{self._address.scheme}://{self._address.hostname}:{self._address.port or ''}"
 
     def _request(self, path: str, content: bytes) -> tuple[int, bytes]:
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = self._connect()
+        connection = self._taken()
         try:
             connection.request("POST", self._address.path.rstrip("/") + path, content, self._headers)
             response = connection.getresponse()
@@ -166,8 +175,18 @@ class RewardClient:
         except BaseException:
             connection.close()
             raise
-        self._idle.append(connection)
+        self._idle.append((os.getpid(), connection))
         return found
+
+    def _taken(self) -> http.client.HTTPConnection:
+        """One that is idle, or another."""
+        while self._idle:
+            with suppress(IndexError):
+                process, connection = self._idle.pop()
+                if process == os.getpid():
+                    return connection
+                connection.close()
+        return self._connect()
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._address.hostname or "", self._address.port
@@ -175,6 +194,25 @@ class RewardClient:
             context = ssl.create_default_context(cafile=os.environ.get("SSL_CERT_FILE"))
             return http.client.HTTPSConnection(host, port, timeout=self._timeout, context=context)
         return http.client.HTTPConnection(host, port, timeout=self._timeout)
+
+
+def _address(url: str | None) -> SplitResult:
+    allowed, remedy = "http://host:port", f"Pass it, or set {URL}."
+    given = url or os.environ.get(URL) or ""
+    try:
+        address = urlsplit(given)
+        known = address.scheme in ("http", "https") and address.hostname and (address.port is None or address.port > 0)
+    except ValueError:  # a port that is none, brackets that do not match
+        known = False
+    if not known:
+        raise InvalidInput(_OWNER, "url", allowed, repr(given.rpartition("@")[2]) if given else "none", remedy)
+    return address
+
+
+def _in_a_header(secret: str) -> str:
+    if not secret.isascii() or not secret.isprintable():
+        raise InvalidInput(_OWNER, "token", "printable ASCII characters", "others", "")
+    return secret
 
 
 def _in_thread(future: asyncio.Future[Any], call: Callable[[], Any]) -> None:

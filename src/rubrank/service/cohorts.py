@@ -11,10 +11,12 @@ service, or in an actor that several replicas share. What can go wrong, and what
     a sibling is late      it is scored within the whole group; answers that were given before stay
     a call is repeated     its caller was cut off: it takes up its place again; answered before: it gets the same answer
     the same text twice    while the first caller is still there, it is another sample
+    a name, another text   a new round of the group; refused while a caller waits under that name
+    all callers are gone   when the deadline passes nothing is scored: whoever comes next waits for siblings again
     scoring fails          all that wait get the error; the next of them that comes back tries again
-    the scorer dies         another caller that waits is given the work
+    the scorer dies        another caller that waits is given the work
 
-A trainer that names group and sample leaves no doubt. Without names a sample is known by its text: one that was
+A trainer that names group and sample leaves no doubt. Without names a sample is known by its text. One that was
 answered lately is answered the same, and counts as a sibling if a new round of its group begins.
 """
 
@@ -23,13 +25,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
-from typing import Any, Literal
+from typing import Literal
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.service.samples import GroupWork, SampleAnswer, ServiceSample, Ticket, check_siblings, sampled
 from rubrank.service.store import Store, StoredCohort
 from rubrank.training.engine import Graded
 
@@ -38,84 +41,15 @@ _ABOUT = ("name", "size", "step", "train", "rubric")
 _PRUNE = 60.0  # seconds between looks for what is too old
 
 
-@dataclass(frozen=True, eq=False)
-class ServiceSample:
-    """One sample, as a dialect reads it."""
-
-    key: bytes
-    """Of its group."""
-    member: bytes
-    """What makes it the same sample when it comes again."""
-    named: bool
-    """Did the trainer name it? Else `member` is a digest of what was sampled."""
-    rollout: Rollout
-    size: int
-    """Of the group."""
-    name: str
-    """Of the group, in records."""
-    rubric: Any = None
-    step: int = 0
-    train: bool = True
-
-
-@dataclass(frozen=True)
-class SampleAnswer:
-    """What a sample is answered."""
-
-    reward: float
-    """NaN: nothing is known about it."""
-    usable: float
-    """The same, with the mean of the group where nothing is known, for trainers that cannot leave a sample out."""
-    group: str
-    samples: int
-    """In the group when it was scored."""
-    size: int
-    """Expected."""
-    scores: Mapping[str, float]
-    reasons: Mapping[str, str]
-    stopped_by: str = ""
-    cost: float = 0.0
-    late: bool = False
-    repeated: bool = False
-
-    @property
-    def complete(self) -> bool:
-        """Were all siblings there?"""
-        return self.samples >= self.size
-
-
-@dataclass(frozen=True)
-class Ticket:
-    """A sample's place in its group."""
-
-    id: int
-    cohort: int
-    number: int
-    group: str
-    """The name of its group."""
-    size: int
-    """That it is to have."""
-
-
-@dataclass(frozen=True, eq=False)
-class GroupWork:
-    """A group to be scored. graded: of each rollout, where that has been done."""
-
-    ticket: int
-    group: Group
-    graded: tuple[Graded | None, ...]
-    step: int
-    train: bool
-    size: int
-    late: int | None = None
-    """Only this one is to be answered."""
-
-
 @dataclass(eq=False)
 class _Member:
     number: int
     identity: bytes
+    text: bytes
+    """A digest of what was sampled."""
     rollout: Rollout | None
+    echo: bool = False
+    """Taken over from the round before."""
     graded: Graded | None = None
     answer: SampleAnswer | None = None
     callers: set[int] = field(default_factory=set)
@@ -146,7 +80,7 @@ class _Cohort:
     leader: int | None = None
     done: float = 0.0
     echoes: list[tuple[float, _Member]] = field(default_factory=list)
-    """Answered once more after it was done: siblings of the next round, perhaps."""
+    """Answered once more after it was done: siblings of the next round, perhaps. The last of them, one per name."""
 
     @property
     def name(self) -> str:
@@ -192,19 +126,21 @@ class Cohorts:
 
     async def enter(self, sample: ServiceSample, owner: str = "") -> Ticket | SampleAnswer:
         """A place in the group, or the answer of a sample that has had one."""
-        self._prune()
+        self.prune()
         cohort = self._current(sample.key)
         if cohort is None or cohort.state == "done":
             return self._after(cohort, sample, owner)
-        if cohort.sample.size != sample.size:
-            raise InvalidInput(
-                "request", "group_size", f"{cohort.sample.size} for all samples of a group", str(sample.size), ""
-            )
+        check_siblings(cohort.sample, sample)
         twins = cohort.twins(sample)
+        if sample.named and twins and twins[0].text != sampled(sample.rollout):
+            return self._renamed(cohort, twins[0], sample, owner)
         free = twins if sample.named else [member for member in twins if not member.callers]
         if free:
             self.counts["repeated"] += 1
             return self._attach(cohort, free[0], owner)
+        if cohort.state == "closed" and not cohort.callers and not cohort.full:
+            cohort.state = "open"
+            self._set_timer(cohort)
         if cohort.state == "open":
             return self._join(cohort, sample, owner)
         if not cohort.full:
@@ -215,16 +151,35 @@ class Cohorts:
         """The last round of its group is over, or there was none."""
         if cohort is None:
             return self._join(self._open(sample, (), self._store.rounds(sample.key)), sample, owner)
-        twin = next((member for member in cohort.twins(sample) if member.answer is not None), None)
-        if twin is not None and twin.answer is not None:
+        twins = cohort.twins(sample)
+        renamed = sample.named and bool(twins) and twins[0].text != sampled(sample.rollout)
+        twin = next((member for member in twins if member.answer is not None), None)
+        if twin is not None and twin.answer is not None and not renamed:
             self.counts["repeated"] += 1
-            if not sample.named:
-                cohort.echoes.append((time.time(), replace(twin, callers=set(), rollout=sample.rollout)))
+            self._echo(cohort, twin, sample)
             return replace(twin.answer, repeated=True)
-        if not cohort.full and time.time() - cohort.done < self._deadline:
+        if not cohort.full and not renamed and time.time() - cohort.done < self._deadline:
             return self._late(cohort, sample, owner)
         fresh = [member for at, member in cohort.echoes if time.time() - at < self._deadline]
-        return self._join(self._open(sample, fresh, cohort.round + 1), sample, owner)
+        others = [member for member in fresh if not (renamed and member.identity == sample.member)]
+        return self._join(self._open(sample, others, cohort.round + 1), sample, owner)
+
+    def _echo(self, cohort: _Cohort, twin: _Member, sample: ServiceSample) -> None:
+        """It may belong to the next round; no more of them are kept than that can take."""
+        kept = [one for one in cohort.echoes if not (sample.named and one[1].identity == sample.member)]
+        kept.append((time.time(), replace(twin, callers=set(), rollout=sample.rollout, echo=True)))
+        cohort.echoes = kept[-sample.size :]
+
+    def _renamed(self, cohort: _Cohort, twin: _Member, sample: ServiceSample, owner: str) -> Ticket:
+        """Another text comes under a name that the group has already."""
+        if twin.callers:
+            got = "another text, while the one before is waited for"
+            raise InvalidInput("request", "sample_id", "the name of one sample", got, "Give each sample its own.")
+        if not twin.echo:
+            return self._join(self._open(sample, (), cohort.round + 1), sample, owner)
+        twin.text, twin.rollout, twin.graded, twin.echo = sampled(sample.rollout), sample.rollout, None, False
+        self._store.add_sample(cohort.id, twin.number, twin.identity, sample.rollout)
+        return self._attach(cohort, twin, owner)
 
     def _open(self, sample: ServiceSample, echoes: Sequence[_Member], round: int) -> _Cohort:
         cohort = _Cohort(next(self._ids), sample.key, sample, round)
@@ -234,7 +189,7 @@ class Cohorts:
         self._done.pop(sample.key, None)
         self._set_timer(cohort)
         for echo in echoes[: sample.size - 1]:
-            self._add(cohort, echo.identity, echo.rollout)
+            self._add(cohort, echo.identity, echo.rollout).echo = True
         return cohort
 
     def _set_timer(self, cohort: _Cohort) -> None:
@@ -242,7 +197,7 @@ class Cohorts:
 
     def _add(self, cohort: _Cohort, identity: bytes, rollout: Rollout | None) -> _Member:
         assert rollout is not None
-        member = _Member(len(cohort.members), identity, rollout)
+        member = _Member(len(cohort.members), identity, sampled(rollout), rollout)
         cohort.members.append(member)
         self._store.add_sample(cohort.id, member.number, identity, rollout)
         return member
@@ -292,7 +247,6 @@ class Cohorts:
         if cohort.state != "open":
             return
         cohort.state = "closed"
-        self.counts["complete" if cohort.full else "short"] += 1
         self._advance(cohort)
 
     def _advance(self, cohort: _Cohort) -> None:
@@ -304,6 +258,10 @@ class Cohorts:
                     one.future.set_result(self._work(cohort, id, one.member.number))
             return
         on_time = [(id, one) for id, one in callers if not one.late]
+        if cohort.state == "closed" and not on_time:  # nobody was answered, and nobody else is there: none is late
+            on_time = callers
+            for _, one in callers:
+                one.late = False
         if cohort.state != "closed" or not on_time or not all(one.settled for _, one in on_time):
             return
         id, leader = on_time[0]
@@ -329,6 +287,8 @@ class Cohorts:
         await self._store.answer(cohort.id, {number: asdict(answer) for number, answer in given.items()})
         for member in chosen:
             member.answer = given[member.number]
+        if not caller.late:
+            self.counts["complete" if len(answers) >= cohort.sample.size else "short"] += 1
         self._finish(cohort, late=caller.late)
         for id in [id for member in chosen for id in member.callers]:
             self._tell(id)
@@ -338,8 +298,8 @@ class Cohorts:
             cohort.state, cohort.leader, cohort.done = "done", None, time.time()
             if self._rounds.get(cohort.key) is cohort:
                 self._remember(cohort.key)
-        if cohort.full:  # no sample can be late any more: texts and scores are not needed
-            for member in cohort.members:
+        if cohort.full and all(member.answer is not None for member in cohort.members):
+            for member in cohort.members:  # no sample can be late any more: texts and scores are not needed
                 member.rollout = member.graded = None
         self._advance(cohort)
 
@@ -359,7 +319,7 @@ class Cohorts:
         cohort = caller.cohort
         if not caller.late:
             cohort.state, cohort.leader = "closed", None
-        waiting = [id for id in cohort.callers if self._callers[id].settled and not self._callers[id].late]
+        waiting = [id for id in cohort.callers if self._callers[id].settled]
         for id in [ticket] if caller.late else waiting:
             one = self._callers[id]
             self._forget(id)
@@ -403,7 +363,7 @@ class Cohorts:
         cohort = _Cohort(kept.id, kept.key, sample, kept.about["round"])
         for one in kept.samples:
             answer = None if one.answer is None else SampleAnswer(**one.answer)
-            cohort.members.append(_Member(one.number, one.member, one.rollout, answer=answer))
+            cohort.members.append(_Member(one.number, one.member, sampled(one.rollout), one.rollout, answer=answer))
         self._rounds[kept.key] = cohort
         if kept.done is not None:
             cohort.state, cohort.done = "done", kept.done
@@ -421,7 +381,8 @@ class Cohorts:
             old, _ = self._done.popitem(last=False)
             del self._rounds[old]
 
-    def _prune(self) -> None:
+    def prune(self) -> None:
+        """Forget what is too old, now and then."""
         now = time.time()
         if now - self._pruned < _PRUNE:
             return

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rubrank._files import check_folder
 from rubrank._plain import labelled
 from rubrank.errors import InvalidInput
 from rubrank.service.config import ServiceConfig
@@ -31,6 +32,9 @@ def plan(config: ServiceConfig, folder: Path) -> dict[str, Any]:
     """Everything that is decided, checked: rubric, judges, token, files."""
     engine = config.serving_engine(folder)
     secret, tls = config.secret(folder), config.files_of_tls(folder)
+    check_folder(config.state_folder(folder) / "service.sqlite", owner="serve", what="folder")
+    if engine.records is not None:
+        check_folder(engine.records, owner="serve", what="records")
     return {
         "address": f"{'http' if tls is None else 'https'}://{config.host}:{config.port}",
         "token": secret is not None,

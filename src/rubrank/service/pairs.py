@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from rubrank.rollouts.rollout import Group
-from rubrank.service.cohorts import Ticket
+from rubrank.service.samples import Ticket
 from rubrank.training.engine import Graded, RewardEngine
 from rubrank.training.shapes.pairing import Pairing
 

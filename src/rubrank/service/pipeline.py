@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 from rubrank.fusion.gated import Gated
@@ -73,7 +74,7 @@ class Pipeline:
         self.waiting = 0
         """Rollouts that are under way."""
         self._mixes = _mixes(engine)
-        self._checked: dict[str, None] = {}
+        self._checked: set[bytes] = set()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._work, name="rubrank-pipeline", daemon=True)
@@ -114,12 +115,12 @@ class Pipeline:
     def check(self, groups: Sequence[Group]) -> None:
         """Raise for a rubric that cannot be decided, before anything is asked; each is tried once."""
         for group in groups:
-            own = "" if group.rubric is None else repr(group.rubric)
+            own = b"" if group.rubric is None else _digest(repr(group.rubric))
             if own not in self._checked:
                 self.engine.check_rubric(group.rubric, f"group {group.id!r}")
                 if len(self._checked) > 100_000:
                     self._checked.clear()
-                self._checked[own] = None
+                self._checked.add(own)
 
     async def _do(self, groups: Sequence[Group], **options: Any) -> Any:
         job = _Job(groups, self._loop.create_future(), **options)
@@ -222,6 +223,11 @@ class Pipeline:
             assert job.graded is not None
             found.append((job, Done(step.rewards[at:end], job.graded, stopped[at:end], step.metrics)))
             at = end
+
+
+def _digest(text: str) -> bytes:
+    """In the place of a text that would be kept for long: rubrics have kilobytes, and every query its own."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _mixes(engine: RewardEngine) -> bool:

@@ -27,8 +27,9 @@ from rubrank.errors import InvalidInput
 from rubrank.judges.client.limits_actor import LimitsActor, share_through
 from rubrank.judges.client.sharing import LEASE
 from rubrank.service.app import Opened, make_app
-from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
+from rubrank.service.cohorts import Cohorts
 from rubrank.service.config import ServiceConfig
+from rubrank.service.samples import GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.service import Service, leaving, replica_name
 from rubrank.service.store import Store
 from rubrank.training.engine import Graded
@@ -78,6 +79,7 @@ class SiblingsActor:
 
     async def keep_request(self, id: str, answer: bytes) -> None:
         """Remember it."""
+        self._here().prune()
         await self._store.keep_request(id, answer)
 
     def _here(self) -> Cohorts:

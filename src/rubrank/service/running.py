@@ -9,9 +9,11 @@ again), groups that are being scored and calls of judges under way get `shutdown
 from __future__ import annotations
 
 import gc
+import logging
 import math
 import signal
 import socket
+import sqlite3
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -21,7 +23,7 @@ from typing import Any
 
 import uvicorn
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, RubrankError
 from rubrank.judges.client.runtime import close_runtime
 from rubrank.service.app import Opened, make_app
 from rubrank.service.config import ServiceConfig
@@ -66,13 +68,19 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def opened(config: ServiceConfig, folder: Path) -> Opened:
-    """The service of a configuration, as the app opens it."""
+def opened(config: ServiceConfig, folder: Path, failed: list[Exception] | None = None) -> Opened:
+    """The service of a configuration, as the app opens it. failed: is told why it could not be."""
     secret = config.secret(folder)
 
     @asynccontextmanager
     async def found() -> AsyncIterator[tuple[Service, str | None]]:
-        service = await Service.opened(config, folder)
+        try:
+            service = await Service.opened(config, folder)
+        except (RubrankError, OSError, sqlite3.Error) as error:
+            if failed is not None:
+                failed.append(error)
+                logging.getLogger("uvicorn.error").disabled = True  # said in one line instead of a traceback
+            raise
         try:
             yield service, secret
         finally:
@@ -84,7 +92,8 @@ def opened(config: ServiceConfig, folder: Path) -> Opened:
 def serve(config: ServiceConfig, folder: Path, *, stated: Callable[[str], None] = lambda url: None) -> None:
     """Serve until it is ended. stated: called with the address when it listens."""
     tls = config.files_of_tls(folder)
-    app = make_app(opened(config, folder))
+    failed: list[Exception] = []
+    app = make_app(opened(config, folder, failed))
     listening = _listening(config)
     settings: dict[str, Any] = {
         "log_level": "warning",
@@ -106,11 +115,24 @@ def serve(config: ServiceConfig, folder: Path, *, stated: Callable[[str], None] 
     server = _Server(made, up)
     try:
         server.run(sockets=[listening])
+    except SystemExit:  # so uvicorn ends where it could not start
+        if failed:
+            raise _in_words(failed[0], config, folder) from None
+        raise
     finally:
         listening.close()
         close_runtime()
     if not server.started:
         sys.exit(1)
+
+
+def _in_words(error: Exception, config: ServiceConfig, folder: Path) -> Exception:
+    """What a user is told who asked for a service that cannot start."""
+    if isinstance(error, RubrankError):
+        return error
+    where = getattr(error, "filename", None) or config.state_folder(folder)
+    got = f"{where} ({getattr(error, 'strerror', None) or error})"
+    return InvalidInput(_OWNER, "folder and records", "where files can be written", got, "")
 
 
 def _url(listening: socket.socket, tls: bool) -> str:

@@ -14,26 +14,30 @@ import math
 import os
 import threading
 from collections.abc import Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
 
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.rollouts.rollout import Group
 from rubrank.service.access import Refused, refused
-from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
+from rubrank.service.cohorts import Cohorts
 from rubrank.service.config import ServiceConfig
 from rubrank.service.metrics import Metrics
 from rubrank.service.pairs import Pairs
 from rubrank.service.pipeline import Done, Pipeline
+from rubrank.service.samples import GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.store import Store
 from rubrank.service.wire import GroupsRequest, cost_of, scored, to_json
 from rubrank.texts.scan import scanning
 from rubrank.training.engine import Graded, RewardEngine
 from rubrank.training.making import rollout_of
 from rubrank.training.queries import without_unknown
+from rubrank.training.rewinding import drop_half
 from rubrank.training.shapes.early import joined
 from rubrank.training.shapes.pairing import Pairing
 
+_DIGEST = 16  # bytes
 _WARM = ("Name a lake near Hangzhou, and say in two sentences why people go there.", "West Lake. It is calm.", "")
 
 
@@ -90,6 +94,7 @@ class Here:
 
     async def keep_request(self, id: str, answer: bytes) -> None:
         """Remember it."""
+        self.cohorts.prune()
         await self._store.keep_request(id, answer)
 
 
@@ -110,7 +115,8 @@ class Service:
         self.ready = False
         self.ending = False
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._running: dict[str, asyncio.Task[bytes]] = {}
+        self._running: dict[str, tuple[bytes, asyncio.Task[bytes]]] = {}
+        """By request ids, with a digest of the body."""
         self._warming: asyncio.Task[None] | None = None
 
     @classmethod
@@ -119,7 +125,11 @@ class Service:
     ) -> Service:
         """The service of a configuration, as far as it was when its process ended."""
         engine = config.serving_engine(folder, apart=apart)
+        if engine.records is not None:
+            engine.records.parent.mkdir(parents=True, exist_ok=True)
         store = Store(config.state_folder(folder) / (f"service-{apart}.sqlite" if apart else "service.sqlite"))
+        if engine.records is not None and siblings is None:  # the lock is held: nobody else writes them
+            drop_half(engine.records)
         known = store.state()
         if known is not None and engine.remembers:
             engine.load_state_dict(known)
@@ -153,28 +163,30 @@ class Service:
 
     # -------------------------------------------------------------------------------------------------------- requests
 
-    async def groups(self, request: GroupsRequest) -> bytes:
-        """The answer to `POST /v1/groups`; one that was given before is given again."""
+    async def groups(self, request: GroupsRequest, body: bytes) -> bytes:
+        """The answer to `POST /v1/groups`; one that was given before is given again. body: as it was sent."""
         if request.request_id is None:
             if self.engine.judges is None:
                 return await self._answered(request)
             answer: bytes = await asyncio.shield(self.start(self._answered(request)))  # it is paid for
             return answer
-        task = self._running.get(request.request_id)
-        known = None if task is not None else await self.siblings.request(request.request_id)
+        sent = blake2b(body, digest_size=_DIGEST).digest()
+        known = None if request.request_id in self._running else await self.siblings.request(request.request_id)
         if known is not None:
+            _check_same(sent, known[:_DIGEST])
             self.metrics.count("repeated")
-            return known
-        task = self._running.get(request.request_id)
-        if task is None:
-            task = self._running[request.request_id] = self.start(self._kept(request))
+            return known[_DIGEST:]
+        if request.request_id not in self._running:
+            self._running[request.request_id] = sent, self.start(self._kept(request, sent))
+        digest, task = self._running[request.request_id]
+        _check_same(sent, digest)
         return await asyncio.shield(task)
 
-    async def _kept(self, request: GroupsRequest) -> bytes:
+    async def _kept(self, request: GroupsRequest, sent: bytes) -> bytes:
         assert request.request_id is not None
         try:
             answer = await self._answered(request)
-            await self.siblings.keep_request(request.request_id, answer)
+            await self.siblings.keep_request(request.request_id, sent + answer)
             return answer
         finally:
             del self._running[request.request_id]
@@ -284,6 +296,9 @@ class Service:
         if self.ending:
             raise leaving()
         most = self.config.max_waiting
+        if rollouts > most:  # however long the caller waits
+            remedy = "Send fewer groups at a time, or raise max_waiting."
+            raise refused(413, "rollouts", f"at most {most:,} under way", f"{rollouts:,} in one request", remedy)
         if self.pipeline.waiting + len(self._tasks) + rollouts > most:
             self.metrics.count("turned_away")
             got = f"{self.pipeline.waiting + len(self._tasks):,} under way, and {rollouts:,} more"
@@ -332,6 +347,13 @@ class Service:
         await asyncio.gather(*late, return_exceptions=True)
 
 
+def _check_same(sent: bytes, before: bytes) -> None:
+    """Raise for another body under a known request id: its rewards would be those of other rollouts."""
+    if sent != before:
+        remedy = "Give every request its own; one that is made again is sent as it was."
+        raise refused(409, "request_id", "that of one request", "another body than the first time", remedy)
+
+
 def answers_of(work: GroupWork, done: Done) -> list[SampleAnswer]:
     """One for every rollout of the group."""
     (rewards,), (stopped,) = done.rewards, done.stopped_by
@@ -349,6 +371,7 @@ def answers_of(work: GroupWork, done: Done) -> list[SampleAnswer]:
             dict(zip(names, group.reasons[i], strict=True)),
             stopped[i],
             cost / number,
+            late=work.late is not None,
         )
         for i in range(number)
     ]

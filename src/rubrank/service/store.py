@@ -11,7 +11,9 @@ Rows are written by a thread, all that have come in at once. In WAL mode a commi
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
+import logging
 import queue
 import sqlite3
 import threading
@@ -20,11 +22,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rubrank._files import connect, open_store
+from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 
+_log = logging.getLogger("rubrank.service")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS cohorts (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL, about TEXT NOT NULL, opened REAL NOT NULL, done REAL
@@ -66,10 +70,24 @@ class StoredCohort:
     samples: tuple[StoredSample, ...]
 
 
+def _locked(path: Path) -> IO[bytes]:
+    """A file beside it that is locked while the process lives; two services would number their groups alike."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.with_suffix(".lock").open("ab")
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        remedy = "Stop the other one, or give this one a folder of its own."
+        raise InvalidInput("serve", "folder", "of one service at a time", f"{path.parent}, in use", remedy) from None
+    return file
+
+
 class Store:
     """One SQLite file; for one process."""
 
     def __init__(self, path: Path) -> None:
+        self._lock = _locked(path)
         self._db = open_store(path, _SCHEMA, "service")
         self.last_cohort = int(self._db.execute("SELECT coalesce(max(id), 0) FROM cohorts").fetchone()[0])
         self._rows: queue.SimpleQueue[tuple[str, Sequence[Any], Future[None] | None] | None] = queue.SimpleQueue()
@@ -81,6 +99,7 @@ class Store:
         self._rows.put(None)
         self._thread.join()
         self._db.close()
+        self._lock.close()
 
     # -------------------------------------------------------------------------------------------------------- samples
 
@@ -182,10 +201,11 @@ class Store:
             for sql, values, _ in rows:
                 db.execute(sql, values)
             db.execute("COMMIT")
-        except sqlite3.Error as found:
+        except Exception as found:  # whatever it is, the thread goes on: callers wait for it
             error = found
             if db.in_transaction:
                 db.execute("ROLLBACK")
+            _log.error("the service could not write down what came in: %s", found)
         for _, _, done in rows:
             if done is not None:
                 done.set_result(None) if error is None else done.set_exception(error)

@@ -29,6 +29,7 @@ _WHERE = "request"
 _GROUP = {"id", "prompt", "responses", "rubric", "metadata", "tools", "finish_reasons"}
 _REQUEST = {"groups", "step", "train", "request_id", "reasons", "metrics"}
 _FIELDS = {"prompt", "response", "metadata"}
+_LARGEST = 2**63 - 1  # of a whole number: files and arrays hold no more
 
 
 def to_json(data: Any) -> bytes:
@@ -219,7 +220,7 @@ def text(value: Any, what: str) -> str:
 
 def whole(value: Any, what: str, least: int = 0) -> int:
     """A whole number."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _LARGEST:
         raise InvalidInput(_WHERE, what, f"a whole number ≥ {least}", _shown(value), "")
     return value
 

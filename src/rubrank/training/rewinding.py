@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank._files import zstandard_for
+from rubrank.errors import InvalidInput
 from rubrank.records.files import append_lines, record_files
 
 _log = logging.getLogger("rubrank")
@@ -54,6 +55,43 @@ def rewind(path: Path, step: int, place: Mapping[str, Any] | None = None) -> int
         if at or kept:
             break
     return dropped
+
+
+def drop_half(path: Path) -> None:
+    """Take away what a process that was killed had half written; only where nobody else writes there.
+
+    Else the next record would be added to half a line, and nobody could read the file from there on.
+    """
+    files = record_files(path, missing_ok=True)
+    if not files:
+        return
+    try:
+        at, kept = _half_of(files[-1])
+    except Exception as error:  # of zlib or zstandard
+        got = f"{files[-1]} ({error})"
+        raise InvalidInput("records", "path", "a file that can be read to its end", got, "Move it away.") from None
+    _cut(files[-1], at, path, kept)
+
+
+def _half_of(file: Path) -> tuple[int, list[bytes]]:
+    """Where the last whole piece ends, and whole lines after that."""
+    size = file.stat().st_size
+    if file.suffix == ".jsonl":
+        return _last_break(file, size), []
+    piece = next((piece for piece in _pieces(file, 0) if not piece.whole), None)
+    return (size, []) if piece is None else (piece.start, [line for line in piece.lines if line.endswith(b"\n")])
+
+
+def _last_break(file: Path, size: int) -> int:
+    with file.open("rb") as opened:
+        while size:
+            start = max(size - _BLOCK, 0)
+            opened.seek(start)
+            at = opened.read(size - start).rfind(b"\n")
+            if at >= 0:
+                return start + at + 1
+            size = start
+    return 0
 
 
 def _known(files: Sequence[Path], place: Mapping[str, Any]) -> list[tuple[Path, int]] | None:

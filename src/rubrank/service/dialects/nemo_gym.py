@@ -21,14 +21,15 @@ from math import fsum, isnan
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.service.cohorts import SampleAnswer, ServiceSample
 from rubrank.service.dialects.reading import SampleReading
+from rubrank.service.samples import SampleAnswer, ServiceSample
 from rubrank.service.wire import mapping
 from rubrank.training.finishing import named_reason
 
 WHERE = "NeMo Gym"
 _PARAMS, _RESPONSE = "responses_create_params", "response"
 _TRUNCATED = "incomplete"
+_LARGEST = 1e100  # of a reward; more, or NaN, is none, and has no mean
 _THEIRS = "_ng_"
 _TASK = f"{_THEIRS}task_index"
 SESSION = "resources_session_id"
@@ -106,7 +107,7 @@ def _means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         parts = row.get("reward_components")
         named = {"reward": row.get("reward"), **(parts if isinstance(parts, Mapping) else {})}
         for name, value in named.items():
-            if isinstance(value, int | float) and not isnan(value):
+            if isinstance(value, int | float) and abs(value) <= _LARGEST:
                 values.setdefault(f"mean/{name}", []).append(value)
     return {name: fsum(some) / len(some) for name, some in values.items()}
 

@@ -15,7 +15,7 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import decoded
 from rubrank.rollouts.rollout import Rollout
-from rubrank.service.cohorts import ServiceSample
+from rubrank.service.samples import ServiceSample
 from rubrank.service.wire import flag, whole
 from rubrank.training.making import rollout_of
 from rubrank.training.queries import Query, messages, query_of
@@ -34,6 +34,8 @@ class SampleReading:
     end_tokens: tuple[str, ...]
     has_steps: bool
     """Do some attributes begin at a step? Then every call must say its own."""
+    max_group: int = 4096
+    """Samples of a group, at most."""
 
     def sample(
         self,
@@ -72,7 +74,9 @@ class SampleReading:
         if size is None:
             remedy = "Say group_size in the file of the service: how many samples the trainer draws for a prompt."
             raise InvalidInput(where, "group_size", "known", "none", remedy)
-        return whole(size, "group_size", 1)
+        if whole(size, "group_size", 1) > self.max_group:
+            raise InvalidInput(where, "group_size", f"at most {self.max_group:,}", f"{size:,}"[:60], "See max_group.")
+        return int(size)
 
     def _step(self, given: Mapping[str, Any], where: str) -> int:
         if "step" not in given and self.has_steps:

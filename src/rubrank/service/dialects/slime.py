@@ -15,8 +15,8 @@ from math import isnan
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.service.cohorts import SampleAnswer, ServiceSample
 from rubrank.service.dialects.reading import SampleReading
+from rubrank.service.samples import SampleAnswer, ServiceSample
 from rubrank.service.wire import mapping
 
 WHERE = "slime"
