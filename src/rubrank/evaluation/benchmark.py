@@ -109,6 +109,14 @@ class Benchmark:
     licence: ClassVar[str]
     data: ClassVar[DataFile]
     settings: ClassVar[Mapping[str, Setting]] = {}
+    ids: ClassVar[Sequence[str]] = ("id", "item_id", "question_id", "key", "uid", "_id")
+    """What files call an item's id; the first that is there counts."""
+    outputs: ClassVar[Sequence[str]] = OUTPUTS
+    """What they call what a model said."""
+    columns: ClassVar[Mapping[str, str]] = {}
+    """Label of an item → the column that holds it, where a row has one."""
+    apart: ClassVar[Sequence[str]] = ()
+    """Labels for each value of which the headline is given, too."""
 
     def __init__(self, **given: Any) -> None:
         self.options = {name: setting.default for name, setting in self.settings.items()}
@@ -133,7 +141,7 @@ class Benchmark:
 
     def item_id(self, row: Row) -> str:
         """Which item a row is about."""
-        return str(first_of(row, ("id", "item_id", "question_id", "key", "uid", "_id")))
+        return str(first_of(row, self.ids))
 
     def other_ids(self, row: Row) -> Sequence[str]:
         """By what else outputs may name an item of the data file, such as its prompt."""
@@ -145,7 +153,7 @@ class Benchmark:
 
     def output(self, row: Row) -> str:
         """What the model said."""
-        return as_text(first_of(row, OUTPUTS))
+        return as_text(first_of(row, self.outputs))
 
     def prompt(self, item: Row) -> Messages:
         """What the model is asked."""
@@ -169,9 +177,17 @@ class Benchmark:
         """No score, and why."""
         return ItemScore(self.item_id(row), {}, missing=why, labels=labels or {})
 
+    def scored(self, row: Row, values: Mapping[str, float], reason: str = "") -> ItemScore:
+        """A score with the item's labels."""
+        labels = {label: str(row[column]) for label, column in self.columns.items() if row.get(column)}
+        return ItemScore(self.item_id(row), values, reason, labels=labels)
+
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Of the scores that are there; see `scoring.py` for what is missing."""
-        return {self.headline: mean(score.values["correct"] for score in scores)}
+        metrics = {self.headline: mean(score.values["correct"] for score in scores)}
+        for label in self.apart:
+            metrics |= by_label(scores, label, "correct", f"{self.headline}/")
+        return metrics
 
 
 def first_of(row: Row, names: Iterable[str]) -> Any:

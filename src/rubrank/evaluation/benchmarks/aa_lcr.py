@@ -10,17 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from rubrank.evaluation.benchmark import (
-    Answer,
-    Benchmark,
-    DataFile,
-    ItemScore,
-    Messages,
-    Row,
-    Setting,
-    as_text,
-    first_of,
-)
+from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Row, Setting, first_of
 from rubrank.evaluation.replies import only_word, prompt_of
 
 _WORDS = ("CORRECT", "INCORRECT")
@@ -39,14 +29,12 @@ class AALCR(Benchmark):
     settings: ClassVar = {
         "capability": Setting("long context", ("long context", "reasoning"), "the paper's text and table differ")
     }
+    outputs = ("llm_answer", "output", "response", "completion")
+    columns: ClassVar = {"category": "document_category"}
 
     def is_summary(self, row: Row) -> bool:
         """Published files carry their totals in a row."""
         return bool(row.get("_meta_stats"))
-
-    def output(self, row: Row) -> str:
-        """What the model answered."""
-        return as_text(first_of(row, ("llm_answer", "output", "response", "completion")))
 
     def prompt(self, item: Row) -> Messages:
         """The documents, then the question."""
@@ -71,5 +59,4 @@ class AALCR(Benchmark):
     def _scored(self, row: Row, word: str | None, reason: str) -> ItemScore:
         if word is None:
             return self.missing(row, reason or "the judge's reply holds no single decision")
-        labels = {"category": str(row["document_category"])} if row.get("document_category") else {}
-        return ItemScore(self.item_id(row), {"correct": float(word == "CORRECT")}, labels=labels)
+        return self.scored(row, {"correct": float(word == "CORRECT")})

@@ -23,7 +23,6 @@ from rubrank.evaluation.benchmark import (
     Row,
     Setting,
     by_label,
-    first_of,
     mean,
 )
 
@@ -52,10 +51,8 @@ class GPQA(Benchmark):
         "repeats": Setting(4, help="answers a question, each with another order of the choices"),
         "seed": Setting(0, help="of the orders"),
     }
-
-    def item_id(self, row: Row) -> str:
-        """The record."""
-        return str(first_of(row, ("item_id", "Record ID", "id", "question_id")))
+    ids = ("item_id", "Record ID", "id", "question_id")
+    columns: ClassVar = {"domain": "High-level domain"}
 
     def choices(self, item: Row, repeat: int = 0) -> tuple[list[str], str]:
         """The choices in the order shown, and the letter of the right one."""
@@ -85,9 +82,7 @@ class GPQA(Benchmark):
         """By the letter."""
         choice = extract(output)
         right = str(item["target"]) if item.get("target") else self.choices(item, int(item.get("repeat") or 0))[1]
-        labels = {"domain": str(item["High-level domain"])} if item.get("High-level domain") else {}
-        reason = f"answered {choice}" if choice else "no answer"
-        return ItemScore(self.item_id(item), {"correct": float(choice == right)}, reason, labels=labels)
+        return self.scored(item, {"correct": float(choice == right)}, f"answered {choice}" if choice else "no answer")
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """The mean over questions of the mean over repeats, and by domain."""

@@ -13,18 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rubrank.errors import InvalidInput
-from rubrank.evaluation.benchmark import (
-    Answer,
-    Benchmark,
-    DataFile,
-    ItemScore,
-    Messages,
-    Metrics,
-    Row,
-    Setting,
-    by_label,
-    mean,
-)
+from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Metrics, Row, Setting, mean
 
 _BRACKETS = re.compile(r"The correct answer is \(([A-D])\)")
 _BARE = re.compile(r"The correct answer is ([A-D])")
@@ -59,6 +48,8 @@ class LongBench(Benchmark):
         "words": Setting(90_000, help="of the text that is shown; the middle is cut"),
         "compat": Setting("fixed", ("fixed", "upstream"), "upstream leaves empty replies out of the total"),
     }
+    columns: ClassVar = {name: name for name in ("difficulty", "length", "domain")}
+    apart = ("difficulty", "length")
 
     def prompt(self, item: Row) -> Messages:
         """The text, the question, the choices, and how to answer."""
@@ -76,16 +67,9 @@ class LongBench(Benchmark):
         choice = extract(output)
         none = 0.25 if self.options["compensated"] == "yes" else 0.0
         value = none if choice is None else float(choice == str(item["answer"]))
-        labels = {key: str(item[key]) for key in ("difficulty", "length", "domain") if item.get(key)}
-        reason = "no answer" if choice is None else f"answered {choice}"
         values = {"correct": value, "answered": float(choice is not None)}
-        return ItemScore(self.item_id(item), values, reason, labels=labels)
+        return self.scored(item, values, "no answer" if choice is None else f"answered {choice}")
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """Accuracy, by difficulty and by length."""
-        return {
-            "accuracy": mean(score.values["correct"] for score in scores),
-            **by_label(scores, "difficulty", "correct", "accuracy/"),
-            **by_label(scores, "length", "correct", "accuracy/"),
-            "answered": mean(score.values["answered"] for score in scores),
-        }
+        """Accuracy, by difficulty and by length, and how many were answered."""
+        return {**super().metrics(scores), "answered": mean(score.values["answered"] for score in scores)}

@@ -13,20 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rubrank.errors import InvalidInput
-from rubrank.evaluation.benchmark import (
-    Answer,
-    Benchmark,
-    DataFile,
-    ItemScore,
-    Messages,
-    Metrics,
-    Row,
-    Setting,
-    as_text,
-    by_label,
-    first_of,
-    mean,
-)
+from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Row, Setting
 
 LETTERS = "ABCDEFGHIJ"
 _IS = re.compile(r"answer is \(?([A-J])\)?")
@@ -55,10 +42,9 @@ class MMLUPro(Benchmark):
         "shots": Setting(5, help="worked examples of the category before the question"),
         "compat": Setting("fixed", ("fixed", "upstream"), "upstream guesses where no answer is found"),
     }
-
-    def output(self, row: Row) -> str:
-        """What the model said."""
-        return as_text(first_of(row, ("model_outputs", "output", "response", "completion")))
+    outputs = ("model_outputs", "output", "response", "completion")
+    columns: ClassVar = {"category": "category"}
+    apart = ("category",)
 
     def prompt(self, item: Row) -> Messages:
         """Worked examples where the file has some, then the question."""
@@ -76,16 +62,8 @@ class MMLUPro(Benchmark):
         if choice is None and self.options["compat"] == "upstream":
             rng = random.Random(f"12345 {self.item_id(item)}")  # reproducible item by item, whatever the order
             choice = LETTERS[rng.randrange(len(item["options"]))]
-        labels = {"category": str(item["category"])} if item.get("category") else {}
         values = {"correct": float(choice == str(item["answer"]))}
-        return ItemScore(self.item_id(item), values, f"answered {choice}" if choice else "no answer", labels=labels)
-
-    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """Accuracy over all questions, and by category."""
-        return {
-            "accuracy": mean(score.values["correct"] for score in scores),
-            **by_label(scores, "category", "correct", "accuracy/"),
-        }
+        return self.scored(item, values, f"answered {choice}" if choice else "no answer")
 
 
 def _asked(item: Row) -> str:

@@ -21,7 +21,6 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
-    as_text,
     by_label,
     first_of,
     mean,
@@ -62,15 +61,10 @@ class SimpleQA(Benchmark):
     settings: ClassVar = {
         "compat": Setting("fixed", ("fixed", "upstream"), "how a grade is read from the judge's reply")
     }
+    ids = ("id", "original_index", "problem", "query", "question")
+    outputs = ("predicted_answer", "llm_answer", "output", "response", "completion")
+    columns: ClassVar = {"category": "primary_category"}
     template = "simpleqa"
-
-    def item_id(self, row: Row) -> str:
-        """Its id, or the question itself."""
-        return str(first_of(row, ("id", "original_index", "problem", "query", "question")))
-
-    def output(self, row: Row) -> str:
-        """What the model answered."""
-        return as_text(first_of(row, ("predicted_answer", "llm_answer", "output", "response", "completion")))
 
     def given(self, item: Row, row: Row) -> ItemScore | None:
         """A letter in the row."""
@@ -97,9 +91,7 @@ class SimpleQA(Benchmark):
         return self._scored(item, letter)
 
     def _scored(self, row: Row, letter: str) -> ItemScore:
-        values = {"correct": float(letter == "A"), "attempted": float(letter != "C")}
-        labels = {"category": str(row["primary_category"])} if row.get("primary_category") else {}
-        return ItemScore(self.item_id(row), values, labels=labels)
+        return self.scored(row, {"correct": float(letter == "A"), "attempted": float(letter != "C")})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """F1, correct, attempted, correct given attempted; by category where there are some."""
