@@ -150,7 +150,7 @@ def test_every_name_is_what_its_home_defines(name):
     if hasattr(value, "__module__"):
         home = importlib.import_module(value.__module__)
         assert value.__module__.startswith("rubrank.")
-        assert getattr(home, rubrank._HOMES.get(name, name).partition(":")[2] or name) is value
+        assert getattr(home, rubrank._HOMES[name][1]) is value
         assert value.__doc__
 
 
