@@ -182,6 +182,18 @@ def gather(data: Any, jobs: Any, begin: int, count: int, held: Any, scratch: Any
 
 
 @jit
+def start_block(starts: Any, jobs: Any, begin: int, count: int, u_MK: Any, u: Any) -> int:
+    """The utilities that a block starts from, each job's in its lane; returns the size of its groups."""
+    n = starts[jobs[begin, 0] + 1] - starts[jobs[begin, 0]]
+    u[:, :] = 0.0
+    for lane in range(count):
+        first, k = starts[jobs[begin + lane, 0]], jobs[begin + lane, 1]
+        for i in range(n):
+            u[i, lane] = u_MK[first + i, k]
+    return int(n)
+
+
+@jit
 def block_size(jobs: Any, starts: Any, begin: int) -> int:
     """How many jobs from `begin` on go into one block: at most LANES, all from groups of one size."""
     n = starts[jobs[begin, 0] + 1] - starts[jobs[begin, 0]]

@@ -16,7 +16,7 @@ import numpy as np
 
 from rubrank._jit import jit
 from rubrank.fusion.models.algebra import advance, backward, cholesky, forward, largest_magnitude, rows
-from rubrank.fusion.models.blocks import block_size, gather, gradient, hessian, largest_size, residuals
+from rubrank.fusion.models.blocks import block_size, gather, gradient, hessian, largest_size, residuals, start_block
 from rubrank.fusion.models.lanes import any_positive, splat, store, where_greater
 
 TOLERANCE = 5e-6  # on a step: the error after it is of the order of its square
@@ -24,31 +24,23 @@ ITERATIONS = 40
 
 
 @jit
-def _fit_block(
-    link: int,
-    n: int,
-    D: int,
-    z: Any,
-    seen: Any,
-    u: Any,
-    gamma: Any,
-    work: Any,
-    prior: float,
-    attribute_prior: float,
+def fit_block(
+    link: int, n: int, D: int, free: int, z: Any, seen: Any, u: Any, gamma: Any, work: Any, priors: Any
 ) -> Any:
-    """Newton on one block; returns 1 in the lanes that did not converge."""
+    """Newton on one block, of D coefficients the first `free` (all, or none); 1 in the lanes that did not converge."""
     residual, weight, weighted, h, g = work
-    m = n + D
+    prior, attribute_prior = priors
+    m = n + free
     active = splat(1.0)
     for _ in range(ITERATIONS):
         residuals(link, n, D, z, seen, u, gamma, residual, weight)
-        gradient(n, D, z, residual, u, gamma, prior, attribute_prior, g)
-        hessian(n, D, z, weight, weighted, prior, attribute_prior, h)
+        gradient(n, free, z, residual, u, gamma, prior, attribute_prior, g)
+        hessian(n, free, z, weight, weighted, prior, attribute_prior, h)
         cholesky(h, m)
         forward(h, g, 0, m)
         backward(h, g, 0, m)
         advance(u, g, 0, n, active)
-        advance(gamma, g, n, D, active)
+        advance(gamma, g, n, free, active)
         # `tolerance > step` is false for NaN too, so a lane that broke down stays active and is reported.
         active = where_greater(splat(TOLERANCE), largest_magnitude(g, m), splat(0.0), active)
         if not any_positive(active):
@@ -74,15 +66,10 @@ def fit_groups(
     begin = 0
     while begin < jobs.shape[0]:
         count = block_size(jobs, starts, begin)
-        n = starts[jobs[begin, 0] + 1] - starts[jobs[begin, 0]]
         gather(data, jobs, begin, count, held, scratch, z, seen)
-        u[:, :] = 0.0
+        n = start_block(starts, jobs, begin, count, u_MK, u)
         gamma[:, :] = 0.0
-        for lane in range(count):
-            first, k = starts[jobs[begin + lane, 0]], jobs[begin + lane, 1]
-            for i in range(n):
-                u[i, lane] = u_MK[first + i, k]
-        store(trouble, 0, _fit_block(link, n, D, z, seen, u, gamma, work, prior, attribute_prior))
+        store(trouble, 0, fit_block(link, n, D, D, z, seen, u, gamma, work, (prior, attribute_prior)))
         for lane in range(count):
             g, k = jobs[begin + lane, 0], jobs[begin + lane, 1]
             failed[begin + lane] = trouble[0, lane] > 0.0

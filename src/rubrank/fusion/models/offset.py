@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from rubrank._jit import jit
-from rubrank.fusion.models.algebra import advance, backward, cholesky, forward, largest_magnitude, rows
-from rubrank.fusion.models.blocks import block_size, gather, gradient, hessian, largest_size, residuals
-from rubrank.fusion.models.fit import ITERATIONS, TOLERANCE
-from rubrank.fusion.models.lanes import LANES, any_positive, splat, store, where_greater
+from rubrank.fusion.models.algebra import rows
+from rubrank.fusion.models.blocks import block_size, gather, largest_size, start_block
+from rubrank.fusion.models.fit import fit_block
+from rubrank.fusion.models.lanes import LANES, store
 
 _NEAR = 0.5  # of the way from no offset to v = u − δ·z̃; the prior keeps v from going all of it
 
@@ -39,50 +39,28 @@ def _offsets(n: int, D: int, z: Any, delta: Any, seen: Any, offset: Any, u: Any)
 
 
 @jit
-def _refit_block(link: int, n: int, offset: Any, seen: Any, u: Any, one: Any, work: Any, prior: float) -> Any:
-    """Newton on one block; returns 1 in the lanes that did not converge."""
-    residual, weight, h, g = work
-    active = splat(1.0)
-    for _ in range(ITERATIONS):
-        residuals(link, n, 1, offset, seen, u, one, residual, weight)
-        gradient(n, 0, offset, residual, u, one, prior, 0.0, g)
-        hessian(n, 0, offset, weight, weight, prior, 0.0, h)
-        cholesky(h, n)
-        forward(h, g, 0, n)
-        backward(h, g, 0, n)
-        advance(u, g, 0, n, active)
-        active = where_greater(splat(TOLERANCE), largest_magnitude(g, n), splat(0.0), active)
-        if not any_positive(active):
-            break
-    return active
-
-
-@jit
 def refit(link: int, data: Any, jobs: Any, delta_JD: Any, prior: float, u_MK: Any, failed: Any) -> None:
     """Fit each job again with its offset; u_MK goes in without, comes out with. A job that failed keeps its start."""
     starts, D = data[1], data[3].shape[0]
     n_max = largest_size(starts)
     pairs = n_max * (n_max - 1) // 2
     seen, z, offset = (rows(pairs), rows(pairs)), rows(D * pairs), rows(pairs)
-    work = (rows(pairs), rows(pairs), rows(n_max * (n_max + 1) // 2), rows(n_max))
+    weight = rows(pairs)
+    work = (rows(pairs), weight, weight, rows(n_max * (n_max + 1) // 2), rows(n_max))
     u, delta, one, trouble = rows(n_max), rows(D), rows(1), rows(1)
     one[:, :] = 1.0
     scratch, held = np.zeros((D, pairs)), np.full(1, -1)
     begin = 0
     while begin < jobs.shape[0]:
         count = block_size(jobs, starts, begin)
-        n = starts[jobs[begin, 0] + 1] - starts[jobs[begin, 0]]
         gather(data, jobs, begin, count, held, scratch, z, seen)
-        u[:, :] = 0.0
+        n = start_block(starts, jobs, begin, count, u_MK, u)
         delta[:, :] = 0.0
         for lane in range(count):
-            first, k = starts[jobs[begin + lane, 0]], jobs[begin + lane, 1]
-            for i in range(n):
-                u[i, lane] = u_MK[first + i, k]
             for d in range(D):
                 delta[d, lane] = delta_JD[begin + lane, d]
         _offsets(n, D, z, delta, seen, offset, u)
-        store(trouble, 0, _refit_block(link, n, offset, seen, u, one, work, prior))
+        store(trouble, 0, fit_block(link, n, 1, 0, offset, seen, u, one, work, (prior, 0.0)))
         for lane in range(count):
             failed[begin + lane] = trouble[0, lane] > 0.0
             if not failed[begin + lane]:

@@ -19,7 +19,7 @@ import numpy as np
 from rubrank._jit import jit
 from rubrank.fusion.models import exact
 from rubrank.fusion.models.algebra import backward, cholesky, forward, rows
-from rubrank.fusion.models.blocks import block_size, gather, gradient, hessian, largest_size, residuals
+from rubrank.fusion.models.blocks import block_size, gather, gradient, hessian, largest_size, residuals, start_block
 from rubrank.fusion.models.fit import ITERATIONS, TOLERANCE
 from rubrank.fusion.models.lanes import load, minus_product, store
 
@@ -122,17 +122,13 @@ def _block(
 ) -> int:
     """Derivatives of a block's jobs at (u, γ), the utilities eliminated; returns the size of its groups."""
     seen, z, u, gamma, residual, weight, weighted, h, grad, cross, share, right, scratch, held = work
-    starts, D = data[1], data[3].shape[0]
-    n = starts[jobs[begin, 0] + 1] - starts[jobs[begin, 0]]
+    D = data[3].shape[0]
     gather(data, jobs, begin, count, held, scratch, z, seen)
-    u[:, :] = 0.0
+    n = start_block(data[1], jobs, begin, count, u_MK, u)
     gamma[:, :] = 0.0
     for lane in range(count):
-        first, k = starts[jobs[begin + lane, 0]], jobs[begin + lane, 1]
-        for i in range(n):
-            u[i, lane] = u_MK[first + i, k]
         for d in range(D):
-            gamma[d, lane] = gamma_KD[k, d]
+            gamma[d, lane] = gamma_KD[jobs[begin + lane, 1], d]
     residuals(link, n, D, z, seen, u, gamma, residual, weight)
     gradient(n, D, z, residual, u, gamma, prior, 0.0, grad)
     hessian(n, D, z, weight, weighted, prior, 0.0, h)
