@@ -198,7 +198,9 @@ def _number(value: Any) -> Any:
         return None
     if text in ("true", "false"):
         return text == "true"
+    if not text.isascii() or "_" in text:  # numbers to Python, and to no other reader
+        return value
     try:
-        return float(text)
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
         return value

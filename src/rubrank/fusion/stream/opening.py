@@ -11,13 +11,13 @@ of JSON lines first, so that it can be read twice.
 
 from __future__ import annotations
 
-import atexit
 import json
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ _STREAMED: dict[str, Callable[..., Reader]] = {
     ".tsv": Csv,
     ".parquet": Parquet,
 }
+
+_Made = TypeVar("_Made", bound=Reader | None)
 
 
 def open_table(source: Any, columns: Columns | None = None, any_order: bool = False) -> Reader:
@@ -90,17 +92,30 @@ def _file(path: Path, source: str | Path) -> Reader:
 def _several(files: Sequence[Path], source: Path, kinds: set[str]) -> Reader | None:
     """Files that are read as one table of their own kind; None: they are rows like any others."""
     if kinds & {".jsonl", ".ndjson", ".parquet"}:
-        return joined_scores(files, source, _folder)
-    if kinds <= {".csv", ".tsv"} and (found := joined_csv(files, source, _folder)) is not None:
-        return found
+        return _with_folder(lambda folder: joined_scores(files, source, folder))
+    if kinds <= {".csv", ".tsv"}:
+        return _with_folder(lambda folder: joined_csv(files, source, folder))
     return None
 
 
-def _folder() -> Path:
-    """One that goes away at the end of the process."""
-    folder = Path(tempfile.mkdtemp(prefix="rubrank-table-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+def _with_folder(made: Callable[[Callable[[], Path]], _Made]) -> _Made:
+    """A reader whose temporary folders go away with it, at the end of the process at the latest."""
+    folders: list[Path] = []
+
+    def folder() -> Path:
+        folders.append(Path(tempfile.mkdtemp(prefix="rubrank-table-")))
+        return folders[-1]
+
+    reader = None
+    try:
+        reader = made(folder)
+        return reader
+    finally:
+        for one in folders:
+            if reader is None:
+                shutil.rmtree(one, ignore_errors=True)
+            else:
+                weakref.finalize(reader, shutil.rmtree, one, ignore_errors=True)
 
 
 def _nested_prompt(path: Path) -> bool:
@@ -113,8 +128,11 @@ def _nested_prompt(path: Path) -> bool:
 
 
 def _spooled(source: Any) -> Reader:
-    """The rows of any source in a temporary file, which goes away at the end of the process."""
-    kept = _folder() / "rows.jsonl"
+    """The rows of any source in a temporary file, which goes away with its reader."""
+    return _with_folder(lambda folder: _spooled_to(folder() / "rows.jsonl", source))
+
+
+def _spooled_to(kept: Path, source: Any) -> Reader:
     numbers: dict[str, int] = {}
     with kept.open("w", encoding="utf-8", errors="surrogatepass") as file:
         for row in read_rows(source):

@@ -19,6 +19,8 @@ from rubrank.errors import BadTable
 from rubrank.fusion.stream.names import ATTRIBUTES, GROUP_NAMES, LINE, REASONS, ROW, RUBRIC, SCORES, WIDE, Leaf, Rubrics
 
 BLOCK, SLICE = 4 << 20, 65_536  # bytes of text, rows of Parquet
+_LONGEST = 16 * BLOCK  # bytes of a record of CSV; a longer one is a quote that nothing closes
+_LARGEST = 2**1023
 
 
 class Reader(Protocol):
@@ -74,8 +76,12 @@ class _TextFile:
                 if cut := end(rest):
                     yield rest[:cut]
                     rest = rest[cut:]
+                self._check_length(rest)
             if rest:
                 yield rest
+
+    def _check_length(self, rest: bytes) -> None:
+        """Of what is read of the next record."""
 
     def _read(self, file: IO[bytes]) -> bytes:
         with in_our_words_of(self.path, BadTable):
@@ -203,9 +209,11 @@ def _uniform(rows: list[dict[str, Any]], types: Mapping[str, Any] | None = None)
 
 
 def _without_special(value: Any) -> Any:
-    """NaN is a missing score; infinity becomes a text, which no number column accepts."""
+    """NaN is a missing score; infinity becomes a text, which no number column accepts, as does what exceeds doubles."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
+    if isinstance(value, int) and abs(value) >= _LARGEST:
+        return str(value)
     if isinstance(value, dict):
         return {key: _without_special(inner) for key, inner in value.items()}
     return [_without_special(inner) for inner in value] if isinstance(value, list) else value
@@ -247,6 +255,11 @@ class Csv(_TextFile):
             frame = frame.filter(~pl.all_horizontal(pl.exclude(ROW).is_null()))  # blank lines
             if len(frame):
                 yield frame if schema is None else frame.select(*schema, ROW)
+
+    def _check_length(self, rest: bytes) -> None:
+        if len(rest) > _LONGEST:
+            got = f"one of more than {_LONGEST >> 20} MB that begins {rest[:40].decode(errors='replace')!r}"
+            raise BadTable(str(self.path), "a row", "one line, or quoted", got, "Close its quotes, or double them.")
 
     def _header(self, block: bytes) -> tuple[list[str], bytes]:
         end = _end_of_first_record(block)
@@ -313,9 +326,12 @@ def _cells_per_record(block: bytes, separator: str) -> np.ndarray:
 def _end_of_csv_record(data: bytes) -> int:
     """After the last line end that is not inside quotes: before it, quotes come in pairs."""
     cut = data.rfind(b"\n") + 1
-    while cut and data.count(b'"', 0, cut) % 2:
-        cut = data.rfind(b"\n", 0, cut - 1) + 1
-    return cut
+    if not data.count(b'"', 0, cut) % 2:
+        return cut
+    found = np.frombuffer(data, np.uint8)
+    outside = np.cumsum(found == ord('"'), dtype=np.uint8) % 2 == 0
+    ends = np.flatnonzero((found == ord("\n")) & outside)
+    return int(ends[-1]) + 1 if len(ends) else 0
 
 
 def _end_of_first_record(data: bytes) -> int:

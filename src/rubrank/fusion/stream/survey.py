@@ -28,6 +28,7 @@ from rubrank.rollouts.columns import STEP_NAMES
 _UNSCORED = ("", "nan", "null", "none", "na", "n/a")  # texts of a CSV cell without a score, in any case
 _LONGEST_NUMBER = 40  # characters; longer texts are not tried as numbers
 _EXACT = 2**53
+_SAMPLE = 100  # cells by which a column of texts is told from one of numbers with a text among them
 
 
 @dataclass
@@ -55,7 +56,9 @@ class Facts:
             value = numbers(raw, reader.text_is_number)
         nothing_else = value.null_count() == raw.null_count()
         filled = value.is_not_nan().fill_null(False) if nothing_else else _filled(raw, reader.text_is_number)
-        wrong = filled & (value.is_null() | value.is_infinite().fill_null(False) | _inexact(raw))
+        wrong = filled & (
+            value.is_null() | value.is_infinite().fill_null(False) | _inexact(reader, rows, raw, value, leaf)
+        )
         self.filled += int(filled.sum())
         self.numbers += int((filled & value.is_not_null()).sum())
         self.bad = self.bad or _first(rows, raw, wrong)
@@ -71,13 +74,14 @@ class Facts:
         """Take in a single score."""
         if value is None or value != value:
             return
-        if not isinstance(value, bool | int | float) or math.isinf(value) or _rounded(value):
+        if not isinstance(value, bool | int | float) or _rounded(value) or math.isinf(value):
             self.bad = self.bad or (row, _shown(value))
         elif not 0.0 <= value <= 1.0:
             self.outside = self.outside or (row, _shown(value))
 
 
-def _rounded(value: float) -> bool:
+def _rounded(value: Any) -> bool:
+    """Is it a whole number that doubles merge with its neighbours?"""
     return isinstance(value, int) and abs(value) > _EXACT
 
 
@@ -85,10 +89,12 @@ def _real_numbers(reader: JsonLines, rows: pl.Series, raw: pl.Series, leaf: Leaf
     """The numbers of a key that is now a number and now a text, and has become text on reading: the file tells."""
     value = numbers(raw, True)
     like_number = value.is_finite().fill_null(False)
-    sample = rows.filter(like_number).head(100).to_list()
-    texts = [row for row, cell in zip(sample, reader.cells(sample, leaf), strict=True) if isinstance(cell, str)]
-    if len(texts) == len(sample):
+    found = rows.filter(like_number)
+    sample = found.gather_every(len(found) // _SAMPLE + 1).to_list()
+    if all(isinstance(cell, str) for cell in reader.cells(sample, leaf)):
         return numbers(raw, False)
+    every = found.to_list()
+    texts = [row for row, cell in zip(every, reader.cells(every, leaf), strict=True) if isinstance(cell, str)]
     return value.to_frame("x").select(pl.when(like_number & ~rows.is_in(texts)).then("x")).to_series()
 
 
@@ -113,10 +119,21 @@ def _filled(raw: pl.Series, text_is_number: bool) -> pl.Series:
     return raw.is_not_null()
 
 
-def _inexact(raw: pl.Series) -> pl.Series:
-    """Integers that doubles merge with their neighbours."""
-    if raw.dtype in (pl.Int64, pl.UInt64, pl.Int128):
-        return ((raw > _EXACT) | (raw < -_EXACT)).fill_null(False)
+def _inexact(reader: Reader, rows: pl.Series, raw: pl.Series, value: pl.Series, leaf: Leaf) -> pl.Series:
+    """Whole numbers, as they are written, that doubles merge with their neighbours."""
+    large = (value.abs() >= _EXACT).fill_null(False)
+    if not large.any():
+        return large
+    if raw.dtype.is_integer() or raw.dtype.is_decimal():
+        return large & ((raw > _EXACT) | (False if raw.dtype.is_unsigned_integer() else raw < -_EXACT)).fill_null(False)
+    if isinstance(reader, JsonLines):  # among numbers with fractions a whole one is a double already
+        at = rows.filter(large).to_list()
+        return rows.is_in([row for row, cell in zip(at, reader.cells(at, leaf), strict=True) if _rounded(cell)])
+    if raw.dtype == pl.String:
+        texts = raw.str.strip_chars()
+        written = texts.cast(pl.Int64, strict=False)
+        whole = texts.str.contains(r"^[+-]?\d+$").fill_null(False)
+        return large & whole & ((written > _EXACT) | (written < -_EXACT)).fill_null(True)
     return pl.repeat(False, len(raw), eager=True)
 
 
@@ -202,7 +219,8 @@ class Layout:
     def labels(self, frame: pl.DataFrame) -> pl.Series:
         """The group of every row: a number if all labels are whole numbers, else a text."""
         if self.integer_labels:
-            return frame.get_column(self.groups[0]).cast(pl.Int64)
+            column = frame.get_column(self.groups[0])
+            return column if column.dtype == pl.UInt64 else column.cast(pl.Int64)
         return joined(frame, _label_columns(self.groups, self.batch))
 
     def needed(self) -> dict[str, Any]:
@@ -337,7 +355,7 @@ def _note_runs(
     names = _label_columns(groups, batch)
     for name in names:
         cells = frame.get_column(name) if name in frame.columns else pl.Series([None] * len(frame))
-        if cells.dtype.is_nested() or cells.null_count():
+        if cells.dtype.is_nested() or cells.dtype == pl.Binary or cells.null_count():
             row, got = _first(frame[ROW], cells, cells.is_null()) or (frame[ROW][0], f"a {cells.dtype}")
             allowed = "a number or a text"
             where = f"{reader.unit} {row}, column {name!r}"
@@ -390,7 +408,7 @@ def _layout(
         criteria=criteria,
         attributes=attributes,
         left_out=left_out,
-        integer_labels=single is not None and schema[single].is_integer(),
+        integer_labels=single is not None and schema[single].is_integer() and schema[single] != pl.Int128,
         different=sum(len(leaf) == 2 and leaf[0] == SCORES for leaf in facts),
         wide=len(criteria) > WIDE and isinstance(reader, JsonLines) and all(len(leaf) == 2 for leaf in criteria),
     )

@@ -1,0 +1,167 @@
+"""Cells of score files as they are written: a text among numbers, whole numbers beyond doubles, ids, stray quotes."""
+
+from __future__ import annotations
+
+import gc
+import json
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from rubrank.errors import BadTable
+from rubrank.fusion.stream import readers
+from rubrank.fusion.stream.files import fuse_file
+from rubrank.fusion.stream.readers import _end_of_csv_record
+
+EXACT = 2**53
+
+
+def rewards(path: Path) -> list[float]:
+    output = path.with_name("rewards.jsonl")
+    fuse_file(path, output, force=True)
+    return [json.loads(line)["reward"] for line in output.read_text().splitlines()]
+
+
+def written(path: Path, rows) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("nested", [True, False])
+@pytest.mark.parametrize("at", [0, 99, 100, 150, 199])
+def test_a_number_in_quotes_among_numbers_is_refused_wherever_it_stands(tmp_path, nested, at):
+    """It used to be seen among the first hundred only; after those the criterion was left out without a word."""
+    rows = [{"Facts": i % 3, "Style": (i * 7) % 5} for i in range(200)]
+    rows[at]["Facts"] = "0.5"
+    kept = [{"uid": f"q{i // 4}", **({"scores": row} if nested else row)} for i, row in enumerate(rows)]
+    with pytest.raises(BadTable, match=rf"line {at + 1}, column '(scores\.)?Facts'.*'0.5'"):
+        rewards(written(tmp_path / "scores.jsonl", kept))
+
+
+def test_a_column_of_numbers_in_quotes_is_still_text(tmp_path):
+    rows = [{"uid": "q", "answer": str(i), "Facts": i % 2} for i in range(300)]
+    plain = [{"uid": "q", "Facts": i % 2} for i in range(300)]
+    assert rewards(written(tmp_path / "a.jsonl", rows)) == rewards(written(tmp_path / "b.jsonl", plain))
+
+
+def _csv(folder: Path, scores) -> Path:
+    (folder / "scores.csv").write_text("uid,F\n" + "".join(f"q,{score}\n" for score in scores))
+    return folder / "scores.csv"
+
+
+def _long_csv(folder: Path, scores) -> Path:
+    lines = "".join(f"q,{i},F,{score}\n" for i, score in enumerate(scores))
+    (folder / "long.csv").write_text("uid,response_id,criterion,score\n" + lines)
+    return folder / "long.csv"
+
+
+def _json(folder: Path, scores) -> Path:
+    return written(folder / "scores.jsonl", [{"uid": "q", "scores": {"F": score}} for score in scores])
+
+
+def _json_with_nan(folder: Path, scores) -> Path:
+    return written(folder / "nan.jsonl", [{"uid": "q", "scores": {"F": x, "G": float("nan")}} for x in scores])
+
+
+def _json_with_fractions(folder: Path, scores) -> Path:
+    return _json(folder, [*scores, 0.5])
+
+
+def _decimals(folder: Path, scores) -> Path:
+    column = pl.Series([Decimal(score) for score in scores], dtype=pl.Decimal(38, 0))
+    pl.DataFrame({"uid": ["q"] * len(scores), "F": column}).write_parquet(folder / "scores.parquet")
+    return folder / "scores.parquet"
+
+
+FORMS = [_csv, _long_csv, _json, _json_with_nan, _json_with_fractions, _decimals]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("score", [EXACT + 1, -EXACT - 1, 2**63, 2**70, -(2**70)])
+def test_whole_numbers_that_doubles_merge_are_refused_in_every_form(tmp_path, form, score):
+    with pytest.raises(BadTable, match=r"2\*\*53"):
+        rewards(form(tmp_path, [1, score]))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_whole_numbers_that_doubles_hold_are_scores_in_every_form(tmp_path, form):
+    found = rewards(form(tmp_path, [EXACT - 1, -EXACT, EXACT]))
+    assert found[1] < found[0] < found[2]
+
+
+@pytest.mark.parametrize("form", [_json, _json_with_nan, _csv])
+def test_a_whole_number_beyond_all_doubles_is_refused_as_a_cell(tmp_path, form):
+    with pytest.raises(BadTable, match="a finite number"):
+        rewards(form(tmp_path, [1, 10**400]))
+
+
+@pytest.mark.parametrize("form", [_csv, _long_csv])
+@pytest.mark.parametrize("text", ["1_000", "１２"])
+def test_what_only_python_reads_as_a_number_is_refused(tmp_path, form, text):
+    with pytest.raises(BadTable, match="a finite number"):
+        rewards(form(tmp_path, [1, 2, text]))
+
+
+@pytest.mark.parametrize("ids", [[7, 7, 8, 8], [2**63 + 5, 2**63 + 5, 2**63 + 6, 2**63 + 6]])
+def test_groups_may_be_named_by_unsigned_numbers(tmp_path, ids):
+    frame = pl.DataFrame({"uid": pl.Series(ids, dtype=pl.UInt64), "F": [0.0, 1.0, 1.0, 0.0]})
+    frame.write_parquet(tmp_path / "scores.parquet")
+    assert rewards(tmp_path / "scores.parquet") == [0.0, 1.0, 1.0, 0.0]
+
+
+def test_unsigned_scores(tmp_path):
+    frame = pl.DataFrame({"uid": ["q"] * 3, "F": pl.Series([3, 1, EXACT], dtype=pl.UInt64)})
+    frame.write_parquet(tmp_path / "scores.parquet")
+    assert rewards(tmp_path / "scores.parquet")[1] == 0.0
+
+
+def test_groups_named_by_whole_numbers_beyond_64_bits(tmp_path):
+    rows = [{"uid": 2**64 + i // 2, "F": i % 2} for i in range(4)]
+    assert rewards(written(tmp_path / "scores.jsonl", rows)) == [0.0, 1.0, 0.0, 1.0]
+
+
+def test_groups_named_by_bytes_are_refused(tmp_path):
+    pl.DataFrame({"uid": [b"\xff", b"\xff"], "F": [0.0, 1.0]}).write_parquet(tmp_path / "scores.parquet")
+    with pytest.raises(BadTable, match="column 'uid' must be a number or a text"):
+        rewards(tmp_path / "scores.parquet")
+
+
+# -------------------------------------------------------------------------------------------------------------- quotes
+
+
+def _slowly(data: bytes) -> int:
+    cut = data.rfind(b"\n") + 1
+    while cut and data.count(b'"', 0, cut) % 2:
+        cut = data.rfind(b"\n", 0, cut - 1) + 1
+    return cut
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\n", b'"', b'"\n', b'a\n"b\nc\n', b'a,"b\n"\nc,"d\n', b'\n"\n"\n"\n\n', b'x\ny"']
+)
+def test_records_end_outside_quotes(data):
+    assert _end_of_csv_record(data) == _slowly(data)
+
+
+def test_a_quote_that_nothing_closes_is_found_before_the_whole_file_is_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "BLOCK", 1 << 10)
+    monkeypatch.setattr(readers, "_LONGEST", 16 << 10)
+    lines = "".join(f"q{i // 4},{i % 3},note {i}\n" for i in range(5000))
+    (tmp_path / "scores.csv").write_text('uid,F,note\nq,1,5" screen\n' + lines)
+    with pytest.raises(BadTable, match="Close its quotes"):
+        rewards(tmp_path / "scores.csv")
+
+
+# ------------------------------------------------------------------------------------------------------ temporary files
+
+
+def test_rows_that_are_put_into_a_file_go_away_with_their_reader(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    fuse_file([{"uid": "q", "F": 1.0}, {"uid": "q", "F": 0.0}])
+    with pytest.raises(BadTable, match="at least one row"):
+        fuse_file([])
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
