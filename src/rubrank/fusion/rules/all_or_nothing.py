@@ -21,17 +21,13 @@ from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class AllOrNothing:
+class AllOrNothing(checks.LocalRule):
     """1 if everything is met."""
 
     name: ClassVar[str] = "all-or-nothing"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
-    threshold: float = 1.0
-
-    def __post_init__(self) -> None:
-        checks.number(self, "threshold", high=1.0)
+    threshold: float = checks.number(1.0, high=1.0)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """1 or 0 for each rollout."""

@@ -39,25 +39,23 @@ class AMRPMemory:
 
 
 @dataclass(frozen=True)
-class AMRP:
+class AMRP(checks.CheckedRule):
     """Adaptive weights from running statistics."""
 
     name: ClassVar[str] = "amrp"
     bounded: ClassVar[bool] = True
 
-    rate: float = 0.1
-    delta: float = 0.05
-    target: float = 1.0
-    eps: float = 0.01
-    low: float = 0.1
+    rate: float = checks.number(0.1, high=1.0, above=True)
+    delta: float = checks.number(0.05, above=True)
+    target: float = checks.number(1.0, high=1.0, above=True)
+    eps: float = checks.number(0.01, above=True)
+    low: float = checks.number(0.1, above=True)
     high: float = 10.0
     memory: AMRPMemory = field(init=False, repr=False, compare=False, default_factory=AMRPMemory)
 
     def __post_init__(self) -> None:
-        checks.number(self, "rate", "target", high=1.0, above=True)
-        checks.number(self, "delta", "eps", above=True)
-        checks.number(self, "low", above=True)
-        checks.number(self, "high", low=self.low)
+        super().__post_init__()
+        checks.check_number(self, "high", low=self.low)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then weigh it."""

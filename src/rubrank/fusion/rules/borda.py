@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rubrank.fusion.result import Fused
+from rubrank.fusion.rules.checks import LocalRule
 from rubrank.fusion.rules.duels import wins_less_losses
 from rubrank.fusion.rules.within import asked_weights, by_row, row_sums
 from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class Borda:
+class Borda(LocalRule):
     """Σ w (wins + ½ ties)."""
 
     name: ClassVar[str] = "borda"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
     def __call__(self, batch: ScoreBatch) -> Fused:

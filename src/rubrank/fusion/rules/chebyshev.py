@@ -33,17 +33,14 @@ class ChebyshevMemory:
 
 
 @dataclass(frozen=True)
-class Chebyshev:
+class Chebyshev(checks.CheckedRule):
     """Distance from the utopian point."""
 
     name: ClassVar[str] = "chebyshev"
     bounded: ClassVar[bool] = False
 
-    tau: float = 0.05
+    tau: float = checks.number(0.05)
     memory: ChebyshevMemory = field(init=False, repr=False, compare=False, default_factory=ChebyshevMemory)
-
-    def __post_init__(self) -> None:
-        checks.number(self, "tau")
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn the best of the batch; then minus the largest distance."""

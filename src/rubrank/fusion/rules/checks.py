@@ -7,39 +7,64 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, ClassVar
 
 from rubrank.errors import InvalidInput
 
 
-def number(rule: Any, *names: str, low: float = 0.0, high: float = math.inf, above: bool = False) -> None:
-    """Raise unless the constants are numbers from `low` (or above it) to `high`."""
-    for name in names:
-        value = getattr(rule, name)
-        fits = isinstance(value, int | float) and not isinstance(value, bool)
-        if not fits or not (low < value if above else low <= value) or value > high:
-            more = f"{'>' if above else '≥'} {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
-            raise InvalidInput(rule.name, name, f"a number {more}", repr(value), f"Use {default(rule, name)!r}.")
+@dataclass(frozen=True)
+class CheckedRule:
+    """What the rules of the library share: each constant is checked by what its field allows."""
+
+    def __post_init__(self) -> None:
+        for constant in fields(self):
+            if "check" in constant.metadata:
+                constant.metadata["check"](self, constant.name)
 
 
-def choice(rule: Any, name: str, allowed: tuple[str, ...]) -> None:
-    """Raise unless the constant is one of the words."""
+@dataclass(frozen=True)
+class LocalRule(CheckedRule):
+    """One that looks at each group by itself."""
+
+    local: ClassVar[bool] = True
+
+
+def number(default: float, *, low: float = 0.0, high: float = math.inf, above: bool = False) -> Any:
+    """A constant that is a number from `low` (or above it) to `high`."""
+    return field(default=default, metadata={"check": partial(check_number, low=low, high=high, above=above)})
+
+
+def choice(default: str, allowed: tuple[str, ...]) -> Any:
+    """A constant that is one of some words."""
+    return field(default=default, metadata={"check": partial(_check_choice, allowed=allowed)})
+
+
+def flag(default: bool) -> Any:
+    """A constant that is True or False."""
+    return field(default=default, metadata={"check": _check_flag})
+
+
+def check_number(rule: Any, name: str, low: float = 0.0, high: float = math.inf, above: bool = False) -> None:
+    """Raise unless the constant is within its bounds."""
+    value = getattr(rule, name)
+    fits = isinstance(value, int | float) and not isinstance(value, bool)
+    if not fits or not (low < value if above else low <= value) or value > high:
+        more = f"{'>' if above else '≥'} {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
+        default = next(f.default for f in fields(rule) if f.name == name)
+        raise InvalidInput(rule.name, name, f"a number {more}", repr(value), f"Use {default!r}.")
+
+
+def _check_choice(rule: Any, name: str, allowed: tuple[str, ...]) -> None:
     value = getattr(rule, name)
     if value not in allowed:
         raise InvalidInput(rule.name, name, f"one of {', '.join(map(repr, allowed))}", repr(value), "")
 
 
-def flag(rule: Any, *names: str) -> None:
-    """Raise unless the constants are True or False."""
-    for name in names:
-        if not isinstance(getattr(rule, name), bool):
-            raise InvalidInput(rule.name, name, "True or False", repr(getattr(rule, name)), "")
-
-
-def default(rule: Any, name: str) -> Any:
-    """The default of a constant."""
-    return next(f.default for f in fields(rule) if f.name == name)
+def _check_flag(rule: Any, name: str) -> None:
+    if not isinstance(getattr(rule, name), bool):
+        raise InvalidInput(rule.name, name, "True or False", repr(getattr(rule, name)), "")
 
 
 def state_of(rule: Any, version: int, state: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,17 +15,17 @@ from typing import ClassVar
 import numpy as np
 
 from rubrank.fusion.result import Fused
+from rubrank.fusion.rules.checks import LocalRule
 from rubrank.fusion.rules.duels import wins_less_losses
 from rubrank.fusion.rules.within import by_row, row_sums
 from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class Copeland:
+class Copeland(LocalRule):
     """Σ w sign(wins − losses)."""
 
     name: ClassVar[str] = "copeland"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
     def __call__(self, batch: ScoreBatch) -> Fused:

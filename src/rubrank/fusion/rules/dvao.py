@@ -22,17 +22,13 @@ from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class DVAO:
+class DVAO(checks.LocalRule):
     """Variance-weighted z-scores."""
 
     name: ClassVar[str] = "dvao"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
-    eps: float = 1e-4
-
-    def __post_init__(self) -> None:
-        checks.number(self, "eps", above=True)
+    eps: float = checks.number(1e-4, above=True)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The advantage of each rollout."""

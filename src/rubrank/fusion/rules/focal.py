@@ -26,20 +26,15 @@ from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class Focal:
+class Focal(checks.LocalRule):
     """Weights that look away from what is solved."""
 
     name: ClassVar[str] = "focal"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
-    temperature: float = 1.0
-    gamma: float = 3.0
-    eps: float = 0.05
-
-    def __post_init__(self) -> None:
-        checks.number(self, "temperature", above=True)
-        checks.number(self, "gamma", "eps")
+    temperature: float = checks.number(1.0, above=True)
+    gamma: float = checks.number(3.0)
+    eps: float = checks.number(0.05)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The re-weighted mean of each rollout's scores."""

@@ -19,8 +19,8 @@ last line's mean and std, and gets 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,23 +33,25 @@ from rubrank.scores.batch import ScoreBatch
 Conditions = tuple[tuple[str, str, float], ...]
 
 
+def check_conditions(rule: Any, name: str) -> None:
+    """Raise unless they are (easy, hard, threshold) each."""
+    for condition in getattr(rule, name):
+        if not isinstance(condition, tuple) or len(condition) != 3 or not isinstance(condition[2], int | float):
+            allowed = "(easy criterion, hard criterion, threshold) each"
+            raise InvalidInput(rule.name, name, allowed, repr(condition), 'Such as ("Style", "Correct", 1.0).')
+
+
 @dataclass(frozen=True)
-class GDPO:
+class GDPO(checks.CheckedRule):
     """Group reward-decoupled normalisation."""
 
     name: ClassVar[str] = "gdpo"
     bounded: ClassVar[bool] = False
 
-    eps: float = 1e-4
-    floor: float = 1e-5
-    batch_norm: bool = True
-    conditions: Conditions = ()
-
-    def __post_init__(self) -> None:
-        checks.number(self, "eps", above=True)
-        checks.number(self, "floor")
-        checks.flag(self, "batch_norm")
-        check_conditions(self.name, self.conditions)
+    eps: float = checks.number(1e-4, above=True)
+    floor: float = checks.number(1e-5)
+    batch_norm: bool = checks.flag(True)
+    conditions: Conditions = field(default=(), metadata={"check": check_conditions})
 
     @property
     def local(self) -> bool:
@@ -100,11 +102,3 @@ def conditioned(owner: str, conditions: Conditions, batch: ScoreBatch) -> ScoreB
         unit[given[:, h] < threshold, e] = 0.0
         unit[np.isnan(given[:, h]) | np.isnan(given[:, e]), e] = np.nan
     return batch.with_unit(unit)
-
-
-def check_conditions(owner: str, conditions: Conditions) -> None:
-    """Raise unless they are (easy, hard, threshold) each."""
-    for condition in conditions:
-        if not isinstance(condition, tuple) or len(condition) != 3 or not isinstance(condition[2], int | float):
-            allowed = "(easy criterion, hard criterion, threshold) each"
-            raise InvalidInput(owner, "conditions", allowed, repr(condition), 'Such as ("Style", "Correct", 1.0).')

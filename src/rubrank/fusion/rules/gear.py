@@ -37,25 +37,18 @@ _ROWS = 1024  # whose states are held at once: 1024 rollouts × 1024 states, 8 M
 
 
 @dataclass(frozen=True)
-class GEAR:
+class GEAR(checks.LocalRule):
     """Graph-gated points."""
 
     name: ClassVar[str] = "gear"
-    local: ClassVar[bool] = True
 
-    weak: float = 0.6
-    strong: float = 0.2
-    trigger: float = 0.0
-    method: Literal["recursive", "exact", "hard"] = "recursive"
-    verdict: float = 0.5
-    normalise: Literal["positive", "absolute"] = "positive"
-    clip: bool = False
-
-    def __post_init__(self) -> None:
-        checks.number(self, "weak", "strong", "trigger", "verdict", high=1.0)
-        checks.choice(self, "method", ("recursive", "exact", "hard"))
-        checks.choice(self, "normalise", ("positive", "absolute"))
-        checks.flag(self, "clip")
+    weak: float = checks.number(0.6, high=1.0)
+    strong: float = checks.number(0.2, high=1.0)
+    trigger: float = checks.number(0.0, high=1.0)
+    method: Literal["recursive", "exact", "hard"] = checks.choice("recursive", ("recursive", "exact", "hard"))
+    verdict: float = checks.number(0.5, high=1.0)
+    normalise: Literal["positive", "absolute"] = checks.choice("positive", ("positive", "absolute"))
+    clip: bool = checks.flag(False)
 
     @property
     def bounded(self) -> bool:

@@ -21,17 +21,13 @@ from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class Geometric:
+class Geometric(checks.LocalRule):
     """Weighted geometric mean."""
 
     name: ClassVar[str] = "geometric"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
-    eps: float = 1e-3
-
-    def __post_init__(self) -> None:
-        checks.number(self, "eps", above=True)
+    eps: float = checks.number(1e-3, above=True)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The geometric mean of each rollout's scores."""

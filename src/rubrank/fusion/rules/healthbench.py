@@ -24,16 +24,12 @@ from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class HealthBench:
+class HealthBench(checks.LocalRule):
     """Points won over points that can be won."""
 
     name: ClassVar[str] = "healthbench"
-    local: ClassVar[bool] = True
 
-    clip: bool = True
-
-    def __post_init__(self) -> None:
-        checks.flag(self, "clip")
+    clip: bool = checks.flag(True)
 
     @property
     def bounded(self) -> bool:

@@ -27,17 +27,13 @@ _EXACT = 2.0**52  # integers beyond it are not all doubles
 
 
 @dataclass(frozen=True)
-class Lexicographic:
+class Lexicographic(checks.LocalRule):
     """Tiers, one after the other."""
 
     name: ClassVar[str] = "lexicographic"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
-    tie: float = SPREAD
-
-    def __post_init__(self) -> None:
-        checks.number(self, "tie")
+    tie: float = checks.number(SPREAD)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The place of each rollout."""

@@ -27,18 +27,17 @@ _REFERENCE = 0.5
 
 
 @dataclass(frozen=True)
-class LogSigmoid:
+class LogSigmoid(checks.LocalRule):
     """Σ w log σ."""
 
     name: ClassVar[str] = "log-sigmoid"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
     reference: float | Mapping[str, float] = _REFERENCE
-    temperature: float = 0.1
+    temperature: float = checks.number(0.1, above=True)
 
     def __post_init__(self) -> None:
-        checks.number(self, "temperature", above=True)
+        super().__post_init__()
         given = self.reference.values() if isinstance(self.reference, Mapping) else [self.reference]
         if not all(isinstance(ref, int | float) and np.isfinite(ref) for ref in given):
             allowed = "a number, or one for each criterion by name"

@@ -19,17 +19,13 @@ from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class MeanVariance:
+class MeanVariance(checks.LocalRule):
     """mean − λ var."""
 
     name: ClassVar[str] = "mean-variance"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
-    lam: float = 1.0
-
-    def __post_init__(self) -> None:
-        checks.number(self, "lam")
+    lam: float = checks.number(1.0)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Mean minus variance of each rollout's scores."""

@@ -41,25 +41,23 @@ class POW3RMemory:
 
 
 @dataclass(frozen=True)
-class POW3R:
+class POW3R(checks.CheckedRule):
     """Weights within categories by what tells rollouts apart."""
 
     name: ClassVar[str] = "pow3r"
     bounded: ClassVar[bool] = True
 
-    mix: float = 0.5
-    rate: float = 0.5
-    low: float = 0.5
+    mix: float = checks.number(0.5, high=1.0)
+    rate: float = checks.number(0.5, high=1.0)
+    low: float = checks.number(0.5, above=True)
     high: float = 2.0
-    eps: float = 1e-6
-    memory_of: Literal["query", "criterion"] = "query"
+    eps: float = checks.number(1e-6, above=True)
+    memory_of: Literal["query", "criterion"] = checks.choice("query", ("query", "criterion"))
     memory: POW3RMemory = field(init=False, repr=False, compare=False, default_factory=POW3RMemory)
 
     def __post_init__(self) -> None:
-        checks.number(self, "mix", "rate", high=1.0)
-        checks.number(self, "low", "eps", above=True)
-        checks.number(self, "high", low=self.low)
-        checks.choice(self, "memory_of", ("query", "criterion"))
+        super().__post_init__()
+        checks.check_number(self, "high", low=self.low)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then weigh it."""

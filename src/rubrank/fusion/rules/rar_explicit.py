@@ -23,20 +23,16 @@ from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class RarExplicit:
+class RarExplicit(checks.LocalRule):
     """Weighted mean by category."""
 
     name: ClassVar[str] = "rar-explicit"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
-    essential: float = 1.0
-    important: float = 0.7
-    optional: float = 0.3
-    pitfall: float = 0.9
-
-    def __post_init__(self) -> None:
-        checks.number(self, "essential", "important", "optional", "pitfall", above=True)
+    essential: float = checks.number(1.0, above=True)
+    important: float = checks.number(0.7, above=True)
+    optional: float = checks.number(0.3, above=True)
+    pitfall: float = checks.number(0.9, above=True)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The mean of each rollout's scores by the weights of their categories."""

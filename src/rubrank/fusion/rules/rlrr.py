@@ -25,19 +25,14 @@ from rubrank.scores.spread import SPREAD
 
 
 @dataclass(frozen=True)
-class RLRR:
+class RLRR(checks.LocalRule):
     """Dense ranks of the weighted mean."""
 
     name: ClassVar[str] = "rlrr"
-    local: ClassVar[bool] = True
 
-    hybrid: bool = False
-    scale: float = 0.1
-    tie: float = SPREAD
-
-    def __post_init__(self) -> None:
-        checks.flag(self, "hybrid")
-        checks.number(self, "scale", "tie")
+    hybrid: bool = checks.flag(False)
+    scale: float = checks.number(0.1)
+    tie: float = checks.number(SPREAD)
 
     @property
     def bounded(self) -> bool:

@@ -32,18 +32,17 @@ from rubrank.scores.criterion import CriterionData
 
 
 @dataclass(frozen=True)
-class RuleFusion:
+class RuleFusion(checks.LocalRule):
     """Hard rules times a weighted mean."""
 
     name: ClassVar[str] = "rule-fusion"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
     hard: str | Sequence[str] = "gates"
-    threshold: float = 1.0
+    threshold: float = checks.number(1.0, high=1.0)
 
     def __post_init__(self) -> None:
-        checks.number(self, "threshold", high=1.0)
+        super().__post_init__()
         if isinstance(self.hard, str) and self.hard not in ("gates", "verified"):
             allowed = '"gates", "verified", or a list of names'
             raise InvalidInput(self.name, "hard", allowed, repr(self.hard), "Put a name in [ ].")

@@ -23,20 +23,15 @@ from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class RVPO:
+class RVPO(checks.LocalRule):
     """Soft minimum of z-scores."""
 
     name: ClassVar[str] = "rvpo"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
-    kappa: float = 1.0
-    eps: float = 1e-4
-    floor: float = 1e-5
-
-    def __post_init__(self) -> None:
-        checks.number(self, "kappa", "floor")
-        checks.number(self, "eps", above=True)
+    kappa: float = checks.number(1.0)
+    eps: float = checks.number(1e-4, above=True)
+    floor: float = checks.number(1e-5)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The soft minimum of each rollout."""

@@ -10,7 +10,7 @@ Other parameters and missing scores as in GDPO; m_k is the mean of the scores th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -23,23 +23,17 @@ from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class SAMRPO:
+class SAMRPO(checks.CheckedRule):
     """GDPO with saturation-aware weights."""
 
     name: ClassVar[str] = "sa-mrpo"
     bounded: ClassVar[bool] = False
 
-    gamma: float = 1.0
-    eps: float = 1e-4
-    floor: float = 1e-5
-    batch_norm: bool = True
-    conditions: Conditions = ()
-
-    def __post_init__(self) -> None:
-        checks.number(self, "eps", above=True)
-        checks.number(self, "gamma", "floor")
-        checks.flag(self, "batch_norm")
-        check_conditions(self.name, self.conditions)
+    gamma: float = checks.number(1.0)
+    eps: float = checks.number(1e-4, above=True)
+    floor: float = checks.number(1e-5)
+    batch_norm: bool = checks.flag(True)
+    conditions: Conditions = field(default=(), metadata={"check": check_conditions})
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The advantage of each rollout."""

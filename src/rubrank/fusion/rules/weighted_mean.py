@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rubrank.fusion.result import Fused
+from rubrank.fusion.rules.checks import LocalRule
 from rubrank.fusion.rules.within import weighted_mean
 from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class WeightedMean:
+class WeightedMean(LocalRule):
     """Σ w s / Σ w."""
 
     name: ClassVar[str] = "weighted-mean"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
     def __call__(self, batch: ScoreBatch) -> Fused:

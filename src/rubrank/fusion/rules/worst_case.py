@@ -15,16 +15,16 @@ from typing import ClassVar
 import numpy as np
 
 from rubrank.fusion.result import Fused
+from rubrank.fusion.rules.checks import LocalRule
 from rubrank.fusion.rules.within import neutral
 from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class WorstCase:
+class WorstCase(LocalRule):
     """min_k s."""
 
     name: ClassVar[str] = "worst-case"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
     def __call__(self, batch: ScoreBatch) -> Fused:

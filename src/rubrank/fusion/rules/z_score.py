@@ -20,17 +20,13 @@ from rubrank.scores.batch import ScoreBatch
 
 
 @dataclass(frozen=True)
-class ZScore:
+class ZScore(checks.LocalRule):
     """Σ w z."""
 
     name: ClassVar[str] = "z-score"
-    local: ClassVar[bool] = True
     bounded: ClassVar[bool] = False
 
-    floor: float = 1e-5
-
-    def __post_init__(self) -> None:
-        checks.number(self, "floor")
+    floor: float = checks.number(1e-5)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The weighted sum of each rollout's z-scores."""
