@@ -12,7 +12,8 @@ from judges.scripted import CRITERION, LOST, Scripted, Slow, group, judge, names
 
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.judges.judge import Call, Judge, Judges, Reply
-from rubrank.judges.judging import Judgments, judge_groups, stopped, wanted_cells
+from rubrank.judges.judging import judge_groups, stopped, wanted_cells
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Criterion
 

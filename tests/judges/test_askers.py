@@ -17,7 +17,8 @@ from server import MODEL, Answer, Asked, Server
 
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Retry
-from rubrank.judges.judging import Judgments, judge_groups
+from rubrank.judges.judging import judge_groups
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Criterion
 

@@ -11,7 +11,8 @@ from scripted import CRITERION, LOST, Scripted, Slow, group, judge, names, said
 import rubrank.judges.judging
 from rubrank.errors import JudgingFailed
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Reply
-from rubrank.judges.judging import Judgments, judge_groups
+from rubrank.judges.judging import judge_groups
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 

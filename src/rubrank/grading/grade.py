@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -34,15 +34,12 @@ from rubrank.grading.progress import Bar
 from rubrank.grading.serving import Pace
 from rubrank.grading.tasks import Task, different_checks, divided, messages
 from rubrank.grading.workers import Workers
-from rubrank.judges.judge import JUDGED
+from rubrank.judges.judge import JUDGED, Judges
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.texts.scan import scanning as scan
 from rubrank.verifiers.verifier import Compat, Found, Mode, Verdict
-
-if TYPE_CHECKING:
-    from rubrank.judges.judge import Judges
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how many verdicts are done, and how many there are."""

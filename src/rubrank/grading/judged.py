@@ -19,7 +19,8 @@ import numpy as np
 from rubrank._plain import shortened
 from rubrank.judges import COMPARES
 from rubrank.judges.judge import JUDGED, Judges, Judgment
-from rubrank.judges.judging import Judgments, judge_groups, judge_groups_async, stopped, wanted_cells
+from rubrank.judges.judging import judge_groups, judge_groups_async, stopped, wanted_cells
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.scores.table import GroupScores, ScoreTable

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.grading.missing import check_share
+from rubrank.judges.judge import Judges, load_judges
 from rubrank.verifiers.verifier import Compat, Mode
-
-if TYPE_CHECKING:
-    from rubrank.judges.judge import Judges
 
 Timeout: TypeAlias = float | Literal["auto"] | None
 
@@ -60,6 +58,5 @@ def loaded_judges(judges: Any) -> Judges | None:
     """Judges from any form in which they may be given; they are imported only where there are any."""
     if judges is None:
         return None
-    from rubrank.judges.judge import load_judges
 
     return load_judges(judges)

@@ -31,7 +31,8 @@ from rubrank.grading.plan import GroupPlan, planned, rubrics_of, shared_rubric
 from rubrank.grading.progress import Bar
 from rubrank.judges import KINDS
 from rubrank.judges.judge import Judge, Judges
-from rubrank.judges.judging import Judgments, checked
+from rubrank.judges.judging import checked
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.table import GroupScores, ScoreTable

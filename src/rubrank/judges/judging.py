@@ -15,22 +15,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from functools import cached_property
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, JudgingFailed, JudgingInterrupted
 from rubrank.judges import COMPARES, count_calls, judged
 from rubrank.judges.judge import AWAY, JUDGED, Judge, Judges, Judgment, Question
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import JUDGE, Criterion
 
@@ -47,7 +42,6 @@ _LEAST = 64  # calls started ahead for a judge with a small endpoint
 _AHEAD = 2  # times the concurrency of its endpoints: the next call is ready when one is answered
 _MOST_REASONS = 5  # in an error
 _NOW_AND_THEN = 1.0  # seconds
-_SAMPLED = 4  # ids of replies that a file of scores keeps for every group
 
 
 # ------------------------------------------------------------------------------------------------------ what is asked
@@ -87,120 +81,7 @@ def stopped(criteria: Sequence[Criterion], scores_GK: np.ndarray) -> np.ndarray:
     return below
 
 
-# ------------------------------------------------------------------------------------------------------------- result
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """What a file of scores says about its judging, so that it can be audited later."""
-
-    positions: Mapping[str, tuple[float, int]]
-    """criterion → (wins of the response shown first, ties counted half; comparisons)"""
-    replies: Mapping[str, tuple[str, ...]]
-    """group → a sample of the ids of its replies: two runs that share some were answered by the same replies."""
-    spent: Mapping[str, Any] = field(default_factory=dict)
-    """Calls, cache hits, tokens, cost, failures by kind; what was asked, and what is missing."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        positions = {name: list(pair) for name, pair in self.positions.items()}
-        replies = {id: " ".join(some) for id, some in self.replies.items()}
-        return {"positions": positions, "replies": replies, "spent": dict(self.spent)}
-
-    @classmethod
-    def of_dict(cls, data: Mapping[str, Any]) -> Provenance:
-        """From JSON."""
-        positions = {str(name): (float(won), int(n)) for name, (won, n) in data["positions"].items()}
-        replies = {str(id): tuple(some.split()) for id, some in data["replies"].items()}
-        return cls(positions, replies, dict(data.get("spent", {})))
-
-
-def _sample(replies: Sequence[str]) -> tuple[str, ...]:
-    """The smallest of their digests: of two lists that have much in common, most likely some of the same."""
-    return tuple(sorted({blake2b(id.encode(), digest_size=6).hexdigest() for id in replies})[:_SAMPLED])
-
-
-@dataclass(frozen=True, eq=False)
-class Judgments:
-    """What all judges said in one step."""
-
-    groups: tuple[Judgment, ...]
-    """One for each group, in order."""
-    account: Account
-    """Calls, tokens, cost, cache hits, latency."""
-    ids: tuple[str, ...] = ()
-    """Of the groups."""
-
-    @cached_property
-    def asked(self) -> int:
-        """Answers asked for: cells, pairs, lists; of a panel those of every member."""
-        return sum(one.asked for one in self.groups)
-
-    @cached_property
-    def lost(self) -> int:
-        """Of these, those without an answer."""
-        return sum(one.lost for one in self.groups)
-
-    @property
-    def missing(self) -> float:
-        """The share of the answers that is missing; 0 where nothing was asked."""
-        return self.lost / self.asked if self.asked else 0.0
-
-    @cached_property
-    def reasons(self) -> Counter[str]:
-        """Why answers are missing, up to the first colon, and how often; `lost` in all."""
-        cells = [v.reason for one in self.groups for v in one.verdicts.values() if v.value is None]
-        comparisons = [reason for one in self.groups for some in one.missing.values() for reason in some]
-        return Counter(shortened(reason.partition(":")[0], 80) for reason in cells + comparisons)
-
-    @property
-    def provenance(self) -> Provenance:
-        """For a file of scores."""
-        counts = {name: (share * n, n) for name, (share, n) in self.first_win_rate.items()}
-        sampled = zip(self.ids, (_sample(one.replies) for one in self.groups), strict=False)
-        return Provenance(counts, {id: some for id, some in sampled if some}, self.spent)
-
-    @property
-    def spent(self) -> dict[str, Any]:
-        """Usage of judging, in a few numbers that add up over batches."""
-        sums = ("calls", "hits", "input_tokens", "output_tokens", "cost")
-        found = {name: getattr(self.account, name) for name in sums} | {"failures": dict(self.account.failures)}
-        return {**found, "asked": self.asked, "missing": self.lost}
-
-    @cached_property
-    def missing_throughout(self) -> dict[str, str]:
-        """Criteria about which nothing at all was answered → the first reason."""
-        seen: dict[str, str | None] = {}
-        for one in self.groups:
-            for (_, name), verdict in one.verdicts.items():
-                seen[name] = None if verdict.value is not None else seen.get(name, verdict.reason)
-            for name, won in one.outcomes.items():
-                reasons = one.missing.get(name)
-                compared = not np.isnan(won).all() or not reasons
-                seen[name] = None if compared or not reasons else seen.get(name, reasons[0])
-        return {name: reason for name, reason in seen.items() if reason is not None}
-
-    @cached_property
-    def disagreement(self) -> dict[str, float]:
-        """criterion → mean over the groups of how much a panel, or the orders of a pair, disagree: 0 = never."""
-        seen: dict[str, list[float]] = {}
-        for one in self.groups:
-            for name, apart in one.disagreement.items():
-                seen.setdefault(name, []).append(apart)
-        return {name: math.fsum(values) / len(values) for name, values in seen.items()}
-
-    @cached_property
-    def first_win_rate(self) -> dict[str, tuple[float, int]]:
-        """criterion → (share of comparisons that the response shown first wins, comparisons): 0.5 = no bias."""
-        total: dict[str, tuple[float, int]] = {}
-        for one in self.groups:
-            for name, (won, n) in one.first_wins.items():
-                before = total.get(name, (0.0, 0))
-                total[name] = (before[0] + won, before[1] + n)
-        return {name: (won / n, n) for name, (won, n) in total.items()}
-
-
-# --------------------------------------------------------------------------------------------------------------- step
+# ------------------------------------------------------------------------------------------------------------ the step
 
 
 def judge_groups(
@@ -211,6 +92,7 @@ def judge_groups(
     *,
     progress: Progress | None = None,
     asker_of: AskerOf | None = None,
+    check: bool = True,
 ) -> Judgments:
     """Ask the judges about all wanted cells of all groups.
 
@@ -218,20 +100,8 @@ def judge_groups(
     progress: a function (done, total) of calls; if it has a method `tell`, that hears of cost and failures so far.
     asker_of: who answers for a judge (or a member of its panel) instead of its endpoints, such as a model in this
         process; without the cache, retries and limits of the client.
+    check: raise where too much is missing (see `checked`).
     """
-    return checked(judge_unchecked(groups, criteria, wanted, judges, progress=progress, asker_of=asker_of), judges)
-
-
-def judge_unchecked(
-    groups: Sequence[Group],
-    criteria: Sequence[Sequence[Criterion]],
-    wanted: Sequence[np.ndarray],
-    judges: Judges,
-    *,
-    progress: Progress | None = None,
-    asker_of: AskerOf | None = None,
-) -> Judgments:
-    """The same, however much is missing."""
     from rubrank.judges.client.runtime import runtime
 
     step = _Step(groups, criteria, wanted, judges, progress)
@@ -239,7 +109,7 @@ def judge_unchecked(
         account = runtime().run(step.ask(asker_of))
     except KeyboardInterrupt:
         raise JudgingInterrupted(step.done, step.total, judges.cache) from None
-    return step.result(account)
+    return checked(step.result(account), judges) if check else step.result(account)
 
 
 async def judge_groups_async(

@@ -26,7 +26,7 @@ import numpy as np
 
 from rubrank._files import existing_file, in_our_words_of, open_bytes, wrong_suffix
 from rubrank.errors import BadTable, only_our_errors
-from rubrank.judges.judging import Provenance
+from rubrank.judges.judgments import Provenance
 from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.scores.writing import OUTCOMES, REASON, SUFFIXES, VERSION

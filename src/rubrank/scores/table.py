@@ -22,7 +22,7 @@ import numpy as np
 
 import rubrank
 from rubrank.errors import InvalidInput, UnknownName, counted
-from rubrank.judges.judging import Judgments, Provenance
+from rubrank.judges.judgments import Judgments, Provenance
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.batching import score_batch_of
 from rubrank.scores.criterion import CriterionData

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.service.samples import Ticket
 from rubrank.training.engine import Graded, RewardEngine
 from rubrank.training.shapes.pairing import Pairing
-
-if TYPE_CHECKING:
-    from rubrank.judges.judging import Judgments
 
 
 class Pairs:

@@ -24,7 +24,7 @@ from typing import Any
 from rubrank.fusion.gated import Gated
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.judges.client.accounting import Account
-from rubrank.judges.judging import Judgments
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import ScoreTable
 from rubrank.training.engine import Graded, RewardEngine

@@ -37,11 +37,13 @@ from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
 from rubrank.fusion.adjust import Pool
 from rubrank.fusion.attribute import Attribute
 from rubrank.fusion.attributes.common import WORKER_ROWS
+from rubrank.fusion.gate import Gate
 from rubrank.fusion.options import has_part, part_of
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import Scale
 from rubrank.fusion.rule import Rule, Stateful
 from rubrank.fusion.rules import find_rule
+from rubrank.judges.judgments import Judgments
 from rubrank.records.writing import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
@@ -56,10 +58,8 @@ from rubrank.training.rewards import Graded, StepRewards, by_groups, unknown_of,
 from rubrank.training.step_judges import dividing, step_judges
 
 if TYPE_CHECKING:
-    from rubrank.fusion.gate import Gate
     from rubrank.grading.grade import MeasuredRows
     from rubrank.judges.arriving import Arrived
-    from rubrank.judges.judging import Judgments
 
 _VERSION = 1
 _OWNER = "RewardEngine"

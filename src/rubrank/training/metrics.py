@@ -29,21 +29,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rubrank.fusion.attributes.markdown import MARKERS
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.within import shares
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Rollout
 from rubrank.scores.summary import CriterionSummary
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.controls import token_lengths
 from rubrank.training.measuring import Figures
-
-if TYPE_CHECKING:
-    from rubrank.judges.judging import Judgments
 
 OWN = "own"
 _P = "rubrank"

@@ -6,17 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rubrank.fusion.result import Fused
+from rubrank.judges.judgments import Judgments
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.measuring import Figures
-
-if TYPE_CHECKING:
-    from rubrank.judges.judging import Judgments
 
 
 @dataclass(frozen=True, eq=False)

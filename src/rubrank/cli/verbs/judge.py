@@ -14,7 +14,7 @@ from rubrank.cli.printing import errors_in_words, print_json, print_line, table
 if TYPE_CHECKING:
     from rubrank.grading.showing import Shown
     from rubrank.judges.client.accounting import Account, Line
-    from rubrank.judges.judging import Judgments
+    from rubrank.judges.judgments import Judgments
 
 _Rollouts = Annotated[Path | None, typer.Option(help="The rollouts that were graded: for length and Markdown bias.")]
 

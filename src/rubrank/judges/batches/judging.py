@@ -27,7 +27,8 @@ from rubrank.judges.batches.rounds import Rounds
 from rubrank.judges.client.accounting import Account
 from rubrank.judges.client.runtime import runtime
 from rubrank.judges.judge import Judges
-from rubrank.judges.judging import Judgments, Progress, checked, judge_unchecked
+from rubrank.judges.judging import Progress, checked, judge_groups
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 
@@ -71,7 +72,7 @@ def judge_in_batches(
             runtime().run(rounds.look())
             for _ in range(_MOST_ROUNDS):
                 rounds.begin()
-                found = judge_unchecked(groups, criteria, wanted, free, asker_of=rounds.asker_of)
+                found = judge_groups(groups, criteria, wanted, free, asker_of=rounds.asker_of, check=False)
                 if not rounds.open:
                     break
                 left = runtime().run(rounds.send(wait))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.judges.judging import Provenance
+from rubrank.judges.judgments import Provenance
 from rubrank.scores.outcomes import outcomes
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.statistics.resampling import numbered

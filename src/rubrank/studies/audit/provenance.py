@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from rubrank.errors import InvalidInput
-from rubrank.judges.judging import Provenance
+from rubrank.judges.judgments import Provenance
 
 _OWNER = "audit"
 

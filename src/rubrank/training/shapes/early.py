@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from rubrank.judges.judge import Judgment
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
@@ -28,7 +30,6 @@ from rubrank.training.shapes.pairing import Pairing
 
 if TYPE_CHECKING:
     from rubrank.judges.client.accounting import Account
-    from rubrank.judges.judging import Judgments
 
 T = TypeVar("T")
 
@@ -148,8 +149,6 @@ def _stacked(id: str, parts: Sequence[GroupScores]) -> GroupScores:
 def _together(group: Group, parts: Sequence[Graded], compared: Graded, ahead: Sequence[Account]) -> Judgments | None:
     """What all judges said about the group; a rollout that occurs twice counts twice, but is paid once."""
     from rubrank.judges.client.accounting import Account
-    from rubrank.judges.judge import Judgment
-    from rubrank.judges.judging import Judgments
 
     if compared.judging is None:
         return None

@@ -20,14 +20,12 @@ import pickle
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Graded, RewardEngine, StepRewards, without_unknown
-
-if TYPE_CHECKING:
-    from rubrank.judges.judging import Judgments
 
 T = TypeVar("T")
 
@@ -154,8 +152,6 @@ def _in_order(parts: Sequence[Graded], number: int) -> Graded:
 
 
 def _judged(parts: Sequence[Graded]) -> Judgments | None:
-    from rubrank.judges.judging import Judgments
-
     judged = [part.judging for part in parts if part.judging is not None]
     if not judged:
         return None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
 from rubrank.scores.table import GroupScores
@@ -20,7 +21,6 @@ from rubrank.training.engine import RewardEngine
 if TYPE_CHECKING:
     from rubrank.judges.arriving import Arrivals, Arrived, Memo
     from rubrank.judges.client.accounting import Account
-    from rubrank.judges.judging import Judgments
 
 
 class Pairing:

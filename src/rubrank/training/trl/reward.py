@@ -28,6 +28,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed, RubrankError
+from rubrank.fusion.adjust import Pool
+from rubrank.fusion.attribute import Attribute
+from rubrank.fusion.gate import Gate
+from rubrank.fusion.rlvr2 import Scale
+from rubrank.fusion.rule import Rule
 from rubrank.records.writing import Recording
 from rubrank.scores.table import Penalties
 from rubrank.training.counting import counted
@@ -37,11 +42,6 @@ from rubrank.training.making import Thinking, rollout_of, template_opens
 from rubrank.training.shapes.flat_batch import GroupOf, Processes, Sample, by_position, score_flat
 
 if TYPE_CHECKING:
-    from rubrank.fusion.adjust import Pool
-    from rubrank.fusion.attribute import Attribute
-    from rubrank.fusion.gate import Gate
-    from rubrank.fusion.rlvr2 import Scale
-    from rubrank.fusion.rule import Rule
     from rubrank.training.trl.callback import RubricCallback
 
 _OWNER = "RubricReward"

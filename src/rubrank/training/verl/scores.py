@@ -12,18 +12,17 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
+from rubrank.judges.judge import Judgment
+from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
-
-if TYPE_CHECKING:
-    from rubrank.judges.judging import Judgments
 
 _MOST_REASONS = 5  # in an error
 _SUMS = ("calls", "requests", "hits", "input_tokens", "output_tokens", "cached_tokens", "cost")
@@ -106,8 +105,6 @@ def _spent(judging: Judgments) -> dict[str, Any]:
 def _judgments(told: Sequence[Sequence[dict[str, Any]]], engine: RewardEngine) -> Judgments | None:
     """What all judges took; None where none was asked. `told`: rollouts of groups, as they were read."""
     from rubrank.judges.client.accounting import Account
-    from rubrank.judges.judge import Judgment
-    from rubrank.judges.judging import Judgments
 
     judged = [[one for one in rows if "judges" in one] for rows in told]
     if not any(judged):
