@@ -6,6 +6,7 @@ judges.yaml: judges.0.kid must be left out; got 1. Did you mean 'kind'?
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence, Set, Sized
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -75,7 +76,7 @@ def in_our_words(
     error: ValidationError, where: str, model: type[BaseModel], page: str = "docs/rubrics.md"
 ) -> list[InvalidInput]:
     """Each complaint as one of our errors; one of our own comes through as it is, with the place before it."""
-    complaints = [complaint for complaint in error.errors() if not _follows(complaint)]
+    complaints = _joined([complaint for complaint in error.errors() if not _follows(complaint)])
     return [_in_our_words(complaint, where, model, page) for complaint in complaints[:_MOST_COMPLAINTS]]
 
 
@@ -85,6 +86,31 @@ def _follows(complaint: Any) -> bool:
     return (
         complaint["type"] == "too_short" and isinstance(given, Sized) and len(given) >= complaint["ctx"]["min_length"]
     )
+
+
+_BRANCH = re.compile(r"str|int|float|bool|\w+\[.+\]")
+"""How pydantic names, in the place of a complaint, which kind of several it tried."""
+
+
+def _joined(complaints: list[Any]) -> list[Any]:
+    """Where a value may be of several kinds, one complaint instead of one for each; that of the nearest kind."""
+    found: dict[Any, list[Any]] = {}
+    for number, complaint in enumerate(complaints):
+        tried = next((i for i, part in enumerate(complaint["loc"]) if _BRANCH.fullmatch(str(part))), None)
+        key = number if tried is None else complaint["loc"][:tried]
+        found.setdefault(key, []).append(complaint if tried is None else {**complaint, "tried": tried})
+    return [_nearest(several) for several in found.values()]
+
+
+def _nearest(several: list[Any]) -> Any:
+    if "tried" not in several[0]:
+        return several[0]
+    deepest = max(several, key=lambda complaint: len(complaint["loc"]))
+    tried = deepest["tried"]
+    place = (*deepest["loc"][:tried], *deepest["loc"][tried + 1 :])
+    if len(place) > tried:  # the kind was right, and something in it is not
+        return {**deepest, "loc": place}
+    return {**deepest, "loc": place, "allowed": " or ".join(dict.fromkeys(map(allowed_by, several)))}
 
 
 def _in_our_words(complaint: Any, where: str, model: type[BaseModel], page: str) -> InvalidInput:
@@ -106,6 +132,8 @@ _PLAINLY = {
     "string_type": "a text",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
+    "finite_number": "a finite number",
+    "string_too_short": "a text that is not empty",
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
 }
@@ -121,6 +149,8 @@ _MAPPINGS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
 
 def allowed_by(complaint: Any) -> str:
     """What would have been right; kinds of containers have the names that files have for them."""
+    if "allowed" in complaint:
+        return str(complaint["allowed"])
     if complaint["type"] in _LISTS:
         return "a list"
     if complaint["type"] in _MAPPINGS:

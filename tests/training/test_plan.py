@@ -272,6 +272,48 @@ def test_data_that_has_changed(folder):
         make_plan(tiny.job(folder), resume=True)
 
 
+def test_data_and_rubrics_that_were_rewritten(folder):
+    """As many rows, and the same names: other texts are another run all the same."""
+    begun(folder)
+    rows = (folder / "prompts.jsonl").read_text()
+    (folder / "prompts.jsonl").write_text(rows.replace("lakes", "lagoons"))
+    with pytest.raises(InvalidInput, match=r"contents\.sources\.prompts\.jsonl must be '\w+', as when the run began"):
+        make_plan(tiny.job(folder), resume=True)
+    (folder / "prompts.jsonl").write_text(rows)
+    assert make_plan(tiny.job(folder), resume=True).checkpoint is not None
+    rubric = (folder / "rubric.yaml").read_text()
+    (folder / "rubric.yaml").write_text(f"{rubric}  - {{name: More, verifier: WordCount, params: {{low: 2}}}}\n")
+    with pytest.raises(InvalidInput, match=r"contents\.rubric must be"):
+        make_plan(tiny.job(folder), resume=True)
+
+
+def test_a_run_from_before_contents_were_kept(folder):
+    file = begun(folder).job.output / "config.json"
+    file.write_text(
+        json.dumps({name: value for name, value in json.loads(file.read_text()).items() if name != "contents"})
+    )
+    assert make_plan(tiny.job(folder), resume=True).checkpoint is not None
+
+
+@pytest.mark.parametrize("state", ["", "{", "[1]", "{}\x00"])
+def test_a_damaged_checkpoint_is_passed_over(folder, state):
+    output = begun(folder).job.output
+    (output / "checkpoint-10" / "trainer_state.json").write_text(state)
+    assert make_plan(tiny.job(folder), resume=True).checkpoint == output / "checkpoint-9"
+    with pytest.raises(InvalidInput, match="--branch must be a checkpoint that was written to its end"):
+        make_plan(tiny.job(folder, output="other"), branch=output / "checkpoint-10")
+    (output / "checkpoint-9" / "trainer_state.json").write_text(state)
+    with pytest.raises(InvalidInput, match=r"a folder with a whole checkpoint; got checkpoint-10, whose trainer_state"):
+        make_plan(tiny.job(folder), resume=True)
+
+
+@pytest.mark.parametrize("said", ["", "{", "[1]", "3", "null"])
+def test_a_run_that_does_not_say_what_it_was(folder, said):
+    (begun(folder).job.output / "config.json").write_text(said)
+    with pytest.raises(InvalidInput, match=r"output must be a folder with the config\.json of its run; got"):
+        make_plan(tiny.job(folder), resume=True)
+
+
 def test_what_is_logged_and_kept_may_change(folder):
     begun(folder)
     assert make_plan(tiny.job(folder, training__save_steps=3, report_to=["tensorboard"]), resume=True).checkpoint
@@ -286,6 +328,7 @@ def test_what_is_logged_and_kept_may_change(folder):
         {"trl__vllm_gpu_memory_utilization": 0.2},
         {"trl__model_init_kwargs": {"attn_implementation": "eager"}},
         {"training__per_device_train_batch_size": 8},
+        {"held_out__batch": 16},
         {"stages": [{"steps": 60, "sources": [{"path": "prompts.jsonl"}]}]},
     ],
 )

@@ -34,7 +34,7 @@ class Asked:
     def whole(self, own: Any, where: str) -> Rubric:
         """All that a query is asked: the shared rubric, and its own, which replaces what has the same name."""
         if own is not None:
-            found = to_rubric(own, where)
+            found = _rubric_of(own, where)
             return found if self.rubric is None else self.rubric.extended(found)
         if self.rubric is None:
             raise InvalidInput(where, "rubric", "given", "none", "Give a rubric for all, or fill the query's column.")
@@ -53,3 +53,13 @@ class Asked:
                     "a judged one, and no judge for it",
                     f"Did you mean {near[0]!r}?" if near else "Give judges, or name a verifier.",
                 )
+
+
+def _rubric_of(own: Any, where: str) -> Rubric:
+    """A query's own; what is wrong with a file that it names is said of the query."""
+    try:
+        return to_rubric(own, where)
+    except InvalidInput as error:
+        if error.owner.startswith(where):
+            raise
+        raise type(error)(f"{where}: {error.owner}", error.parameter, error.allowed, error.got, error.remedy) from None

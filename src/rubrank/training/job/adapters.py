@@ -6,13 +6,15 @@ lora: {r: 16, use_dora: true, modules_to_save: [embed]}    whatever else LoraCon
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
-from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.training.job.job import Job, Lora
+from rubrank.training.job.rehearsing import check_known, said
 from rubrank.training.job.values import checked
 
 _OURS = {"lora_alpha": "alpha", "lora_dropout": "dropout", "target_modules": "targets"}
@@ -47,8 +49,45 @@ def adapters(job: Job) -> Any:
     except RubrankError:
         raise
     except Exception as error:  # each option has its own kinds
-        got = shortened(" ".join(str(error).split()), 240)
-        raise InvalidInput(job.where, "model.lora", "what PEFT's LoraConfig takes", got, "") from None
+        raise InvalidInput(job.where, "model.lora", "what PEFT's LoraConfig takes", said(error), "") from None
+
+
+def check_adapters(job: Job, config: Any) -> None:
+    """Do the adapters go into the model: tried on its layers without their weights."""
+    if job.config.model.lora is None:
+        return
+    from peft import get_peft_model
+
+    wanted, layers = adapters(job), _layers(config)
+    if layers is None:
+        return
+    names = [name for name, _ in layers.named_modules()]
+    for parameter, given in (("targets", wanted.target_modules), ("modules_to_save", wanted.modules_to_save)):
+        for one in given if isinstance(given, list | set | tuple) else ():
+            if not any(name == one or name.endswith(f".{one}") for name in names):
+                known = {name.rpartition(".")[2] for name in names if name} - {""}
+                check_known(job, f"model.lora.{parameter}", [one], {name for name in known if not name.isdigit()})
+    wanted.init_lora_weights = False  # there is nothing to begin with
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            get_peft_model(layers, wanted, low_cpu_mem_usage=True)
+    except Exception as error:  # each option has its own kinds
+        raise InvalidInput(job.where, "model.lora", "adapters that fit the model", said(error), "") from None
+
+
+def _layers(config: Any) -> Any:
+    """The model without memory for its weights; None for one that only its own code can make."""
+    import torch
+    import transformers
+
+    kind = getattr(transformers, (getattr(config, "architectures", None) or [""])[0], None)
+    if kind is None:
+        return None
+    try:
+        with torch.device("meta"):
+            return kind(copy.deepcopy(config))
+    except Exception:  # not what is asked here: loading it says what is wrong
+        return None
 
 
 def _usual(lora: Lora) -> dict[str, Any]:

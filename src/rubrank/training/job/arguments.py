@@ -14,11 +14,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from rubrank._files import existing_file
-from rubrank._plain import shortened, word_list
+from rubrank._plain import word_list
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.training.job.batching import evaluated_at_once
 from rubrank.training.job.job import HeldOut, Job, Training
-from rubrank.training.job.policy import check_loggers, init_kwargs, vocabulary
+from rubrank.training.job.policy import check_packages, init_kwargs, vocabulary
+from rubrank.training.job.rehearsing import check_known, said
 from rubrank.training.job.values import checked
 
 if TYPE_CHECKING:
@@ -79,7 +80,10 @@ def check_arguments(job: Job) -> None:
             remedy = f"Did you mean {near[0]!r}?" if near else "See TRL's GRPOConfig."
             raise UnknownName(job.where, "trl", "arguments of TRL's GRPOConfig", repr(name), remedy)
     _check_words(job)
-    _check_together(job, given_to_trl(job))
+    given = given_to_trl(job)
+    if given.get("deepspeed"):
+        check_packages(job, {"deepspeed": "pip install deepspeed, or leave trl.deepspeed out"})
+    _check_together(job, given)
 
 
 def given_to_trl(job: Job) -> dict[str, Any]:
@@ -101,8 +105,18 @@ def _check_together(job: Job, given: Mapping[str, Any]) -> None:
     if given.get("sync_ref_model") and training.beta == 0.0:
         remedy = "Without a KL term there is no reference model."
         raise InvalidInput(job.where, "trl.sync_ref_model", "false with training.beta = 0", "true", remedy)
+    if given.get("sync_ref_model") and job.config.model.lora is not None:
+        remedy = "The reference is the model without its adapters."
+        raise InvalidInput(job.where, "trl.sync_ref_model", "false with model.lora", "true", remedy)
+    if (given.get("liger_kernel_config") or {}).get("fused_linear_cross_entropy"):
+        name = "trl.liger_kernel_config.fused_linear_cross_entropy"
+        raise InvalidInput(job.where, name, "false", "true", "TRL has a fused head of its own.")
+    low, high = given.get("entropy_coef_min", 0.0), given.get("entropy_coef_max", 1.0)
+    if given.get("use_adaptive_entropy") and low > high:
+        raise InvalidInput(job.where, "trl.entropy_coef_min", f"≤ entropy_coef_max ({high:g})", f"{low:g}", "")
     mode, truncating = given.get("vllm_importance_sampling_mode", "sequence_mask"), ("token_truncate", "token_mask")
-    if training.loss_type == "vespo" and given.get("use_vllm") and mode not in truncating:
+    corrects = given.get("use_vllm") and given.get("vllm_importance_sampling_correction", True)
+    if training.loss_type == "vespo" and corrects and mode not in truncating:
         name = "trl.vllm_importance_sampling_mode"
         raise InvalidInput(job.where, name, "token_truncate or token_mask with loss_type vespo", repr(mode), "")
     if given.get("use_vllm") and given.get("use_transformers_continuous_batching"):
@@ -117,10 +131,7 @@ def _check_words(job: Job) -> None:
 
     known: dict[str, Any] = {"optim": OptimizerNames, "lr_scheduler_type": SchedulerType}
     for name, words in known.items():
-        given = getattr(job.config.training, name)
-        if given not in (names := [word.value for word in words]):
-            raise UnknownName.of(job.where, f"training.{name}", given, names)
-    check_loggers(job)
+        check_known(job, f"training.{name}", [getattr(job.config.training, name)], [word.value for word in words])
 
 
 def arguments(plan: Plan) -> Any:
@@ -149,8 +160,7 @@ def arguments(plan: Plan) -> Any:
     except RubrankError:
         raise
     except Exception as error:  # each setting, and each library behind it, has its own kinds
-        got = shortened(" ".join(str(error).split()), 240)
-        raise InvalidInput(plan.job.where, "trl", "what TRL's GRPOConfig takes", got, "") from None
+        raise InvalidInput(plan.job.where, "trl", "what TRL's GRPOConfig takes", said(error), "") from None
 
 
 def _evaluation(plan: Plan) -> dict[str, Any]:

@@ -32,8 +32,11 @@ FOLDER = "evaluations"
 
 def check_evaluation(job: Job) -> None:
     """Benchmarks are known, their data is there, and those that need a judge have one."""
-    if job.config.evaluate is not None:
-        _items(job, job.config.evaluate)
+    wanted = job.config.evaluate
+    if wanted is not None:
+        _items(job, wanted)
+        if wanted.judges:
+            judge_of(job.path(wanted.judges))
 
 
 def _items(job: Job, wanted: Evaluate) -> list[tuple[Benchmark, list[Row]]]:

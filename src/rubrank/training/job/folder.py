@@ -11,6 +11,7 @@ out/trainer_state.json what was logged
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,11 +24,11 @@ from rubrank.records.files import record_files
 from rubrank.training.job.batching import is_first
 from rubrank.training.job.job import Config, Job
 
-CONFIG, MODEL = "config.json", "model"
+CONFIG, MODEL, STATE = "config.json", "model", "trainer_state.json"
 _MAY_CHANGE = word_list("""
     output judges workers report_to training.logging_steps training.save_steps training.save_total_limit
     training.per_device_train_batch_size model.path preset records.every records.texts records.rotate
-    records.most_mb records.most_mb_a_day
+    records.most_mb records.most_mb_a_day held_out.batch evaluate
 """)
 """Where things are, what is logged and kept, how much goes at a time: none of it is what is learnt."""
 
@@ -74,7 +75,7 @@ class Start:
     branch: Branch | None = None
 
 
-def start_of(job: Job, sizes: Mapping[str, int], resume: bool, branch: Path | None) -> Start:
+def start_of(job: Job, sizes: Mapping[str, Any], resume: bool, branch: Path | None) -> Start:
     """Where to begin; raises where a run would be overwritten, or would go on as another one."""
     if branch is not None:
         if resume:
@@ -87,9 +88,9 @@ def start_of(job: Job, sizes: Mapping[str, int], resume: bool, branch: Path | No
     return Start(before.checkpoint if checkpoint is None and before is not None else checkpoint, before)
 
 
-def branched(job: Job, sizes: Mapping[str, int], checkpoint: Path) -> Branch:
+def branched(job: Job, sizes: Mapping[str, Any], checkpoint: Path) -> Branch:
     """What differs from the run that is left, if all of it may."""
-    if not (checkpoint / "trainer_state.json").is_file():
+    if not is_whole(checkpoint):
         remedy = "Such as out/checkpoint-70."
         raise InvalidInput(
             "rubrank train", "--branch", "a checkpoint that was written to its end", str(checkpoint), remedy
@@ -101,7 +102,7 @@ def branched(job: Job, sizes: Mapping[str, int], checkpoint: Path) -> Branch:
     before, now = _run_of(job, checkpoint.parent), _flat_said(job, sizes)
     changed = {}
     for name in [*now, *(name for name in before if name not in now)]:
-        if before.get(name) == now.get(name) or _is_among(name, _MAY_CHANGE):
+        if _is_as_before(name, before, now) or _is_among(name, _MAY_CHANGE):
             continue
         if not _is_among(name, _CONTROL):
             _refuse(job, name, before, now, "as in the run that is left", "A branch changes control settings only.")
@@ -111,25 +112,22 @@ def branched(job: Job, sizes: Mapping[str, int], checkpoint: Path) -> Branch:
 
 def _branch_of(job: Job) -> Branch | None:
     """The branch that a run began as."""
-    try:
-        found = json.loads((job.output / CONFIG).read_text(encoding="utf-8")).get("branch")
-    except (OSError, ValueError):
-        return None
+    found = (_read(job.output / CONFIG) or {}).get("branch")
     if found is None:
         return None
     changed = {name: (pair["before"], pair["now"]) for name, pair in found["changed"].items()}
     return Branch(Path(found["checkpoint"]), changed)
 
 
-def checkpoint_of(job: Job, sizes: Mapping[str, int], resume: bool) -> Path | None:
+def checkpoint_of(job: Job, sizes: Mapping[str, Any], resume: bool) -> Path | None:
     """Where to go on; None: begin. Raises where a run would be overwritten, or would go on as another one."""
     folder = job.output
     if not is_first():  # the first process checks, and may have begun to write already
         return last_checkpoint(folder) if resume else None
-    if folder.exists() and not folder.is_dir():
-        raise InvalidInput(job.where, "output", "a folder", f"the file {folder}", "Choose another one.")
+    _check_writable(job, folder)
     found = last_checkpoint(folder)
     if not resume:
+        _check_empty(job, folder)
         if found is not None or record_files(job.records, missing_ok=True):
             raise InvalidInput(
                 job.where, "output", "a folder without a run", str(folder), "Say --resume, or choose another one."
@@ -137,17 +135,66 @@ def checkpoint_of(job: Job, sizes: Mapping[str, int], resume: bool) -> Path | No
         return None
     if found is not None:
         _check_same(job, sizes)
+    elif damaged := _numbered(folder):
+        remedy = "Take them away to begin again."
+        got = f"{damaged[-1].name}, whose {STATE} cannot be read"
+        raise InvalidInput(job.where, "output", "a folder with a whole checkpoint", got, remedy)
     return found
 
 
 def last_checkpoint(folder: Path) -> Path | None:
     """The last one that was written to its end."""
-    whole = [path.parent for path in folder.glob("checkpoint-*/trainer_state.json")]
-    numbered = [(int(path.name.partition("-")[2]), path) for path in whole if path.name.partition("-")[2].isdigit()]
-    return max(numbered)[1] if numbered else None
+    return next((path for path in reversed(_numbered(folder)) if is_whole(path)), None)
 
 
-def write_config(job: Job, sizes: Mapping[str, int], branch: Branch | None = None) -> None:
+def is_whole(checkpoint: Path) -> bool:
+    """Was it written to its end, and can what is written last be read?"""
+    try:
+        return isinstance(json.loads((checkpoint / STATE).read_text(encoding="utf-8")), dict)
+    except (OSError, ValueError):
+        return False
+
+
+def _numbered(folder: Path) -> list[Path]:
+    """Checkpoints that have a state, by their steps."""
+    found = [path.parent for path in folder.glob(f"checkpoint-*/{STATE}")]
+    steps = [(int(step), path) for path in found if (step := path.name.partition("-")[2]).isdigit()]
+    return [path for _, path in sorted(steps)]
+
+
+def _check_writable(job: Job, folder: Path) -> None:
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise InvalidInput(job.where, "output", "a folder", f"the file {there}", "Choose another one.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InvalidInput(job.where, "output", "a folder that can be written", str(there), "Choose another one.")
+
+
+def _check_empty(job: Job, folder: Path) -> None:
+    """Files of others that a run would write over: a model's config, the weights in a folder `model`."""
+    said = _read(folder / CONFIG)
+    is_the_job = (folder / CONFIG).resolve() == job.file.resolve()
+    if said is not None and ("stages" not in said or is_the_job):
+        raise InvalidInput(
+            job.where, "output", f"a folder without a {CONFIG} of something else", str(folder), "Choose another one."
+        )
+    if said is None and (folder / MODEL).exists():
+        got = f"{folder / MODEL}, which it would write over"
+        raise InvalidInput(job.where, "output", f"a folder without {MODEL}", got, "Choose another one.")
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    """A JSON file of keys and values, empty where it is something else; None where there is none."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except OSError:
+        return None
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_config(job: Job, sizes: Mapping[str, Any], branch: Branch | None = None) -> None:
     """Say in the folder what is run."""
     job.output.mkdir(parents=True, exist_ok=True)
     said = _said(job, sizes) | ({} if branch is None else {"branch": branch.as_dict()})
@@ -155,21 +202,21 @@ def write_config(job: Job, sizes: Mapping[str, int], branch: Branch | None = Non
     (job.output / CONFIG).write_text(text + "\n", encoding="utf-8")
 
 
-def _said(job: Job, sizes: Mapping[str, int]) -> dict[str, Any]:
-    return {**job.config.model_dump(mode="json"), "rows": dict(sizes)}
+def _said(job: Job, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    return {**job.config.model_dump(mode="json"), **sizes}
 
 
-def _flat_said(job: Job, sizes: Mapping[str, int]) -> dict[str, Any]:
+def _flat_said(job: Job, sizes: Mapping[str, Any]) -> dict[str, Any]:
     return dict(_flat(json.loads(json.dumps(_said(job, sizes)))))
 
 
 def _run_of(job: Job, folder: Path) -> dict[str, Any]:
     """What a folder says was run there."""
-    try:
-        found = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        remedy = "Begin a new run, with the checkpoint as its model."
-        raise InvalidInput(job.where, "output", f"a folder with a {CONFIG}", str(error), remedy) from None
+    found = _read(folder / CONFIG)
+    if not found:
+        remedy, got = "Begin a new run, with the checkpoint as its model.", f"none in {folder}"
+        got = got if found is None else f"{folder / CONFIG}, which cannot be read"
+        raise InvalidInput(job.where, "output", f"a folder with the {CONFIG} of its run", got, remedy)
     found = {**_defaults(), **found}
     return {name: value for name, value in _flat(found) if not name.startswith("branch.")}
 
@@ -180,11 +227,11 @@ def _defaults() -> dict[str, Any]:
     return dict(json.loads(json.dumps(optional, default=lambda value: value.model_dump(mode="json"))))
 
 
-def _check_same(job: Job, sizes: Mapping[str, int]) -> None:
+def _check_same(job: Job, sizes: Mapping[str, Any]) -> None:
     before, now = _run_of(job, job.output), _flat_said(job, sizes)
     _check_longer(job, before, now)
     for name in [*now, *(name for name in before if name not in now)]:
-        if before.get(name) != now.get(name) and not _is_among(name, _MAY_RESUME):
+        if not (_is_as_before(name, before, now) or _is_among(name, _MAY_RESUME)):
             remedy = "Change it back, or begin a new run, with the checkpoint as its model."
             _refuse(job, name, before, now, "as when the run began", remedy)
 
@@ -210,6 +257,12 @@ def _check_longer(job: Job, before: dict[str, Any], now: dict[str, Any]) -> None
 def _refuse(job: Job, name: str, before: Mapping[str, Any], now: Mapping[str, Any], when: str, remedy: str) -> NoReturn:
     was, got = (shortened(repr(found.get(name)), 60) for found in (before, now))
     raise InvalidInput(job.where, name, f"{was}, {when}", got, remedy)
+
+
+def _is_as_before(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """A run from before contents were kept says nothing about them."""
+    unknown = name.startswith("contents.") and name not in before
+    return unknown or before.get(name) == now.get(name)
 
 
 def _is_among(name: str, sections: tuple[str, ...]) -> bool:

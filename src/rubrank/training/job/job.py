@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AllowInfNan, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rubrank._plain import Strict, in_our_words
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
@@ -48,6 +48,8 @@ PAGE = "docs/train.md"
 FIELDS = ("prompt", "rubric")
 """What a source's `columns` may name."""
 _NEAR = 1e-6
+_SEEDS = 2**32
+"""NumPy, which the trainer seeds too, takes seeds below it."""
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
@@ -59,7 +61,7 @@ def _number(value: Any) -> Any:
         return value
 
 
-Number: TypeAlias = Annotated[float, BeforeValidator(_number)]
+Number: TypeAlias = Annotated[float, BeforeValidator(_number), AllowInfNan(False)]
 
 
 class Lora(Strict):
@@ -77,7 +79,7 @@ class Lora(Strict):
 class Model(Strict):
     """The policy."""
 
-    path: str
+    path: str = Field(min_length=1)
     """A folder, or a name on the hub."""
     lora: Lora | None = None
     """Left out: all weights are trained."""
@@ -90,7 +92,7 @@ class Model(Strict):
 class Source(Strict):
     """Prompts of one file, folder or dataset of the hub (hf:owner/name:split)."""
 
-    path: str
+    path: str = Field(min_length=1)
     share: Number | None = Field(default=None, gt=0.0, le=1.0)
     """Of its stage's prompts; left out of all sources: by their numbers of rows."""
     columns: Mapping[str, str] = {}
@@ -111,6 +113,12 @@ class Source(Strict):
         return value
 
 
+def _check_different(sources: tuple[Source, ...], owner: str) -> None:
+    for number, source in enumerate(sources):
+        if any(source.is_like(other) for other in sources[:number]):
+            raise InvalidInput(owner, "sources", "different", f"{source.path} twice", "")
+
+
 class Stage(Strict):
     """A part of the run with its own mixture of sources."""
 
@@ -120,9 +128,7 @@ class Stage(Strict):
 
     @model_validator(mode="after")
     def _are_different(self) -> Self:
-        for number, source in enumerate(self.sources):
-            if any(source.is_like(other) for other in self.sources[:number]):
-                raise InvalidInput(f"stage {self.name!r}", "sources", "different", f"{source.path} twice", "")
+        _check_different(self.sources, f"stage {self.name!r}")
         return self
 
     @model_validator(mode="after")
@@ -154,6 +160,7 @@ class HeldOut(Strict):
     def _no_shares(self) -> Self:
         if any(source.share is not None for source in self.sources):
             raise InvalidInput("held_out", "share", "left out", "one", "All held-out prompts are used.")
+        _check_different(self.sources, "held_out")
         return self
 
 
@@ -172,6 +179,14 @@ class Evaluate(Strict):
     """Prompts that are answered together."""
     judges: str | None = None
     """A file of judges, for benchmarks that need one."""
+
+    @field_validator("benchmarks")
+    @classmethod
+    def _once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        twice = next((name for name in value if value.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidInput("evaluate", "benchmarks", "each named once", f"{twice!r} twice", "")
+        return value
 
 
 class AttributeSettings(Controlling):
@@ -322,8 +337,8 @@ class Config(RankingOptions):
     """A name, or options as well."""
     workers: int = Field(default=0, ge=0)
     """Processes that grade; 0: the trainer's own."""
-    seed: int = Field(default=0, ge=0)
-    output: str
+    seed: int = Field(default=0, ge=0, lt=_SEEDS)
+    output: str = Field(min_length=1)
 
     @field_validator("records", mode="before")
     @classmethod
@@ -333,7 +348,10 @@ class Config(RankingOptions):
     @field_validator("report_to", mode="before")
     @classmethod
     def _loggers(cls, value: Any) -> Any:
-        return () if value in (None, "none") else (value,) if isinstance(value, str) else value
+        given = [value] if isinstance(value, str) else [] if value is None else value
+        if not isinstance(given, list | tuple):
+            return given
+        return () if list(given) == ["none"] else [one for n, one in enumerate(given) if one not in given[:n]]
 
     @model_validator(mode="before")
     @classmethod

@@ -12,9 +12,11 @@ rubric, the model's config and tokenizer, the output folder; at last a health ch
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,8 @@ import numpy as np
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.records.writing import Recording
-from rubrank.training.engine import Control
+from rubrank.rubrics.rubric import Rubric
+from rubrank.training.engine import Control, RewardEngine
 from rubrank.training.job.adapters import adapters
 from rubrank.training.job.arguments import arguments, check_arguments
 from rubrank.training.job.batching import Cut, cut, processes
@@ -33,7 +36,8 @@ from rubrank.training.job.job import Job, Stage
 from rubrank.training.job.mixing import MixStage, lay_out
 from rubrank.training.job.named import check_environments, import_modules, named
 from rubrank.training.job.policy import check_init, check_installed, check_model
-from rubrank.training.job.sources import SOURCE, Read, identity, is_chat, read_source
+from rubrank.training.job.rehearsing import check_known, rehearse
+from rubrank.training.job.sources import SOURCE, Read, identity, read_source
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,8 @@ class Plan:
     order: np.ndarray = field(repr=False)
     """Which of the rows the run takes, one after the other."""
     held_out: tuple[Mapping[str, Any], ...] = field(repr=False)
-    sizes: Mapping[str, int] = field(repr=False)
+    sizes: Mapping[str, Any] = field(repr=False)
+    """What was read, for a run that goes on: rows of the sources, and digests of their contents and the rubric's."""
 
     def describe(self) -> str:
         """For a reader."""
@@ -124,15 +129,16 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
         for one in [*data.trained.values(), *data.held_out]
         for number, row in enumerate(one.rows, start=1)
     )
+    _check_adjusted(job, reward.engine, data)
     check_arguments(job)
     check_init(job)
     adapters(job)
-    named(job)
-    check_environments(job, (*data.rows, *data.held_out_rows))
-    chat = check_model(job, any(is_chat(row) for row in (*data.rows, *data.held_out_rows)))
+    check_environments(job, named(job).environments, (*data.rows, *data.held_out_rows))
+    chat = check_model(job, (*data.rows, *data.held_out_rows))
     parts = [_part(stage, config.training.updates_per_batch, data) for stage in config.stages]
     order = lay_out(parts, data.counts, config.training.prompts_per_batch, config.seed)
-    start = start_of(job, data.sizes, resume, branch)
+    sizes = data.sizes(reward.engine.rubric)
+    start = start_of(job, sizes, resume, branch)
     _check_judges(reward.engine.judges)
     plan = Plan(
         job=job,
@@ -147,10 +153,10 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
         rows=data.rows,
         order=order,
         held_out=data.held_out_rows,
-        sizes=data.sizes,
+        sizes=sizes,
     )
     if world == 1 or "LOCAL_RANK" in os.environ:  # elsewhere it would wait for processes that were not started
-        arguments(plan)
+        rehearse(job, arguments(plan))
     return plan
 
 
@@ -199,6 +205,16 @@ def _reward(job: Job, controls: Sequence[Control]) -> Any:
     return reward
 
 
+def _check_adjusted(job: Job, engine: RewardEngine, data: _Data) -> None:
+    """Criteria that are adjusted for attributes are some that queries are asked."""
+    wanted = job.config.adjust_criteria
+    if not isinstance(wanted, tuple) or not wanted:
+        return
+    own = {repr(row["rubric"]): row["rubric"] for one in data.trained.values() for row in one.rows}
+    known = {criterion.name for rubric in own.values() for criterion in engine.whole_rubric(rubric, "").criteria}
+    check_known(job, "adjust_criteria", wanted, known)
+
+
 def _recording(job: Job) -> Recording:
     wanted = job.config.records
     limits = (None if most is None else round(1e6 * most) for most in (wanted.most_mb, wanted.most_mb_a_day))
@@ -217,6 +233,8 @@ def _judges(job: Job) -> Judges | None:
     if job.config.judges is None:
         return None
     given = _file_or_data(job, job.config.judges)
+    if not isinstance(given, str | Mapping):
+        raise InvalidInput(job.where, "judges", "a file, or what it would hold", repr(given), "See docs/judges.md.")
     judges = load_judges(given, folder=None if isinstance(given, str) else job.path("."))
     return judges.model_copy(update={"cache": judges.cache or str(job.output / "replies.sqlite")})
 
@@ -247,10 +265,20 @@ class _Data:
     def counts(self) -> list[int]:
         return [len(one.rows) for one in self.trained.values()]
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        every = (*self.trained.values(), *self.held_out)
-        return {f"{one.source.path}{f'[:{one.source.limit}]' * bool(one.source.limit)}": len(one.rows) for one in every}
+    def sizes(self, rubric: Rubric | None) -> dict[str, Any]:
+        every = {
+            f"{one.source.path}{f'[:{one.source.limit}]' * bool(one.source.limit)}": one.rows
+            for one in (*self.trained.values(), *self.held_out)
+        }
+        asked = None if rubric is None else _digest(rubric.model_dump(mode="json"))
+        return {
+            "rows": {name: len(rows) for name, rows in every.items()},
+            "contents": {"rubric": asked, "sources": {name: _digest(rows) for name, rows in every.items()}},
+        }
+
+
+def _digest(data: Any) -> str:
+    return sha256(json.dumps(data, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _data(job: Job) -> _Data:

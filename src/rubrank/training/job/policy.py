@@ -5,7 +5,7 @@ chats = check_model(job, has_messages=True)      reads the model's config and to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,31 +13,53 @@ from typing import Any
 
 from rubrank._plain import shortened, word_set
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.training.job.adapters import check_adapters
 from rubrank.training.job.job import Job
 from rubrank.training.job.named import check_tools
+from rubrank.training.job.rehearsing import said
+from rubrank.training.job.sources import is_chat
 
 
 def check_installed(job: Job) -> None:
     """TRL, and what the config asks for besides."""
     config = job.config
+    if _is_installed("trl"):
+        _check_loggers(job)
     wanted = {"trl": "pip install 'rubrank[trl]'"}
     if config.model.lora is not None:
         wanted["peft"] = "pip install peft, or leave model.lora out"
     if config.trl.get("use_vllm"):
         wanted["vllm"] = "pip install 'trl[vllm]', or leave trl.use_vllm out"
-    for name in config.report_to:
+    if config.trl.get("use_liger_kernel"):
+        wanted["liger_kernel"] = "pip install liger-kernel, or leave trl.use_liger_kernel out"
+    for name in (name for name in config.report_to if name != _ALL):
         package = _PACKAGES.get(name, name)
         wanted[package] = f"pip install {package.replace('.', '-')}, or change report_to"
     if config.records.path.endswith(".zst"):
         wanted["zstandard"] = "pip install zstandard, or choose records of another kind"
     wanted |= _of_the_model(config.trl.get("model_init_kwargs"))
+    check_packages(job, wanted)
+
+
+def check_packages(job: Job, wanted: Mapping[str, str]) -> None:
+    """Package → what to do where it is not installed."""
     for name, remedy in wanted.items():
         if not _is_installed(name):
             raise InvalidInput(job.where, "the config", "runnable with what is installed", f"no {name}", f"{remedy}.")
 
 
+_ALL = "all"
+"""Whatever logger is installed."""
 _PACKAGES = {"azure_ml": "azureml.core", "dagshub": "dagshub", "flyte": "flytekit", "kubeflow": "kubeflow"}
 """Loggers whose package has another name."""
+
+
+_ATTENDING = {
+    "flash_attention_2": "flash_attn",
+    "flash_attention_3": "flash_attn_interface",
+    "flash_attention_4": "flash_attn",
+}
+"""Packages that ways of attention need."""
 
 
 def _is_installed(name: str) -> bool:
@@ -52,27 +74,34 @@ def _of_the_model(given: Any) -> dict[str, str]:
     if not isinstance(given, Mapping):
         return {}
     wanted, quantized = {}, given.get("quantization_config")
-    if given.get("attn_implementation") in ("flash_attention_2", "flash_attention_3"):
-        package = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}
-        name = package[given["attn_implementation"]]
+    name = _ATTENDING.get(str(given.get("attn_implementation")))
+    if name is not None:
         wanted[name] = f"pip install {name.replace('_', '-')}, or choose another attn_implementation, such as sdpa"
     if isinstance(quantized, Mapping) and (quantized.get("load_in_4bit") or quantized.get("load_in_8bit")):
         wanted["bitsandbytes"] = "pip install bitsandbytes, or leave quantization_config out"
     return wanted
 
 
-def check_loggers(job: Job) -> None:
+def _check_loggers(job: Job) -> None:
     """Those that transformers knows."""
     from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
-    for name in job.config.report_to:
-        if name not in INTEGRATION_TO_CALLBACK:
+    given = job.config.report_to
+    for name in given:
+        if name not in INTEGRATION_TO_CALLBACK and given != (_ALL,):
             raise UnknownName.of(job.where, "report_to", name, INTEGRATION_TO_CALLBACK)
 
 
 # --------------------------------------------------------------------------------------------------- loading the model
 
 _INIT = "trl.model_init_kwargs"
+_YES_OR_NO = word_set("""
+    trust_remote_code low_cpu_mem_usage local_files_only force_download use_safetensors weights_only offload_buffers
+    use_kernels ignore_mismatched_sizes
+""")
+_TEXTS = word_set("revision subfolder variant cache_dir offload_folder code_revision gguf_file experts_implementation")
+_WEIGHTS = ("*.safetensors", "*.bin", "*.safetensors.index.json", "*.bin.index.json")
+_PLACES = ("auto", "balanced", "balanced_low_0", "sequential", "cpu", "meta")
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
 _LOADING = word_set("""
     attn_implementation revision quantization_config device_map max_memory trust_remote_code low_cpu_mem_usage
@@ -127,7 +156,32 @@ def check_init(job: Job) -> None:
     if quantized is not None and not isinstance(quantized, Mapping):
         name = f"{_INIT}.quantization_config"
         raise InvalidInput(job.where, name, "a mapping", repr(quantized), "Such as {load_in_4bit: true}.")
+    for name, value in given.items():
+        _check_kind(job, name, value)
     quantization(job)
+    for name, value in given.items():
+        _check_kind(job, name, value)
+
+
+def _check_kind(job: Job, name: str, value: Any) -> None:
+    kinds = {**dict.fromkeys(_YES_OR_NO, (bool, "true or false")), **dict.fromkeys(_TEXTS, (str, "a text"))}
+    kinds |= dict.fromkeys(("max_memory", "key_mapping", "proxies"), (Mapping, "a mapping"))
+    kind, words = kinds.get(name, (object, ""))
+    if value is not None and not isinstance(value, kind):
+        raise InvalidInput(job.where, f"{_INIT}.{name}", words, repr(value), "")
+    if name == "device_map" and isinstance(value, str) and not _is_device(value):
+        raise UnknownName.of(job.where, f"{_INIT}.device_map", value, _PLACES)
+    if name == "device_map" and isinstance(value, bool | list | float):
+        raise InvalidInput(job.where, f"{_INIT}.device_map", "a word, a device or a mapping", repr(value), "")
+
+
+def _is_device(text: str) -> bool:
+    import torch
+
+    try:
+        return text in _PLACES or torch.device(text) is not None
+    except RuntimeError:
+        return False
 
 
 def _check_known(job: Job, config: Any) -> None:
@@ -139,6 +193,10 @@ def _check_known(job: Job, config: Any) -> None:
             remedy = f"Did you mean {near[0]!r}?" if near else ""
             allowed = "arguments of from_pretrained, or settings of the model's config"
             raise UnknownName(job.where, _INIT, allowed, repr(name), remedy)
+    coefficient = job.config.trl.get("router_aux_loss_coef")
+    if coefficient and not hasattr(config.get_text_config(), "output_router_logits"):
+        allowed = "left out for a model without a mixture of experts"
+        raise InvalidInput(job.where, "trl.router_aux_loss_coef", allowed, repr(coefficient), "")
 
 
 def model_path(job: Job) -> str:
@@ -156,10 +214,13 @@ def model_path(job: Job) -> str:
     return given
 
 
-def check_model(job: Job, has_messages: bool) -> bool:
-    """Can it be read; returns whether prompts are put to it as messages."""
+def check_model(job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Can it be read, and do the prompts go into it; returns whether they are put to it as messages."""
     name, chat = model_path(job), job.config.model.chat
+    has_messages = any(is_chat(row) for row in rows)
+    _check_weights(job, name)
     tokenizer = _tokenizer(job, name)
+    check_adapters(job, _config(job, name))
     template = bool(tokenizer.chat_template)
     if chat is None:
         chat = template
@@ -170,7 +231,34 @@ def check_model(job: Job, has_messages: bool) -> bool:
         remedy = "Choose a model with a chat template, or data whose prompts are texts."
         raise InvalidInput(job.where, "model.path", "a model that takes messages, as the data has", repr(name), remedy)
     check_tools(job, tokenizer, chat)
+    if has_messages:
+        _check_template(job, tokenizer, rows)
     return chat
+
+
+def _check_weights(job: Job, name: str) -> None:
+    """A folder with nothing to load is said now; what is in its files, when they are read."""
+    folder = Path(name) / (init_kwargs(job).get("subfolder") or "")
+    given = init_kwargs(job).get("gguf_file")
+    if Path(name).is_dir() and not any(any(folder.glob(pattern)) for pattern in ([given] if given else _WEIGHTS)):
+        got = f"{folder} without {given or 'weights'}"
+        raise InvalidInput(job.where, "model.path", "a folder with a model's weights", got, "")
+
+
+def _check_template(job: Job, tokenizer: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Templates may refuse a system message, or two of the user: each order of roles in the data is tried once."""
+    options = job.config.trl.get("chat_template_kwargs")
+    options, tried = options if isinstance(options, Mapping) else {}, set()
+    for number, row in enumerate((row for row in rows if is_chat(row)), start=1):
+        roles = tuple(message["role"] for message in row["prompt"])
+        if roles in tried:
+            continue
+        tried.add(roles)
+        try:
+            tokenizer.apply_chat_template(row["prompt"], tokenize=False, add_generation_prompt=True, **options)
+        except Exception as error:  # a template raises whatever it wants
+            allowed, where = "messages that the model's chat template takes", f"{job.where}: prompt {number}"
+            raise InvalidInput(where, "prompt", allowed, f"{', '.join(roles)} ({said(error)})", "") from None
 
 
 def vocabulary(job: Job) -> int:
@@ -179,19 +267,35 @@ def vocabulary(job: Job) -> int:
 
 
 def _tokenizer(job: Job, name: str) -> Any:
-    from transformers import AutoConfig, AutoTokenizer
+    from transformers import AutoTokenizer
 
-    given = init_kwargs(job)
-    given = {key: given[key] for key in ("revision", "trust_remote_code", "subfolder") if key in given}
-    if job.config.trl.get("trust_remote_code"):
-        given["trust_remote_code"] = True
+    _check_known(job, _config(job, name))
+    return _read(job, name, AutoTokenizer)
+
+
+def _config(job: Job, name: str) -> Any:
+    from transformers import AutoConfig
+
+    found = _read(job, name, AutoConfig)
+    given = {key: value for key, value in init_kwargs(job).items() if key not in _LOADING and key != "dtype"}
     try:
-        config = AutoConfig.from_pretrained(name, **given)
-        tokenizer: Any = AutoTokenizer.from_pretrained(name, **given)
+        return AutoConfig.from_pretrained(name, **_where(job), **given) if given.keys() <= vars(found).keys() else found
+    except Exception as error:  # each setting has its own kinds
+        raise InvalidInput(job.where, _INIT, "settings that the model's config takes", said(error), "") from None
+
+
+def _where(job: Job) -> dict[str, Any]:
+    """Which of a model's versions, and may its own code run."""
+    given = init_kwargs(job)
+    found: dict[str, Any] = {key: given[key] for key in ("revision", "trust_remote_code", "subfolder") if key in given}
+    return found | ({"trust_remote_code": True} if job.config.trl.get("trust_remote_code") else {})
+
+
+def _read(job: Job, name: str, kind: Any) -> Any:
+    try:
+        return kind.from_pretrained(name, **_where(job))
     except (OSError, ValueError) as error:
         local = Path(name).is_dir()
         allowed = "a folder that can be read" if local else "a folder that exists, or a name on the hub that answers"
         got = shortened(f"{job.config.model.path!r} ({' '.join(str(error).split())})", 240)
         raise InvalidInput(job.where, "model.path", allowed, got, "") from None
-    _check_known(job, config)
-    return tokenizer

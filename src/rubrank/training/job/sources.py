@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from rubrank._files import existing_file
-from rubrank._plain import word_list
+from rubrank._plain import word_set
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.columns import COLUMNS
 from rubrank.rollouts.messages import are_messages, decoded, prompt_message
@@ -24,11 +24,13 @@ from rubrank.rollouts.rows import Row, read_rows
 from rubrank.training.job.job import Job, Source
 
 _INSTRUCTIONS = ("instruction_id_list", "kwargs")
-_TAKEN = word_list("""
+_TAKEN = word_set("""
     prompt rubric completion completions completion_ids trainer_state log_extra log_metric environment environments
     image images video videos audio
 """)
 """Columns that TRL, or we, would take for something else."""
+ENVIRONMENT = "environment"
+"""The column that TRL reads where a run has several environments; elsewhere it would be taken for one."""
 SOURCE, STAGE = "rubrank_source", "rubrank_stage"
 """Columns that tell metrics and records where a prompt comes from."""
 
@@ -55,7 +57,8 @@ def read_source(job: Job, source: Source) -> Read:
         existing_file(path, owner=job.where, what="path of a source", remedy=remedy)
     try:
         given = islice(read_rows(path), source.limit)
-        rows = tuple(_prompt_row(row, source, f"{source.path}: row {n}") for n, row in enumerate(given, start=1))
+        taken = _TAKEN - {ENVIRONMENT} if isinstance(job.config.environments, Mapping) else _TAKEN
+        rows = tuple(_prompt_row(row, source, taken, f"{source.path}: row {n}") for n, row in enumerate(given, start=1))
     except (OSError, ValueError) as error:
         if isinstance(error, InvalidInput) or not is_hub:
             raise
@@ -66,7 +69,7 @@ def read_source(job: Job, source: Source) -> Read:
     return Read(source, rows)
 
 
-def _prompt_row(row: Row, source: Source, where: str) -> dict[str, Any]:
+def _prompt_row(row: Row, source: Source, taken: frozenset[str], where: str) -> dict[str, Any]:
     prompt, rubric = _column(row, source, "prompt", where), _column(row, source, "rubric", where)
     if prompt is None:
         raise InvalidInput(
@@ -77,7 +80,7 @@ def _prompt_row(row: Row, source: Source, where: str) -> dict[str, Any]:
             "Name it in the config: columns: {prompt: …}.",
         )
     used = {prompt, rubric, *(_INSTRUCTIONS if rubric is None else ())}
-    rest = {str(name): value for name, value in row.items() if name not in used and name not in _TAKEN}
+    rest = {str(name): value for name, value in row.items() if name not in used and name not in taken}
     return _as_json({**rest, "prompt": _prompt(row[prompt], where), "rubric": _rubric(row, rubric)})
 
 
@@ -94,11 +97,18 @@ def _prompt(value: Any, where: str) -> Any:
         return value
     if not (are_messages(value) and value):
         raise InvalidInput(where, "prompt", "a text or messages, not empty", repr(value)[:80], "")
+    for part in (part for message in value for part in _parts(message.get("content"))):
+        if part.get("type") not in (None, "text"):
+            raise InvalidInput(where, "prompt", "of texts", f"a part of type {part['type']!r}", "")
     messages = [prompt_message(message) for message in value]
     if messages[-1]["role"] == "assistant":
         remedy = "Cut the answer off: the policy is to give it."
         raise InvalidInput(where, "prompt", "messages that end before the answer", "one of the assistant last", remedy)
     return messages
+
+
+def _parts(content: Any) -> list[Mapping[str, Any]]:
+    return [part for part in content if isinstance(part, Mapping)] if isinstance(content, list | tuple) else []
 
 
 def _rubric(row: Row, column: str | None) -> Any:

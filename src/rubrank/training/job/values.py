@@ -9,6 +9,7 @@ model was loaded and a batch was sampled, or never.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields
@@ -30,6 +31,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
         dynamic dynamic_full offloaded static offloaded_static sliding_window hybrid hybrid_chunked offloaded_hybrid
         offloaded_hybrid_chunked quantized paged
     """),
+    "include_num_input_tokens_seen": ("all", "non_padding", "no"),
     "torch_compile_mode": ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
 }
 """Words that TRL, transformers and vLLM know, where the class itself does not say so."""
@@ -37,7 +39,6 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 _MORE_KINDS: Mapping[str, tuple[type, ...]] = {
     "fsdp": (bool, list),
     "debug": (list,),
-    "trackio_static_space_id": (bool,),
 }
 """Kinds that are taken beside those that the class names."""
 
@@ -116,7 +117,11 @@ def _fits(value: Any, alternatives: tuple[Any, ...]) -> bool:
                 return True
             continue
         try:
-            TypeAdapter(kind, config=ConfigDict(strict=True, arbitrary_types_allowed=True)).validate_python(value)
+            adapter = TypeAdapter(kind, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
+            if isinstance(value, list | dict):
+                adapter.validate_json(json.dumps(value))  # a list is a tuple there, as it is in a file
+            else:
+                adapter.validate_python(value)
         except ValidationError:
             continue
         except Exception:  # a kind that pydantic cannot read: a class of the library, or a dataclass of its own
