@@ -33,9 +33,22 @@ def test_a_date():
     assert 28.0 < retry_after({"retry-after": formatdate(time.time() + 30.0, usegmt=True)}) <= 30.0
 
 
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone cannot be changed here")
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Lima", "UTC"])
+def test_a_date_that_names_no_zone_is_one_of_utc(zone, monkeypatch):
+    """As Python's own `formatdate` writes it, whatever the zone of this machine is."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert 28.0 < retry_after({"retry-after": formatdate(time.time() + 30.0)}) <= 30.0
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_waits_double_up_to_the_longest():
     retry = Retry(first_wait=1.0, longest_wait=5.0)
-    for failed, longest in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 5.0), (500, 5.0)):
+    for failed, longest in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 5.0), (500, 5.0), (5000, 5.0)):
         waits = [backoff(retry, failed, None) for _ in range(200)]
         assert 0.5 * longest <= min(waits) < max(waits) <= longest
 

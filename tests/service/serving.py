@@ -80,16 +80,13 @@ def config_at(folder: Path, **options: Any) -> Path:
 @contextmanager
 def serving(folder: Path, **options: Any) -> Iterator[Served]:
     """In a thread of this process."""
-    import uvicorn
-
     from rubrank.service.app import make_app
     from rubrank.service.config import load_service
-    from rubrank.service.running import _listening, _Server, _url, opened
+    from rubrank.service.running import _listening, _Server, _settings, _url, opened
 
     config, where = load_service(config_at(folder, **options))
     listening = _listening(config)
-    made = uvicorn.Config(make_app(opened(config, where)), lifespan="on", log_level="warning", access_log=False)
-    server = _Server(made, lambda: None)
+    server = _Server(_settings(make_app(opened(config, where)), config, None), lambda: None)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
     thread.start()
     served = Served(_url(listening, False), folder)

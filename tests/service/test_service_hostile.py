@@ -13,11 +13,12 @@ import pytest
 from cases import folded
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from service.serving import config_at, process, serving
+from service.serving import config_at, serving
 from typer.testing import CliRunner
 
 from rubrank import InvalidInput
 from rubrank.cli.app import app
+from rubrank.service import protocol
 from rubrank.service.config import load_service
 
 PARTS = {"where", "what", "allowed", "got", "remedy", "message"}
@@ -186,6 +187,52 @@ def _raw(served, head, chunks=0):
         return made.recv(65536)
 
 
+def test_headers_that_do_not_end(served):
+    """Whoever sends them, token or not, takes no memory."""
+    lines = [b"X-%d: %s\r\n" % (i, b"a" * 65_536) for i in range(16)]
+    for sent in ([b"POST /slime HTTP/1.1\r\nHost: x\r\n", *lines], [b"POST /" + b"a" * 700_000]):
+        # Closed, with an answer that is lost where the caller still sends.
+        assert _sent(served, *sent)[:12] in (b"", b"HTTP/1.1 431")
+
+
+def test_headers_that_never_come(served, monkeypatch):
+    monkeypatch.setattr(protocol, "SLOWEST_HEAD", 0.2)
+    answer = _sent(served, b"POST /slime HTTP/1.1\r\nHost: x\r\n")
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert set(json.loads(answer.partition(b"\r\n\r\n")[2])["error"]) == PARTS
+    assert _sent(served, b"").startswith(b"HTTP/1.1 408")
+    first = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    assert b"HTTP/1.1 408" in _sent(served, first, b"GET /healthz HTTP/1.1\r\n")
+
+
+def test_a_few_requests_ahead_are_answered_and_many_are_not(served):
+    one = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    last = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    assert _sent(served, one * 20 + last).count(b"HTTP/1.1 200") == 21
+    assert _sent(served, one * 5000 + last).count(b"HTTP/1.1 200") < 100
+
+
+def test_large_bodies_have_no_large_headers(served):
+    """What comes in one piece with the headers is not taken for them."""
+    large = json.dumps({"prompt": "p", "response": "x " * 90_000}).encode()
+    for _ in range(3):
+        assert served.call("/v1/score", raw=large)[0] == 200
+
+
+def _sent(served, *pieces):
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as made:
+        answer = b""
+        try:
+            for piece in pieces:
+                made.sendall(piece)
+            while found := made.recv(65536):
+                answer += found
+        except ConnectionError:
+            pass
+        return answer
+
+
 def test_compressed_bodies_are_refused(served):
     refused(served.call("/slime", raw=b"x", headers={"Content-Encoding": "gzip"}), 415)
 
@@ -320,14 +367,14 @@ def test_more_than_there_is_room_for_is_not_to_be_tried_again(tmp_path):
 @pytest.mark.slow
 def test_a_folder_is_of_one_service_at_a_time(tmp_path):
     """Two would number their groups alike, and write over each other's."""
-    with process(tmp_path) as served:
+    with serving(tmp_path) as served:
         command = [sys.executable, "-m", "rubrank", "serve", str(served.folder / "service.yaml")]
         found = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert found.returncode == 2
         assert "one service at a time" in found.stderr
         assert "Traceback" not in found.stderr
     with serving(tmp_path):
-        pass  # free again, though the other was killed
+        pass  # free again
 
 
 @pytest.mark.parametrize("name", ["folder", "records"])

@@ -20,7 +20,7 @@ def require_packages(ray: bool = False) -> None:
     """Raise where the packages of the extra are not installed."""
     from importlib.util import find_spec
 
-    names = ("starlette", "uvicorn", *(("ray.serve",) if ray else ()))
+    names = ("starlette", "uvicorn", "httptools", *(("ray.serve",) if ray else ()))
     for name in names:
         top = name.partition(".")[0]
         if find_spec(top) is None:

@@ -27,6 +27,7 @@ from rubrank.errors import InvalidInput, RubrankError
 from rubrank.judges.client.runtime import close_runtime
 from rubrank.service.app import Opened, make_app
 from rubrank.service.config import ServiceConfig
+from rubrank.service.protocol import LimitedProtocol
 from rubrank.service.service import Service
 
 _OWNER = "serve"
@@ -95,18 +96,7 @@ def serve(config: ServiceConfig, folder: Path, *, stated: Callable[[str], None] 
     failed: list[Exception] = []
     app = make_app(opened(config, folder, failed))
     listening = _listening(config)
-    settings: dict[str, Any] = {
-        "log_level": "warning",
-        "access_log": False,
-        "server_header": False,
-        "proxy_headers": False,
-    }
-    if tls is not None:
-        settings |= {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
-    most = max(1, math.ceil(config.shutdown))
-    made = uvicorn.Config(
-        app, lifespan="on", timeout_keep_alive=_KEEP_ALIVE, timeout_graceful_shutdown=most, **settings
-    )
+    made = _settings(app, config, tls)
 
     def up() -> None:
         gc.freeze()  # what is loaded stays: looking through it again and again is a tenth of a request's time
@@ -133,6 +123,24 @@ def _in_words(error: Exception, config: ServiceConfig, folder: Path) -> Exceptio
     where = getattr(error, "filename", None) or config.state_folder(folder)
     got = f"{where} ({getattr(error, 'strerror', None) or error})"
     return InvalidInput(_OWNER, "folder and records", "where files can be written", got, "")
+
+
+def _settings(app: Any, config: ServiceConfig, tls: tuple[Path, Path] | None) -> uvicorn.Config:
+    """Of uvicorn."""
+    files: dict[str, Any] = {} if tls is None else {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
+    return uvicorn.Config(
+        app,
+        http=LimitedProtocol,
+        ws="none",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=max(1, math.ceil(config.shutdown)),
+        **files,
+    )
 
 
 def _url(listening: socket.socket, tls: bool) -> str:

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from rubrank.judges.client.adaptive import AdaptivePlaces
@@ -30,6 +32,7 @@ from rubrank.judges.client.retrying import RequestOutcome, of_status
 from rubrank.judges.client.transport import Address, BadBody, NoConnection, Response, Transport
 from rubrank.judges.judge import Call, Endpoint, Judge, Reply
 
+_log = logging.getLogger("rubrank.judges")
 _BYTES_PER_TOKEN = 4.0
 _MOST_LESSONS = 8  # refusals of parameters in a row; there are not more to learn
 _OK = 200
@@ -56,7 +59,16 @@ class Terms:
         rates = (endpoint.requests_per_minute, endpoint.tokens_per_minute)
         requests, tokens = (None if rate is None else rate / processes for rate in rates)
         places = max(1, endpoint.concurrency // processes)
+        if processes > endpoint.concurrency:
+            _say_few_places(endpoint.where, endpoint.concurrency, processes)
         return cls(places, requests, tokens, judge.retry.breaker_failures, judge.retry.breaker_pause)
+
+
+@cache
+def _say_few_places(where: str, places: int, processes: int) -> None:
+    """Once: a process cannot ask with less than one place."""
+    what = "%s: concurrency is %d, and %d processes ask at the same time, with a place each: raise it, or use fewer"
+    _log.warning(what, where, places, processes)
 
 
 def _least(rates: list[float | None]) -> float | None:

@@ -13,10 +13,11 @@ import json
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 from rubrank.judges.client.endpoint import JudgeEndpoint, SharedEndpoint
 from rubrank.judges.client.sharing import Use
-from rubrank.judges.client.transport import Transport
+from rubrank.judges.client.transport import PORTS, Transport
 from rubrank.judges.judge import Endpoint, Judge, Reply
 
 
@@ -50,7 +51,8 @@ class Endpoints:
             one.close()
 
     def _of(self, endpoint: Endpoint) -> SharedEndpoint:
-        name = json.dumps([endpoint.base_url, endpoint.model, endpoint.api_key_env, dict(endpoint.headers)])
+        address = _one_spelling(endpoint.base_url)
+        name = json.dumps([address, endpoint.model, endpoint.api_key_env, dict(endpoint.headers)])
         if name not in self._shared:
             self._shared[name] = SharedEndpoint(endpoint, self._transport, self._tell)
             if self._sharing:
@@ -77,3 +79,18 @@ class Endpoints:
     async def news(self) -> None:
         """Until an endpoint opens or closes."""
         await self._news.wait()
+
+
+def _one_spelling(url: str) -> str:
+    """The same for all spellings of an address: "http://LocalHost:80/v1/#x" is "http://localhost/v1"."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:  # asking it will say what is wrong
+        return url
+    user, sign, _ = parts.netloc.rpartition("@")
+    shown = f"[{host}]" if ":" in host else host
+    usual = port is None or port == PORTS.get(parts.scheme)
+    return parts._replace(
+        netloc=f"{user}{sign}{shown}{'' if usual else f':{port}'}", path=parts.path.rstrip("/"), fragment=""
+    ).geturl()

@@ -16,6 +16,7 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Literal, TypeAlias
 
@@ -24,6 +25,7 @@ from rubrank.judges.judge import Reply, Retry
 PATIENCE = 60.0
 """Seconds that a server is given at most, whatever it asks for; or `longest_wait`, where that is more."""
 
+_DOUBLINGS = 100  # of a wait; no float holds a thousand
 _TRANSIENT = frozenset({408, 409, 425, 429})
 _WAITED_FOR = frozenset({429, 503, 529})  # whose Retry-After is about the server, not about the call
 _OVERLOAD = frozenset({408, 429, 503, 504, 529})
@@ -86,7 +88,10 @@ def _number(value: str | None) -> float | None:
 
 def _until(date: str) -> float | None:
     try:
-        return max(parsedate_to_datetime(date).timestamp() - time.time(), 0.0)
+        found = parsedate_to_datetime(date)
+        if found.tzinfo is None:  # "-0000": UTC, of a server that does not say where it is
+            found = found.replace(tzinfo=UTC)
+        return max(found.timestamp() - time.time(), 0.0)
     except (ValueError, TypeError, OverflowError):
         return None
 
@@ -95,5 +100,5 @@ def backoff(retry: Retry, failed: int, asked: float | None) -> float:
     """Seconds before the next request, after `failed` ones."""
     if asked:
         return asked + random.uniform(0.0, min(0.1 * asked, 1.0))  # so that those who were sent away come back apart
-    longest = min(retry.first_wait * 2.0 ** (failed - 1), retry.longest_wait)
+    longest = min(retry.first_wait * 2.0 ** min(failed - 1, _DOUBLINGS), retry.longest_wait)
     return random.uniform(0.5, 1.0) * longest

@@ -20,7 +20,7 @@ import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event, RLock, Thread
+from threading import Event, RLock, Thread, current_thread
 from typing import Any, TypeVar
 
 from rubrank.judges.client.endpoints import Endpoints
@@ -108,6 +108,9 @@ class Runtime:
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """The result; the caller waits, as for any function."""
+        if current_thread() is self._thread:  # it would wait for itself
+            main.close()
+            raise RuntimeError("judges cannot be waited for where they are asked: await what is asynchronous instead")
         result: T = _RuntimeJob(self._loop, main).result()
         return result
 

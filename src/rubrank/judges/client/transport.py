@@ -28,13 +28,13 @@ from rubrank.judges.judge import Endpoint
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Address", "BadBody", "NoConnection", "Response", "Transport"]
+__all__ = ["PORTS", "Address", "BadBody", "NoConnection", "Response", "Transport"]
 
 _OWN = find_spec("httptools") is not None  # environments of trainers may be without
 _CONNECT = 10.0  # seconds, by way of aiohttp
 _AGENT = "rubrank"
 _NO_KEY = "none"  # local servers want none, and some refuse a request without
-_PORTS = {"http": 80, "https": 443}
+PORTS = {"http": 80, "https": 443}
 _IN_PATHS = "/%:@!$&'()*+,;=~-._?"
 
 
@@ -60,7 +60,7 @@ class Address:
         host = (parts.hostname or "").encode("idna" if not (parts.hostname or "").isascii() else "ascii").decode()
         if not host:
             raise ValueError("the URL names no host")
-        return Origin(parts.scheme, host, parts.port or _PORTS[parts.scheme])
+        return Origin(parts.scheme, host, parts.port or PORTS[parts.scheme])
 
     def head(self, method: str, path: str, size: int) -> bytes:
         """Of a request, as it goes over the wire."""
@@ -80,7 +80,7 @@ class Address:
     def _host(self) -> str:
         scheme, host, port = self.origin
         host = f"[{host}]" if ":" in host else host
-        return host if port == _PORTS[scheme] else f"{host}:{port}"
+        return host if port == PORTS[scheme] else f"{host}:{port}"
 
     @cached_property
     def proxy(self) -> str | None:
