@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 import rubrank_lab.grid as grid
+from rubrank_lab import results
 from rubrank_lab.cell import Cell, checkpoint_of, data_of, result_of
 from rubrank_lab.experiments import ORDER, cells_of, choose, load_experiments
 
@@ -59,6 +63,10 @@ def test_experiments_go_by_name_or_number():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("title: [", "an experiment: title, arms"),
+        ("- title", "an experiment: title, arms"),
+        ("title: t", "an experiment: title, arms"),
+        ("title: t\narms: {a: 3}\nreference: a", "an experiment: title, arms"),
         ("title: t\narms: {a: {rull: rlvr2}}\nreference: a", "'rull'"),
         ("title: t\narms: {a: {rule: rlvr2}}\nreference: b", "reference"),
         ("title: t\narms: {a: {rule: rlvr2}}\nreference: a\nseeds: 3", "'seeds'"),
@@ -86,8 +94,9 @@ def ran(monkeypatch):
             raise ValueError("no such thing")
         if keep:
             checkpoint_of(cell, work).mkdir(parents=True)
+        assert work.is_absolute()  # else configs would look for their files beside themselves
         result_of(cell, work).parent.mkdir(exist_ok=True)
-        result_of(cell, work).write_text("done")
+        pl.DataFrame({"metric": ["thinking"], "value": [9.0]}).write_parquet(result_of(cell, work))
 
     monkeypatch.setattr(grid, "run_cell", run_cell)
     monkeypatch.setattr(grid, "policy_of", lambda cell, work: work / "policy")
@@ -129,20 +138,52 @@ def test_a_complaint_is_gone_when_the_cell_succeeds(ran, tmp_path):
     assert not complaint.exists()
 
 
-def test_a_cell_that_somebody_else_runs_is_left_to_them(ran, tmp_path):
-    claim = tmp_path / "claims" / MAIN.key
-    claim.parent.mkdir(parents=True)
-    claim.write_text(str(os.getpid()))
-    assert grid.run_grid([MAIN], tmp_path) == grid.Ran(0, 0, 1)
-    assert ran == []
+HOLDER = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from rubrank_lab.files import locked
+with locked(Path(sys.argv[2]), wait=False) as ours:
+    print(ours, flush=True)
+    time.sleep(600)
+"""
 
 
-def test_the_claim_of_a_killed_process_is_void(ran, tmp_path):
+@pytest.mark.slow
+def test_a_cell_that_another_process_runs_is_left_to_it_until_that_is_killed(ran, tmp_path):
     claim = tmp_path / "claims" / MAIN.key
-    claim.parent.mkdir(parents=True)
-    claim.write_text(str(2**22 - 1))  # above what numbers of processes are given here
+    command = [sys.executable, "-c", HOLDER, str(RECIPE), str(claim)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout.readline().strip() == "True"
+            assert grid.run_grid([MAIN], tmp_path) == grid.Ran(0, 0, 1)
+            assert ran == []
+        finally:
+            other.kill()
     assert grid.run_grid([MAIN], tmp_path) == grid.Ran(1, 0, 0)
-    assert not claim.exists()
+
+
+@pytest.mark.parametrize("left_behind", ["", "1", str(os.getpid()), "no number"])
+def test_a_claim_that_nobody_holds_is_void_whatever_it_says(left_behind, ran, tmp_path):
+    """A process that was killed may have written nothing yet, and its number may be another one's by now."""
+    claim = tmp_path / "claims" / MAIN.key
+    claim.parent.mkdir(parents=True)
+    claim.write_text(left_behind)
+    assert grid.run_grid([MAIN], tmp_path) == grid.Ran(1, 0, 0)
+
+
+def test_a_work_folder_may_be_named_from_where_one_stands(ran, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert grid.run_grid([MAIN], Path("out/lab")) == grid.Ran(1, 0, 0)
+    assert grid.is_finished(MAIN, tmp_path / "out" / "lab")
+
+
+@pytest.mark.parametrize("content", [b"", b"junk", b"PAR1 and no more"])
+def test_a_damaged_result_is_none_and_the_cell_is_run_again(content, ran, tmp_path):
+    result_of(MAIN, tmp_path).parent.mkdir()
+    result_of(MAIN, tmp_path).write_bytes(content)
+    assert results.collect(tmp_path, tmp_path / "recipes", {MAIN.key}) == 0
+    assert grid.run_grid([MAIN], tmp_path) == grid.Ran(1, 0, 0)
 
 
 def test_no_cell_is_begun_when_time_is_up(ran, tmp_path):

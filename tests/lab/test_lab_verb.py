@@ -45,6 +45,24 @@ def test_an_unknown_experiment_is_refused(tmp_path):
     assert "Did you mean 'main'?" in found.stderr
 
 
+def test_the_confirming_runs_go_by_name_or_number_and_are_not_repeated(tmp_path):
+    """All six are among the kept results."""
+    for name in ("smollm2", "10"):
+        found = CliRunner().invoke(app, ["lab", "run", name, "--work", str(tmp_path)])
+        assert (found.exit_code, found.stdout) == (0, "cells run: 0, failed: 0, left: 0\n")
+    found = CliRunner().invoke(app, ["lab", "run", "smolm2", "--work", str(tmp_path)])
+    assert "Did you mean 'smollm2'?" in found.stderr
+
+
+def test_cells_are_not_run_with_a_policy_whose_results_could_not_be_kept(tmp_path):
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy" / "model.safetensors").write_bytes(b"another one")
+    found = CliRunner().invoke(app, ["lab", "run", "null", "--seeds", "6", "--work", str(tmp_path)])
+    assert found.exit_code == 2
+    assert "the policy must be the one of" in found.stderr
+    assert not (tmp_path / "cells").exists()
+
+
 @pytest.mark.slow
 def test_a_report_from_the_kept_results(tmp_path):
     """The page of the docs is what the results give, and its pictures are there."""
@@ -75,15 +93,17 @@ def test_a_small_version_runs(tmp_path):
         "run",
         *TRAINED,
         "--smoke",
-        "--work",
-        str(tmp_path),
-    ]
+    ]  # into out/lab, as by default
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    ran = subprocess.run([*command, "--jobs", "2"], capture_output=True, text=True, env=environment, check=False)
+    ran = subprocess.run(
+        [*command, "--jobs", "2"], cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
+    )
     assert ran.returncode == 0, ran.stderr[-2000:]
+    work = tmp_path / "out" / "lab"
     cells = {cell.key for name in TRAINED for cell in cells_of(EXPERIMENTS[name], smoke=True)}
-    assert {path.stem for path in (tmp_path / "results").glob("*.parquet")} == cells
-    again = CliRunner().invoke(app, ["lab", "run", *TRAINED, "--smoke", "--work", str(tmp_path)])
+    assert {path.stem for path in (work / "results").glob("*.parquet")} == cells
+    assert f"cells run: {len(cells)}, failed: 0, left: 0" in ran.stdout
+    again = CliRunner().invoke(app, ["lab", "run", *TRAINED, "--smoke", "--work", str(work)])
     assert "cells run: 0, failed: 0, left: 0" in again.stdout
 
 

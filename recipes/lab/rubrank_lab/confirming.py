@@ -20,7 +20,7 @@ import rubrank
 from rubrank_lab.comparing import Difference, difference, summary
 from rubrank_lab.document import Heading, Paragraph, Part, Picture, Table
 from rubrank_lab.figures import curves
-from rubrank_lab.files import replacing
+from rubrank_lab.files import reading, replacing
 from rubrank_lab.results import BINS
 
 FILE = Path("results") / "smollm2.csv"
@@ -85,7 +85,8 @@ def read(folder: Path) -> list[Row]:
     """What is kept; empty if nothing is."""
     if not (folder / FILE).is_file():
         return []
-    with (folder / FILE).open(encoding="utf-8") as file:
+    path = folder / FILE
+    with path.open(encoding="utf-8") as file, reading(path, "rows of rule, seed, phase, bin, metric, value"):
         return [
             Row(line["rule"], int(line["seed"]), line["phase"], int(line["bin"]), line["metric"], float(line["value"]))
             for line in csv.DictReader(file)

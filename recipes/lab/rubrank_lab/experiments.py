@@ -15,6 +15,7 @@ import yaml
 
 from rubrank import InvalidInput, UnknownName
 from rubrank_lab.cell import Cell
+from rubrank_lab.files import reading
 
 ORDER = ("main", "null", "thinking", "scale", "group_size", "focal", "formatting", "headroom", "runtime", "ours")
 """By what they are worth, if not all can be run."""
@@ -41,19 +42,20 @@ def load_experiments(folder: Path) -> dict[str, Experiment]:
     found = {}
     for path in sorted((folder / "configs").glob("*.yaml")):
         number, _, rest = path.stem.partition("_")
-        experiment = _experiment(path, rest or number, number if rest else "")
+        with reading(path, "an experiment: title, arms and their settings, reference"):
+            experiment = _experiment(path, rest or number, number if rest else "")
         found[experiment.name] = experiment
     ranked = [name for name in ORDER if name in found]
     return {name: found[name] for name in [*ranked, *(name for name in found if name not in ORDER)]}
 
 
-def choose(experiments: Mapping[str, Experiment], names: Sequence[str]) -> list[Experiment]:
-    """By name or number; none, or "all", is all of them."""
+def choose(experiments: Mapping[str, Experiment], names: Sequence[str], more: Sequence[str] = ()) -> list[Experiment]:
+    """By name or number; none, or "all", is all of them. more: names that somebody else knows."""
     chosen: dict[str, Experiment] = {}
     for name in names or ("all",):
         matching = [one for one in experiments.values() if name in ("all", one.name, one.number)]
         if not matching:
-            raise UnknownName.of("lab", "NAME", name, ["all", *experiments])
+            raise UnknownName.of("lab", "NAME", name, ["all", *experiments, *more])
         chosen |= {one.name: one for one in matching}
     return list(chosen.values())
 

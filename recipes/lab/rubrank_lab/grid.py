@@ -2,23 +2,24 @@
 
     run_grid(cells, work)      Ran(finished=40, failed=0, left=0); what is finished already is passed over
 
-A claim is a file with the number of the process that holds it. One that is gone has been killed; its cell is free
-again and begins anew. Results appear when they are complete.
+A claim is a locked file. The system unlocks it when the process that holds it ends, killed or not; the cell is free
+again and begins anew. Results appear when they are complete, and one that cannot be read counts as none.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from rubrank_lab.cell import Cell, checkpoint_of, result_of, run_cell
+from rubrank_lab.files import locked
 from rubrank_lab.policy import make_policy
+from rubrank_lab.results import is_readable
 
 SUPERVISED = {"steps": 400, "batch": 48}
 SMOKE = {"steps": 2, "batch": 4, "hidden": 32, "layers": 1}
@@ -40,6 +41,7 @@ class Ran:
 
 def run_grid(cells: Sequence[Cell], work: Path, done: frozenset[str] = frozenset(), until: float | None = None) -> Ran:
     """Run what is not finished. done: keys of cells whose results are elsewhere. until: begin none after this time."""
+    work = work.resolve()  # configs name their files from where they stand themselves
     work.mkdir(parents=True, exist_ok=True)
     one_thread()
     todo = to_run(cells, work, done)
@@ -85,69 +87,39 @@ def to_run(cells: Sequence[Cell], work: Path, done: frozenset[str] = frozenset()
 
 def is_finished(cell: Cell, work: Path, checkpoint: bool = False) -> bool:
     """Has it a result, and the checkpoint that others need?"""
-    return result_of(cell, work).is_file() and (not checkpoint or checkpoint_of(cell, work).is_dir())
+    return is_readable(result_of(cell, work)) and (not checkpoint or checkpoint_of(cell, work).is_dir())
 
 
 def _run(cell: Cell, work: Path, keep: bool) -> bool:
-    complaint = work / "failed" / f"{cell.key}.txt"
-    complaint.unlink(missing_ok=True)
+    complain(work, cell.key, "")
     try:
         run_cell(cell, work, policy_of(cell, work), keep)
     except Exception:
-        complaint.parent.mkdir(exist_ok=True)
-        complaint.write_text(traceback.format_exc(), encoding="utf-8")
+        complain(work, cell.key, traceback.format_exc())
         return False
     return True
+
+
+def complain(work: Path, key: str, what: str) -> None:
+    """Write down what went wrong; nothing: take back what was said before."""
+    complaint = work / "failed" / f"{key}.txt"
+    complaint.unlink(missing_ok=True)
+    if what:
+        complaint.parent.mkdir(parents=True, exist_ok=True)
+        complaint.write_text(what, encoding="utf-8")
 
 
 def policy_of(cell: Cell, work: Path) -> Path:
     """The supervised start; taught when first asked for."""
     folder = work / ("policy-smoke" if cell.smoke else "policy")
-    with _waiting(work / f"{folder.name}.claim"):
+    work.mkdir(parents=True, exist_ok=True)
+    one_thread()
+    with locked(work / f"{folder.name}.claim", wait=True):
         if not folder.is_dir():
             make_policy(folder, **(SMOKE if cell.smoke else SUPERVISED))
     return folder
 
 
-@contextmanager
-def claimed(work: Path, key: str) -> Iterator[bool]:
+def claimed(work: Path, key: str) -> AbstractContextManager[bool]:
     """Is it ours to run?"""
-    claim = work / "claims" / key
-    claim.parent.mkdir(parents=True, exist_ok=True)
-    if not _take(claim):
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        claim.unlink(missing_ok=True)
-
-
-@contextmanager
-def _waiting(claim: Path) -> Iterator[None]:
-    while not _take(claim):
-        time.sleep(1.0)
-    try:
-        yield
-    finally:
-        claim.unlink(missing_ok=True)
-
-
-def _take(claim: Path) -> bool:
-    try:
-        with claim.open("x") as file:
-            file.write(str(os.getpid()))
-        return True
-    except FileExistsError:
-        pass
-    try:
-        holder = int(claim.read_text() or 0)
-        os.kill(holder, 0)
-    except (ValueError, FileNotFoundError):
-        return False  # just being written, or given back
-    except ProcessLookupError:
-        claim.unlink(missing_ok=True)  # killed
-        return _take(claim)
-    except PermissionError:
-        return False
-    return False
+    return locked(work / "claims" / key, wait=False)

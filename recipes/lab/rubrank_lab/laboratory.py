@@ -15,10 +15,10 @@ from pathlib import Path
 
 from rubrank_lab import confirming
 from rubrank_lab.experiments import Experiment, cells_of, choose, load_experiments
-from rubrank_lab.grid import Ran, is_finished, run_grid
-from rubrank_lab.results import collect, load
+from rubrank_lab.grid import Ran, is_finished, policy_of, run_grid, to_run
+from rubrank_lab.results import check_policy, collect, load
 from rubrank_lab.runtime import read_times, time_fusion, write_times
-from rubrank_lab.smollm2 import NAME, confirm, is_confirmed, runs_of
+from rubrank_lab.smollm2 import NAME, NUMBER, confirm, is_confirmed, runs_of
 
 
 @dataclass(frozen=True)
@@ -34,32 +34,51 @@ class Laboratory:
 
     def chosen(self, names: Sequence[str]) -> list[Experiment]:
         """Some of them; none is all. The confirming runs are no grid, and left out."""
-        grids = [name for name in names if name != NAME]
-        return choose(self.experiments, grids) if grids or not names else []
+        grids = [name for name in names if name not in (NAME, NUMBER)]
+        return choose(self.experiments, grids, [NAME]) if grids or not names else []
 
     def listed(self, work: Path, seeds: int) -> Iterator[str]:
         """A line for each experiment."""
-        kept = load(self.folder).cells
+        collected = load(self.folder).cells
         for one in self.experiments.values():
             cells = cells_of(one, seeds)
-            done = sum(cell.key in kept or is_finished(cell, work) for cell in cells)
+            done = sum(cell.key in collected or is_finished(cell, work) for cell in cells)
             about = f"{one.title}{f' (the paper: {one.paper})' if one.paper else ''}"
             yield f"{one.number or '-':2} {one.name:11} {done:3} of {len(cells):3} cells  {about}"
         runs = runs_of(work, seeds)
-        known = {(row.rule, row.seed) for row in confirming.read(self.folder)}
-        done = sum(is_confirmed(run) or confirming.named(run) in known for run in runs)
-        yield f"10 {NAME:11} {done:3} of {len(runs):3} runs   Confirming runs with a real model; run when named"
+        kept = self._confirmed
+        done = sum(is_confirmed(run) or run.name in kept for run in runs)
+        yield f"{NUMBER} {NAME:11} {done:3} of {len(runs):3} runs   Confirming runs with a real model; run when named"
 
     def run(
         self, experiments: Sequence[Experiment], work: Path, seeds: int, smoke: bool = False, until: float | None = None
     ) -> Ran:
         """Run what is not finished."""
         cells = [cell for one in experiments for cell in cells_of(one, seeds, smoke)]
-        return run_grid(cells, work, frozenset() if smoke else load(self.folder).cells, until)
+        done = frozenset() if smoke else load(self.folder).cells
+        if not smoke and to_run(cells, work, done):
+            policy_of(cells[0], work.resolve())
+            check_policy(work, self.folder)  # before hours are spent on cells that could not be collected
+        return run_grid(cells, work, done, until)
+
+    def unfinished(self, names: Sequence[str], work: Path, seeds: int, smoke: bool = False) -> set[str]:
+        """Keys of the cells and names of the confirming runs that have no result yet."""
+        cells = [cell for one in self.chosen(names) for cell in cells_of(one, seeds, smoke)]
+        collected = frozenset() if smoke else load(self.folder).cells
+        grid = {cell.key for cell in cells if cell.key not in collected and not is_finished(cell, work)}
+        runs = runs_of(work, seeds) if {NAME, NUMBER} & set(names) else []
+        return grid | {run.name for run in runs if run.name not in self._confirmed and not is_confirmed(run)}
 
     def confirm(self, names: Sequence[str], work: Path, seeds: int, until: float | None = None) -> Ran:
         """Run what is not finished of the confirming runs, if they are named: they take hours, and a model."""
-        return confirm(self.folder, work, seeds, until) if NAME in names else Ran(0, 0, 0)
+        if NAME not in names and NUMBER not in names:
+            return Ran(0, 0, 0)
+        return confirm(self.folder, work, seeds, until, self._confirmed)
+
+    @property
+    def _confirmed(self) -> set[str]:
+        """Names of the confirming runs whose results are kept."""
+        return {f"{row.rule}-s{row.seed}" for row in confirming.read(self.folder)}
 
     def time_fusion(self, work: Path) -> Path | None:
         """Time the rules of the experiment on runtime on what its RLVR² logged; once, and only where it was run."""

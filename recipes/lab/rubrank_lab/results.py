@@ -10,20 +10,22 @@ Evaluations keep every number; of the training steps each bin of an eighth of th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import polars as pl
 
 from rubrank import InvalidInput
-from rubrank_lab.files import replacing
+from rubrank_lab.files import reading, replacing
 
 BINS = 8
 FILE = Path("results") / "cells.parquet"
 POLICY = Path("results") / "policy.sha256"
 """Of the weights that all kept cells began with."""
 _DROPPED = ("grad_norm", "reward")
+_COLUMNS = ("cell", "phase", "bin", "metric", "value")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +34,19 @@ class Results:
 
     table: pl.DataFrame
 
-    @property
+    @cached_property
     def cells(self) -> frozenset[str]:
         """Keys."""
         return frozenset(self.table["cell"].unique().to_list())
+
+    @cached_property
+    def seeds(self) -> Mapping[str, list[int]]:
+        """Arm → the seeds that were run, however many."""
+        found: dict[str, list[int]] = {}
+        for key in self.cells:
+            arm, _, seed = key.rpartition("-s")
+            found.setdefault(arm, []).append(int(seed))
+        return {arm: sorted(seeds) for arm, seeds in found.items()}
 
     def final(self, key: str) -> dict[str, float]:
         """Metric → value on held-out prompts, after the run."""
@@ -59,40 +70,50 @@ def load(folder: Path) -> Results:
     """What is kept in a folder; nothing if there is nothing."""
     path = folder / FILE
     if path.is_file():
-        return Results(pl.read_parquet(path))
+        with reading(path, "a table of results", "Take it from the repository again: git checkout."):
+            return Results(pl.read_parquet(path).select(_COLUMNS))
     schema = {"cell": pl.String, "phase": pl.String, "bin": pl.Int16, "metric": pl.String, "value": pl.Float32}
     return Results(pl.DataFrame(schema=schema))
 
 
-def check_policy(work: Path, folder: Path) -> None:
-    """Cells of another supervised start cannot stand beside those that are kept; the first one is written down."""
-    weights = work / "policy" / "model.safetensors"
+def check_policy(work: Path, folder: Path) -> str:
+    """Cells of another supervised start cannot stand beside those that are kept. Returns the hash of the weights."""
+    weights, kept = work / "policy" / "model.safetensors", folder / POLICY
     if not weights.is_file():
-        return
-    found, kept = hashlib.sha256(weights.read_bytes()).hexdigest(), folder / POLICY
-    if not kept.is_file():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(found + "\n", encoding="utf-8")
-    if kept.read_text(encoding="utf-8").strip() != found:
-        remedy = "Another machine or version may round otherwise: run all cells anew with results/ removed."
-        raise InvalidInput(
-            "rubrank lab report", "the policy", f"the one of {kept}", f"{weights}: {found[:12]}…", remedy
+        return ""
+    found = hashlib.sha256(weights.read_bytes()).hexdigest()
+    if kept.is_file() and kept.read_text(encoding="utf-8").strip() != found:
+        remedy = (
+            "The same recipe gives other weights on another machine: copy the policy, or remove results/ and run all "
+            "cells."
         )
+        raise InvalidInput("lab", "the policy", f"the one of {kept}", f"{weights}: {found[:12]}…", remedy)
+    return found
+
+
+def is_readable(result: Path) -> bool:
+    """Is it there, and whole? A machine that lost its power can leave an empty file."""
+    try:
+        return "metric" in pl.read_parquet_schema(result)
+    except (OSError, pl.exceptions.PolarsError):
+        return False
 
 
 def collect(work: Path, folder: Path, known: Collection[str]) -> int:
-    """Add what is new and of the experiments' cells; returns how many were."""
+    """Add what is new and of the experiments' cells; returns how many were. One that cannot be read is not finished."""
     kept = load(folder)
-    there = sorted((work / "results").glob("*.parquet"))
+    there = filter(is_readable, sorted((work / "results").glob("*.parquet")))
     new = [path for path in there if path.stem in known and path.stem not in kept.cells]
     if not new:
         return 0
-    check_policy(work, folder)
+    policy = check_policy(work, folder)
     table = pl.concat([kept.table, *(binned(pl.read_parquet(path)) for path in new)])
     path = folder / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
         table.sort("cell", "phase", "metric", "bin").write_parquet(partial, compression="zstd", compression_level=15)
+    if policy:
+        (folder / POLICY).write_text(policy + "\n", encoding="utf-8")
     return len(new)
 
 

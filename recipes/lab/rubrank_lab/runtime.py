@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import rubrank
-from rubrank_lab.files import replacing
+from rubrank_lab.files import reading, replacing
 
 GROUPS, CALLS = 128, 30
 FILE = Path("results") / "fusion.csv"
@@ -47,5 +47,6 @@ def read_times(folder: Path) -> dict[str, float]:
     """What is kept; empty if nothing is."""
     if not (folder / FILE).is_file():
         return {}
-    with (folder / FILE).open(encoding="utf-8") as file:
+    path = folder / FILE
+    with path.open(encoding="utf-8") as file, reading(path, "rows of rule, milliseconds"):
         return {row["rule"]: float(row["milliseconds"]) for row in csv.DictReader(file)}

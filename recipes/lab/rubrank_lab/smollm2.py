@@ -11,13 +11,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 import yaml
 
-from rubrank_lab.grid import Ran, claimed, said
+from rubrank_lab.files import locked
+from rubrank_lab.grid import Ran, claimed, complain, said
 
-NAME = "smollm2"
+NAME, NUMBER = "smollm2", "10"
 RULES = ("rule-fusion", "rlvr2+")
 SEEDS = 3
 
@@ -32,11 +34,15 @@ def is_confirmed(run: Path) -> bool:
     return (run / "model").is_dir()
 
 
-def confirm(folder: Path, work: Path, seeds: int = SEEDS, until: float | None = None) -> Ran:
-    """Run what is not finished. until: begin none after this time."""
-    left = [run for run in runs_of(work, seeds) if not is_confirmed(run)]
+def confirm(
+    folder: Path, work: Path, seeds: int = SEEDS, until: float | None = None, done: Collection[str] = ()
+) -> Ran:
+    """Run what is not finished. until: begin none after this time. done: names of runs whose results are kept."""
+    work = work.resolve()
+    left = [run for run in runs_of(work, seeds) if run.name not in done and not is_confirmed(run)]
     if left:
-        _make_prompts(folder, work / NAME)
+        with locked(work / "claims" / NAME, wait=True):
+            _make_prompts(folder, work / NAME)
     finished = failed = 0
     for number, run in enumerate(left, start=1):
         if until is not None and time.time() > until:
@@ -45,7 +51,9 @@ def confirm(folder: Path, work: Path, seeds: int = SEEDS, until: float | None = 
             if not ours or is_confirmed(run):
                 continue
             begun = time.time()
-            good = subprocess.run(command(config_of(folder, run)), check=False).returncode == 0
+            asked = command(config_of(folder, run))
+            good = (code := subprocess.run(asked, check=False).returncode) == 0
+            complain(work, run.name, "" if good else f"{' '.join(asked)}\nended with code {code}; it said why above\n")
             finished, failed = finished + good, failed + (not good)
             said(f"{number} of {len(left)}: {NAME} {run.name}", time.time() - begun, good)
     return Ran(finished, failed, sum(not is_confirmed(run) for run in left) - failed)

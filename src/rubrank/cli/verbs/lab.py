@@ -62,23 +62,30 @@ def run(
     recipes: _Recipes = None,
 ) -> None:
     """Run what is not finished of some experiments; the same command goes on after an interrupt."""
+    asked = names or []
     with errors_in_words():
         laboratory = _laboratory(recipes)
-        chosen = laboratory.chosen(names or [])
+        chosen, until = laboratory.chosen(asked), None if minutes is None else time.time() + 60.0 * minutes
+        before, complaints = laboratory.unfinished(asked, work, seeds, smoke), _complaints(work)
         try:
             others = [_start(names, seeds, minutes, smoke, work, recipes) for _ in range(jobs - 1)]
-            until = None if minutes is None else time.time() + 60.0 * minutes
-            ran = laboratory.run(chosen, work, seeds, smoke, until) + laboratory.confirm(
-                names or [], work, seeds, until
-            )
-            failed = [process.wait() for process in others]
+            laboratory.run(chosen, work, seeds, smoke, until)
+            laboratory.confirm(asked, work, seeds, until)
+            codes = [process.wait() for process in others]
         except KeyboardInterrupt:
             typer.echo("rubrank: interrupted; the same command goes on", err=True)
             raise typer.Exit(130) from None
-    print(f"cells run: {ran.finished}, failed: {ran.failed}, left: {ran.left}")
-    if ran.failed or any(failed):
+        after = laboratory.unfinished(asked, work, seeds, smoke)  # what the other processes did counts as well
+    failed = {key for key, _ in _complaints(work) - complaints} & after
+    print(f"cells run: {len(before - after)}, failed: {len(failed)}, left: {len(after - failed)}")
+    if failed or any(codes):
         typer.echo(f"rubrank: what went wrong is in {work / 'failed'}", err=True)
         raise typer.Exit(1)
+
+
+def _complaints(work: Path) -> set[tuple[str, int]]:
+    """Cells of which it is written down what went wrong, and when."""
+    return {(path.name.removesuffix(".txt"), path.stat().st_mtime_ns) for path in (work / "failed").glob("*.txt")}
 
 
 def report(
