@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from rubrank_lab import results, runtime
+from rubrank_lab import confirming, results, runtime
+from rubrank_lab.brief import in_short
 from rubrank_lab.claims import CLAIMS, Claim, decided, verdict
-from rubrank_lab.comparing import difference, summary, two_tails
+from rubrank_lab.comparing import critical, difference, summary, two_tails
 from rubrank_lab.document import Heading, Page, Paragraph, Table
 from rubrank_lab.experiments import cells_of, load_experiments
 from rubrank_lab.page import make_page
+from rubrank_lab.rows import CHALLENGING, JUDGED, SATURATED
+from rubrank_lab.sections import CRITERIA
 from rubrank_lab.view import View
 
 import rubrank
@@ -71,9 +75,46 @@ def test_verdicts():
     assert verdict(better, difference([0.5, 0.515, 0.5], [0.61, 0.62, 0.615]), 1).startswith("disagrees")
     assert verdict(better, difference([0.5, 0.6, 0.55], [0.6, 0.5, 0.55]), 1) == "open"
     assert verdict(better, difference([0.61, 0.62], [0.50, 0.50]), 1) == "open (only 2 seeds)"
-    assert verdict(alike, gap, 1) == "disagrees"
-    assert verdict(alike, difference([0.5, 0.51, 0.5], [0.5, 0.5, 0.51]), 1) == "agrees (within ±0.03)"
+    assert verdict(alike, gap, 100) == "disagrees"
+    assert verdict(alike, difference([0.5, 0.505, 0.5], [0.5, 0.5, 0.505]), 1) == "agrees (within ±0.03)"
     assert verdict(alike, difference([0.5, 0.6, 0.55], [0.6, 0.5, 0.55]), 1) == "open"
+
+
+def test_likeness_is_decided_by_t_and_not_by_a_bootstrap_of_few_seeds():
+    """0.013 ± 0.024 by t reaches beyond 0.03, though the bootstrap ends at 0.029; it costs nothing all the same."""
+    gap = difference([0.002, 0.037, -0.005, 0.0, 0.03], [0.0] * 5)
+    assert gap.high < 0.03 < gap.most
+    alike, free = (Claim("a is b", "main", "a", "b", "true_quality", d) for d in ("alike", "no lower"))
+    assert verdict(alike, gap, 1) == "open"
+    assert verdict(free, gap, 1) == "agrees (loses less than 0.03)"
+    worse = difference([0.5, 0.505, 0.5, 0.49], [0.6, 0.6, 0.6, 0.6])
+    assert verdict(free, worse, 100).startswith("disagrees")
+    assert verdict(free, difference([0.6] * 3, [0.5, 0.505, 0.5]), 1).startswith("agrees")
+
+
+def test_the_interval_of_three_seeds_goes_from_the_least_to_the_greatest():
+    """Of 27 equally likely means the lowest has 1/27, more than the 2.5% that are cut off."""
+    gap = difference([0.02, -0.15, 0.16], [0.0, 0.0, 0.0])
+    assert (gap.low, gap.high) == (-0.15, 0.16)
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5, 9])
+def test_the_interval_by_t(seeds):
+    stats = pytest.importorskip("scipy.stats")
+    gaps = np.random.default_rng(seeds).normal(size=seeds)
+    found = difference(list(gaps), [0.0] * seeds)
+    wanted = stats.t.interval(0.95, seeds - 1, gaps.mean(), stats.sem(gaps))
+    assert (found.least, found.most) == pytest.approx(wanted, abs=1e-9)
+    assert critical(seeds - 1) == pytest.approx(stats.t.ppf(0.975, seeds - 1), abs=1e-9)
+
+
+def test_challenging_and_saturated_criteria_are_those_that_scores_before_training_say():
+    """All of them, none picked by hand; Density has another scale, NoOpening is a penalty."""
+    view = View(EXPERIMENTS["headroom"], results.load(RECIPE))
+    verified = [name for name in CRITERIA if name not in (*JUDGED, "Density", "NoOpening")]
+    before = {name: view.summary("RLVR²", f"score_{name}", base=True).mean for name in verified}
+    assert {name for name, mean in before.items() if mean < 2 / 3} == set(CHALLENGING)
+    assert {name for name, mean in before.items() if mean > 0.8} == set(SATURATED)
 
 
 # ------------------------------------------------------------------------------------------------- a grid made for this
@@ -131,7 +172,62 @@ def test_a_difference_that_is_there_is_found(made):
     assert said["RLVR²+ beats GDPO"] == "agrees, sure"
     assert said["RLVR² beats GDPO"] == "open"
     assert said["G = 4 is as good as G = 8"].startswith("agrees")
+    assert said["formatting control costs no quality"].startswith("agrees")
     assert len(said) == len(CLAIMS)
+
+
+def test_the_page_begins_with_what_is_seen(made):
+    """Numbers and names from the results; the page of the docs has the same paragraphs from its own."""
+    views = {name: View(one, results.load(made)) for name, one in EXPERIMENTS.items()}
+    found = decided(views)
+    said = "\n".join(part.text for part in in_short(views, found))
+    assert "(RLVR²+). That" in said
+    assert f"{len(found)} comparisons were made" in said
+    agreed = said.split("**What agrees**")[1].split("**What does")[0]
+    assert "RLVR²+ beats GDPO (+0." in agreed
+    assert "RLVR² beats GDPO" not in agreed
+    assert in_short(views, []) == []
+
+
+def test_a_control_that_begins_late_is_compared_with_the_time_before(made):
+    """In the drawn results nothing changes over a run, so a fall is not seen; where it is put in, it is."""
+    kept, one = results.load(made), EXPERIMENTS["formatting"]
+    assert verdict(Claim("", "", "", "", "markers", "lower"), View(one, kept).since("from 70%", "markers"), 1) == "open"
+    branch = {cell.key for cell in cells_of(one) if cell.branch}
+    late = pl.col("cell").is_in(list(branch)) & (pl.col("phase") == "train") & (pl.col("bin") == results.BINS - 1)
+    value = pl.when(late & (pl.col("metric") == "markers")).then(pl.col("value") - 1).otherwise(pl.col("value"))
+    fallen = View(one, results.Results(kept.table.with_columns(value)))
+    assert fallen.since("from 70%", "markers").mean == pytest.approx(-1, abs=0.05)
+    assert fallen.since("off", "markers").mean == pytest.approx(0, abs=0.05)
+
+
+def test_more_seeds_than_five_are_all_taken(made, tmp_path):
+    kept, one = results.load(made), EXPERIMENTS["null"]
+    arm = one.arms["RLVR²"]
+    more = kept.table.filter(pl.col("cell") == replace(arm, seed=4).key)
+    more = more.with_columns(pl.lit(replace(arm, seed=6).key).alias("cell"))
+    view = View(one, results.Results(pl.concat([kept.table, more])))
+    assert view.seeds("RLVR²") == [0, 1, 2, 3, 4, 6]
+    assert view.counts == (11, 14)
+    assert view.against("RLVR²", "weighted sum", "thinking").n == 5
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "content"),
+    [
+        (results.load, "cells.parquet", b""),
+        (results.load, "cells.parquet", b"PAR1 and no more"),
+        (confirming.read, "smollm2.csv", b"junk\n1\n"),
+        (confirming.read, "smollm2.csv", b"rule,seed,phase,bin,metric,value\nrlvr2+,0,eval,8,words\n"),
+        (runtime.read_times, "fusion.csv", b"rule,milliseconds\nrlvr2,fast\n"),
+        (runtime.read_times, "fusion.csv", b"rule\nrlvr2\n"),
+    ],
+)
+def test_a_damaged_file_of_results_is_named(read, name, content, tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / name).write_bytes(content)
+    with pytest.raises(rubrank.InvalidInput, match=name):
+        read(tmp_path)
 
 
 @pytest.mark.slow

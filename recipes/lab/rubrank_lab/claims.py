@@ -3,12 +3,12 @@
     decide(view.against("λ = 1", "off", "thinking"), "lower", 0.05)      "agrees", "disagrees" or "open"
 
 A difference is clear where a paired t-test over seeds gives p < 0.05, and sure where p < 0.05 / number of comparisons.
-That two arms are alike is said only where the whole 95% interval of their difference lies within a margin.
+That two arms are alike is said only where the whole 95% interval of their difference, by Student's t, lies within a
+margin; that something costs nothing, where the interval ends above minus the margin.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -16,9 +16,9 @@ from typing import Literal, TypeAlias
 from rubrank_lab.comparing import Difference
 from rubrank_lab.view import View
 
-Direction: TypeAlias = Literal["higher", "lower", "alike"]
+Direction: TypeAlias = Literal["higher", "lower", "alike", "no lower"]
 MARGIN = 0.03
-"""Of true quality, for "alike"."""
+"""For "alike" and "no lower": a fifth of what training gains in true quality."""
 _FEWEST = 3  # seeds that a verdict needs
 
 
@@ -27,13 +27,15 @@ class Claim:
     """`first` against `second` in one metric of one experiment."""
 
     said: str
-    """What the paper says; ours are marked so."""
+    """What the paper says, if not `ours`."""
     experiment: str
     first: str
     second: str
     metric: str
     direction: Direction
     ours: bool = False
+    within: bool = False
+    """Not two arms, but one before and after control begins: the end of training minus the time before."""
 
 
 QUALITY, THINKING, MARKERS = "true_quality", "thinking", "markers"
@@ -48,16 +50,18 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("λ = 0.5 shortens thinking", "thinking", "λ = 0.5", "off", THINKING, "lower"),
     Claim("λ = 0.75 shortens thinking", "thinking", "λ = 0.75", "off", THINKING, "lower"),
     Claim("λ = 1 shortens thinking", "thinking", "λ = 1", "off", THINKING, "lower", True),
-    Claim("λ = 0.75 costs no quality", "thinking", "λ = 0.75", "off", QUALITY, "alike"),
-    Claim("the paper's letter, λ = 1, shortens thinking", "thinking", "letter, λ = 1", "off", THINKING, "lower"),
+    Claim("λ = 0.75 costs no quality", "thinking", "λ = 0.75", "off", QUALITY, "no lower"),
+    Claim("the paper's letter, λ = 1, shortens thinking", "thinking", "letter, λ = 1", "off", THINKING, "lower", True),
+    Claim("thinking falls once λ = 0.75 begins", "thinking", "λ = 0.75", "λ = 0.75", THINKING, "lower", within=True),
+    Claim("Markdown falls once control begins", "formatting", "from 70%", "from 70%", MARKERS, "lower", within=True),
     Claim("formatting control lowers the use of Markdown", "formatting", "from 70%", "off", MARKERS, "lower"),
-    Claim("formatting control costs no quality", "formatting", "from 70%", "off", QUALITY, "alike"),
+    Claim("formatting control costs no quality", "formatting", "from 70%", "off", QUALITY, "no lower"),
     Claim("RLVR² gains more on challenging criteria", "headroom", "RLVR²", "weighted sum", "challenging", "higher"),
     Claim("RLVR² keeps saturated criteria", "headroom", "RLVR²", "weighted sum", "saturated", "alike"),
     Claim("G = 4 is as good as G = 8", "group_size", "G = 4", "G = 8", QUALITY, "alike"),
     Claim("G = 16 is as good as G = 8", "group_size", "G = 16", "G = 8", QUALITY, "alike"),
     Claim("Focal's weights improve RLVR²", "focal", "RLVR² ⊕ Focal", "RLVR²", QUALITY, "higher"),
-    Claim("a raw sum suffers from × 10", "scale", "raw sum, × 10", "raw sum, as given", QUALITY, "lower"),
+    Claim("a raw sum suffers from × 10", "scale", "raw sum, × 10", "raw sum, as given", QUALITY, "lower", True),
     Claim("a raw sum suffers from × 100", "scale", "raw sum, × 100", "raw sum, as given", QUALITY, "lower", True),
     Claim("RLVR² does not change with × 10", "scale", "RLVR², × 10", "RLVR², as given", QUALITY, "alike"),
     Claim("RLVR² does not change with squares", "scale", "RLVR², squared", "RLVR², as given", QUALITY, "alike"),
@@ -86,7 +90,8 @@ def decided(views: Mapping[str, View], more: Sequence[tuple[Claim, Difference]] 
         view = views.get(claim.experiment)
         if view is None or not {claim.first, claim.second} <= set(view.experiment.arms):
             continue
-        gap = view.against(claim.first, claim.second, claim.metric)
+        within, between = view.since, view.against
+        gap = within(claim.first, claim.metric) if claim.within else between(claim.first, claim.second, claim.metric)
         if gap.n > 1:
             found.append((claim, gap))
     found += [(claim, gap) for claim, gap in more if gap.n > 1]
@@ -97,13 +102,17 @@ def verdict(claim: Claim, gap: Difference, comparisons: int) -> str:
     """In words; two seeds decide nothing."""
     if gap.n < _FEWEST:
         return f"open (only {gap.n} seeds)"
-    if claim.direction == "alike":
-        margin = MARGIN
-        if gap.low > -margin and gap.high < margin:
-            return f"agrees (within ±{margin})"
-        return "disagrees" if gap.p < 0.05 and abs(gap.mean) > margin else "open"
-    if math.isnan(gap.p) or gap.p >= 0.05:
+    if claim.direction == "alike" and gap.low == gap.high == 0.0:
+        return f"agrees (equal in all {gap.n} seeds)"
+    sure = ", sure" if gap.p < 0.05 / max(1, comparisons) else ""
+    if claim.direction == "alike" and max(-gap.least, gap.most) < MARGIN:
+        return f"agrees (within ±{MARGIN})"
+    if claim.direction == "no lower" and gap.least > -MARGIN:
+        return f"agrees (loses less than {MARGIN})"
+    if gap.p >= 0.05:
         return "open"
+    if claim.direction in ("alike", "no lower"):
+        beyond = -gap.mean if claim.direction == "no lower" else abs(gap.mean)
+        return f"disagrees{sure}" if beyond > MARGIN else "open"
     right = (gap.mean > 0) == (claim.direction == "higher")
-    sure = gap.p < 0.05 / max(1, comparisons)
-    return f"{'agrees' if right else 'disagrees'}{', sure' if sure else ''}"
+    return f"{'agrees' if right else 'disagrees'}{sure}"

@@ -4,7 +4,8 @@
     difference([0.66, 0.64, 0.65], [0.60, 0.62, 0.59])      +0.047, in 3 of 3 seeds, p by a paired t-test
 
 With five seeds there are only 5⁵ ways to draw them again, so all are taken and nothing is random. Such an interval is
-too narrow by a fifth to a quarter; whether a difference is clear is therefore decided by Student's t.
+too narrow: with five seeds it is 0.62 as wide as Student's t would have it and holds the truth 84 times in 100, with
+three (from the least to the greatest) 0.38 as wide and 75 times. Whatever is decided is therefore decided by t.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -47,6 +49,24 @@ class Difference:
     """Seeds in which the first is higher."""
     p: float
     """Two-sided, paired t; NaN for fewer than two seeds."""
+    reach: float
+    """Half of the 95% interval by Student's t; NaN for fewer than two seeds."""
+
+    @property
+    def least(self) -> float:
+        """Lower end of the interval by t."""
+        return self.mean - self.reach
+
+    @property
+    def most(self) -> float:
+        """Its upper end."""
+        return self.mean + self.reach
+
+    def t_said(self, digits: int = 3) -> str:
+        """[-0.066, +0.023], or a dash."""
+        if math.isnan(self.reach):
+            return "–"
+        return f"[{self.least:+.{digits}f}, {self.most:+.{digits}f}]"
 
     def said(self, digits: int = 3) -> str:
         """+0.031 [0.01, 0.05], 5 of 5."""
@@ -73,9 +93,10 @@ def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
     """Paired: the two have the same seeds, in the same order."""
     gaps = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
     if not len(gaps):
-        return Difference(math.nan, math.nan, math.nan, 0, 0, math.nan)
+        return Difference(math.nan, math.nan, math.nan, 0, 0, math.nan, math.nan)
     low, high = _interval(gaps)
-    return Difference(float(gaps.mean()), low, high, len(gaps), int((gaps > 0).sum()), paired_p(gaps))
+    reach = math.nan if len(gaps) < 2 else critical(len(gaps) - 1) * float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
+    return Difference(float(gaps.mean()), low, high, len(gaps), int((gaps > 0).sum()), paired_p(gaps), reach)
 
 
 def paired_p(gaps: np.ndarray) -> float:
@@ -101,12 +122,28 @@ def two_tails(t: float, freedom: int) -> float:
     return max(0.0, 1.0 - inside)
 
 
+@lru_cache
+def critical(freedom: int, tails: float = 0.05) -> float:
+    """The t that P(|T| > t) = tails belongs to: 2.776 for five seeds, 4.303 for three."""
+    low, high = 0.0, 1.0
+    while two_tails(high, freedom) > tails:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if two_tails(middle, freedom) > tails else (low, middle)
+    return high
+
+
 def _interval(values: np.ndarray) -> tuple[float, float]:
-    """Of the means of all ways to draw the seeds again, the middle 95%."""
+    """Of the means of all ways to draw the seeds again, the middle 95%.
+
+    No value between two of them is made up: of 3 seeds' 27 means the lowest is 1/27 > 2.5%, and hence the lower end.
+    """
     n = len(values)
     if n <= 6:
         drawn = np.array(list(product(range(n), repeat=n)))
     else:
         drawn = np.random.default_rng(0).integers(n, size=(10_000, n))
     means = values[drawn].mean(axis=1)
-    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+    low, high = np.quantile(means, (0.025, 0.975), method="inverted_cdf")
+    return float(low), float(high)

@@ -13,7 +13,8 @@ from pathlib import Path
 import yaml
 
 from rubrank_lab import confirming
-from rubrank_lab.claims import CONFIRMING, Decided, decided
+from rubrank_lab.brief import in_short
+from rubrank_lab.claims import CONFIRMING, MARGIN, Decided, decided
 from rubrank_lab.document import Heading, Page, Paragraph, Part, Table
 from rubrank_lab.experiments import Experiment
 from rubrank_lab.files import replacing
@@ -32,12 +33,24 @@ def make_page(folder: Path, experiments: Mapping[str, Experiment]) -> Page:
     paper = yaml.safe_load((folder / "paper.yaml").read_text(encoding="utf-8"))
     fusion = read_times(folder)
     views = {name: View(one, results) for name, one in experiments.items()}
-    parts: list[Part] = [Paragraph(text) for text in _preface(folder)]
     real = confirming.read(folder)
-    parts += _overview(views, real)
-    for view in views.values():
-        parts += section(view, paper, fusion)
-    return Page(TITLE, [*parts, *confirming.section(real)])
+    found = decided(views, [(CONFIRMING, confirming.against(real))])
+    sections = [part for view in sorted(views.values(), key=_rank) for part in section(view, paper, fusion)]
+    sections += confirming.section(real)
+    parts: list[Part] = [*in_short(views, found), *_claims(found, _tests(sections)), Heading("How it was done")]
+    parts += [Paragraph(text) for text in (*_preface(folder), _counted(views))]
+    return Page(TITLE, [*parts, *sections])
+
+
+def _rank(view: View) -> tuple[bool, str]:
+    """By number; the null test has none and is the last of our own experiments."""
+    return not view.experiment.number, view.experiment.number
+
+
+def _tests(parts: Sequence[Part]) -> int:
+    """p-values in the tables of the sections."""
+    tables = [part for part in parts if isinstance(part, Table)]
+    return sum(len(table.rows) for table in tables if any(name.split()[0:1] == ["p"] for name in table.header))
 
 
 def _preface(folder: Path) -> list[str]:
@@ -46,24 +59,28 @@ def _preface(folder: Path) -> list[str]:
     return [block.strip() for block in text.split("\n\n") if block.strip()]
 
 
-def _overview(views: Mapping[str, View], real: Sequence[confirming.Row]) -> list[Part]:
-    found = decided(views, [(CONFIRMING, confirming.against(real))])
+def _counted(views: Mapping[str, View]) -> str:
     cells = {key for view in views.values() for arm in view.experiment.arms for key in _keys(view, arm, done=True)}
     wanted = {key for view in views.values() for arm in view.experiment.arms for key in _keys(view, arm, done=False)}
-    counted = f"{len(cells)} of {len(wanted)} different cells have been run (arms that experiments share count once)."
-    parts: list[Part] = [Heading("What the paper claims, and what is seen here"), Paragraph(counted)]
+    return f"{len(cells)} of {len(wanted)} different cells have been run (arms that experiments share count once)."
+
+
+def _claims(found: Sequence[Decided], tests: int) -> list[Part]:
+    """Claim by claim."""
     if not found:
-        return parts
-    compared = len(found)
+        return []
     told = (
-        f"{compared} comparisons were made, each paired over seeds. “Agrees” and “disagrees” mean p < 0.05 by t-test; "
-        f"one in twenty would come by chance. “Sure” means p < 0.05 / {compared}, “open” is everything else. That two "
-        "arms are alike is granted only where the whole interval lies within ±0.03. Claims marked ° are ours."
+        f"{len(found)} comparisons, each paired over seeds. “Agrees” and “disagrees” mean p < 0.05 by t-test; where "
+        "there is nothing to be found, one in twenty would come out so by chance. “Sure” means p < 0.05 / "
+        f"{len(found)} (Bonferroni), “open” is everything else. That two arms are alike is granted only where the "
+        f"whole 95% interval by Student's t lies within ±{MARGIN}, that something costs no quality only where it "
+        f"ends above -{MARGIN}. Claims marked ° are ours, not the paper's. The sections below show {tests} "
+        "more p-values (some of them the same comparisons again), to look at and not to decide by."
     )
-    return [*parts, Paragraph(told), Table(_HEADER, [_row(one) for one in found])]
+    return [Heading("Claim by claim"), Paragraph(told), Table(_HEADER, [_row(one) for one in found])]
 
 
-_HEADER = ["claim", "measured by", "difference", "p", "verdict"]
+_HEADER = ["claim", "measured by", "difference [bootstrap]", "95% by t", "p", "verdict"]
 _NAMES = {
     "true_quality": "true quality",
     "thinking": "words of thinking",
@@ -75,12 +92,12 @@ _NAMES = {
 def _row(one: Decided) -> list[str]:
     claim, gap = one.claim, one.difference
     digits = 3 if claim.metric not in ("thinking", "markers") else 2
-    name = _NAMES.get(claim.metric, claim.metric)
-    return [f"{claim.said}{'°' * claim.ours}", name, gap.said(digits), gap.p_said, one.verdict]
+    name = _NAMES.get(claim.metric, claim.metric) + (", last eighth minus fifth" if claim.within else "")
+    return [f"{claim.said}{'°' * claim.ours}", name, gap.said(digits), gap.t_said(digits), gap.p_said, one.verdict]
 
 
 def _keys(view: View, arm: str, done: bool) -> list[str]:
-    seeds = view.seeds(arm) if done else range(5)
+    seeds = view.seeds(arm) if done else view.wanted
     return [view.cell(arm, seed).key for seed in seeds]
 
 

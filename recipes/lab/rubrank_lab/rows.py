@@ -2,7 +2,7 @@
 
 row = row_of(ask)
 row["prompt"]      about bees. give 3 facts. …
-row["rubric"]      what this prompt asks for: 7 to 15 of the criteria, and the gates
+row["rubric"]      what this prompt asks for: 6 to 15 of the criteria, and the gates
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from rubrank_lab.truth import most_words
 from rubrank_lab.world import CLOSING, Ask, draw_ask
 
 TRAINED, HELD_OUT = 400, 48
-CHALLENGING = ("Closing", "Order", "List", "FactCount", "Short")
-"""Verified criteria that the supervised policy mostly fails, or half fails."""
-SATURATED = ("NoComma", "OnTopic", "Variety", "Avoid")
-"""Those that it mostly meets."""
+CHALLENGING = ("FactCount", "Coverage", "Title", "List", "Closing", "Order", "Short")
+"""Verified criteria on a scale from 0 to 1 whose mean on held-out prompts is below 2/3 before training."""
+SATURATED = ("Avoid", "NoComma", "OnTopic")
+"""Those whose mean is above 0.8."""
 JUDGED = ("Accuracy", "Helpful", "Clear")
 GATES = ("Truncated", "EmptyAnswer", "LabRepeats", "LabLanguage")
 QUESTIONS: Mapping[str, tuple[str, Any, float]] = {

@@ -13,6 +13,7 @@ from rubrank import MARKERS
 from rubrank_lab.comparing import Summary, summary
 from rubrank_lab.document import Heading, Paragraph, Part, Picture, Table
 from rubrank_lab.figures import curves
+from rubrank_lab.rows import CHALLENGING, SATURATED
 from rubrank_lab.view import View
 
 METRICS: Mapping[str, tuple[str, int, float]] = {
@@ -54,10 +55,27 @@ TOLD = {
     "averages": "Beside the paper's averages over 16 benchmarks (one run each, other models, other tasks: only the "
     "order can be compared):",
     "influence": "What the estimator found (γ̂, mean over groups) and what it took out. The judge's true liking of a "
-    "unit of length is 0.20, 0.15 and 0 on a scale from 0 to 1:",
+    "unit of length is 0.20, 0.15 and 0 on a scale from 0 to 1; γ̂ is in logits of a comparison, so only zero and the "
+    "order of the three can be compared:",
     "null": "The two rewards are the same up to a shift and a factor within each group. Advantages are not quite: TRL "
     "divides by σ + 10⁻⁴, which weighs more where rewards lie closer together (up to 0.4% of an advantage here). A "
     "seed parts from its twin once that changes a token that is drawn.",
+    "groups": "Here all have the same rollouts: 12 prompts × 4, 6 × 8 or 3 × 16 a step. In the paper all have the same "
+    "steps, and G = 16 sees four times the rollouts of G = 4.",
+    "pools": "A step has 6 groups here. An estimate from fewer than eight is not trusted and nothing is taken out, so "
+    "that “length control, pool batch” is the same run as without control; what differs is what the estimator says of "
+    "held-out prompts, which come in larger batches. “Utility scale” has no gate; beside the rule "
+    "that it should be compared with:",
+    "densities": "Densities of the eleven markers in training, in percent of lines, by eighths of the run, as the "
+    "paper shows them. Control begins in the sixth, which is in no mean, and has 10 steps to act (the paper: 30). The "
+    "policy was never taught ordered lists.",
+    "branches": "Branches leave at 70% and have 10 steps to act; the paper's have 30.",
+    "overall": "The paper's overall average (9B, Table 2a) is {off:.2f} without and {controlled:.2f} with control of "
+    "formatting; its text names the two the other way round.",
+    "headroom": "Challenging are all verified criteria from 0 to 1 whose mean before training is below 2/3 ({hard}), "
+    "saturated those above 0.8 ({easy}). The paper does not say which its own are.",
+    "scales": "Numbers that are not equal include the mean score of the criterion itself, one for each seed: it is on "
+    "another scale.",
     "clock": "`fusion` is processor time for 128 groups of 8 that one run logged, the same for all rules. Both others "
     "are by the clock of a shared machine and say more about its other users than about rules: 48 rollouts a step, "
     "`reward` is grading, judging and fusing them.",
@@ -72,16 +90,18 @@ def section(view: View, paper: Mapping[str, Any], fusion: Mapping[str, float]) -
     parts: list[Part] = [Heading(f"{number}{one.title}"), Paragraph(f"{told}{done} of {total} cells run.")]
     if not done:
         return parts
-    parts += [_summaries(view), *_differences(view)]
+    if one.name != "runtime":  # whose arms are those of the main table
+        parts += [_summaries(view), *_differences(view)]
     more = {
         "main": _main,
         "null": _null,
         "thinking": _thinking,
         "formatting": _formatting,
         "headroom": _headroom,
-        "group_size": _beside,
+        "group_size": _groups,
         "focal": _beside,
         "scale": _scale,
+        "ours": _ours,
     }.get(one.name)
     if one.name == "runtime":
         parts += _runtime(view, paper.get(one.name, {}), fusion)
@@ -204,6 +224,7 @@ def _thinking(view: View, paper: Mapping[str, Any]) -> list[Part]:
         rows.append([arm, told, view.summary(arm, "true_quality").said()])
     return [
         *_sameness(view, [("λ = 0", "off")]),
+        Paragraph(TOLD["branches"]),
         Picture("lab_thinking", "Words of thinking over the run, by λ", curves(panels, mark=0.7)),
         Table(["λ", "paper, overall (9B)", "here, true quality"], rows),
         Paragraph(TOLD["influence"]),
@@ -221,21 +242,29 @@ def _formatting(view: View, paper: Mapping[str, Any]) -> list[Part]:
     arms = _arms(view)
     if "off" not in arms:
         return []
-    rows = []
-    for name in MARKERS:
-        metric = f"md_{name}"
-        early = [value for at, value in view.curve("off", metric) if at < 5]
-        late = [_number(view.summary(arm, metric).mean, ".1f") for arm in arms]
-        told = paper.get(name, ["–", "–"])
-        rows.append(
-            [name.replace("_", " "), _number(summary(early).mean, ".1f"), *late, *(f"{value:.2f}" for value in told)]
-        )
-    header = ["density, % of lines", "training, first 60%", *(f"end, {arm}" for arm in arms)]
-    lines = view.curves(arms, "markers")
-    return [
-        Table([*header, "paper, steps 0–70", "paper, steps 80–100"], rows),
-        Picture("lab_formatting", "Markdown markers over the run", curves([("markers in an answer", lines)], mark=0.7)),
-    ]
+    shown = [Picture("lab_formatting", "Markdown markers over the run", _markers(view, arms))]
+    told = [Paragraph(TOLD["overall"].format(**paper["overall"]))] if "overall" in paper else []
+    return [*shown, Paragraph(TOLD["densities"]), _densities(view, arms, paper), *told]
+
+
+def _markers(view: View, arms: Sequence[str]) -> str:
+    return curves([("markers in an answer", view.curves(arms, "markers"))], mark=0.7)
+
+
+def _densities(view: View, arms: Sequence[str], paper: Mapping[str, Any]) -> Table:
+    """Rows are eighths of the run, then means; the paper's below them."""
+    tables = {arm: {name: dict(view.curve(arm, f"md_{name}")) for name in MARKERS} for arm in arms}
+
+    def row(label: str, arm: str, bins: Sequence[int]) -> list[str]:
+        found = [[tables[arm][name][at] for at in bins if at in tables[arm][name]] for name in MARKERS]
+        return [label, *(_number(summary(values).mean, ".1f") for values in found)]
+
+    rows = [row(f"{at + 1} of 8, off", "off", [at]) for at in range(6)]
+    rows += [row(f"{at + 1} of 8, {arm}", arm, [at]) for arm in arms if arm != "from the start" for at in (6, 7)]
+    rows += [row("mean of 1–5, off", "off", range(5)), *(row(f"mean of 7–8, {arm}", arm, (6, 7)) for arm in arms)]
+    for label, which in (("the paper, steps 0–70", 0), ("the paper, steps 80–100", 1)):
+        rows.append([label, *(f"{paper[name][which]:.1f}" if name in paper else "–" for name in MARKERS)])
+    return Table(["training", *(name.replace("_", " ") for name in MARKERS)], rows)
 
 
 def _headroom(view: View, paper: Mapping[str, Any]) -> list[Part]:
@@ -249,7 +278,21 @@ def _headroom(view: View, paper: Mapping[str, Any]) -> list[Part]:
             gains.append(_said(summary([after[seed] - before[seed] for seed in after if seed in before]), 1, 100.0))
         rows.append([arm, *gains, f"{paper[arm]:+.1f}" if arm in paper else "–"])
     header = ["gain in points, held out", "challenging", "saturated", "paper, challenging"]
-    return [Table(header, rows), Picture("lab_headroom", "Challenging and saturated criteria", curves(panels))]
+    told = TOLD["headroom"].format(hard=", ".join(CHALLENGING), easy=", ".join(SATURATED))
+    drawn = Picture("lab_headroom", "Challenging and saturated criteria", curves(panels))
+    return [Paragraph(told), Table(header, rows), drawn]
+
+
+def _groups(view: View, paper: Mapping[str, Any]) -> list[Part]:
+    return [Paragraph(TOLD["groups"]), *_beside(view, paper)]
+
+
+def _ours(view: View, paper: Mapping[str, Any]) -> list[Part]:
+    """What the comparison with the usual arm alone would leave open, or make look odd."""
+    same = _sameness(view, [("length control, pool batch", "as usual")])
+    gap = view.against("utility scale", "minmax, no gate", "true_quality")
+    rows = [["utility scale", gap.said(), gap.p_said]]
+    return [*same, Paragraph(TOLD["pools"]), Table(["minus minmax, no gate", "true quality", "p"], rows)]
 
 
 def _beside(view: View, paper: Mapping[str, Any]) -> list[Part]:
@@ -271,7 +314,9 @@ def _scale(view: View, paper: Mapping[str, Any]) -> list[Part]:
         for rule in ("RLVR²", "raw sum")
         for change in ("× 10", "squared", "+ 5")
     ]
-    return [Table(["", "true quality", "FactCount", "Coverage"], rows), *_sameness(view, alike)]
+    told = _sameness(view, alike)
+    more = [Paragraph(TOLD["scales"])] if told else []
+    return [Table(["", "true quality", "FactCount", "Coverage"], rows), *told, *more]
 
 
 def _runtime(view: View, paper: Mapping[str, Any], fusion: Mapping[str, float]) -> list[Part]:

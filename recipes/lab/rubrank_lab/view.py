@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from rubrank_lab.cell import Cell
 from rubrank_lab.comparing import Difference, Summary, difference, summary
 from rubrank_lab.experiments import SEEDS, Experiment
-from rubrank_lab.results import Results
+from rubrank_lab.results import BINS, Results
 from rubrank_lab.rows import CHALLENGING, SATURATED
 
 COMPOSED = {"challenging": CHALLENGING, "saturated": SATURATED}
@@ -33,13 +33,18 @@ class View:
 
     def seeds(self, arm: str) -> list[int]:
         """Those that are finished."""
-        return [seed for seed in range(SEEDS) if self.cell(arm, seed).key in self.results.cells]
+        return self.results.seeds.get(self.experiment.arms[arm].arm, [])
+
+    @property
+    def wanted(self) -> range:
+        """The seeds that every arm should have: five, or as many as one of them has."""
+        return range(max([SEEDS, *(1 + seed for arm in self.experiment.arms for seed in self.seeds(arm))]))
 
     @property
     def counts(self) -> tuple[int, int]:
         """Cells that are finished, and all."""
         arms = self.experiment.arms
-        return sum(len(self.seeds(arm)) for arm in arms), SEEDS * len(arms)
+        return sum(len(self.seeds(arm)) for arm in arms), len(self.wanted) * len(arms)
 
     def values(self, arm: str, metric: str, base: bool = False) -> dict[int, float]:
         """Seed → value on held-out prompts, after the run or before it."""
@@ -60,6 +65,18 @@ class View:
         first, second = self.values(arm, metric), self.values(other, metric)
         both = [seed for seed in first if seed in second]
         return difference([first[seed] for seed in both], [second[seed] for seed in both])
+
+    def since(self, arm: str, metric: str) -> Difference:
+        """Of training: the last eighth of the run minus the fifth, the last one before branches leave at 70%."""
+        early, late = [], []
+        for seed in self.seeds(arm):
+            cell = self.cell(arm, seed)
+            trunk = dict(self.results.curve((cell.trunk or cell).key, metric))
+            own = dict(self.results.curve(cell.key, metric))
+            if BINS // 2 in trunk and BINS - 1 in own:
+                early.append(trunk[BINS // 2])
+                late.append(own[BINS - 1])
+        return difference(late, early)
 
     def same(self, arm: str, other: str) -> tuple[int, int, int]:
         """Seeds that both have, numbers of the final evaluation that both have, and how many of these are equal."""
@@ -99,8 +116,3 @@ def _of(found: dict[str, float], metric: str) -> float:
         return found.get(metric, math.nan)
     known = [found[f"score_{name}"] for name in parts if f"score_{name}" in found]
     return sum(known) / len(known) if known else math.nan
-
-
-def spread(values: Sequence[float]) -> float:
-    """Largest minus smallest."""
-    return max(values) - min(values) if values else math.nan
