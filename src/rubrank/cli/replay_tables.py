@@ -68,14 +68,10 @@ def _who_wins(found: Replay) -> None:
     won = np.stack([rule.winner for rule in found.rules])
     apart = np.flatnonzero((won != won[0]).any(0)).tolist()
     if apart:
-        cells = [[_winner(rule, g) for rule in found.rules] for g in apart]
+        cells = [["–" if rule.winner[g] < 0 else str(rule.winner[g]) for rule in found.rules] for g in apart]
         title = "Who wins: numbers of rollouts, – where several do"
         matrix(title, [found.groups[g] for g in apart], found.names, cells)
     print(f"{len(found.groups) - len(apart)} of {len(found.groups)} groups have the same winner under all rules")
-
-
-def _winner(rule: RuleReplay, g: int) -> str:
-    return "–" if rule.winner[g] < 0 else str(rule.winner[g])
 
 
 def show_robustness(rows: Sequence[RobustnessRow], means: Sequence[RobustnessRow]) -> None:

@@ -22,7 +22,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from pydantic import BaseModel
@@ -115,7 +114,7 @@ class VerdictCache:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._db.close()
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Verdict]:
@@ -131,7 +130,7 @@ class VerdictCache:
             except sqlite3.DatabaseError as error:
                 self._anew(error)
                 continue
-            found |= {key: Verdict(value, _text(reason)) for key, value, reason in rows}
+            found |= {key: Verdict(value, reason.decode("utf-8", "surrogatepass")) for key, value, reason in rows}
         return found
 
     def put(self, verdicts: Mapping[bytes, Verdict]) -> None:
@@ -162,7 +161,3 @@ class VerdictCache:
 
     def __len__(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM verdicts").fetchone()[0])
-
-
-def _text(reason: bytes) -> str:
-    return reason.decode("utf-8", "surrogatepass")

@@ -55,8 +55,5 @@ class GradeOptions:
 
 
 def loaded_judges(judges: Any) -> Judges | None:
-    """Judges from any form in which they may be given; they are imported only where there are any."""
-    if judges is None:
-        return None
-
-    return load_judges(judges)
+    """Judges from any form in which they may be given."""
+    return None if judges is None else load_judges(judges)

@@ -30,7 +30,6 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from types import TracebackType
 from typing import Any, Self
 
 from rubrank.errors import InvalidInput
@@ -266,7 +265,7 @@ class Workers:
             thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *about: object) -> None:
         if self._left:  # not all was wanted: what they are at now must not be taken for the next call's
             self._stopped.set()
             for worker in list(self._alive):

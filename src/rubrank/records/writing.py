@@ -94,7 +94,7 @@ class RecordWriter:
     def write(self, records: Iterable[GroupRecord], step: int | None = None) -> None:
         """Append them, or have the thread do so; raises what went wrong with earlier ones."""
         texts = self.to.texts and self._has_room()
-        made = [record if texts else _without_texts(record) for record in records]
+        made = [record if texts else record.model_copy(update=dict.fromkeys(_TEXTS)) for record in records]
         self._last = file = self.to.file(step)
         if not self.to.background:
             write_records(file, made, append=True)
@@ -162,7 +162,3 @@ class RecordWriter:
         for one in self._waiting:
             one.cancel()
         self._waiting.clear()
-
-
-def _without_texts(record: GroupRecord) -> GroupRecord:
-    return record.model_copy(update=dict.fromkeys(_TEXTS))

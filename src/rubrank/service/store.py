@@ -160,7 +160,7 @@ class Store:
 
     def keep_state(self, state: Mapping[str, Any]) -> None:
         """What a rule has learnt."""
-        self._put(*_state(state))
+        self._put("INSERT OR REPLACE INTO state VALUES ('engine', ?)", (json.dumps(state),))
 
     def state(self) -> dict[str, Any] | None:
         """What it had learnt when the process ended."""
@@ -209,10 +209,6 @@ class Store:
         for _, _, done in rows:
             if done is not None:
                 done.set_result(None) if error is None else done.set_exception(error)
-
-
-def _state(state: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
-    return "INSERT OR REPLACE INTO state VALUES ('engine', ?)", (json.dumps(state),)
 
 
 def _name(id: str) -> bytes:

@@ -22,7 +22,7 @@ from rubrank.rollouts.messages import decoded
 from rubrank.rollouts.rollout import Rollout, to_rollout
 from rubrank.rollouts.rows import read_rows
 from rubrank.verifiers.ifeval.ids import public_params
-from rubrank.verifiers.verifier import Compat, Mode, Verdict, Verifier
+from rubrank.verifiers.verifier import Compat, Mode
 
 MODES: tuple[Mode, Mode] = ("strict", "loose")
 _SHAPES = "docs/conformance.md shows the two shapes."
@@ -133,7 +133,7 @@ def _measure_row(row: Mapping[str, Any], file: str, key: str, compat: Compat, ta
                     continue
                 published = bool(answer[mode][place])
                 verdict = verifier.verify(rollout, checked, compat=compat, mode=mode)
-                ours = _followed(verifier, verdict)
+                ours = None if verdict.value is None else verdict.value == verifier.domain.high
                 tally.add(
                     ours is published,
                     Disagreement(key, name, mode, published, ours, verdict.reason, answer.get("model")),
@@ -155,10 +155,6 @@ def _instructions(row: Mapping[str, Any], where: str) -> tuple[list[str], list[A
 
 def _wrong(where: str, allowed: str, got: str) -> InvalidInput:
     return InvalidInput(where, "the row", allowed, got, _SHAPES)
-
-
-def _followed(verifier: Verifier, verdict: Verdict) -> bool | None:
-    return None if verdict.value is None else verdict.value == verifier.domain.high
 
 
 def _answers(row: Mapping[str, Any], where: str, ids: int) -> list[Mapping[str, Any]]:

@@ -150,12 +150,8 @@ def _named(row: Mapping[str, Any], numbers: dict[str, int]) -> dict[str, Any]:
     if isinstance(prompt, str | None) or any(row.get(name) is not None for name in GROUP_NAMES):
         return row
     step = next((row[name] for name in STEP_NAMES if row.get(name) is not None), None)
-    key = as_key([step, _as_list(prompt)])
+    key = as_key([step, prompt.tolist() if hasattr(prompt, "tolist") else prompt])
     return {"group": str(numbers.setdefault(key, len(numbers))), **row}
-
-
-def _as_list(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _json_value(value: Any) -> Any:

@@ -26,7 +26,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
-from types import TracebackType
 from typing import Self
 
 from rubrank.errors import InvalidInput, JudgeOutage
@@ -136,13 +135,11 @@ class Client:
         self._choice = EndpointChoice([(served, served.endpoint.weight) for served in self._served])
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *about: object) -> None:
         self._endpoints.leave(self._served)
         self._served = []
         if self._owned:
-            await self._endpoints.__aexit__(kind, error, at)
+            await self._endpoints.__aexit__(*about)
 
     async def check(self) -> None:
         """A health check of every endpoint: InvalidInput if one is away, or refuses the key or the model."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -35,10 +34,8 @@ class Endpoints:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self._transport.__aexit__(kind, error, at)
+    async def __aexit__(self, *about: object) -> None:
+        await self._transport.__aexit__(*about)
         self._shared = {}
 
     def serve(self, judge: Judge, processes: int = 1) -> list[JudgeEndpoint]:

@@ -31,12 +31,11 @@ import zlib
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from rubrank._files import connect, is_damaged, set_aside
 from rubrank.errors import InvalidInput
-from rubrank.judges.client.writing import COLUMNS, LEDGER, ReplyWriter, place_of, row_of
+from rubrank.judges.client.writing import COLUMNS, LEDGER, ReplyWriter, place_of, row_of, time_of
 from rubrank.judges.judge import Call, Judge, Reply, Usage
 
 _SIZE = 16
@@ -109,10 +108,6 @@ def reply_id(key: bytes, at: float) -> str:
     return key[:6].hex() + struct.pack(">d", at).hex()
 
 
-def _time_of(id: str) -> float:
-    return float(struct.unpack(">d", bytes.fromhex(id[12:]))[0])
-
-
 class Replies:
     """A file of replies; for the threads of one process, and for several processes at once."""
 
@@ -145,7 +140,7 @@ class Replies:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -212,7 +207,7 @@ class Replies:
     def mark_unreadable(self, key: bytes, reply: Reply) -> None:
         """No verdict could be read in this reply; written with the next rows, or soon."""
         if self._writer is not None and reply.id:
-            self._writer.mark(key, _time_of(reply.id))
+            self._writer.mark(key, time_of(reply.id))
 
     async def claim(self, key: bytes) -> bool:
         """May this process ask? If so, others wait for what it keeps, or until it `release`s the key."""

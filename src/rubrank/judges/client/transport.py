@@ -18,7 +18,6 @@ import os
 import zlib
 from functools import cached_property
 from importlib.util import find_spec
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
@@ -126,9 +125,7 @@ class Transport:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         open_ones = self._pool.close()
         if self._session is not None:
             await self._session.close()

@@ -56,7 +56,7 @@ def row_of(key: bytes, call: Call, reply: Reply, requests: int, final: bool) -> 
     logprobs = None if reply.logprobs is None else zlib.compress(json.dumps(reply.logprobs).encode(), 1)
     return (
         key,
-        _at(reply),
+        time_of(reply.id),
         *place_of(call, reply),
         _encoded(reply.text),
         _encoded(reply.failure),
@@ -72,8 +72,9 @@ def row_of(key: bytes, call: Call, reply: Reply, requests: int, final: bool) -> 
     )
 
 
-def _at(reply: Reply) -> float:
-    return float(struct.unpack(">d", bytes.fromhex(reply.id[12:]))[0]) if reply.id else time.time()
+def time_of(id: str) -> float:
+    """When the reply of this id came; now, if it has none."""
+    return float(struct.unpack(">d", bytes.fromhex(id[12:]))[0]) if id else time.time()
 
 
 def place_of(call: Call, reply: Reply) -> Hit:

@@ -81,7 +81,7 @@ def robustness(
     rows: list[RobustnessRow] = []
     for number, job in enumerate(jobs):
         after = job(table).batch()
-        keep = _told_apart(before, job.criterion)
+        keep = before.informative_NK[:, before.names.index(job.criterion)]
         for rule, label, reward in zip(rules, labels, first, strict=True):
             rows.append(_row(job, label, keep, before, reward, run_rule(rule, after, step)[0]))
         if progress is not None:
@@ -124,10 +124,6 @@ def _on_domain(function: Map, domain: Domain) -> Map:
     """A map of [0, 1] as one of the domain."""
     low, width = domain.low, domain.high - domain.low
     return lambda scores: low + width * np.asarray(function((scores - low) / width))
-
-
-def _told_apart(batch: ScoreBatch, criterion: str) -> np.ndarray:
-    return batch.informative_NK[:, batch.names.index(criterion)]
 
 
 def _row(

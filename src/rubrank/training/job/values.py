@@ -84,7 +84,7 @@ def checked(given: Mapping[str, Any], kind: type, where: str, section: str) -> d
 
 def _checked(name: str, value: Any, hint: Any, choices: Any, place: tuple[str, str]) -> Any:
     where, section = place
-    alternatives = _alternatives(hint)
+    alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if isinstance(value, str) and float in alternatives and str not in alternatives:
         value = _number(value)
     if not (type(value) in _MORE_KINDS.get(name, ()) or _fits(value, alternatives)):
@@ -104,10 +104,6 @@ def _number(text: str) -> Any:
         return float(text)
     except ValueError:
         return text
-
-
-def _alternatives(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def _fits(value: Any, alternatives: tuple[Any, ...]) -> bool:

@@ -22,15 +22,11 @@ def _words_with(text: Text, letters: frozenset[str], compat: Compat) -> int:
     if compat == "upstream":
         words: list[str] = _RUN.findall(text.raw)
     else:
-        words = [unicodedata.normalize("NFC", word) for word in _hyphened(text.raw)]
+        words = [unicodedata.normalize("NFC", word) for word in _HYPHENED.findall(text.raw)]
     return sum(not letters.isdisjoint(word) for word in words)
 
 
 _HYPHENED = re.compile(r"[\w\u0300-\u036f]+(?:[-‐‑'’][\w\u0300-\u036f]+)*")
-
-
-def _hyphened(text: str) -> list[str]:
-    return _HYPHENED.findall(text)
 
 
 @spanish("es:special_character:tildes")

@@ -165,11 +165,7 @@ _TABLES = {
 }
 
 
-def _table(entries: str) -> dict[str, str]:
-    return dict(entry.split("=") for entry in entries.split())
-
-
-_WORDS = {code: _table(entries) for code, entries in _TABLES.items()}
+_WORDS = {code: dict(entry.split("=") for entry in entries.split()) for code, entries in _TABLES.items()}
 _TOKENS = {code: re.compile("|".join(sorted(table, key=len, reverse=True))) for code, table in _WORDS.items()}
 
 

@@ -133,7 +133,7 @@ def _spaced(char: str) -> bool:
 
 def _is_claim(sentence: str, start: int, end: int, question: str) -> bool:
     before, after = sentence[:start], sentence[end:]
-    if denied(sentence, start) or _denied_after(after) or _hedged(before, after):
+    if denied(sentence, start) or _NOT.match(after) or _hedged(before, after):
         return False
     at_end = _END.match(after) is not None or _apposition(after, question)
     named = _CLAIM_BEFORE.search(before[-80:]) or _DESCRIBED_BEFORE.search(before[-120:])
@@ -150,10 +150,6 @@ _NOT = re.compile(
     r"|değil|bukan|không phải|नहीं|\?)",
     re.IGNORECASE,
 )
-
-
-def _denied_after(after: str) -> bool:
-    return _NOT.match(after) is not None
 
 
 def _hedged(before: str, after: str) -> bool:
