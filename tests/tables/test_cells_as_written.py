@@ -15,6 +15,9 @@ from rubrank.errors import BadTable
 from rubrank.fusion.stream import readers
 from rubrank.fusion.stream.files import fuse_file
 from rubrank.fusion.stream.readers import _end_of_csv_record
+from rubrank.grading.grade import grade
+from rubrank.rollouts.reading import read_groups
+from rubrank.scores.files import read_scores
 
 EXACT = 2**53
 
@@ -165,3 +168,15 @@ def test_rows_that_are_put_into_a_file_go_away_with_their_reader(tmp_path, monke
         fuse_file([])
     gc.collect()
     assert list(tmp_path.iterdir()) == []
+
+
+# ------------------------------------------------------------------------------------------------------- names of files
+
+
+def test_brackets_in_a_name_are_no_pattern(tmp_path):
+    rows = [{"prompt": "q", "response": text} for text in ("a", "a b c")]
+    table = grade(rows, [{"name": "WordCount", "params": {"low": 2}}])
+    table.write(tmp_path / "scores [1].parquet")
+    assert read_scores(tmp_path / "scores [1].parquet").scores.tolist() == table.scores.tolist()
+    pl.DataFrame(rows).write_ipc(tmp_path / "rollouts [1].arrow")
+    assert len(read_groups(tmp_path / "rollouts [1].arrow")[0].rollouts) == 2

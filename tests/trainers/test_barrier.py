@@ -199,3 +199,19 @@ def test_groups_bring_rubrics_and_are_reported():
 def test_what_a_barrier_needs(given):
     with pytest.raises(InvalidInput, match="must be > 0"):
         Barrier(RewardEngine(RUBRIC), **{"size": 2, **given})
+
+
+def test_another_response_under_a_known_name_never_gets_the_old_reward():
+    async def main() -> None:
+        barrier = Barrier(RewardEngine(RUBRIC), 2)
+        assert await send(barrier, "a", ["the moon is far", "x"]) == [1.0, 0.0]
+        assert await send(barrier, "a", ["x", "the moon is far"]) == [0.0, 1.0]  # the query comes back in a later step
+        assert barrier.counts == {"complete": 2}
+        first = asyncio.create_task(barrier.reward("b", rollout("moon"), step=0, member=0))
+        await asyncio.sleep(0.01)
+        with pytest.raises(InvalidInput, match="member 0 of 'b' must be the only one"):
+            await barrier.reward("b", rollout("sea"), step=0, member=0)
+        assert await barrier.reward("b", rollout("x"), step=0, member=1) == 0.0
+        assert await first == 1.0
+
+    run(main())

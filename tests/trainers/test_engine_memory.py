@@ -64,6 +64,7 @@ def test_labels_never_return():
     engine = RewardEngine(RUBRIC)
     labels = [engine.label(0), engine.label(0), engine.label(0, train=False), engine.label(1), engine.label(1)]
     assert labels == ["0", "0.1", "eval-0", "1", "1.1"]
+    assert [engine.label(step) for step in (5, 6, 5, 6, 0)] == ["5", "6", "5.1", "6.1", "0.2"]  # asynchronous trainers
 
 
 # ---------------------------------------------------------------------------------------------------------------- state

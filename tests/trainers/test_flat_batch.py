@@ -212,3 +212,33 @@ def test_what_cannot_be_grouped():
         score_flat(RewardEngine(RUBRIC), samples_of(2, 3, 0), step=0, group_of=by_position(4))
     with pytest.raises(InvalidInput, match="key must be given for every sample"):
         score_flat(RewardEngine(RUBRIC), samples_of(2, 3, 0, keyed=False), step=0)
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_records_say_of_each_group_what_its_own_judges_were_asked(tmp_path, world):
+    module = server_module()
+    with module.Server([module.Answer('{"reasoning": "…", "verdict": 1}')]) as server:
+        rubric = [{"name": "Kind", "question": "Is it kind?"}, *RUBRIC]
+        engines = [
+            RewardEngine(rubric, judges=judges_at(server.url), records=tmp_path / f"{rank}.jsonl")
+            for rank in range(world)
+        ]
+        sizes = [1, 2, 3, 4, 5, 2]
+        samples = [
+            Sample(Rollout(prompt=f"p{g}", response=f"the moon {g} {i}"), key=g)
+            for g, size in enumerate(sizes)
+            for i in range(size)
+        ]
+        parts = [samples if rank == 0 else [] for rank in range(world)]
+        in_processes(world, lambda p: score_flat(engines[p.rank], parts[p.rank], step=0, processes=p))
+    found = [record.metadata["judges"]["asked"] for record in read_records(tmp_path / "0.jsonl")]
+    assert found == sizes
+
+
+def test_fewer_groups_than_processes_that_have_judges():
+    module = server_module()
+    with module.Server([module.Answer('{"reasoning": "…", "verdict": 1}')]) as server:
+        engines = [RewardEngine(["Is it kind?", *RUBRIC], judges=judges_at(server.url)) for _ in range(3)]
+        parts = [[Sample(Rollout(prompt="p", response=f"the moon {i}"), key=0) for i in range(2)], [], []]
+        found = in_processes(3, lambda p: score_flat(engines[p.rank], parts[p.rank], step=0, processes=p))
+    assert found[0].metrics["rubrank/judge/calls"] == 2

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("zstandard", reason="zstandard is not installed: pip install zstandard")
 
 from rubrank.errors import InvalidInput
-from rubrank.records.files import is_records, read_records, record_files
+from rubrank.records.files import is_records, read_records, record_files, write_records
 from rubrank.records.viewer.sources import paths_of
 from rubrank.records.writing import Recording
 from rubrank.rollouts.rollout import Group, Rollout
@@ -203,3 +203,43 @@ def test_a_day_has_a_budget_of_its_own(tmp_path, monkeypatch, caplog):
 def test_limits_that_are_refused(wrong):
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
         Recording(Path("r.jsonl"), **wrong)
+
+
+def test_the_place_of_records_after_a_rewind_is_where_they_end(tmp_path):
+    """The file that was written last may be gone; nothing may be taken for the beginning, and be cut away."""
+    engine = train(Recording(tmp_path / "records.jsonl", rotate=1), range(4))
+    engine.rewind(2)
+    place = engine.records_place()
+    assert place is not None
+    assert place["file"] == "records.000002.jsonl"  # the evaluation before step 2
+    kept = len(list(read_records(tmp_path / "records.jsonl")))
+    assert engine.rewind(2, place) == 0
+    engine.rewind(1)
+    (tmp_path / "records.000001.jsonl").unlink(missing_ok=True)
+    place = engine.records_place()
+    assert place is not None
+    assert place["file"] == "records.000000.jsonl"
+    assert RewardEngine(RUBRIC, records=Recording(tmp_path / "records.jsonl", rotate=1)).rewind(1, place) == 0
+    assert 0 < len(list(read_records(tmp_path / "records.jsonl"))) < kept
+
+
+@pytest.mark.parametrize("suffix", KINDS)
+def test_a_run_that_begins_anew_drops_half_a_record(tmp_path, suffix):
+    path = tmp_path / f"records{suffix}"
+    engine = train(Recording(path), range(2))
+    whole = len(list(read_records(path)))
+    with path.open("r+b") as file:
+        data = file.read()
+        file.write(data[: len(data) // 3])  # what a run that was killed was writing
+    engine.drop_half_record()
+    engine.score(groups(9), 9)
+    assert len(list(read_records(path))) >= whole + 2
+
+
+def test_names_with_brackets_are_no_patterns(tmp_path):
+    engine = train(Recording(tmp_path / "records.jsonl"), range(1))
+    records = list(read_records(engine.records))
+    path = tmp_path / "run [1].parquet"
+    write_records(path, records)
+    assert is_records(path)
+    assert list(read_records(path)) == records

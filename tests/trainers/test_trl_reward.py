@@ -16,7 +16,7 @@ from judged import judges_at, server_module
 
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.records.files import read_records
-from rubrank.rollouts.rollout import Rollout
+from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Control
 from rubrank.training.trl.reward import RubricReward, current_processes
 from rubrank.verifiers.verifier import VERIFIERS, Verdict, is_verifier, verifier
@@ -309,3 +309,14 @@ def test_what_is_saved_then_samples_the_same_rollouts_again():
     assert drawn == [first]
     assert draw() != first
     assert pickle.loads(pickle.dumps(reward)).rewound is None
+
+
+def test_a_run_from_the_beginning_drops_what_a_killed_one_left_half_written(tmp_path):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(b'{"version":1,"group":"ha')
+    reward = RubricReward(RUBRIC, records=path)
+    state = SimpleNamespace(global_step=0, is_world_process_zero=True, stateful_callbacks={})
+    reward.callback.on_train_begin(None, state, None)
+    reward.engine.score([Group(id="0", rollouts=tuple(Rollout(response=text) for text in SAID))], 0)
+    assert [record.group for record in read_records(path)] == ["0"]

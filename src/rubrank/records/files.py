@@ -142,7 +142,7 @@ def is_records(path: Path) -> bool:
         if _is_parquet(path):
             import polars
 
-            return "record" in polars.read_parquet_schema(path)
+            return "record" in polars.scan_parquet(path, glob=False).collect_schema()
         with _open(path, "rt", path.suffix) as file:
             first = json.loads(file.readline())
     except Exception:  # reading it will say what is wrong
@@ -194,8 +194,8 @@ def _parquet_lines(path: Path) -> Iterator[tuple[int, str]]:
     import polars
 
     try:
-        frame = polars.scan_parquet(path).select("record")
-        total = polars.scan_parquet(path).select(polars.len()).collect().item()
+        whole = polars.scan_parquet(path, glob=False)
+        frame, total = whole.select("record"), whole.select(polars.len()).collect().item()
         for start in range(0, total, _ROWS_AT_ONCE):
             part = frame.slice(start, _ROWS_AT_ONCE).collect()["record"]
             yield from enumerate(part, start + 1)

@@ -112,8 +112,9 @@ class RecordWriter:
     def place(self) -> dict[str, Any]:
         """Where the records end, once all are on disk: for `rewind`, which then need not look for it."""
         self.wait()
-        last = self._last or next(reversed(record_files(self.to.path, missing_ok=True)), None)
-        if last is None or not last.exists():
+        files = record_files(self.to.path, missing_ok=True)
+        last = self._last if self._last in files else next(reversed(files), None)  # `rewind` may have taken it away
+        if last is None:
             return {"file": None, "bytes": 0}
         return {"file": last.name, "bytes": last.stat().st_size}
 

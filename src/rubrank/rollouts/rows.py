@@ -180,8 +180,8 @@ def _polars(path: Path) -> Iterator[Row]:
 
     parquet = kind_of(path) == "Parquet"
     try:
-        with in_our_words_of(path):
-            frame = polars.read_parquet(path, glob=False) if parquet else polars.read_ipc(path)
+        with in_our_words_of(path), path.open("rb") as file:  # of a path, brackets would be a pattern
+            frame = polars.read_parquet(path, glob=False) if parquet else polars.read_ipc(file)
     except (polars.exceptions.PolarsError, OSError) as error:
         what = "Parquet" if parquet else "Arrow"
         raise InvalidInput(str(path), "the file", what, str(error).splitlines()[0], "") from None

@@ -198,7 +198,7 @@ def _read_parquet(path: Path) -> ScoreTable:
     try:
         header = json.loads(polars.read_parquet_metadata(path).get("rubrank", "null"))
         rubrics = _read_header(header, path)
-        frame = polars.read_parquet(path)
+        frame = polars.read_parquet(path, glob=False)
         reshape = _from_wide if header["layout"] == "wide" else _from_long
         table = _collected(reshape(frame.iter_rows(named=True), rubrics), rubrics)
         return replace(table, read=_provenance(header or {}))

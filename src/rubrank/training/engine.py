@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 _OWNER = "RewardEngine"
+_MOST_STEPS = 10_000  # of which it is known how often they came
 
 
 @refuses_wrong_kinds
@@ -296,10 +297,10 @@ class RewardEngine:
     def label(self, step: int, *, train: bool = True) -> str:
         """A name for the next batch of a step, for ids of groups: "12", then "12.1"; "eval-12" of evaluations."""
         with self._lock:
-            if not any(at == step for mode, at in self._calls if mode == train):
-                self._calls = {key: n for key, n in self._calls.items() if key[0] != train}  # earlier steps are over
-            calls = self._calls.get((train, step), 0)
-            self._calls[train, step] = calls + 1
+            calls = self._calls.pop((train, step), 0)
+            self._calls[train, step] = calls + 1  # the last: asynchronous trainers come back to earlier steps
+            while len(self._calls) > _MOST_STEPS:
+                del self._calls[next(iter(self._calls))]
         return f"{'' if train else 'eval-'}{step}{f'.{calls}' if calls else ''}"
 
     def _times(self, seconds: float, train: bool) -> dict[str, float]:
@@ -332,6 +333,13 @@ class RewardEngine:
 
         self.finish_records()
         return 0 if self.records is None else rewind(self.records, step, place)
+
+    def drop_half_record(self) -> None:
+        """Before a run begins, in the one process that writes: what a run that was killed left half written goes."""
+        from rubrank.training.rewinding import drop_half
+
+        if self.records is not None:
+            drop_half(self.records)
 
     def records_place(self) -> dict[str, Any] | None:
         """Where the records end now, once all are on disk: a checkpoint keeps it for `rewind`."""

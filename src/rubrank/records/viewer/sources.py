@@ -125,7 +125,8 @@ class _Parquet(_Spooled):
         import polars
 
         if self._read == 0 or not self.done:
-            some = polars.scan_parquet(self.path).select("record").slice(self._read, 1000).collect()["record"]
+            whole = polars.scan_parquet(self.path, glob=False).select("record")
+            some = whole.slice(self._read, 1000).collect()["record"]
             self._spool.writelines(line.encode() + b"\n" for line in some)
             self._spool.flush()
             self._read += len(some)

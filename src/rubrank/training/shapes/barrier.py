@@ -9,7 +9,8 @@ event loop, or one named actor. What can go wrong, and what is done about it:
     a sibling is lost      `timeout` seconds after the first sample the group is scored with those that came, and says
                            so: `rubrank/groups/incomplete`, `counts["short"]`; comparisons connect those, too
     a sibling is late      it is scored within the whole group; the rewards that were handed out before stay
-    a call is repeated     the same `member` of the same group gets the same reward, and is counted once
+    a call is repeated     the same `member` of the same group gets the same reward, and is counted once; with another
+                           response it is refused, or begins a new group where that one was scored
     another n              `size=` of a call replaces the barrier's; all calls of a group must say the same
     scoring fails          all that wait get the error, and the group is forgotten: it may be tried again
 
@@ -59,6 +60,11 @@ class _Round:
     def full(self) -> bool:
         return len(self.rollouts) >= self.size
 
+    def says(self, member: Hashable, rollout: Rollout) -> bool:
+        """Is this what the member said?"""
+        known = self.rollouts[member]
+        return (known.response, known.reasoning) == (rollout.response, rollout.reasoning)
+
 
 @refuses_wrong_kinds
 class Barrier:
@@ -102,10 +108,14 @@ class Barrier:
         """
         self._forget()
         found = self._rounds.get(key)
-        if found is not None and member is not None and member in found.waiting:
+        known = found is not None and member is not None and member in found.waiting
+        if found is not None and known and found.says(member, rollout):
             self.counts["repeated"] += 1
             return await asyncio.shield(found.waiting[member])
-        if found is None or (found.closed is not None and found.full):
+        if found is not None and known and found.closed is None:
+            allowed, remedy = "the only one of its group", "Number the samples of a group."
+            raise InvalidInput(_OWNER, f"member {member!r} of {key!r}", allowed, "another response", remedy)
+        if found is None or known or (found.closed is not None and found.full):
             found = self._open(key, size or self.size, rubric, step, train)
         elif found.size != (size or self.size):
             raise InvalidInput(

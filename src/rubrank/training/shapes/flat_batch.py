@@ -148,16 +148,19 @@ def _in_order(parts: Sequence[Graded], number: int) -> Graded:
     groups = tuple(parts[g % world].groups[g // world] for g in range(number))
     measured = all(len(part.figures) == len(part.groups) for part in parts)
     figures = tuple(parts[g % world].figures[g // world] for g in range(number)) if measured else ()
-    return Graded(groups, _judged(parts), max(part.seconds for part in parts), figures=figures)
+    return Graded(groups, _judged(parts, number), max(part.seconds for part in parts), figures=figures)
 
 
-def _judged(parts: Sequence[Graded]) -> Judgments | None:
+def _judged(parts: Sequence[Graded], number: int) -> Judgments | None:
+    """What judges said, in the order of the groups too; a process without groups has asked nobody."""
     judged = [part.judging for part in parts if part.judging is not None]
     if not judged:
         return None
     account = type(judged[0].account).merged(one.account for one in judged)
-    ids = tuple(id for one in judged for id in one.ids)
-    return Judgments(tuple(judgment for one in judged for judgment in one.groups), account, ids)
+    mine = [judged[g % len(parts)] for g in range(number)]  # processes without groups are the last ones
+    groups = tuple(one.groups[g // len(parts)] for g, one in enumerate(mine))
+    ids = tuple(one.ids[g // len(parts)] for g, one in enumerate(mine) if one.ids)
+    return Judgments(groups, account, ids)
 
 
 def _taken(result: StepRewards, places: Sequence[tuple[int, int]]) -> FlatRewards:

@@ -42,6 +42,8 @@ class RubricCallback(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Go on from the checkpoint, if there is one."""
         if not state.global_step:
+            if state.is_world_process_zero:
+                self.reward.engine.drop_half_record()
             return
         engine, saved = self.reward.engine, state.stateful_callbacks.get(self.key)
         if saved is not None:

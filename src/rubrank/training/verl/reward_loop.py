@@ -222,8 +222,8 @@ def _about(path: Any) -> list[dict[str, Any]]:
     """What the rows of a file say about themselves."""
     import polars as pl
 
-    names = [name for name in pl.read_parquet_schema(path) if name == "extra_info"]
-    return pl.read_parquet(path, columns=names).to_dicts() if names else [{}]
+    frame = pl.scan_parquet(path, glob=False)
+    return frame.select("extra_info").collect().to_dicts() if "extra_info" in frame.collect_schema() else [{}]
 
 
 def forgetful_engine(settings: Settings) -> RewardEngine:
@@ -274,7 +274,7 @@ class BarrierActor:
         """Of a group about whose rollouts something is not known; called before they are answered."""
         ((rewards, ids),) = zip(step.rewards, step.columns["rubrank/group"], strict=True)
         if any(map(math.isnan, rewards)):
-            self._means[ids[0].rpartition("/")[2]] = with_means([*rewards, math.nan])[-1]
+            self._means[ids[0].partition("/")[2]] = with_means([*rewards, math.nan])[-1]
             while len(self._means) > _MOST_MEANS:
                 del self._means[next(iter(self._means))]
 

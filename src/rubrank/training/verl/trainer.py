@@ -165,6 +165,7 @@ class RubricAdvantage(SavesFirst):
         super()._load_checkpoint()
         step = self.global_steps
         if not step:
+            self.engine.drop_half_record()
             return
         path = _resumed(self.config.trainer, step) / _STATE
         if path.exists():
