@@ -22,7 +22,7 @@ class BestCase:
 
     def __call__(self, batch: rubrank.ScoreBatch) -> rubrank.Fused:
         """One number for each rollout of the batch."""
-        best = np.nanmax(batch.unit_MK, axis=1)
+        best = np.fmax.reduce(batch.unit_MK, axis=1)  # a missing score is NaN, which fmax leaves out
         return rubrank.Fused(batch, self.name, self.share * best)
 
 

@@ -14,19 +14,23 @@ something else has taken.
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 import threading
 import warnings
 from collections.abc import Callable
 from functools import partial
+from reprlib import repr as brief
 from typing import Any
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, RubrankError, is_library_file
 
 GROUP = "rubrank.plugins"
 _lock = threading.RLock()
 _loaded = False
+_packages: set[str] = set()
+"""The packages that plug-ins live in: code of others, wherever it is installed."""
 
 
 def load_plugins() -> None:
@@ -39,9 +43,10 @@ def load_plugins() -> None:
         from importlib.metadata import entry_points  # heavy: it brings e-mail, sockets, archives
 
         for plugin in entry_points(group=GROUP):
+            _packages.add(plugin.value.partition(":")[0].partition(".")[0])
             try:
                 plugin.load()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 package = plugin.dist.name if plugin.dist is not None else plugin.value
                 message = f"the plug-in {plugin.name!r} of {package} is left out: {type(error).__name__}: {error}"
                 warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -49,17 +54,33 @@ def load_plugins() -> None:
 
 def import_module(name: str) -> None:
     """Import a module of the user's, from the current directory too; one clear error if that fails."""
+    allowed = "the name of a module, such as my_checks or my_package.checks"
+    if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
+        remedy = "Give the module's name, not its file." if "/" in name or name.endswith(".py") else ""
+        raise InvalidInput("--import", "MODULE", allowed, repr(name), remedy)
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
+    _packages.add(name.partition(".")[0])
     try:
         importlib.import_module(name)
-    except InvalidInput:
+    except InvalidInput:  # it registers something that cannot be registered, which is named
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         got = f"{name!r}: {type(error).__name__}: {error}"
-        remedy = "Give the module's name, not its file." if "/" in name or name.endswith(".py") else ""
-        raise InvalidInput("--import", "MODULE", "a module that can be imported", got, remedy) from error
+        raise InvalidInput("--import", "MODULE", "a module that can be imported", got, "") from error
+
+
+def failed_in(error: BaseException) -> str | None:
+    """Where code of others raised this, as `my_rules.py, line 12`; None where it was raised by the library's own."""
+    place, trace = None, error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        package = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package in _packages or not is_library_file(file):
+            place = f"{os.path.relpath(file) if os.path.exists(file) else file}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return None if isinstance(error, RubrankError) else place
 
 
 def home_of(thing: Any) -> tuple[str, str]:
@@ -101,6 +122,32 @@ def check_free(kind: str, name: object, thing: Any, taken: Callable[[str], Any],
         where = ".".join(home_of(other))
         raise InvalidInput(kind, "name", "new", f"{name!r}, which {where} has", "")
     return name
+
+
+def check_call(kind: str, thing: Any, *names: str) -> None:
+    """Refuse what cannot be called with these arguments, before anything is computed with it."""
+    try:
+        inspect.signature(thing).bind(*names)
+    except TypeError:
+        pass
+    except ValueError:  # written in C: it does not say what it takes
+        return
+    else:
+        return
+    allowed = f"one that can be called with ({', '.join(names)})" if names else "a class that needs no arguments"
+    raise InvalidInput(kind, "function", allowed, shown(thing), "See docs/extending.md.")
+
+
+def is_async(thing: Any) -> bool:
+    """Does calling it give something to wait for?"""
+    while isinstance(thing, partial):
+        thing = thing.func
+    return inspect.iscoroutinefunction(thing) or inspect.iscoroutinefunction(type(thing).__call__)
+
+
+def shown(thing: Any) -> str:
+    """A function or a class by its module and name, and anything else as Python shows it, in brief."""
+    return ".".join(home_of(thing)) if hasattr(thing, "__qualname__") else brief(thing)
 
 
 def decorated(register: Callable[[str | None, Any], Any], given: Any) -> Any:

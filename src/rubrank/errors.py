@@ -216,10 +216,11 @@ def _breaks_inside(error: BaseException) -> bool:
     inside = frames[1:]  # without the guard itself
     if not inside:  # Python refused the call: a wrong number of arguments
         return False
-    return all(_is_library(name) for name in inside)
+    return all(is_library_file(name) for name in inside)
 
 
-def _is_library(name: str) -> bool:
+def is_library_file(name: str) -> bool:
+    """Is code of this file rubrank's, Python's or an installed package's?"""
     compiled = not os.path.isabs(name)  # such as numpy's random numbers
     return compiled or name.startswith((_OURS, _STANDARD)) or "site-packages" in name
 

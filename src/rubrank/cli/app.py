@@ -44,9 +44,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verbs in (criteria, judge, fusing, record, replay, sandbox, evaluation, laboratory):
+for verbs in (criteria, judge, fusing, record, replay, report, sandbox, evaluation, laboratory):
     verbs.register(app)
-for verb in (report.report, export.export, train.train, warm.warm_up, serving.serve, viewing.view):
+for verb in (export.export, train.train, warm.warm_up, serving.serve, viewing.view):
     app.command(verb.__name__.replace("_", "-"))(verb)
 
 

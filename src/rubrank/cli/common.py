@@ -7,15 +7,18 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
+GROUP_COLUMN = (
+    "Column that names a rollout's group; repeat it if several do so together. "
+    "Default: found by name (group, uid, prompt_id …), else the prompt."
+)
+LONG = "One row per score, not one per rollout; by default seen from the columns."
+TABLE_COLUMN = "Column of a long table with another name: criterion, score, response, reason; repeatable."
+
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace an output that exists; never an input.")]
 GroupColumn: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--group-column",
-        help="Column that names the group; repeat it if several do so together. By default found by its name.",
-        show_default=False,
-    ),
+    typer.Option("--group-column", help=GROUP_COLUMN, show_default=False),
 ]
 Column: TypeAlias = Annotated[
     list[str] | None,
@@ -28,7 +31,10 @@ Address: TypeAlias = Annotated[
     str | None,
     typer.Option("--address", help="Address of a Ray cluster; by default one on this machine.", show_default=False),
 ]
-Long: TypeAlias = Annotated[bool, typer.Option("--long", help="One row per score; by default seen from the columns.")]
+Long: TypeAlias = Annotated[bool, typer.Option("--long", help=LONG)]
+TableColumn: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--column", metavar="FIELD=COLUMN", help=TABLE_COLUMN, show_default=False)
+]
 Source: TypeAlias = Annotated[
     str, typer.Argument(help="Scores in any shape that fuse reads, or a file of records (docs/data.md).")
 ]
@@ -36,10 +42,10 @@ Source: TypeAlias = Annotated[
 
 def table_columns(group_column: Sequence[str] | None, long: bool, column: Sequence[str] | None) -> Any:
     """Where a table of scores holds what, as `fuse` takes it."""
-    from rubrank.cli.options import TableOptions
+    from rubrank.cli.options import WhereOptions
 
     pairs = dict(_pair(text, "rubrank") for text in column or ())
-    return TableOptions(group_column=tuple(group_column or ()), long=long, column=pairs).columns()
+    return WhereOptions(group_column=tuple(group_column or ()), long=long, column=pairs).columns()
 
 
 def check_address(engine: str, address: str | None, verb: str) -> None:

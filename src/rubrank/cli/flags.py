@@ -53,7 +53,10 @@ def in_flags(error: InvalidInput) -> InvalidInput:
         what = flag if error.owner in error.got else f"{flag} {error.owner}"
         return type(error)(verb, what, error.allowed, error.got, error.remedy)
     flag = error.parameter if error.parameter.startswith("--") else None
-    flag = flag or _by_value(error.got.strip("'\""), typed) or (_by_keyword(error, typed) if function else None)
+    named_so = _by_keyword(error, typed) if function else None
+    if flag is None and named_so is not None and typed[named_so] is not None:
+        flag = named_so
+    flag = flag or _by_value(error.got.strip("'\""), typed) or named_so
     return error if flag is None else type(error)(owner, flag, error.allowed, error.got, error.remedy)
 
 

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from rubrank.cli.flags import remember
 from rubrank.cli.printing import errors_in_words, warnings_in_words
+from rubrank.cli.usage import locate, usage_in_words
 
 _HELP = "Import a module that adds verifiers, rules, models, attributes or judge kinds; may be repeated."
 
@@ -25,10 +26,17 @@ class ExtensibleGroup(TyperGroup):
         for verb in _verbs(self):
             verb.params.append(_option())
             remember(verb)
+            locate(verb)
+        locate(self)
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        """Read what stands before the verb."""
+        with usage_in_words():
+            return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb; what the library warns of is shown as its errors are."""
-        with warnings_in_words():
+        with warnings_in_words(), usage_in_words():
             return super().invoke(ctx)
 
 

@@ -11,6 +11,7 @@ the same names; the command line wins.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
@@ -20,7 +21,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 from typer.core import TyperCommand
 
 from rubrank._plain import in_our_words
+from rubrank.cli.common import GROUP_COLUMN, LONG, TABLE_COLUMN
 from rubrank.cli.flags import FLAGS, as_flag
+from rubrank.cli.usage import UsageError
 from rubrank.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -37,43 +40,44 @@ def _where(default: Any, description: str) -> Any:
     return Field(default, description=description, json_schema_extra={"panel": _FIND})
 
 
-class TableOptions(BaseModel):
-    """Where a table holds what."""
+class WhereOptions(BaseModel):
+    """Where a table of scores holds what, for every verb that reads one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    group_column: tuple[str, ...] = _where(
-        (),
-        "Column that names a rollout's group; repeat it if several do so together. "
-        "Default: found by name (group, uid, prompt_id …), else the prompt.",
-    )
-    criteria: tuple[str, ...] = _where(
-        (), "Criteria, as a,b,c. Default: all fields of `scores`, or all numeric columns."
-    )
-    batch_column: str | None = _where(None, "Column that names the batch, such as the training step.")
-    long: StrictBool = _where(False, "One row per score, not one per rollout; by default seen from the columns.")
+    group_column: tuple[str, ...] = _where((), GROUP_COLUMN)
+    long: StrictBool = _where(False, LONG)
     column: dict[str, str] = Field(
-        {},
-        description="Column of a long table with another name: criterion, score, response, reason; repeatable.",
-        json_schema_extra={"panel": _FIND, "metavar": "FIELD=COLUMN"},
+        {}, description=TABLE_COLUMN, json_schema_extra={"panel": _FIND, "metavar": "FIELD=COLUMN"}
     )
-    any_order: StrictBool = _where(False, "Rows of a group may stand apart; reads the whole file into memory.")
 
     def columns(self) -> Columns:
         """The same as files take it."""
         from rubrank.fusion.stream.files import Columns
 
-        names = [part.strip() for text in self.criteria for part in text.split(",") if part.strip()]
         unknown = next((field for field in self.column if field not in _LONG_FIELDS), None)
         if unknown is not None:
             raise UnknownName.of("rubrank", "--column", unknown, _LONG_FIELDS)
         return Columns(
             group=self.group_column or ((self.column["group"],) if "group" in self.column else ()),
-            batch=self.batch_column,
-            criteria=names or None,
             fields={field: name for field, name in self.column.items() if field != "group"},
             long=True if self.long else None,
         )
+
+
+class TableOptions(WhereOptions):
+    """The same for verbs that read a file in chunks."""
+
+    criteria: tuple[str, ...] = _where(
+        (), "Criteria, as a,b,c. Default: all fields of `scores`, or all numeric columns."
+    )
+    batch_column: str | None = _where(None, "Column that names the batch, such as the training step.")
+    any_order: StrictBool = _where(False, "Rows of a group may stand apart; reads the whole file into memory.")
+
+    def columns(self) -> Columns:
+        """The same as files take it."""
+        names = [part.strip() for text in self.criteria for part in text.split(",") if part.strip()]
+        return replace(super().columns(), batch=self.batch_column, criteria=names or None)
 
 
 # ------------------------------------------------------------------------------------------------------ the flags
@@ -84,6 +88,11 @@ def fuse_options() -> tuple[type[BaseModel], ...]:
     from rubrank.fusion.options import FuseOptions
 
     return (FuseOptions,)
+
+
+def where_and_fuse_options() -> tuple[type[BaseModel], ...]:
+    """Those of verbs that read a table of scores, or records, as a whole and fuse it."""
+    return (WhereOptions, *fuse_options())
 
 
 def with_options(models: Callable[[], tuple[type[BaseModel], ...]]) -> type[TyperCommand]:
@@ -105,9 +114,9 @@ def with_options(models: Callable[[], tuple[type[BaseModel], ...]]) -> type[Type
                 return super().parse_args(ctx, rest)
             except Exception as error:
                 wrong = getattr(error, "option_name", None)
-                if wrong is not None:  # an unknown one: ours could have been meant too
+                if wrong is not None and hasattr(error, "possibilities"):  # an unknown one: ours may have been meant
                     known = [*flags, *(getattr(error, "possibilities", None) or ())]
-                    error.possibilities = get_close_matches(wrong, known)  # type: ignore[attr-defined]
+                    error.possibilities = get_close_matches(wrong, known)
                 raise
 
         def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
@@ -158,7 +167,7 @@ def _split(args: list[str], flags: Mapping[str, str], fields: Mapping[str, Any])
         else:
             text = value if equals else next(left, None)
             if text is None:
-                raise typer.BadParameter(f"{flag} needs a value.")
+                raise UsageError(f"option '{flag}' requires an argument")
             _keep(given, flags[flag], text, fields)
     return rest, given
 
@@ -208,6 +217,11 @@ def _kind(annotation: Any) -> Any:
 
 
 # ------------------------------------------------------------------------------------------ what was given
+
+
+def columns_with(where: WhereOptions, options: Any) -> Columns:
+    """Where a table holds what, with the columns of the attributes that are named."""
+    return replace(where.columns(), attributes=options.attribute)
 
 
 def given_options(context: typer.Context, *models: type[BaseModel]) -> list[Any]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rubrank._plain import plain
+from rubrank._plugins import failed_in
 from rubrank.cli.flags import in_flags
 from rubrank.errors import InvalidInput, RubrankError
 
@@ -68,6 +69,12 @@ def errors_in_words() -> Iterator[None]:
         raise typer.Exit(2) from None
     except OSError as error:
         say(f"rubrank: {error.filename or 'the file system'}: {error.strerror or error}")
+        raise typer.Exit(2) from None
+    except Exception as error:
+        place = failed_in(error)  # a rule, a model or an attribute of the user's
+        if place is None:
+            raise
+        say(f"rubrank: {place} failed: {type(error).__name__}: {error}")
         raise typer.Exit(2) from None
 
 

@@ -24,7 +24,7 @@ from rubrank.fusion.gate import Gate
 from rubrank.fusion.gated import Gated
 from rubrank.fusion.options import part_of, with_options
 from rubrank.fusion.rlvr2 import RLVR2
-from rubrank.fusion.rule import Rule
+from rubrank.fusion.rule import Rule, fused_by
 from rubrank.fusion.stream.pooling import is_pooled, known_of, prepared, said
 from rubrank.grading.cluster import found_ray, processors
 from rubrank.rubrics.public import to_rubric
@@ -125,7 +125,7 @@ class _Fuser:
     def fused(self, table: Any) -> Any:
         """All rows of a group."""
         one = self._read(table)
-        result = self.rule(self.batch([one]))
+        result = fused_by(self.rule, self.batch([one]))
         found = (result.reward, result.ranking, np.repeat(result.no_signal, len(one[1])))
         for name, values in zip(_ADDED, found, strict=True):
             table = table.append_column(self._prefix + name, [np.asarray(values)])

@@ -19,13 +19,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
+from rubrank.errors import InvalidInput
 from rubrank.fusion.advantages import gated_advantages
 from rubrank.fusion.gate import LIFT, Gate
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rule import Rule, Stateful
+from rubrank.fusion.rule import Rule, Stateful, fused_by
 from rubrank.fusion.rules import checks
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import stretched
+
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -48,19 +53,28 @@ class Gated:
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The gated reward of each rollout."""
         batch = batch.without_penalties()
-        fused = self.rule(batch)
+        fused = fused_by(self.rule, batch)
         values_M, details, span_N = fused.value_M, fused.details, fused.details.get("reference_span")
         if span_N is not None:
             values_M = fused.ranking_M
         elif not self.rule.bounded:
             values_M = stretched(values_M, batch.starts)
             details = {**details, "stretched": values_M}
+        else:
+            self._check_bounds(values_M)
         gate = self._gate_of(batch)
         names = [criterion.name for criterion in batch.gate_criteria]
         gated = gate(values_M, batch.clean_MC, names, batch.gates_asked_NC[batch.group_of_row], batch.starts)
         if span_N is not None:
             gated = replace(gated, reward=gated_advantages(fused.value_M, batch, gate, gated, span_N))
         return replace(fused, rule=self.name, details=details, gate=gate, gated=gated)
+
+    def _check_bounds(self, values_M: np.ndarray) -> None:
+        """Hold a rule to what it says of itself: a factor would raise what is below 0."""
+        low = values_M.min(initial=0.0)
+        if low < -_ROUNDING:
+            allowed = "from 0 to 1, as its `bounded` says"
+            raise InvalidInput(f"rule {self.rule.name!r}", "the value", allowed, f"{low:g}", "Set bounded = False.")
 
     def _gate_of(self, batch: ScoreBatch) -> Gate:
         hard = tuple(c.name for c in batch.gate_criteria if c.layer == "global_quality")

@@ -28,14 +28,13 @@ problems where many tie. Groups have at most 4,096 rollouts.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
-from rubrank._plugins import check_free, decorated, load_plugins
+from rubrank._plugins import check_call, check_free, decorated, load_plugins, shown
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 
 Link = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -81,19 +80,29 @@ def utility_model(name: Any = None) -> Any:
     """
 
     def register(chosen: str | None, made: Any) -> Any:
-        instance = made() if isinstance(made, type) else made
-        if inspect.isfunction(made):
-            instance = _Fitted(made.__name__ if chosen is None else chosen, made)
-        elif chosen is not None:
-            instance.name = chosen
-        if not isinstance(instance, UtilityModel) or not isinstance(instance.name, str):
-            allowed = "an object with `name` and `fit(wins, ridge)`"
-            raise InvalidInput("utility_model", "model", allowed, repr(made), "See docs/extending.md.")
+        instance = _instance(chosen, made)
+        check_call("utility_model", instance.fit, "wins", "ridge")
         check_free("utility_model", instance.name, made, _made.get, instance.name in _LIBRARY)
         _MODELS[instance.name], _made[instance.name] = instance, made
         return made
 
     return decorated(register, name)
+
+
+def _instance(chosen: str | None, made: Any) -> Any:
+    """The model itself, of a class, an object or a function."""
+    if not isinstance(made, type) and callable(made) and not hasattr(made, "fit"):
+        return _Fitted(getattr(made, "__name__", "") if chosen is None else chosen, made)
+    try:
+        instance = made() if isinstance(made, type) else made
+        if chosen is not None:
+            instance.name = chosen
+    except (TypeError, AttributeError):  # it wants arguments, or takes no name
+        instance = None
+    if not isinstance(instance, UtilityModel) or not isinstance(instance.name, str):
+        allowed = "a function `fit(wins, ridge)`, or a class without arguments that has `name` and such a `fit`"
+        raise InvalidInput("utility_model", "model", allowed, shown(made), "See docs/extending.md.")
+    return instance
 
 
 _made: dict[str, Any] = {}

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from reprlib import repr as brief
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from rubrank.fusion.advantages import agreement, errors
 from rubrank.fusion.gate import Gate, GateResult
 from rubrank.fusion.group import FusedGroup
 from rubrank.fusion.record_data import record_data
+from rubrank.fusion.rules.within import neutral
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.frames import Framed
 from rubrank.scores.spread import no_signal
@@ -65,6 +67,32 @@ class Fused(Framed):
     fit: Fit | None = None
     gate: Gate | None = None
     gated: GateResult | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be rewards, whoever wrote the rule; who has no score at all has the mean of its group."""
+        owner, batch = f"rule {self.rule!r}", self.batch
+        try:
+            value_M = np.asarray(self.value_M, dtype=np.float64)
+        except (TypeError, ValueError):
+            value_M = np.zeros(0)
+        if value_M.shape != (len(batch.scores_MK),):
+            allowed = f"a number for each of the {counted(len(batch.scores_MK), 'rollout')}"
+            raise InvalidInput(
+                owner, "the value", allowed, _shape(self.value_M, len(batch.scores_MK)), "See docs/extending.md."
+            )
+        if not np.isfinite(value_M).all():
+            value_M = self._neutral(owner, value_M)
+        object.__setattr__(self, "value_M", value_M)
+        if self.weights_NK is not None and np.shape(self.weights_NK) not in ((1, batch.K), (batch.N, batch.K)):
+            allowed = f"of the shape (1, {batch.K}) or ({batch.N}, {batch.K})"
+            raise InvalidInput(owner, "weights_NK", allowed, _shape(self.weights_NK, -1), "")
+
+    def _neutral(self, owner: str, value_M: np.ndarray) -> np.ndarray:
+        wrong = np.flatnonzero(~np.isfinite(value_M) & ~(np.isnan(value_M) & self.batch.missing_MK.all(1)))
+        if len(wrong):
+            where = f"{value_M[wrong[0]]} for rollout {wrong[0]}"
+            raise InvalidInput(owner, "the value", "a finite number for each rollout that has scores", where, "")
+        return neutral(value_M, self.batch, 0.5)
 
     # -------------------------------------------------------------------------------------------------------- shown
 
@@ -306,6 +334,15 @@ class Fused(Framed):
     def record(self, g: int) -> dict[str, Any]:
         """The data of a group's record, as JSON can hold them; see `rubrank.records`."""
         return record_data(self, g)
+
+
+def _shape(values: Any, M: int) -> str:
+    """What came instead of M numbers: its shape, or what it holds where that is what is wrong."""
+    try:
+        shape = np.shape(values)
+    except ValueError:  # lists of different lengths
+        shape = ()
+    return f"an array of shape {shape}" if shape and shape != (M,) else brief(np.asarray(values, object).tolist())
 
 
 def _of_group(values_NK: np.ndarray, g: int) -> np.ndarray:

@@ -21,10 +21,12 @@ Letters: M rollouts, N groups, K criteria that are ranked by, C gate criteria, D
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import repr as brief
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from rubrank.errors import InvalidInput
 from rubrank.fusion.result import Fused
 from rubrank.scores.batch import ScoreBatch
 
@@ -46,6 +48,15 @@ class Rule(Protocol):
     def __call__(self, batch: ScoreBatch) -> Fused:
         """One number for each rollout."""
         ...
+
+
+def fused_by(rule: Rule, batch: ScoreBatch) -> Fused:
+    """What the rule says about the batch, if it keeps its word; values are checked by `Fused` itself."""
+    fused = rule(batch)
+    if not isinstance(fused, Fused):
+        allowed = "a rubrank.Fused(batch, name, values)"
+        raise InvalidInput(f"rule {rule.name!r}", "what it returns", allowed, brief(fused), "See docs/extending.md.")
+    return fused
 
 
 @runtime_checkable

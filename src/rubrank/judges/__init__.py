@@ -21,7 +21,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from rubrank._plugins import check_free, decorated, load_plugins
+from rubrank._plugins import check_call, check_free, decorated, load_plugins, shown
 from rubrank.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -58,12 +58,18 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
     """
 
     def register(chosen: str | None, made: Any) -> Any:
-        wanted = chosen or getattr(made, "name", None) or getattr(made, "__name__", None)
+        own = getattr(made, "name", None) or getattr(made, "__name__", None)
+        wanted = own if chosen is None else chosen
         known = check_free("judge_kind", wanted, made, _taken)
         judge = getattr(made, "judge", None) if isinstance(made, type) else made
         if not inspect.iscoroutinefunction(judge):
             allowed = "a class with `async judge(question, judge, asker)`, or such a function"
-            raise InvalidInput("judge_kind", "kind", allowed, repr(made), "See docs/extending.md.")
+            raise InvalidInput("judge_kind", "kind", allowed, shown(made), "See docs/extending.md.")
+        if isinstance(made, type):
+            check_call("judge_kind", made)
+            check_call("judge_kind", judge, "self", "question", "judge", "asker")
+        else:
+            check_call("judge_kind", judge, "question", "judge", "asker")
         KINDS[known] = _counted(made)
         (COMPARES.add if compares else COMPARES.discard)(known)
         return made

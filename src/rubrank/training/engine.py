@@ -41,7 +41,7 @@ from rubrank.fusion.gate import Gate
 from rubrank.fusion.options import has_part, part_of
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import Scale
-from rubrank.fusion.rule import Rule, Stateful
+from rubrank.fusion.rule import Rule, Stateful, fused_by
 from rubrank.fusion.rules import find_rule
 from rubrank.judges.judgments import Judgments
 from rubrank.records.writing import Recording, RecordWriter
@@ -289,7 +289,7 @@ class RewardEngine:
         rule = self.rule if controlled.values_MD is None else changed(self.rule, adjust=controlled.adjust)
         before = None if train else self.state_dict()
         try:
-            return rule(batch)
+            return fused_by(rule, batch)
         finally:
             if before is not None:  # what is evaluated must not teach
                 self.load_state_dict(before)

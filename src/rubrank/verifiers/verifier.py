@@ -42,7 +42,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from rubrank._plain import MOST_PARAMETERS, allowed_by, check_bounds, word_set
-from rubrank._plugins import check_free, decorated, importable_home, is_ours, load_plugins
+from rubrank._plugins import check_free, decorated, importable_home, is_async, is_ours, load_plugins, shown
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.texts.text import Text
@@ -130,7 +130,7 @@ class Verifier:
     @property
     def doc(self) -> str:
         """What passes, what fails, what is not covered."""
-        return inspect.getdoc(self.function) or ""
+        return inspect.getdoc(_unwrapped(self.function)) or ""
 
     def check_parameters(self, params: dict[str, Any]) -> BaseModel:
         """The parameters, validated; one clear error if they do not fit."""
@@ -239,8 +239,8 @@ class Verifier:
             try:
                 answer = function(subject, **arguments)
                 if isinstance(answer, Verdict):
-                    value, reason = answer.value, answer.reason
-                elif isinstance(answer, tuple):
+                    answer = answer.value, answer.reason
+                if isinstance(answer, tuple) and len(answer) == 2:
                     value, reason = _number(answer[0]), answer[1]
                 else:
                     value = _number(answer)
@@ -266,9 +266,10 @@ def _number(value: Any) -> float | None:
     """A value as a number; None says that there is none. Text is not read as a number: "0" is no verdict."""
     if value is None or isinstance(value, bool | int | float):
         return None if value is None else float(value)
-    if isinstance(value, str | bytes):
-        raise TypeError(f"a verifier returns a bool, a number, or (value, reason), not {value[:50]!r}")
-    return float(value)  # numpy's
+    several = getattr(value, "ndim", 0)  # numpy's and torch's numbers have no axis
+    if isinstance(value, str | bytes | tuple) or (several and value.shape != (1,)):
+        raise TypeError(f"a verifier returns a bool, a number, or (value, reason), not {brief(value)}")
+    return float(value.item() if several else value)
 
 
 def loose_variants(text: str) -> list[str]:
@@ -317,9 +318,8 @@ def verifier(name: Any = None, *, languages: Iterable[str] = (), **given: Any) -
     """Register a function as the verifier `name`, or under its own name; see the top of this file."""
 
     def register(chosen: str | None, function: Callable[..., Any]) -> Callable[..., Any]:
-        if not callable(function):
-            raise InvalidInput("verifier", "function", "a function of one response", brief(function), "")
         wanted = getattr(function, "__name__", None) if chosen is None else chosen
+        given_as, function = function, _called(function)
         ours = is_ours(function)
         if not ours:
             _load_families()  # so that no name of the library is taken unseen
@@ -329,9 +329,23 @@ def verifier(name: Any = None, *, languages: Iterable[str] = (), **given: Any) -
         options = {"family": "user", "domain": usual, "version": 1, "wants": _wants(function, hints), **given}
         home = function.__module__ if ours else importable_home()
         VERIFIERS[known] = Verifier(known, function, languages=tuple(languages), home=home, **options)
-        return function
+        return given_as
 
     return decorated(register, name)
+
+
+def _called(made: Any) -> Callable[..., Any]:
+    """What is called with a response: the function itself, or an object of a class that needs no arguments."""
+    function = made
+    if isinstance(made, type) and "__call__" in dir(made):
+        try:
+            function = made()
+        except TypeError:
+            function = None
+    if isinstance(function, type) or not callable(function) or is_async(function):
+        allowed = "a function of one response that is not async, or a class without arguments that has `__call__`"
+        raise InvalidInput("verifier", "function", allowed, shown(made), "See docs/extending.md.")
+    return function
 
 
 def _taken(name: str) -> Callable[..., Any] | None:
@@ -345,10 +359,16 @@ def _load_families() -> None:
     rubrank.verifiers.load()
 
 
-def _hints(function: Callable[..., Any], include_extras: bool = False) -> dict[str, Any]:
-    """Of a function, of what functools.partial wraps, or of an object's `__call__`."""
+def _unwrapped(function: Any) -> Any:
+    """What functools.partial wraps."""
     while isinstance(function, partial):
         function = function.func
+    return function
+
+
+def _hints(function: Callable[..., Any], include_extras: bool = False) -> dict[str, Any]:
+    """Of a function, of what functools.partial wraps, or of an object's `__call__`."""
+    function = _unwrapped(function)
     plain = function if inspect.isroutine(function) else type(function).__call__
     return get_type_hints(plain, include_extras=include_extras)
 
@@ -358,7 +378,7 @@ def _wants(function: Callable[..., Any], hints: dict[str, Any]) -> type:
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
         allowed = "one whose first parameter is the response"
-        raise InvalidInput("verifier", "function", allowed, repr(function), "See docs/extending.md.")
+        raise InvalidInput("verifier", "function", allowed, shown(function), "See docs/extending.md.")
     wants: type = hints.get(parameters[0].name, Text)
     return wants if wants in (Rollout, Group, str) else Text
 

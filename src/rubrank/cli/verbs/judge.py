@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rubrank.cli.common import AsJson, Column, Force, GroupColumn, Long, columns_from, table_columns
+from rubrank.cli.common import AsJson, Column, Force, GroupColumn, Long, TableColumn, columns_from, table_columns
 from rubrank.cli.printing import errors_in_words, print_json, print_line, table
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def audit(
     force: Force = False,
     group_column: GroupColumn = None,
     long: Long = False,
-    column: Column = None,
+    column: TableColumn = None,
     details: Annotated[bool, typer.Option("--details", help="Every criterion, not the means over them.")] = False,
     bootstrap: Annotated[int, typer.Option(help="Draws for the intervals.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from rubrank.cli.common import Column, Force, GroupColumn, Long, Source, table_columns
-from rubrank.cli.options import fuse_options, given_options, with_options
+from rubrank.cli.common import Force, Source
+from rubrank.cli.options import columns_with, given_options, where_and_fuse_options, with_options
 from rubrank.cli.printing import errors_in_words, say
 from rubrank.errors import counted
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to a command line."""
-    app.command(cls=with_options(fuse_options))(record)
+    app.command(cls=with_options(where_and_fuse_options))(record)
 
 
 def record(
@@ -27,9 +27,6 @@ def record(
     ],
     force: Force = False,
     rollouts: Annotated[Path | None, typer.Option(help="The rollouts that were graded, to keep their texts.")] = None,
-    group_column: GroupColumn = None,
-    long: Long = False,
-    column: Column = None,
     others: Annotated[str, typer.Option(help="Other rules to compare with, as a,b.")] = "",
 ) -> None:
     """Write one record for each group: everything between its scores and its rewards.
@@ -45,9 +42,9 @@ def record(
         from rubrank.studies.replay.logged import batch_of, read_logged
 
         output_at(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
-        (options,) = given_options(context, *fuse_options())
+        where, options = given_options(context, *where_and_fuse_options())
         rule, rivals = options.found_rule(), [options.found_rule(name) for name in split_rules(others)]
-        logged = read_logged(scores, rollouts, table_columns(group_column, long, column), say)
+        logged = read_logged(scores, rollouts, columns_with(where, options), say)
         table, batch = batch_of(logged, options)
         groups = None if rollouts is None else groups_of(table, rollouts)
         number = write_records(output, record_table(table, rule, groups=groups, others=rivals, batch=batch))

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rubrank.cli.common import AsJson, Column, GroupColumn, Long, Source, table_columns
-from rubrank.cli.options import fuse_options, given_options, with_options
+from rubrank.cli.common import AsJson, GroupColumn, Long, Source, TableColumn, table_columns
+from rubrank.cli.flags import FLAGS
+from rubrank.cli.options import columns_with, given_options, where_and_fuse_options, with_options
 from rubrank.cli.printing import errors_in_words, print_json, say
+from rubrank.errors import InvalidInput
 from rubrank.grading.progress import Bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rubrank.fusion.options import FuseOptions
     from rubrank.studies.replay.filters import Filters
     from rubrank.studies.replay.replay import Replay
 
@@ -28,8 +31,9 @@ _Step = Annotated[int, typer.Option("--step", help="Groups that a rule sees at a
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
-    app.command(cls=with_options(fuse_options))(replay)
-    app.command()(robustness)
+    kind = with_options(where_and_fuse_options)
+    app.command(cls=kind)(replay)
+    app.command(cls=kind)(robustness)
     bench = typer.Typer(help="Measure speed.", no_args_is_help=True)
     bench.command("fusion")(bench_fusion)
     bench.callback()(lambda: None)  # keeps "fusion" a word to type, though it is alone
@@ -45,9 +49,6 @@ def replay(
         str | None, typer.Option(help="The rollouts that were graded, to measure lengths and Markdown.")
     ] = None,
     step: _Step = 128,
-    group_column: GroupColumn = None,
-    long: Long = False,
-    column: Column = None,
     winners: Annotated[bool, typer.Option("--winners", help="Show who wins in each group.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -60,9 +61,9 @@ def replay(
         from rubrank.studies.replay.logged import read_logged
         from rubrank.studies.replay.replay import replay as run
 
-        (options,) = given_options(context, *fuse_options())
-        chosen = split_rules(rules)
-        logged = read_logged(scores, rollouts, table_columns(group_column, long, column), say)
+        where, options = given_options(context, *where_and_fuse_options())
+        chosen = _chosen(context, rules, options)
+        logged = read_logged(scores, rollouts, columns_with(where, options), say)
         with Bar("rules", as_json) as tick:
             found = run(
                 logged.table,
@@ -81,6 +82,7 @@ def replay(
 
 
 def robustness(
+    context: typer.Context,
     scores: Source,
     rules: Annotated[
         str, typer.Option(help="Rules, as a,b,c; `all` for all there are.")
@@ -99,12 +101,12 @@ def robustness(
     exclude: Annotated[list[str] | None, typer.Option(help="Leave out this criterion or field; repeatable.")] = None,
     rollouts: Annotated[str | None, typer.Option(help="The rollouts that were graded, for --unique.")] = None,
     step: _Step = 128,
-    group_column: GroupColumn = None,
-    long: Long = False,
-    column: Column = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which rules change their mind when a criterion's scores are written on another scale."""
+    """Show which rules change their mind when a criterion's scores are written on another scale.
+
+    Options hold for every rule that has them: weights, margins and gates for all, a prior for RLVR² alone.
+    """
     with errors_in_words():
         from rubrank.cli.replay_tables import show_left_out, show_robustness
         from rubrank.studies.replay.filters import filtered
@@ -114,14 +116,24 @@ def robustness(
         from rubrank.studies.replay.transforms import parse_transform
 
         _refuse_both(criteria, transform)
-        chosen, maps = split_rules(rules), [parse_transform(text) for text in transform or ()]
+        where, options = given_options(context, *where_and_fuse_options())
+        chosen, maps = _chosen(context, rules, options), [parse_transform(text) for text in transform or ()]
         names = None if criteria is None else [name.strip() for name in criteria.split(",")]
         wanted = _filters(paper, group_size, unique, unit_scores, no_gates, exclude or [])
-        logged = read_logged(scores, rollouts, table_columns(group_column, long, column), say)
+        logged = read_logged(scores, rollouts, columns_with(where, options), say)
         kept = filtered(logged.table, wanted, logged.texts)
-        table = kept.table
         with Bar("maps", as_json) as tick:
-            rows = run(table, rules=chosen, criteria=names, transforms=maps, step=step, progress=tick)
+            rows = run(
+                kept.table,
+                rules=chosen,
+                options=options,
+                criteria=names,
+                transforms=maps,
+                step=step,
+                progress=tick,
+                attributes=None if logged.attributes is None else logged.attributes[kept.rows],
+                attribute_names=logged.attribute_names,
+            )
         means = summary(rows)
         if as_json:
             found = {"rows": [row.as_dict() for row in rows], "means": [row.as_dict() for row in means]}
@@ -141,7 +153,7 @@ def bench_fusion(
     step: _Step = 128,
     group_column: GroupColumn = None,
     long: Long = False,
-    column: Column = None,
+    column: TableColumn = None,
     as_json: AsJson = False,
 ) -> None:
     """Time every rule on one training step of identical rollouts, and RLVR² with 0, 1 and 11 attributes."""
@@ -169,6 +181,15 @@ def bench_fusion(
 
 
 # ------------------------------------------------------------------------------------------------------------- helpers
+
+
+def _chosen(context: typer.Context, rules: str, options: FuseOptions) -> list[str]:
+    """The rules to compare: --rules, else the one that --rule or the config names, else the usual ones."""
+    source = context.get_parameter_source("rules")
+    given, typed = source is not None and source.name != "DEFAULT", context.meta[FLAGS]["--rule"]
+    if given and typed is not None:
+        raise InvalidInput("rubrank", "--rule", "given without --rules", repr(typed), "Name them all in --rules.")
+    return split_rules(options.rule if not given and "rule" in options.model_fields_set else rules)
 
 
 def split_rules(text: str) -> list[str]:
@@ -204,8 +225,6 @@ def _filters(
 
 
 def _refuse_both(criteria: str | None, transforms: Sequence[str] | None) -> None:
-    from rubrank.errors import InvalidInput
-
     if criteria is not None and transforms:
         raise InvalidInput(
             "robustness", "--criteria", "given without --transform", criteria, "A transform names its criterion itself."
@@ -213,8 +232,6 @@ def _refuse_both(criteria: str | None, transforms: Sequence[str] | None) -> None
 
 
 def _refuse_bad_step(step: int, rollouts: int) -> None:
-    from rubrank.errors import InvalidInput
-
     if step < 1 or not rollouts:
         got = f"{step} of {rollouts} rollouts"
         raise InvalidInput("bench fusion", "--step", "at least 1 group of a file that has some", got, "Try 128.")

@@ -8,13 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
-from rubrank.cli.common import Column, Force, GroupColumn, Long, Source, table_columns
+from rubrank.cli.common import Force, Source
+from rubrank.cli.options import columns_with, given_options, where_and_fuse_options, with_options
 from rubrank.cli.printing import errors_in_words, print_json, say
-from rubrank.errors import counted
+from rubrank.errors import InvalidInput, counted
 from rubrank.records.report import BUDGET_MB, TEXT_LIMIT
 
 
+def register(app: typer.Typer) -> None:
+    """Add the verb to a command line."""
+    app.command(cls=with_options(where_and_fuse_options))(report)
+
+
 def report(
+    context: typer.Context,
     records: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path("report.html"),
     force: Force = False,
@@ -26,12 +33,12 @@ def report(
         list[Path] | None,
         typer.Option("--eval", help="Scored runs of `rubrank eval`, or of checkpoints, for the capability table."),
     ] = None,
-    group_column: GroupColumn = None,
-    long: Long = False,
-    column: Column = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Write a report of fused groups: one HTML file that works offline."""
+    """Write a report of fused groups: one HTML file that works offline.
+
+    Scores are fused first, and the options say how; records are shown as they were fused.
+    """
     with errors_in_words():
         from rubrank._files import output_at
         from rubrank.evaluation.files import read_runs
@@ -39,9 +46,8 @@ def report(
         from rubrank.records.report import write_report
 
         output_at(output, (".html", ".htm"), inputs=(records,), force=force, verb="report")
-        columns = table_columns(group_column, long, column)
         summary = write_report(
-            _records(records, columns),
+            _records(records, *given_options(context, *where_and_fuse_options())),
             output,
             title=title or f"rubrank report: {Path(records).name}",
             text_limit=text_limit,
@@ -58,14 +64,19 @@ def report(
         print(", ".join(parts) + cut, file=sys.stderr)
 
 
-def _records(source: str, columns: Any) -> Any:
-    """A file of records, or records of scores that are fused by the default rule."""
-    from rubrank.fusion.stream.tables import read_table
+def _records(source: str, where: Any, options: Any) -> Any:
+    """A file of records, or records of scores that are fused as the options say."""
     from rubrank.records.files import is_records
     from rubrank.records.record import record_table
+    from rubrank.studies.replay.logged import batch_of, read_logged
 
+    rule = options.found_rule()
     if is_records(Path(source)):
+        for name in options.model_fields_set:
+            flag, remedy = f"--{name.replace('_', '-')}", "Fuse them anew with `rubrank record`."
+            raise InvalidInput("report", flag, "given with scores, not with records", source, remedy)
         return source
-    found = read_table(source, columns)
-    say(f"{found} Fused by rlvr2+.")
-    return record_table(found.table, "rlvr2+")
+    lines: list[str] = []
+    table, batch = batch_of(read_logged(source, None, columns_with(where, options), lines.append), options)
+    say(f"{lines[0]} Fused by {rule.name}.")
+    return record_table(table, rule, batch=batch)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrank._plugins import check_free, decorated, load_plugins
+from rubrank._plugins import check_call, check_free, decorated, is_async, load_plugins, shown
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.attribute import Attribute, Measured, Texts, flatten_texts
 from rubrank.fusion.attributes.length import lengths
@@ -64,8 +64,11 @@ def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
 
     def register(chosen: str | None, function: Any) -> Any:
         wanted = getattr(function, "__name__", None) if chosen is None else chosen
-        if not callable(function):
-            raise InvalidInput("attribute", "function", "a function of one text", brief(function), "")
+        if not callable(function) or is_async(function):
+            raise InvalidInput("attribute", "function", "a function of one text that is not async", shown(function), "")
+        check_call("attribute", function, "text")
+        if isinstance(columns, str):
+            raise InvalidInput("attribute", "columns", "a list of names", repr(columns), "")
         known = check_free("attribute", wanted, function, _made.get, wanted in _LIBRARY)
         named = (known,) if columns is None else tuple(columns)
         ATTRIBUTES[known], _made[known] = Attribute(known, named, _of_each(known, named, function)), function
@@ -77,14 +80,22 @@ def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
 def _of_each(name: str, columns: tuple[str, ...], function: Callable[[str], Any]) -> Callable[[Texts], NDArray[Any]]:
     def measure_all(texts: Texts) -> NDArray[np.float64]:
         flat, shape = flatten_texts(f"attribute {name!r}", texts)
-        rows = [np.atleast_1d(np.asarray(function(text), dtype=np.float64)) for text in flat]
-        wrong = next((row for row in rows if row.shape != (len(columns),)), None)
-        if wrong is not None:
-            allowed = f"{len(columns)} number(s) for each text, those of {columns}"
-            raise InvalidInput(f"attribute {name!r}", "result", allowed, brief(wrong.tolist()), "")
+        rows = [_row(name, columns, function(text)) for text in flat]
         return np.reshape(rows, (*shape, len(columns)))
 
     return measure_all
+
+
+def _row(name: str, columns: tuple[str, ...], result: Any) -> NDArray[np.float64]:
+    """What the function says about one text, as numbers."""
+    try:
+        row = np.atleast_1d(np.asarray(result, dtype=np.float64))
+    except (TypeError, ValueError):
+        row = np.zeros(0)
+    if row.shape != (len(columns),) or isinstance(result, str | bytes):
+        allowed = "a number for each text" if len(columns) == 1 else f"{len(columns)} numbers for each text: {columns}"
+        raise InvalidInput(f"attribute {name!r}", "what the function returns", allowed, brief(result), "")
+    return row
 
 
 @only_our_errors

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from reprlib import repr as brief
 from typing import Any, cast
 
 import numpy as np
@@ -156,7 +157,23 @@ def link_model(model: UtilityModel) -> LinkModel:
             repr(model.name),
             "Use such a model, or leave the attributes out.",
         )
-    return cast(LinkModel, model)
+    checked = cast(LinkModel, model)
+    if type(model) not in _LINKS:
+        _check_link(checked)
+    return checked
+
+
+def _check_link(model: LinkModel) -> None:
+    """Refuse a link that does not give what Newton's method needs, before the first step."""
+    x = np.array([[-1.0, 0.0, 2.0]])
+    found = model.link(x)
+    try:
+        whole = len(found) == 3 and all(np.shape(part) == x.shape and np.isfinite(part).all() for part in found)
+    except TypeError:
+        whole = False
+    if not whole:
+        allowed = "log F(x) and its first and second derivative, finite and of the shape of x"
+        raise InvalidInput(f"utility model {model.name!r}", "link(x)", allowed, brief(found), "See docs/models.md.")
 
 
 def compiled_link(model: LinkModel, observed: Observed) -> int | None:

@@ -25,19 +25,20 @@ if it remembers), and add a line to `RULES`. A rule of your own needs no change 
         name: ClassVar[str] = "best-case"
         bounded: ClassVar[bool] = True
         def __call__(self, batch):
-            return Fused(batch, self.name, np.nanmax(batch.unit_MK, axis=1))
+            return Fused(batch, self.name, np.fmax.reduce(batch.unit_MK, axis=1))
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from rubrank._plugins import check_free, decorated, load_plugins
+from rubrank._plugins import check_call, check_free, decorated, is_ours, load_plugins, shown
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 
 if TYPE_CHECKING:
@@ -129,13 +130,14 @@ def rule(name: Any = None) -> Any:
     def register(chosen: str | None, made: Any) -> Any:
         known = getattr(made, "name", None) if chosen is None else chosen
         if not isinstance(made, type):
-            raise InvalidInput("rule", "class", "a class called with a batch", repr(made), "See docs/extending.md.")
+            raise InvalidInput("rule", "class", "a class called with a batch", shown(made), "See docs/extending.md.")
         if not isinstance(known, str) or not _NAME.fullmatch(known):
             allowed = "a text of small letters, digits, dots and hyphens"
             raise InvalidInput("rule", "name", allowed, repr(known), "See docs/extending.md.")
         if not hasattr(made, "bounded") or not any("__call__" in vars(base) for base in made.__mro__):
             allowed = "one with `bounded` and `__call__(batch)`"
-            raise InvalidInput("rule", "class", allowed, repr(made), "See docs/extending.md.")
+            raise InvalidInput("rule", "class", allowed, shown(made), "See docs/extending.md.")
+        check_call("rule", made.__call__, "self", "batch")
         check_free("rule", known, made, _taken, known in ALIASES)
         if chosen is not None:
             made.name = chosen  # type: ignore[attr-defined]
@@ -170,16 +172,26 @@ def _single(text: str, parameters: dict[str, Any]) -> Rule:
     alias, *fixed = ALIASES.get(name, name).split(":")
     found = rule_class(alias)
     constants = {**dict(_constant(alias, part) for part in (*fixed, *given)), **parameters}
-    known = (
-        [f.name for f in fields(found) if f.init and f.repr]
-        if hasattr(found, "__dataclass_fields__")
-        else list(constants)
-    )
-    for key in constants:
+    known = _constants_of(found)
+    for key, value in constants.items():
         if key not in known:
-            raise _no_such(alias, key, known)
+            raise _no_such(alias, key, list(known))
+        if isinstance(known[key], int | float) and isinstance(value, str) and not is_ours(found):
+            allowed = "true or false" if isinstance(known[key], bool) else "a number"
+            raise InvalidInput(alias, key, allowed, repr(value), "")
+    for key, default in known.items():
+        if default is inspect.Parameter.empty and key not in constants:
+            raise InvalidInput(alias, key, "given, as it has no default", "nothing", f"Such as {alias}:{key}=1.")
     rule: Rule = found(**constants)
     return rule
+
+
+def _constants_of(rule: type) -> dict[str, Any]:
+    """What can be set about a rule, with the defaults."""
+    hidden = {f.name for f in fields(rule) if not f.repr} if hasattr(rule, "__dataclass_fields__") else set()
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    found = [p for p in inspect.signature(rule).parameters.values() if p.kind in plain and p.name not in hidden]
+    return {p.name: p.default for p in found}
 
 
 def _no_such(rule: str, key: str, known: list[str]) -> InvalidInput:

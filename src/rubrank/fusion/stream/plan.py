@@ -15,7 +15,7 @@ import polars as pl
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.options import FuseOptions, has_part, is_local
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rule import Rule
+from rubrank.fusion.rule import Rule, fused_by
 from rubrank.fusion.stream.graded import FileRubrics
 from rubrank.fusion.stream.names import LINE, RUBRIC, SCORES, WIDE, Columns, Progress
 from rubrank.fusion.stream.readers import JsonLines, Reader
@@ -131,7 +131,7 @@ class TablePlan:
 
     def fuse(self, chunk: pl.DataFrame) -> Iterator[tuple[np.ndarray, Fused]]:
         """Row numbers within the chunk, and what became of these rows; all rows in all."""
-        return ((rows, self.rule(batch)) for rows, batch in self.batches(chunk))
+        return ((rows, fused_by(self.rule, batch)) for rows, batch in self.batches(chunk))
 
     def batches(self, chunk: pl.DataFrame) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
         """Row numbers within the chunk, and these rows as the rule is to see them."""

@@ -34,6 +34,8 @@ class TableRead:
     table: ScoreTable
     shape: str
     by: str
+    attributes: np.ndarray | None = None
+    """(rollouts, D): what the columns that were named say, rows as in the table; None if none was."""
 
     def __str__(self) -> str:
         """read 512 rollouts in 64 groups (long CSV, by prompt_id)."""
@@ -50,15 +52,18 @@ def read_table(source: Any, columns: Columns | None = None) -> TableRead:
         return TableRead(read_scores(reader.path), f"scores, {shape_of(reader, source)}", "group")
     layout = survey(reader, (), False, columns, True, None)
     groups: dict[str, list[dict[str, float]]] = {}
-    for label, scores in _rollouts(layout):
+    measured: dict[str, list[list[float]]] = {}
+    for label, scores, values in _rollouts(layout):
         groups.setdefault(label, []).append(scores)
+        measured.setdefault(label, []).append(values)
     known = _criteria(layout, groups)
     table = ScoreTable(tuple(_group(label, rows, known) for label, rows in groups.items()))
-    return TableRead(table, shape_of(reader, source), "/".join(layout.groups))
+    attributes = np.array([row for rows in measured.values() for row in rows]) if layout.attributes else None
+    return TableRead(table, shape_of(reader, source), "/".join(layout.groups), attributes)
 
 
-def _rollouts(layout: Layout) -> Iterator[tuple[str, dict[str, float]]]:
-    """The label of every row, and those of its scores that are there."""
+def _rollouts(layout: Layout) -> Iterator[tuple[str, dict[str, float], list[float]]]:
+    """The label of every row, those of its scores that are there, and its attributes."""
     text, names = layout.reader.text_is_number, layout.names
     for frame in layout.reader.frames(layout.needed(), lines=layout.wide):
         labels = [str(label) for label in layout.labels(frame)]
@@ -68,7 +73,10 @@ def _rollouts(layout: Layout) -> Iterator[tuple[str, dict[str, float]]]:
         else:
             matrix = np.stack([numbers(cells_of(frame, leaf), text).to_numpy() for leaf in layout.criteria], 1)
             cells = [{n: x for n, x in zip(names, row, strict=True) if not math.isnan(x)} for row in matrix.tolist()]
-        yield from zip(labels, cells, strict=True)
+        columns = [numbers(cells_of(frame, leaf), text).to_list() for leaf in layout.attributes]
+        yield from zip(
+            labels, cells, map(list, zip(*columns, strict=True)) if columns else [[]] * len(cells), strict=True
+        )
 
 
 def _criteria(layout: Layout, groups: dict[str, list[dict[str, float]]]) -> dict[str, CriterionData]:

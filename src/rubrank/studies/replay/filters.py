@@ -59,6 +59,8 @@ class Filtered:
     table: ScoreTable
     left_out: tuple[tuple[str, int], ...]
     """What, and how often; criteria are counted once for every group that asked for them."""
+    rows: np.ndarray
+    """Numbers of the rollouts that are left, as in the table before."""
 
 
 def filtered(table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str]] | None = None) -> Filtered:
@@ -68,6 +70,7 @@ def filtered(table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str
         remedy = "Add --rollouts FILE, or read records that hold the responses."
         raise InvalidInput("filters", "texts of the rollouts", allowed, "none", remedy)
     out: Counter[str] = Counter()
+    rows: list[int] = []
     kept, at = [], 0
     for group in table.groups:
         size = len(group.scores)
@@ -80,9 +83,10 @@ def filtered(table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str
         left = _criteria(group, filters, out)
         if left.criteria:
             kept.append(left)
+            rows += range(at - size, at)
         else:
             out["group without a criterion that is left"] += 1
-    return Filtered(ScoreTable(tuple(kept), table.judging), tuple(out.items()))
+    return Filtered(ScoreTable(tuple(kept), table.judging), tuple(out.items()), np.array(rows, dtype=int))
 
 
 def _refused(size: int, texts: Sequence[tuple[str, str]] | None, filters: Filters) -> str | None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.errors import UnknownName, only_our_errors
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.stream.names import Columns
 from rubrank.fusion.stream.tables import read_table
@@ -48,17 +48,40 @@ def read_logged(
 ) -> Logged:
     """Scores of any shape that `fuse` reads, or a file of records; `rollouts` has the texts of its groups, by id.
 
+    columns: where a table holds what; attributes that are measured on `rollouts` need no column.
     said: gets what is to be said about the reading, in a line.
     """
-    if isinstance(source, str | Path) and is_records(Path(source)):
+    recorded = isinstance(source, str | Path) and is_records(Path(source))
+    if recorded:
         logged = _from_records(list(_once(read_records(source))))
         what = f"read {len(logged.table):,} rollouts in {len(logged.table.groups):,} groups (records)."
     else:
-        found = read_table(source, columns)
-        logged, what = Logged(found.table), str(found)
+        asked = _in_table(columns or Columns(), measured=rollouts is not None)
+        found = read_table(source, asked)
+        names = () if found.attributes is None else tuple(asked.attributes)
+        logged, what = Logged(found.table, found.attributes, names), str(found)
     if said is not None:
         said(what)
-    return logged if rollouts is None else _measured(logged.table, _answers(logged.table, rollouts))
+    if rollouts is None:
+        return logged
+    measured = _measured(logged.table, _answers(logged.table, rollouts))
+    return measured if recorded else _beside(logged, measured)
+
+
+def _in_table(columns: Columns, measured: bool) -> Columns:
+    """Without the attributes that are measured on texts."""
+    from rubrank.fusion.attributes.markdown import MARKERS
+
+    known = {*_LENGTHS, *MARKERS} if measured else set()
+    return replace(columns, attributes=tuple(name for name in columns.attributes if name not in known))
+
+
+def _beside(logged: Logged, measured: Logged) -> Logged:
+    """What a table says about its rollouts, and what is measured on their texts."""
+    if logged.attributes is None or measured.attributes is None:
+        return measured
+    values = np.hstack([logged.attributes, measured.attributes])
+    return replace(measured, attributes=values, attribute_names=(*logged.attribute_names, *measured.attribute_names))
 
 
 def batch_of(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBatch]:
@@ -67,6 +90,9 @@ def batch_of(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBat
     values = logged.attributes
     if options.attribute:
         for name in options.attribute:
+            if values is None:
+                allowed, remedy = "known of the rollouts", "Measure it: --rollouts FILE."
+                raise InvalidInput("rubrank", "--attribute", allowed, repr(name), remedy)
             if name not in names:
                 raise UnknownName.of("rubrank", "--attribute", name, names)
         assert values is not None

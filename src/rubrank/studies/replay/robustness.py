@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import UnknownName, only_our_errors
+from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.rule import Rule
 from rubrank.records.comparing import mean, ordered, same_signs, spearman_by_group
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import ScoreTable
+from rubrank.studies.replay.logged import Logged, batch_of
 from rubrank.studies.replay.replay import STEP, check_input, labels_of, run_rule
 from rubrank.studies.replay.transforms import Map, Transform
 from rubrank.verifiers.verifier import Domain
@@ -61,29 +63,42 @@ def robustness(
     table: ScoreTable,
     *,
     rules: Sequence[str | Rule] = RULES,
+    options: FuseOptions | None = None,
     criteria: Sequence[str] | None = None,
     maps: Mapping[str, Map] | None = None,
     transforms: Sequence[Transform] = (),
+    attributes: Any = None,
+    attribute_names: Sequence[str] = (),
     step: int = STEP,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[RobustnessRow, ...]:
     """Every rule before and after every map of every criterion.
 
+    options: of the fusion; each rule takes those that it has. attributes: (rollouts, D), for those that they name.
     criteria: those to map; by default all that are ranked by. maps: by name; by default those of the paper.
     transforms: single ones instead, such as parse_transform("IFBench*10").
     Groups that a criterion ties say nothing about it, and are left out of its rows.
     """
     check_input("robustness", rules, table, step)
+    chosen = FuseOptions() if options is None else options
+    table = table.changed(chosen.changes())
     jobs = list(transforms) or _jobs(table, criteria, MAPS if maps is None else maps)
-    before = table.batch()
+
+    def batch(scores: ScoreTable) -> ScoreBatch:
+        return batch_of(Logged(scores, attributes, tuple(attribute_names)), chosen)[1]
+
+    before = batch(table)
+    for job in jobs:
+        if job.criterion not in before.names:  # a gate: nothing is ranked by it
+            raise UnknownName.of("robustness", "transform", job.criterion, before.names)
     labels = labels_of(rules)
-    first = [run_rule(rule, before, step)[0] for rule in rules]
+    first = [run_rule(rule, before, step, chosen)[0] for rule in rules]
     rows: list[RobustnessRow] = []
     for number, job in enumerate(jobs):
-        after = job(table).batch()
+        after = batch(job(table))
         keep = before.informative_NK[:, before.names.index(job.criterion)]
         for rule, label, reward in zip(rules, labels, first, strict=True):
-            rows.append(_row(job, label, keep, before, reward, run_rule(rule, after, step)[0]))
+            rows.append(_row(job, label, keep, before, reward, run_rule(rule, after, step, chosen)[0]))
         if progress is not None:
             progress(number + 1, len(jobs))
     return tuple(rows)

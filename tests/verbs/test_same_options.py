@@ -1,0 +1,176 @@
+"""Every verb that fuses takes every rule and the same options, from flags and from files, with the same words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from cases import folded
+from typer.testing import CliRunner
+
+from rubrank.cli.app import app
+from rubrank.cli.options import FLAGS, TableOptions, WhereOptions, fuse_options
+from rubrank.fusion.options import FuseOptions
+from rubrank.fusion.stream.names import Columns
+from rubrank.records.files import read_records
+from rubrank.studies.replay.logged import read_logged
+from rubrank.studies.replay.replay import replay
+from rubrank.studies.replay.robustness import robustness
+
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+VERBS = ("fuse", "explain", "record", "replay", "robustness", "report")
+LINES = {
+    "fuse": ["fuse", "s.csv", "-o", "out.csv", "--force"],
+    "explain": ["explain", "s.csv", "--group", "q1"],
+    "record": ["record", "s.csv", "-o", "out.jsonl", "--force"],
+    "replay": ["replay", "s.csv", "--json"],
+    "robustness": ["robustness", "s.csv", "--json"],
+    "report": ["report", "s.csv", "-o", "out.html", "--force"],
+}
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(4)
+    rows = ["group,F,S,tokens"]
+    for g in range(10):
+        for _ in range(4):
+            tokens = int(rng.integers(5, 500))
+            rows.append(f"q{g},{rng.integers(0, 2)},{min(1.0, tokens / 500 * rng.random() + 0.2):.2f},{tokens}")
+    Path("s.csv").write_text("\n".join(rows) + "\n")
+    return tmp_path
+
+
+def run(*line):
+    return CliRunner().invoke(app, list(line))
+
+
+def meta_of(verb, *line):
+    """The flags that a verb knows beyond typer's own."""
+    context = COMMANDS[verb].make_context(verb, [*LINES[verb][1:], *line])
+    return set(context.meta[FLAGS])
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_every_option_of_a_fusion(verb):
+    fields = [*WhereOptions.model_fields, *FuseOptions.model_fields, "config"]
+    assert meta_of(verb) >= {f"--{name.replace('_', '-')}" for name in fields}
+    own = {flag for p in COMMANDS[verb].params for flag in p.opts}
+    assert not own & meta_of(verb)  # declared once
+    shown = " ".join(run(verb, "--help").stdout.split())
+    assert "--gate-lift" in shown
+    assert "--group-column" in shown
+
+
+def test_where_a_table_holds_what_is_said_in_the_same_words():
+    assert fuse_options() == (FuseOptions,)
+    for name, field in WhereOptions.model_fields.items():
+        assert TableOptions.model_fields[name].description == field.description
+        assert TableOptions.model_fields[name].default == field.default
+        for command in (COMMANDS["bench"].commands["fusion"], COMMANDS["judge"].commands["audit"]):
+            (option,) = [p for p in command.params if p.name == name]
+            assert option.help == field.description
+
+
+OPTIONS = [
+    {"rule": "gdpo+", "weight": {"F": 3.0}},
+    {"rule": "rlvr2", "margin": {"S": 0.1}, "span": "unit"},
+    {"rule": "weighted-mean+", "low_quality": ["S"], "gate_floor": 0.1, "gate_lift": 0.0},
+    {"rule": "rlvr2*focal+", "global_quality": ["F"], "lower": ["S"], "prior": 0.5},
+    {"rule": "rlvr2+", "attribute": ["tokens"], "adjust": ["attenuate:0.5"], "adjust_criteria": ["all"]},
+]
+
+
+def flags(options):
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, dict):
+            yield from (word for key, number in value.items() for word in (flag, f"{key}={number}"))
+        else:
+            yield from (word for one in (value if isinstance(value, list) else [value]) for word in (flag, str(one)))
+
+
+def rewards(verb, *line):
+    """What a verb says the rewards are; for replay and robustness, what it shows instead."""
+    done = run(*LINES[verb], *line)
+    assert done.exit_code == 0, done.output
+    if verb == "fuse":
+        lines = Path("out.csv").read_text().splitlines()
+        at = lines[0].split(",").index("reward")
+        return [float(line.split(",")[at]) for line in lines[1:]]
+    if verb == "record":
+        return [x for record in read_records(Path("out.jsonl")) for x in record.reward]
+    if verb == "report":
+        return done.stderr.splitlines()
+    found = json.loads(done.stdout) if verb != "explain" else done.stdout
+    for rule in found.get("rules", ()) if isinstance(found, dict) else ():
+        del rule["seconds_per_step"]
+    return found
+
+
+@pytest.mark.slow
+@folded("options", OPTIONS)
+@pytest.mark.usefixtures("table")
+def test_flags_and_files_say_the_same_to_every_verb(options):
+    Path("options.json").write_text(json.dumps({**options, "group-column": "group"}))
+    for verb in VERBS:
+        by_flags = rewards(verb, *flags(options), "--group-column", "group")
+        assert rewards(verb, "--config", "options.json") == by_flags
+    assert rewards("fuse", *flags(options)) == rewards("record", *flags(options))
+    assert f"Fused by {options['rule']}." in rewards("report", *flags(options))[0]
+
+
+@folded("options", OPTIONS)
+@pytest.mark.usefixtures("table")
+def test_python_says_the_same(options):
+    given = FuseOptions.model_validate(options)
+    logged = read_logged("s.csv", None, Columns(attributes=given.attribute))
+    columns = {"attributes": logged.attributes, "attribute_names": logged.attribute_names}
+    found = replay(logged.table, [given.rule], options=given, **columns)
+    assert found.rules[0].reward.tolist() == rewards("fuse", *flags(options))
+    rows = [row.as_dict() for row in robustness(logged.table, rules=[given.rule], options=given, **columns)]
+    assert rewards("robustness", *flags(options))["rows"] == json.loads(json.dumps(rows))
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("verb", ["replay", "robustness"])
+def test_one_rule_or_several(verb):
+    one = run(*LINES[verb], "--rule", "gdpo+")
+    assert one.exit_code == 0, one.output
+    assert '"gdpo+"' in one.stdout
+    assert '"rlvr2' not in one.stdout
+    Path("options.toml").write_text('rule = "gdpo+"\n')
+    several = run(*LINES[verb], "--rules", "borda,copeland", "--config", "options.toml")
+    assert '"borda"' in several.stdout  # the command line wins
+    assert '"gdpo+"' not in several.stdout
+    both = run(*LINES[verb], "--rule", "gdpo+", "--rules", "borda")
+    assert (both.exit_code, both.stderr.count("\n")) == (2, 1)
+    assert f"{verb}: --rule must be given without --rules; got 'gdpo+'" in both.stderr
+
+
+@pytest.mark.usefixtures("table")
+def test_records_are_reported_as_they_were_fused():
+    run(*LINES["record"], "--rule", "gdpo+")
+    assert run("report", "out.jsonl", "-o", "out.html").exit_code == 0
+    done = run("report", "out.jsonl", "-o", "again.html", "--prior", "2")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "report: --prior must be given with scores, not with records; got out.jsonl" in done.stderr
+
+
+@folded("verb", ["record", "replay", "robustness", "report"])
+@pytest.mark.usefixtures("table")
+def test_an_attribute_that_is_not_there_is_named(verb):
+    done = run(*LINES[verb], "--attribute", "words")
+    assert done.exit_code == 2
+    assert f"rubrank: {verb}: s.csv: --attribute must be one of 'F', 'S', 'group', 'tokens'; got 'words'" in done.stderr
+
+
+@pytest.mark.usefixtures("table")
+def test_a_map_of_a_gate_is_refused():
+    done = run(*LINES["robustness"], "--transform", "F^2", "--global-quality", "F")
+    assert done.exit_code == 2
+    assert "rubrank: robustness: --transform must be one of 'S'; got 'F'" in done.stderr
