@@ -7,12 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
-GROUP_COLUMN = (
-    "Column that names a rollout's group; repeat it if several do so together. "
-    "Default: found by name (group, uid, prompt_id …), else the prompt."
-)
-LONG = "One row per score, not one per rollout; by default seen from the columns."
-TABLE_COLUMN = "Column of a long table with another name: criterion, score, response, reason; repeatable."
+from rubrank.cli.options import GROUP_COLUMN, LONG, TABLE_COLUMN, WhereOptions
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace an output that exists; never an input.")]
@@ -42,8 +37,6 @@ Source: TypeAlias = Annotated[
 
 def table_columns(group_column: Sequence[str] | None, long: bool, column: Sequence[str] | None) -> Any:
     """Where a table of scores holds what, as `fuse` takes it."""
-    from rubrank.cli.options import WhereOptions
-
     pairs = dict(_pair(text, "rubrank") for text in column or ())
     return WhereOptions(group_column=tuple(group_column or ()), long=long, column=pairs).columns()
 

@@ -21,7 +21,6 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 from typer.core import TyperCommand
 
 from rubrank._plain import in_our_words
-from rubrank.cli.common import GROUP_COLUMN, LONG, TABLE_COLUMN
 from rubrank.cli.flags import FLAGS, as_flag
 from rubrank.cli.usage import UsageError
 from rubrank.errors import InvalidInput, UnknownName
@@ -33,6 +32,12 @@ _META = "rubrank.options"
 _OPEN = "rubrank.open"
 _FIND = "Where things are in the table"
 _M = TypeVar("_M", bound=BaseModel)
+GROUP_COLUMN = (
+    "Column that names a rollout's group; repeat it if several do so together. "
+    "Default: found by name (group, uid, prompt_id …), else the prompt."
+)
+LONG = "One row per score, not one per rollout; by default seen from the columns."
+TABLE_COLUMN = "Column of a long table with another name: criterion, score, response, reason; repeatable."
 _LONG_FIELDS = ("group", "response", "criterion", "score", "reason")
 
 
