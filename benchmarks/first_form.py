@@ -1,8 +1,8 @@
-"""Attribute control as version 0.1 had it, for tables that show old and new side by side.
+"""Attribute control as the first version (commit ab20e21) had it, for tables that show old and new side by side.
 
 v = u + keep·γ·z̄, from the joint fit over a batch, z scaled in each group: nothing is shrunk, nothing fitted again
 
-`control(form, adjust)` is the rule of a form: "letter" (pool="group"), "0.1", "batch" or "run".
+`control(form, adjust)` is the rule of a form: "letter" (pool="group"), "old", "batch" or "run".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rubrank.scores.spread import stretched
 
 def control(form: str, adjust: Any, **options: Any) -> Any:
     """The rule of a form."""
-    if form == "0.1":
+    if form == "old":
         return FirstForm(adjust)
     pool: Any = {"letter": "group"}.get(form, form)
     return RLVR2(adjust=adjust, pool=pool, **options)
@@ -30,10 +30,10 @@ def control(form: str, adjust: Any, **options: Any) -> Any:
 
 @dataclass(frozen=True)
 class FirstForm:
-    """The pooled form of version 0.1; all criteria are adjusted, by one rule for all attributes."""
+    """The pooled form of the first version; all criteria are adjusted, by one rule for all attributes."""
 
     adjust: Any
-    name: str = "rlvr2 of 0.1"
+    name: str = "rlvr2, old form"
     bounded: bool = True
 
     def __call__(self, batch: ScoreBatch) -> Fused:

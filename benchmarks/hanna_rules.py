@@ -119,7 +119,7 @@ def rlvr2(scores: np.ndarray, groups: np.ndarray, **options: Any) -> np.ndarray:
 
 
 def first_form(scores: np.ndarray, groups: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """Length out by the pooled form of version 0.1."""
+    """Length out by the pooled form of the first version."""
     return FirstForm("remove")(rubrank.ScoreBatch.of_arrays(scores, groups=groups, attributes=length)).reward
 
 
@@ -134,5 +134,5 @@ def rules(data: Hanna) -> dict[str, Rule]:
         "RLVR², span=unit": lambda s, g: rlvr2(s, g, span="unit"),
         "RLVR², length out": lambda s, g: rlvr2(s, g, attributes=length),
         "the same, λ = 0.5": lambda s, g: rlvr2(s, g, attributes=length, adjust=rubrank.attenuate(0.5)),
-        "the same as in 0.1": lambda s, g: first_form(s, g, length),
+        "the same, old form": lambda s, g: first_form(s, g, length),
     }

@@ -10,7 +10,7 @@ All rewards are of `attenuate(1)`, which takes out all of a positive influence. 
 
     none    no control
     letter  pool="group": exactly as in the paper, v = u + keep·γ·z̃ with a γ for each group
-    0.1     the pooled form of version 0.1: v = u + keep·γ·z̄, of the joint fit, nothing shrunk, nothing fitted again
+    old     the pooled form of the first version: v = u + keep·γ·z̄, of the joint fit, nothing shrunk, nothing fitted again
     batch   pool="batch": pooled, shrunk, fitted again
     run     pool="run": the same with an estimate over ten steps or so, after ten steps
 
@@ -28,7 +28,7 @@ from first_form import control
 from rubrank import RLVR2, ScoreBatch, attenuate
 
 CASES = ("null", "b = 0.3", "b = 1", "useful length")
-FORMS = ("none", "letter", "0.1", "batch", "run")
+FORMS = ("none", "letter", "old", "batch", "run")
 SIZES = (4, 8, 16)
 GROUPS = (32, 128, 512)
 _USEFUL = 0.5
