@@ -7,7 +7,7 @@ First, judges whose taste is known (`simulated_control.py`). Then real groups of
 correlated with words, headings, bold print and list items within each group (Spearman; mean over groups in which both
 vary).
 RLVR² takes attributes out, by `remove` or attenuate(λ), in steps of 128 groups, in four forms: as in the paper (a γ
-for each group), the pooled form of the first version, and the present one over a batch and over a run. What that costs is how
+for each group), the pooled form of the first version, and the present one over a batch and over a run. The cost is how
 far the ranking moves away from the unadjusted one: Kendall's τ-b within groups, which falls both where pairs are turned
 round and where ties get an order; and these two apart.
 

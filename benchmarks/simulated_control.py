@@ -10,7 +10,7 @@ All rewards are of `attenuate(1)`, which takes out all of a positive influence. 
 
     none    no control
     letter  pool="group": exactly as in the paper, v = u + keep·γ·z̃ with a γ for each group
-    old     the pooled form of the first version: v = u + keep·γ·z̄, of the joint fit, nothing shrunk, nothing fitted again
+    old     the pooled form of the first version: v = u + keep·γ·z̄, of the joint fit, not shrunk, not fitted again
     batch   pool="batch": pooled, shrunk, fitted again
     run     pool="run": the same with an estimate over ten steps or so, after ten steps
 
