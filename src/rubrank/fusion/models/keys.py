@@ -5,7 +5,7 @@
 NumPy sorts rows of integers by sorting networks, without a branch: up to 256 keys of 64 bits (`pack`) or 512 of 32
 (`pack_short`), and falls back to something several times slower beyond. So larger groups take the short keys: the
 leading bits of what tells a column's scores apart. Keys that are equal but for the number may stand for scores that
-differ; `kernels.place` sets those right.
+differ; `placing.place` sets those right.
 
 Letters: M rollouts of N groups, K criteria; group g holds rows starts[g] .. starts[g + 1] of scores_MK.
 """

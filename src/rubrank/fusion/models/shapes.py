@@ -16,7 +16,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput
 from rubrank.fusion.model import UtilityModel
-from rubrank.fusion.models import kernels, keys
+from rubrank.fusion.models import kernels, keys, placing
 
 _TABLES = 16  # (model, prior) pairs remembered; a sweep over priors forgets the oldest
 _MOST_VALUES = 1 << 23  # utilities remembered of small groups (64 MB); then the table starts afresh
@@ -216,7 +216,7 @@ class ShapeTable:
         packed = packed.astype(np.uint64, copy=False)
         while True:
             before = self.solved
-            status = kernels.place(
+            status = placing.place(
                 scores_MK,
                 starts,
                 groups,
@@ -232,7 +232,7 @@ class ShapeTable:
                 u_MK,
             )
             self._solve_new()
-            if status == kernels.FULL:
+            if status == placing.FULL:
                 self._grow()
             elif self.solved == before:
                 return kernels.OK
@@ -244,7 +244,7 @@ class ShapeTable:
         self.codes = _extended(self.codes, classes, 0)
         self.values = _extended(self.values, classes, np.nan)
         self.slots = np.full(2 * entries, -1, np.int64)
-        kernels.rehash(self.slots, self.entries, self.used[0], self.codes)
+        placing.rehash(self.slots, self.entries, self.used[0], self.codes)
 
     def _solve_new(self) -> None:
         """Solve the shapes that `place` has added, those with about as many classes together."""
