@@ -16,10 +16,11 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.options import FuseOptions, has_part, is_local
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, fused_by
+from rubrank.fusion.stream.facts import numbers
 from rubrank.fusion.stream.graded import FileRubrics
 from rubrank.fusion.stream.names import LINE, RUBRIC, SCORES, WIDE, Columns, Progress
 from rubrank.fusion.stream.readers import JsonLines, Reader
-from rubrank.fusion.stream.survey import Layout, cells_of, joined, numbers, survey
+from rubrank.fusion.stream.survey import Layout, cells_of, joined, survey
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import read_outcomes

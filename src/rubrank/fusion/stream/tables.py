@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from rubrank.fusion.stream.facts import numbers
 from rubrank.fusion.stream.names import LINE, SCORES, Columns
 from rubrank.fusion.stream.opening import open_table, shape_of
-from rubrank.fusion.stream.survey import Layout, cells_of, numbers, survey
+from rubrank.fusion.stream.survey import Layout, cells_of, survey
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import read_scores
 from rubrank.scores.table import GroupScores, ScoreTable
