@@ -246,6 +246,13 @@ def test_too_many_missing_fail_loudly() -> None:
     assert run([group(*names(4))], Scripted(script), Judges(judges=MAIN.judges, most_missing=0.75)).missing == 0.75
 
 
+def test_all_of_them_missing_is_too_much_whatever_is_allowed() -> None:
+    judges = Judges(judges=MAIN.judges, most_missing=1.0)
+    with pytest.raises(JudgingFailed, match="without any") as failed:
+        run([group(*names(2))], Scripted(lambda shown: LOST), judges)
+    assert "allows 100.0%" not in str(failed.value)
+
+
 def test_a_panel_that_lost_a_member_counts_its_answers_and_reasons() -> None:
     panel = Judges(judges=(Judge(members=(judge(name="a"), judge(name="b"))),), most_missing=0.9)
 

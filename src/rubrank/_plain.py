@@ -67,8 +67,9 @@ def plain(value: Any) -> Any:
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | Iterator):
         return [plain(inner) for inner in value]
-    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
-        value = value.item()
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):  # a number, or an array of whatever
+        found = value.tolist()
+        return plain(found) if isinstance(found, list | float) else found
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

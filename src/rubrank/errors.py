@@ -109,9 +109,12 @@ class JudgingFailed(RubrankError, RuntimeError):  # noqa: N818
 
     def __str__(self) -> str:
         why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
+        limit = f"most_missing allows {self.ceiling:.1%}"
+        if self.ceiling >= 1.0:
+            limit = "without any there is no judgment, whatever most_missing allows"
         return (
             f"judges: {self.missing:,} of {self.asked:,} answers are missing ({self.missing / self.asked:.1%}), and"
-            f" most_missing allows {self.ceiling:.1%}; most often: {why}. Spent: {self.spent}. {self.kept}"
+            f" {limit}; most often: {why}. Spent: {self.spent}. {self.kept}"
         )
 
 

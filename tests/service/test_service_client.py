@@ -10,6 +10,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from service.serving import serving
 
@@ -89,6 +90,33 @@ def test_trl_gets_rewards_in_its_order(served):
     assert reward.__name__ == "rubrank"
     with pytest.raises(InvalidInput, match="num_generations"):
         reward(prompts=prompts[:3], completions=completions[:3])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"question": "Q", "rubric": np.array([{"name": "WordCount", "params": {"low": 9}}], dtype=object)},
+        {"question": "Q", "rubric": np.array(["EmptyAnswer", "Refusal"], dtype=object), "index": np.int64(3)},
+        {"prompt": np.array([{"role": "user", "content": c} for c in "ab"], dtype=object), "step": np.int64(2)},
+        {"question": "Q", "share": np.float32(0.5), "none": np.nan, "uid": np.array([1, 2])},
+    ],
+)
+def test_rows_of_parquet_files_hold_arrays(served, monkeypatch, row):
+    monkeypatch.setenv("RUBRANK_SERVICE", served.url)
+    monkeypatch.setenv("RUBRANK_TOKEN", "s3cret")
+    found = asyncio.run(compute_score("source", "One two three.", np.array(["a"]), {**row, "group_size": 1}))
+    assert 0.0 <= found["score"] <= 1.0
+    assert found["rubrank_unknown"] == 0.0
+
+
+def test_slices_of_trl_that_are_no_groups_are_refused(served):
+    prompts, said = ["p", "p", "q", "q"], ["a", "b", "c", "d"]
+    with pytest.raises(InvalidInput, match="one prompt"):
+        remote_reward(served.url, num_generations=4, token="s3cret")(prompts, said)
+    assert len(remote_reward(served.url, num_generations=2, token="s3cret")(prompts, said)) == 4
+    for wrong in (0, -1):
+        with pytest.raises(InvalidInput, match="num_generations"):
+            remote_reward(served.url, num_generations=wrong)
 
 
 def test_verl_gets_a_score_and_flags(served, monkeypatch):

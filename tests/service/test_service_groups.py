@@ -11,6 +11,7 @@ from cases import thinned
 from service.serving import RUBRIC, serving
 
 from rubrank import Group, RewardEngine, Rollout, read_records, rule_names
+from rubrank.service.service import Service
 
 SAID = [
     "The moon pulls the water. Tides follow it twice a day.",
@@ -179,3 +180,16 @@ def test_what_a_killed_process_had_half_written_does_not_spoil_what_follows(tmp_
     records = list(read_records(path))
     assert len(records) >= 2
     assert records[-1].step == 7
+
+
+def test_attributes_over_groups_are_warmed_up_without_a_warning(tmp_path):
+    """A warning is an error here, and a service that fails to warm up would never be ready."""
+    with serving(tmp_path, rule="rlvr2+", attributes=["total_length"], pool="batch") as served:
+        assert served.call("/readyz")[0] == 200
+
+
+def test_a_warm_up_that_fails_keeps_nobody_out(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(Service, "_try_out", lambda self: 1 / 0)
+    with serving(tmp_path) as served:
+        assert served.call("/v1/groups", body())[0] == 200
+    assert "warming up" in caplog.text

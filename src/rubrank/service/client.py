@@ -29,6 +29,7 @@ from contextlib import suppress
 from typing import Any, Self
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from rubrank._plain import plain
 from rubrank.errors import InvalidInput, RubrankError, refuses_wrong_kinds
 from rubrank.service.wire import to_json
 
@@ -252,6 +253,8 @@ def remote_reward(
     With several processes a slice may be cut: use `RubricReward` there, or a batch that is a multiple of it.
     """
     client = RewardClient(url, **options)
+    if num_generations < 1:
+        raise InvalidInput("remote_reward", "num_generations", "≥ 1", str(num_generations), "")
 
     def rubrank(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
         if len(prompts) % num_generations:
@@ -262,11 +265,16 @@ def remote_reward(
         rows = {
             k: v for k, v in columns.items() if k not in known and isinstance(v, Sequence) and len(v) == len(prompts)
         }
+        starts = range(0, len(prompts), num_generations)
+        if any(prompt != prompts[at] for at in starts for prompt in prompts[at : at + num_generations]):
+            remedy = "Pass num_generations as the trainer has it, for evaluation too."
+            got = f"{num_generations}, and so many samples in a row are of several prompts"
+            raise InvalidInput("remote_reward", "num_generations", "the samples of one prompt", got, remedy)
         groups = [
             _group(
                 prompts[at], completions[at : at + num_generations], {k: v[at] for k, v in rows.items()}, rubric_column
             )
-            for at in range(0, len(prompts), num_generations)
+            for at in starts
         ]
         step = getattr(columns.get("trainer_state"), "global_step", 0)
         found = client.rewards(groups, step=step)
@@ -294,7 +302,7 @@ async def compute_score(
     """
     key = (os.environ.get(URL, ""), os.environ.get(TOKEN, ""))
     client = _clients.get(key) or _clients.setdefault(key, RewardClient())
-    row = dict(extra_info or {})
+    row = plain(extra_info or {})  # of a Parquet file: lists are arrays there
     given = {name: row[name] for name in ("group_size", "sample_id", "step") if row.get(name) is not None}
     group = row.get("group_id", row.get("uid"))
     prompt = row.get("prompt") or row.get("question") or str(data_source)

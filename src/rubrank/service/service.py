@@ -10,6 +10,7 @@ await service.close()                  nothing that was paid for is lost
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import os
 import threading
@@ -37,6 +38,7 @@ from rubrank.training.rewinding import drop_half
 from rubrank.training.shapes.early import joined
 from rubrank.training.shapes.pairing import Pairing
 
+_log = logging.getLogger("rubrank.service")
 _DIGEST = 16  # bytes
 _WARM = ("Name a lake near Hangzhou, and say in two sentences why people go there.", "West Lake. It is calm.", "")
 
@@ -145,6 +147,8 @@ class Service:
                 await asyncio.to_thread(self._try_out)
         except RubrankError:  # the rubric alone may have nothing to rank by: queries bring the rest
             pass
+        except Exception:  # callers will see for themselves, and some may be better off
+            _log.exception("warming up did not work")
         self.ready = True
         rubric = self.engine.rubric
         if rubric is not None and sum(c.decided_by.scans for c in rubric.criteria if not c.judged) >= scanning.COSTS:
@@ -155,10 +159,12 @@ class Service:
         if self.engine.judges is not None:
             from rubrank.judges import askers, prompting  # noqa: F401 - loaded before the first caller waits for it
 
-        group = Group(id="warm-up", rollouts=tuple(rollout_of(_WARM[0], text) for text in _WARM[1:]))
+        rollouts = tuple(rollout_of(_WARM[0], text) for text in _WARM[1:])
+        # Two of them, since what is estimated over groups warns of a single one.
+        groups = [Group(id=f"warm-up {n}", rollouts=rollouts) for n in range(2)]
         kept = self.engine.state_dict()
-        scores = self.engine.decide([group]).groups
-        self.engine.fuse([group], Graded(scores), 0, train=False, write=False)
+        scores = self.engine.decide(groups).groups
+        self.engine.fuse(groups, Graded(scores), 0, train=False, write=False)
         self.engine.load_state_dict(kept)
 
     # -------------------------------------------------------------------------------------------------------- requests
