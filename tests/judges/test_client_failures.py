@@ -1,8 +1,10 @@
 """Everything a server can do wrong, over real HTTP: asked again where that helps, else missing with a reason."""
 
+import asyncio
 import json
 import time
 from email.utils import formatdate
+from typing import Any
 
 import pytest
 from calling import ask, ask_all, call_of, judge_of, run
@@ -250,3 +252,20 @@ def test_a_paid_failure_is_counted_once(tmp_path):
 def test_a_reply_without_usage_costs_nothing_known():
     with Server([Answer(usage=None)]) as server:
         assert ask(judge_of(server, endpoint={"price": Price(input=1.0)})).usage == Usage()
+
+
+def test_a_call_that_nobody_was_asked_holds_up_no_other_process(tmp_path, monkeypatch):
+    """While an endpoint is left alone calls fail without a request; what they had claimed must be free again."""
+
+    async def left_alone(client: Client, attempt: Any) -> Any:
+        return attempt.end("no endpoint answers")
+
+    async def main() -> list[Any]:
+        async with Client(judge_of("http://127.0.0.1:9/v1"), store=store) as client:
+            assert (await client.ask(call_of("?"))).failure == "no endpoint answers"
+        await asyncio.to_thread(store._writer.flush)
+        return store._all("SELECT owner FROM claims")
+
+    monkeypatch.setattr(Client, "_pursue", left_alone)
+    with Replies(tmp_path / "replies.sqlite") as store:
+        assert run(main()) == []

@@ -62,10 +62,18 @@ def test_what_a_call_says_changes_its_key(other):
         judge("m", sampling=Sampling(temperature=0.5)),
         judge("m", sampling=Sampling(max_tokens=5)),
         judge("m", sampling=Sampling(seed=0)),
+        judge("m", structured="text"),
+        judge("m", structured="json_schema"),
     ],
 )
 def test_what_the_judge_is_changes_the_key(other):
     assert Replies.key(CALL, other) != BASE
+
+
+def test_how_a_schema_is_kept_does_not_matter_where_there_is_none():
+    free = replace(CALL, schema=None)
+    assert Replies.key(free, judge("m", structured="text")) == Replies.key(free, judge("m"))
+    assert Replies.key(CALL, judge("m", structured="text")) != Replies.key(CALL, judge("m", structured="json_object"))
 
 
 def test_where_it_is_asked_and_what_for_does_not():

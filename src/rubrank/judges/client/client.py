@@ -222,10 +222,13 @@ class Client:
         if known is not None:
             return known
         try:
-            return await self._finish(attempt, await self._pursue(attempt))
+            reply = await self._finish(attempt, await self._pursue(attempt))
         except BaseException:
             store.release(attempt.key)
             raise
+        if not attempt.requests:  # nobody was asked, and nothing is kept that would end the claim
+            store.release(attempt.key)
+        return reply
 
     async def _claim(self, store: Replies, attempt: Attempt) -> Reply | None:
         """Wait while another process asks the same; its reply, or None: it is for this one to ask."""

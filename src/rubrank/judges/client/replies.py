@@ -7,10 +7,10 @@
         store.get(key)                        Reply(text=…, cached=True), and its usage is nothing
 
 A key is a digest of everything a reply depends on: prompt version, messages, schema, number of the sample, sampling,
-whether log-probabilities are wanted, and the models of the judge with their extra parameters; not where they are
-served. The ledger has a row for every request that was paid and for every call that failed, with the text and the cost.
-Usable replies are answered from, and refusals, which would come again at the same cost. A reply in which no verdict
-could be read is asked for once more by the next run, and then stands.
+whether log-probabilities are wanted, and the models of the judge with their extra parameters and what `structured` says
+of them; not where they are served. The ledger has a row for every request that was paid and for every call that failed,
+with the text and the cost. Usable replies are answered from, and refusals, which would come again at the same cost. A
+reply in which no verdict could be read is asked for once more by the next run, and then stands.
 
 Before a call is asked it is *claimed*, for a short time that is renewed: the same call in another process waits
 for the reply instead. Claims of processes that have ended are free at once on the same machine, else after the lease.
@@ -89,11 +89,14 @@ class Keys:
         models = {json.dumps([e.model, _mapping_or_repr(e.extra_body)], sort_keys=True) for e in judge.endpoints}
         parts = [sorted(models), judge.sampling.model_dump(mode="json")]
         self._start = blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=_SIZE)
+        self._forms = sorted({f"{e.model} {e.structured}" for e in judge.endpoints if e.structured != "auto"})
 
     def of(self, call: Call) -> bytes:
         """The key of a call."""
         digest = self._start.copy()
-        parts = [call.prompt_version, call.messages, call.schema, call.sample, call.logprobs]
+        parts: list[Any] = [call.prompt_version, call.messages, call.schema, call.sample, call.logprobs]
+        if call.schema is not None and self._forms:  # how a server is held to it
+            parts.append(self._forms)
         digest.update(json.dumps(parts, sort_keys=True, default=_mapping_or_repr).encode())
         return digest.digest()
 
