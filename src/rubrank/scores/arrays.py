@@ -20,15 +20,14 @@ from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.frames import column_names, plain_array
+from rubrank.scores.frames import column_names
 from rubrank.scores.observed import observed_cells
+from rubrank.scores.rows import as_floats, place_of, rows_of
 from rubrank.verifiers.domain import UNIT, Layer
 
 if TYPE_CHECKING:
     from rubrank.scores.batch import ScoreBatch
 
-_DOUBLE = np.dtype(np.float64)
-_EXACT = 2**53  # integers beyond this are not exact as doubles, so their order could be lost
 _PLAIN_WEIGHTS = (1e-100, 1e100)
 _HARD: Layer = "global_quality"
 _SOFT: Layer = "low_quality"
@@ -51,7 +50,7 @@ def batch_of_arrays(
     weights, margins, directions = numbers
     if criteria is None and type(scores) is not np.ndarray:
         criteria = column_names(scores)
-    scores_MK, starts, shape, order, labels = _rows(owner, scores, groups)
+    scores_MK, starts, shape, order, labels = rows_of(owner, scores, groups)
     data = _criteria_data(owner, criteria, scores_MK.shape[1], directions)
     batch = kind(
         scores_MK,
@@ -84,7 +83,9 @@ def batch_of_arrays(
         batch.attributes_MD = attributes_like(owner, batch, attributes[0])
         batch.attribute_names = _attribute_names(owner, attributes[1], batch.attributes_MD.shape[1])
     if gates[0] is not None:
-        batch.gates_MC = _gates_like(owner, batch, gates[0])
+        batch.gates_MC = _like_scores(
+            owner, batch, np.asarray(gates[0], dtype=float), ("gates", "C"), "One column per gate."
+        )
         batch.gate_criteria = _data_of(owner, "gate_criteria", gates[1], batch.gates_MC.shape[1], _HARD)
     return _split(owner, batch, *layers) if any(layers) else batch
 
@@ -104,15 +105,7 @@ def _data_of(owner: str, parameter: str, given: Any, count: int, layer: Any) -> 
         return _unnamed(count, "criterion" if parameter == "criteria" else "gate", layer)
     listed = list(given) if np.iterable(given) and not isinstance(given, str) else [given]
     names = [c.name if isinstance(c, CriterionData) else c for c in listed]
-    different = len(set(names)) if all(isinstance(name, Hashable) for name in names) else 0
-    if len(listed) != count or different != count:
-        raise InvalidInput(
-            owner,
-            parameter,
-            f"{count} different names, one for each column of the scores",
-            f"{len(listed)}, {different} of them different",
-            "Name the columns in their order.",
-        )
+    _check_names(owner, parameter, names, count, "column of the scores")
     return tuple(c if isinstance(c, CriterionData) else _criterion_in(c, layer) for c in listed)
 
 
@@ -184,15 +177,16 @@ def extent(array: np.ndarray) -> tuple[float, float]:
 
 
 def _attribute_names(owner: str, given: Sequence[str] | None, D: int) -> tuple[str, ...]:
-    if given is not None and len(given) and (len(given) != D or len(set(given)) != D):
-        raise InvalidInput(
-            owner,
-            "attribute_names",
-            f"{D} different names, one for each attribute",
-            f"{len(given)}, {len(set(given))} of them different",
-            "Name the attributes in their order.",
-        )
+    if given is not None and len(given):
+        _check_names(owner, "attribute_names", given, D, "attribute")
     return tuple(given or ())
+
+
+def _check_names(owner: str, parameter: str, names: Sequence[Any], count: int, what: str) -> None:
+    different = len(set(names)) if all(isinstance(name, Hashable) for name in names) else 0
+    if len(names) != count or different != count:
+        allowed, got = f"{count} different names, one for each {what}", f"{len(names)}, {different} of them different"
+        raise InvalidInput(owner, parameter, allowed, got, f"Name the {what.partition(' ')[0]}s in their order.")
 
 
 def _own(owner: str, given: Any, N: int) -> tuple[tuple[CriterionData, ...], ...]:
@@ -245,65 +239,29 @@ def _check_gates(owner: str, batch: ScoreBatch, layer: Mapping[int, Layer]) -> N
             raise InvalidInput(owner, "outcomes", "of criteria that are ranked by", got, "Score it instead.")
 
 
-def _gates_like(owner: str, batch: ScoreBatch, gates: ArrayLike) -> np.ndarray:
-    array, shape = np.asarray(gates, dtype=float), batch.shape or ()
-    if array.shape[:-1] != shape or array.ndim != len(shape) + 1:
-        allowed = f"of shape ({', '.join(map(str, shape))}, C): that of the scores, with the gates last"
-        raise InvalidInput(owner, "gates", allowed, f"shape {array.shape}", "One column per gate.")
-    flat = array.reshape(len(batch.scores_MK), array.shape[-1])
-    return np.ascontiguousarray(flat if batch.order is None else flat[batch.order])
-
-
-# ---------------------------------------------------------------------------------------------------------------- rows
-
-
-def _rows(owner: str, scores: ArrayLike, groups: Any) -> tuple[Any, Any, tuple[int, ...], Any, Any]:
-    """Scores sorted by group, where groups start, the caller's shape and order, and the labels that were given."""
-    array = _as_floats(owner, "scores", scores)
-    if array.ndim not in (2, 3) or array.shape[-1] == 0:
-        raise InvalidInput(
-            owner,
-            "scores",
-            "of shape (rollouts, criteria) or (groups, rollouts, criteria) with at least one criterion",
-            f"shape {array.shape}",
-            "One row is one rollout, one column one criterion.",
-        )
-    K = array.shape[-1]
-    if array.ndim == 3:
-        N, G = array.shape[:2]
-        labels = None if groups is None else tuple(_listed(_labels(owner, groups, N, "groups")))
-        if labels is not None:
-            _no_duplicates(owner, labels)
-        return array.reshape(N * G, K), np.arange(0, N * G + 1, G or 1), (N, G), None, labels
-    M = len(array)
-    if groups is None:
-        return array, np.array([0, M] if M else [0]), (M,), None, None
-    starts, order, labels = _sort_by_group(_labels(owner, groups, M, "rows"))
-    return array if order is None else array[order], starts, (M,), order, labels
+# --------------------------------------------------------------------------------------------- beside the scores
 
 
 def attributes_like(owner: str, batch: ScoreBatch, attributes: ArrayLike) -> np.ndarray:
     """Attributes (…, D) with the leading shape of the scores → (M, D), sorted by group."""
-    array = _as_floats(owner, "attributes", attributes)
-    shape = batch.shape or (len(batch.scores_MK),)
-    if array.shape[:-1] != shape or array.ndim != len(shape) + 1:
-        raise InvalidInput(
-            owner,
-            "attributes",
-            f"of shape ({', '.join(map(str, shape))}, D): that of the scores, with the attributes last",
-            f"shape {array.shape}",
-            "For one attribute per rollout add an axis: attributes[..., None].",
-        )
+    array = as_floats(owner, "attributes", attributes)
+    remedy = "For one attribute per rollout add an axis: attributes[..., None]."
+    flat = _like_scores(owner, batch, array, ("attributes", "D"), remedy)
     wrong = ~((array >= 0.0) & (array < np.inf))
     if wrong.any():
         at = np.argwhere(wrong)[0]
-        raise InvalidInput(
-            owner,
-            "attributes",
-            "finite numbers ≥ 0",
-            f"{array[tuple(at)]} at {_place(at)}",
-            "Attributes are counts, lengths or densities; measure them on every rollout.",
-        )
+        got = f"{array[tuple(at)]} at {place_of(at)}"
+        remedy = "Attributes are counts, lengths or densities; measure them on every rollout."
+        raise InvalidInput(owner, "attributes", "finite numbers ≥ 0", got, remedy)
+    return flat
+
+
+def _like_scores(owner: str, batch: ScoreBatch, array: np.ndarray, what: tuple[str, str], remedy: str) -> np.ndarray:
+    """What has one more axis than the scores have before their last → (M, …), sorted by group."""
+    shape, (name, letter) = batch.shape or (len(batch.scores_MK),), what
+    if array.shape[:-1] != shape or array.ndim != len(shape) + 1:
+        allowed = f"of shape ({', '.join(map(str, shape))}, {letter}): that of the scores, with the {name} last"
+        raise InvalidInput(owner, name, allowed, f"shape {array.shape}", remedy)
     flat = array.reshape(len(batch.scores_MK), array.shape[-1])
     return np.ascontiguousarray(flat if batch.order is None else flat[batch.order])
 
@@ -316,7 +274,7 @@ def refuse_infinite(owner: str, scores: ArrayLike) -> None:
         owner,
         "scores",
         "finite, or NaN for 'not scored'",
-        f"{array[tuple(at)]} at {_place(at)}",
+        f"{array[tuple(at)]} at {place_of(at)}",
         "If it stands for a failed verifier, use NaN.",
     )
 
@@ -329,7 +287,7 @@ def per_criterion(
         return _constant(batch.K, default)
     if isinstance(value, Mapping):
         value = _by_name(owner, parameter, value, criteria, default)
-    array = _as_floats(owner, parameter, value)
+    array = as_floats(owner, parameter, value)
     if array.ndim == 0:
         array = np.full(batch.K, float(array))
     if array.shape == (batch.K,):
@@ -378,101 +336,3 @@ def _by_name(
         if name not in criteria:
             raise UnknownName.of(owner, f"{parameter} key", name, criteria)
     return [value.get(name, default) for name in criteria]
-
-
-def _as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
-    """A C-contiguous array of doubles that may be written to; None and masked entries become NaN."""
-    if type(value) is np.ndarray and value.dtype is _DOUBLE and value.flags.carray:
-        return value
-    if isinstance(value, np.ma.MaskedArray):
-        value = np.ma.filled(value.astype(np.float64), np.nan)
-    try:
-        raw = np.asarray(plain_array(value))
-        _check_kind(owner, parameter, raw)
-        array = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(
-            owner, parameter, "an array of numbers", f"something else ({error})", "Use NaN where there is no score."
-        ) from None
-    # Kernels are compiled for arrays that may be written to; another version for those that may not takes seconds.
-    return array if array.flags.writeable else array.copy()
-
-
-def _check_kind(owner: str, parameter: str, raw: np.ndarray) -> None:
-    """Refuse what NumPy would convert to doubles without a word, losing something on the way."""
-    kind = raw.dtype.kind
-    if kind == "c":
-        raise InvalidInput(owner, parameter, "real numbers", "complex ones", "Take the real part.")
-    if kind in "US":
-        raise InvalidInput(
-            owner,
-            parameter,
-            "an array of numbers",
-            "something else (texts)",
-            "Convert them; NaN where there is no score.",
-        )
-    if kind == "O":
-        large = any(isinstance(x, int) and abs(x) > _EXACT for x in raw.flat)
-    else:
-        large = kind in "iu" and raw.size > 0 and max(abs(int(raw.max())), abs(int(raw.min()))) > _EXACT
-    if large:
-        raise InvalidInput(
-            owner, parameter, "integers within ±2**53", "larger ones", "Rank or rescale them first: doubles merge them."
-        )
-
-
-def _listed(labels: Any) -> list[Any]:
-    return labels.tolist() if hasattr(labels, "tolist") else list(labels)
-
-
-def _labels(owner: str, groups: Any, length: int, what: str) -> Any:
-    """The labels as an array of integers or strings if they are one, else as a list of hashable objects."""
-    if isinstance(groups, str) or not np.iterable(groups):
-        raise InvalidInput(owner, "groups", "a list of labels", repr(groups), "")
-    simple = isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype.kind in "iuUS"
-    labels: Any = groups if simple else _listed(groups)
-    if len(labels) != length:
-        raise InvalidInput(owner, "groups", f"{length} labels, one for each of the {what}", str(len(labels)), "")
-    for i, label in enumerate(() if simple else labels):
-        if not isinstance(label, Hashable) or label is None or label != label:
-            raise InvalidInput(owner, "groups", "a number or a string for every rollout", f"{label!r} at {i}", "")
-    return labels
-
-
-def _no_duplicates(owner: str, labels: tuple[Hashable, ...]) -> None:
-    if len(set(labels)) < len(labels):
-        twice = next(label for i, label in enumerate(labels) if label in labels[:i])
-        raise InvalidInput(
-            owner,
-            "groups",
-            "a different label for each group of a (groups, rollouts, criteria) array",
-            f"{twice!r} twice",
-            "For scattered rollouts pass scores as (rollouts, criteria) with one label per row.",
-        )
-
-
-def _sort_by_group(labels: Any) -> tuple[np.ndarray, np.ndarray | None, tuple[Hashable, ...]]:
-    """Group boundaries, the sorting permutation (None if sorted already) and labels in order of first appearance."""
-    numbers, names = _numbered(labels)
-    starts = np.concatenate([[0], np.bincount(numbers, minlength=len(names)).cumsum()])
-    is_sorted = len(numbers) < 2 or bool((numbers[1:] >= numbers[:-1]).all())
-    return starts, None if is_sorted else np.argsort(numbers, kind="stable"), names
-
-
-def _numbered(labels: Any) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    """Number the groups by first appearance: the group number of every row, and the labels in that order."""
-    if isinstance(labels, np.ndarray) and len(labels):
-        # Rows of a group usually stand together: number the runs, which are few, rather than the rows.
-        changes = np.concatenate([[True], labels[1:] != labels[:-1]])
-        of_run, names = _numbered(labels[changes].tolist())
-        return of_run[changes.cumsum() - 1], names
-    number: dict[Hashable, int] = {}
-    numbers = [number.setdefault(label, len(number)) for label in labels]
-    return np.array(numbers, np.int64), tuple(number)
-
-
-def _place(index: np.ndarray) -> str:
-    names = ("row", "column") if len(index) == 2 else ("group", "rollout", "column")
-    return ", ".join(f"{name} {i}" for name, i in zip(names, index, strict=True))
