@@ -50,12 +50,8 @@ class AMRP(checks.CheckedRule):
     target: float = checks.number(1.0, high=1.0, above=True)
     eps: float = checks.number(0.01, above=True)
     low: float = checks.number(0.1, above=True)
-    high: float = 10.0
+    high: float = checks.number(10.0, low="low")
     memory: AMRPMemory = field(init=False, repr=False, compare=False, default_factory=AMRPMemory)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.check_number(self, "high", low=self.low)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then weigh it."""

@@ -31,9 +31,9 @@ class LocalRule(CheckedRule):
     local: ClassVar[bool] = True
 
 
-def number(default: float, *, low: float = 0.0, high: float = math.inf, above: bool = False) -> Any:
-    """A constant that is a number from `low` (or above it) to `high`."""
-    return field(default=default, metadata={"check": partial(check_number, low=low, high=high, above=above)})
+def number(default: float, *, low: float | str = 0.0, high: float = math.inf, above: bool = False) -> Any:
+    """A constant that is a number from `low` (or above it), which may name another constant, to `high`."""
+    return field(default=default, metadata={"check": partial(_check_number, low=low, high=high, above=above)})
 
 
 def choice(default: str, allowed: tuple[str, ...]) -> Any:
@@ -46,9 +46,8 @@ def flag(default: bool) -> Any:
     return field(default=default, metadata={"check": _check_flag})
 
 
-def check_number(rule: Any, name: str, low: float = 0.0, high: float = math.inf, above: bool = False) -> None:
-    """Raise unless the constant is within its bounds."""
-    value = getattr(rule, name)
+def _check_number(rule: Any, name: str, low: float | str, high: float, above: bool) -> None:
+    value, low = getattr(rule, name), getattr(rule, low) if isinstance(low, str) else low
     fits = isinstance(value, int | float) and not isinstance(value, bool)
     if not fits or not (low < value if above else low <= value) or value > high:
         more = f"{'>' if above else '≥'} {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"

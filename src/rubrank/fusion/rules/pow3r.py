@@ -50,14 +50,10 @@ class POW3R(checks.CheckedRule):
     mix: float = checks.number(0.5, high=1.0)
     rate: float = checks.number(0.5, high=1.0)
     low: float = checks.number(0.5, above=True)
-    high: float = 2.0
+    high: float = checks.number(2.0, low="low")
     eps: float = checks.number(1e-6, above=True)
     memory_of: Literal["query", "criterion"] = checks.choice("query", ("query", "criterion"))
     memory: POW3RMemory = field(init=False, repr=False, compare=False, default_factory=POW3RMemory)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.check_number(self, "high", low=self.low)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then weigh it."""

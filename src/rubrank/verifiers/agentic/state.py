@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from rubrank.rollouts.rollout import Rollout, ToolCall
-from rubrank.verifiers.agentic.values import TooBig, canonical, check_size, equal
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.agentic.values import TooBig, canonical, check_size, equal, identity
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 _ABSENT = object()
@@ -141,16 +141,7 @@ def trajectory_efficiency(
         return 0.0, f"no calls made, {best} are needed"
     idle = sum(call.name in noop_tools for call in calls)
     acting = [call for call in calls if call.name not in noop_tools]
-    again = len(acting) - len({_identity(call) or str(i) for i, call in enumerate(acting)})
+    same = [identity([call.name, call.arguments, call.result]) for call in acting]
+    again = len(acting) - len({one or str(i) for i, one in enumerate(same)})
     value = best / (len(calls) + duplicate_weight * again + noop_weight * idle)
     return min(1.0, value), f"{len(calls)} calls ({again} duplicates, {idle} no-ops), {best} suffice"
-
-
-def _identity(call: ToolCall) -> str | None:
-    """One text for calls that are the same; None for one too large to compare."""
-    whole = [call.name, call.arguments, call.result]
-    try:
-        check_size(whole, "call")
-    except TooBig:
-        return None
-    return canonical(whole)

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout, ToolCall
 from rubrank.verifiers.agentic.tools import error_rules, says_error
-from rubrank.verifiers.agentic.values import How, TooBig, call_arguments, canonical, check_size, matches
+from rubrank.verifiers.agentic.values import How, call_arguments, identity, matches
 from rubrank.verifiers.verifier import Answer, verifier
 
 _Count = Annotated[int, Field(ge=0, le=100_000)]
@@ -138,9 +138,4 @@ def _key(call: ToolCall, with_result: bool) -> str | None:
         arguments: Any = dict(call_arguments(call))
     except ValueError:
         arguments = call.arguments
-    whole = [call.name, arguments, call.result if with_result else None]
-    try:
-        check_size(whole, "call")
-    except TooBig:
-        return None
-    return canonical(whole)
+    return identity([call.name, arguments, call.result if with_result else None])

@@ -153,6 +153,15 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
 
 
+def identity(call: Sequence[Any]) -> str | None:
+    """The same of the parts of a call; None where it is too large to compare."""
+    try:
+        check_size(call, "call")
+    except TooBig:
+        return None
+    return canonical(call)
+
+
 def best_pairs(gains: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
     """Pair rows with columns so that the sum of gains is largest (the Hungarian method); each is used once at most.
 

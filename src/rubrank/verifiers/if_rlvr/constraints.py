@@ -22,6 +22,7 @@ from rubrank.verifiers.ifbench.tokens import (
     public_sentences,
     public_tokens,
 )
+from rubrank.verifiers.ifbench.words import word_at
 from rubrank.verifiers.shared.relation import Count, Relation, counted
 from rubrank.verifiers.verifier import Answer, Compat, missing
 
@@ -128,13 +129,9 @@ def keyword_specific_position(text: Text, *, keyword: Word, n: Count, m: Count, 
     Passes: "One. I giggle." for giggle, 2, 2. Fails: any other place. Upstream counts punctuation marks as words and
     minds the case. Not covered: keywords of several words.
     """
-    sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
-    if not 1 <= n <= len(sentences):
-        return False, f"{len(sentences)} sentences found, so there is no sentence {n}"
-    words = public_tokens(sentences[n - 1]) if compat == "upstream" else Text(sentences[n - 1]).words
-    if not 1 <= m <= len(words):
-        return False, f"sentence {n} has {len(words)} words, so there is no word {m}"
-    found, wanted = words[m - 1], keyword.strip()
+    (found, why), wanted = word_at(text, n, m, compat), keyword.strip()
+    if found is None:
+        return False, why
     same = found == wanted if compat == "upstream" else found.casefold() == wanted.casefold()
     return same, f"word {m} of sentence {n} is {found!r}, {wanted!r} asked"
 

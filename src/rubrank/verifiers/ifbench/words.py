@@ -238,14 +238,21 @@ def keywords_specific_position(text: Text, *, keyword: str, n: Count, m: Count, 
     Passes: "One. I giggle." for giggle, 2, 2. Fails: any other place. Upstream counts punctuation marks as words and
     takes "1." for a sentence. Not covered: keywords of several words.
     """
+    found, why = word_at(text, n, m, compat)
+    return found is not None and _same(
+        found, keyword
+    ), why or f"word {m} of sentence {n} is {found!r}, {keyword!r} asked"
+
+
+def word_at(text: Text, n: int, m: int, compat: Compat) -> tuple[str | None, str]:
+    """The `m`th word of the `n`th sentence, or why there is none."""
     sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
     if not 1 <= n <= len(sentences):
-        return False, f"{len(sentences)} sentences found, so there is no sentence {n}"
+        return None, f"{len(sentences)} sentences found, so there is no sentence {n}"
     words = public_tokens(sentences[n - 1]) if compat == "upstream" else Text(sentences[n - 1]).words
     if not 1 <= m <= len(words):
-        return False, f"sentence {n} has {len(words)} words, so there is no word {m}"
-    found = words[m - 1]
-    return _same(found, keyword), f"word {m} of sentence {n} is {found!r}, {keyword!r} asked"
+        return None, f"sentence {n} has {len(words)} words, so there is no word {m}"
+    return words[m - 1], ""
 
 
 def _same(word: str, keyword: str) -> bool:
