@@ -20,6 +20,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from reprlib import repr as brief
 from typing import Any
@@ -89,6 +90,22 @@ def home_of(thing: Any) -> tuple[str, str]:
         thing = thing.func
     made = thing if hasattr(thing, "__qualname__") else type(thing)
     return getattr(made, "__module__", None) or "", made.__qualname__
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Modules that register things: a copy of this in another process has imported them."""
+
+    modules: tuple[str, ...] = ()
+
+    def __reduce__(self) -> Any:
+        return _imported, (self.modules,)
+
+
+def _imported(modules: tuple[str, ...]) -> Imported:
+    for module in modules:
+        import_module(module)
+    return Imported(modules)
 
 
 def importable_home() -> str:

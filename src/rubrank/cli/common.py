@@ -42,11 +42,17 @@ def table_columns(group_column: Sequence[str] | None, long: bool, column: Sequen
 
 
 def check_address(engine: str, address: str | None, verb: str) -> None:
-    """Refuse the address of a cluster that would not be used."""
+    """Refuse the address of a cluster that would not be used or does not answer, and Ray where it is not installed."""
     from rubrank.errors import InvalidInput
 
     if address is not None and engine != "ray":
         raise InvalidInput(verb, "--address", "used with --engine ray", f"--engine {engine}", "")
+    if engine == "ray":
+        from rubrank.grading.cluster import check_reachable, found_ray
+
+        found_ray(verb)
+        if address is not None:
+            check_reachable(address, verb)
 
 
 def columns_from(column: Sequence[str] | None, group_column: Sequence[str] | None, verb: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ FLAGS = "rubrank.flags"
 """Where a command keeps its flags beyond typer's own, in the context's `meta`: flag → what was given, None if not."""
 _running: ContextVar[Any] = ContextVar("_running", default=None)
 _KEYWORD = re.compile(r" \(\w+=(?:[^()]|\([^()]*\))*\)")
-_FUNCTION = re.compile(r"[A-Za-z_][\w.]*(?: [a-z]+)?")
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*(?: [a-z]+| on Ray)?")
 
 
 def remember(command: Any) -> None:

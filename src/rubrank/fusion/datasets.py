@@ -25,7 +25,7 @@ from rubrank.fusion.gated import Gated
 from rubrank.fusion.options import part_of, with_options
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.fusion.rule import Rule, fused_by
-from rubrank.fusion.stream.pooling import is_pooled, known_of, prepared, said
+from rubrank.fusion.stream.pooling import OWNER, is_pooled, known_of, modules_of, prepared, said
 from rubrank.grading.cluster import found_ray, processors
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
@@ -35,7 +35,6 @@ from rubrank.scores.files import read_outcomes
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.scores.writing import OUTCOMES
 
-_OWNER = "fuse on Ray"
 _ADDED = ("reward", "ranking", "no_signal")
 _PACKED = "group"
 
@@ -60,13 +59,13 @@ def on_ray(
     attributes: columns of numbers ≥ 0 whose influence is taken out, such as lengths.
     options: those of `rubrank.RLVR2`; adjust is "remove" where attributes are given. pool="run" is for trainers.
     """
-    ray = found_ray(_OWNER)
+    ray = found_ray(OWNER)
     if attributes:
         options.setdefault("adjust", "remove")
     elif options.get("adjust") is not None:
-        raise InvalidInput(_OWNER, "adjust", "given with attributes", repr(options["adjust"]), "Name their columns.")
+        raise InvalidInput(OWNER, "adjust", "given with attributes", repr(options["adjust"]), "Name their columns.")
     if options.get("pool") == "run":
-        raise InvalidInput(_OWNER, "pool", "'batch' or 'group': a dataset has no steps", "'run'", "")
+        raise InvalidInput(OWNER, "pool", "'batch' or 'group': a dataset has no steps", "'run'", "")
     found = to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
     criteria = tuple(CriterionData.of(criterion) for criterion in found.criteria)
     needed = (group, *(criterion.name for criterion in criteria), *attributes)
@@ -75,7 +74,7 @@ def on_ray(
     number = partitions or 4 * processors(ray)
     if attributes and is_pooled(fuser.rule):
         dataset = dataset.materialize()
-        fuser.rule = with_options(fuser.rule, _OWNER, known=_known(ray, dataset, fuser, number))
+        fuser.rule = with_options(fuser.rule, OWNER, known=_known(ray, dataset, fuser, number))
     return dataset.groupby(group, num_partitions=number).map_groups(fuser.fused, batch_format="pyarrow")
 
 
@@ -103,10 +102,10 @@ def _check_columns(names: Sequence[str], needed: Sequence[str], added: Sequence[
     lacking = next((name for name in needed if name not in names), None)
     if lacking is not None:
         allowed = "with a column for the group, each criterion and each attribute"
-        raise InvalidInput(_OWNER, "dataset", allowed, f"none named {lacking!r}", "")
+        raise InvalidInput(OWNER, "dataset", allowed, f"none named {lacking!r}", "")
     twice = next((name for name in added if name in names), None)
     if twice is not None:
-        raise InvalidInput(_OWNER, "added columns", "new to the dataset", f"{twice!r} again", "Say prefix='new_'.")
+        raise InvalidInput(OWNER, "added columns", "new to the dataset", f"{twice!r} again", "Say prefix='new_'.")
 
 
 _Group: TypeAlias = tuple[GroupScores, np.ndarray]
@@ -119,7 +118,7 @@ class _Fuser:
     def __init__(
         self, criteria: tuple[CriterionData, ...], rule: Rule, group: str, prefix: str, attributes: tuple[str, ...]
     ) -> None:
-        self.rule, self.group = rule, group
+        self.rule, self.group, self._modules = rule, group, modules_of(rule)
         self._criteria, self._prefix, self._attributes = criteria, prefix, attributes
 
     def fused(self, table: Any) -> Any:

@@ -34,7 +34,7 @@ from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
-from rubrank._plugins import check_call, check_free, decorated, load_plugins, shown
+from rubrank._plugins import check_call, check_free, decorated, importable_home, load_plugins, shown
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 
 Link = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -84,6 +84,7 @@ def utility_model(name: Any = None) -> Any:
         check_call("utility_model", instance.fit, "wins", "ridge")
         check_free("utility_model", instance.name, made, _made.get, instance.name in _LIBRARY)
         _MODELS[instance.name], _made[instance.name] = instance, made
+        _homes[instance.name] = importable_home()
         return made
 
     return decorated(register, name)
@@ -107,6 +108,8 @@ def _instance(chosen: str | None, made: Any) -> Any:
 
 _made: dict[str, Any] = {}
 """What each model was made from: the same class or function again replaces it."""
+_homes: dict[str, str] = {}
+"""Which module registers it when it is imported; "": none does."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,13 @@ def find_model(name: str | UtilityModel) -> UtilityModel:
         if name not in _MODELS:
             raise UnknownName.of("find_model", "model", name, _MODELS)
     return _MODELS[name]
+
+
+def model_home(name: str | UtilityModel) -> str | None:
+    """The module that registers a model of one's own, "" if none does; None: the library's, or a model itself."""
+    if not isinstance(name, str) or name in _LIBRARY:
+        return None
+    return _homes[find_model(name).name]
 
 
 @only_our_errors

@@ -7,11 +7,17 @@ with connected("ray://head:10001", "grade") as ray:
 from __future__ import annotations
 
 import logging
+import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, RubrankError
+
+_FORM = re.compile(r"(?:ray://)?\[?(?P<host>[^/\[\]\s]+)\]?:(?P<port>[0-9]{1,5})")
+_NAMES = ("auto", "local")
+_KNOCK = 5.0  # seconds; Ray itself tries for minutes
 
 
 def found_ray(owner: str) -> Any:
@@ -32,18 +38,58 @@ def connected(address: str | None, owner: str) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
-    if address is None:
-        options |= {"include_dashboard": False}
-    try:
-        ray.init(address=address or "local", **options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        said = str(error).strip().partition("\n")[0]
-        raise InvalidInput(owner, "address", "that of a Ray cluster", f"{address!r} ({said})", "") from None
+    start(ray, address, owner)
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+def start(ray: Any, address: str | None, owner: str, **options: Any) -> None:
+    """Connect to the cluster at an address; None: start one on this machine, with these options."""
+    common: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    if address is None:
+        ray.init(address="local", include_dashboard=False, **common, **options)
+        return
+    check_reachable(address, owner)
+    known = {name: value for name, value in options.items() if name == "namespace"}
+    try:
+        ray.init(address=address, **common, **known)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        first, *more = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        said = f"{first} {more[-1]}" if more and first.endswith(":") else first
+        raise _no_cluster(owner, address, said) from None
+
+
+def check_reachable(address: str, owner: str) -> None:
+    """Refuse what is no address, and one at which nothing answers, before Ray tries it for minutes."""
+    if address in _NAMES:
+        return
+    found = _FORM.fullmatch(address)
+    if found is None or int(found["port"]) > 65535:
+        raise _no_cluster(owner, address, "")
+    try:
+        socket.create_connection((found["host"], int(found["port"])), _KNOCK).close()
+    except OSError as error:
+        raise _no_cluster(owner, address, f"nothing answers there: {error}") from None
+
+
+def _no_cluster(owner: str, address: str, why: str) -> InvalidInput:
+    allowed = "that of a Ray cluster: HOST:PORT, ray://HOST:PORT or auto"
+    return InvalidInput(owner, "address", allowed, repr(address) + (f" ({why})" if why else ""), "")
+
+
+def got(ray: Any, reference: Any, owner: str) -> Any:
+    """What a task or an actor gave back; one clear error where a process of the cluster is lost, or cannot begin."""
+    try:
+        return ray.get(reference)
+    except Exception as error:
+        if not any(one.__module__ == "ray.exceptions" for one in type(error).__mro__):
+            raise
+        cause = getattr(error, "cause", None) or error
+        why = next((line.strip() for line in str(cause).splitlines() if line.strip()), "")
+        told = f"{type(cause).__name__}: {why.rstrip('.')}"
+        raise RubrankError(f"{owner}: a process of the cluster failed ({told}). Ray's logs there say more.") from None
 
 
 def processors(ray: Any) -> int:

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
-from rubrank.grading.cluster import connected, processors, quiet
+from rubrank.grading.cluster import connected, got, processors, quiet
 from rubrank.grading.grade import Progress, grade
 from rubrank.grading.judged import judged_table_async
 from rubrank.grading.missing import missing_of
@@ -255,7 +255,7 @@ def handed_out(ray: Any, pool: Sequence[Any], queues: Queues, groups: Sequence[G
     while left:
         (first,), _ = ray.wait(list(under_way), num_returns=1)
         i, actor = under_way.pop(first)
-        found = ray.get(first)
+        found = got(ray, first, OWNER)
         if i is None:
             homes.append((actor, ANYWHERE if ANYWHERE in queues else found))
         give(actor, next(home for one, home in homes if one is actor), _AHEAD if i is None else 1)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
+from rubrank.grading.cluster import start
 from rubrank.judges.client.limits_actor import LimitsActor, share_through
 from rubrank.judges.client.sharing import LEASE
 from rubrank.service.app import Opened, make_app
@@ -204,10 +205,7 @@ def serve_on_ray(
 
     check(config, folder)
     folder = folder.resolve()
-    options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": "warning"}
-    if address is None:
-        options |= {"include_dashboard": False, "object_store_memory": _MEMORY, "num_cpus": 2 * replicas + 2}
-    ray.init(address=address, **options)
+    start(ray, address, _OWNER, namespace=NAMESPACE, object_store_memory=_MEMORY, num_cpus=2 * replicas + 2)
     try:
         _start_actors(ray, config, folder)
         serve.start(http_options={"host": config.host, "port": config.port or 8300})

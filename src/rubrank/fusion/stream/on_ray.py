@@ -20,15 +20,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
+from rubrank._plugins import Imported
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.options import part_of
 from rubrank.fusion.result import Fused
 from rubrank.fusion.stream.names import Progress, Rubrics
 from rubrank.fusion.stream.plan import TablePlan
-from rubrank.fusion.stream.pooling import AHEAD, is_pooled, pooled_plan
+from rubrank.fusion.stream.pooling import AHEAD, OWNER, is_pooled, modules_of, pooled_plan, said
 from rubrank.grading.cluster import processors
 
-OWNER = "fuse on Ray"
 Parts: TypeAlias = list[tuple[np.ndarray, Fused]]
 
 
@@ -40,12 +40,13 @@ class Described:
     unit: str
     text_is_number: bool
     rubrics: Rubrics
+    modules: Imported
 
     @classmethod
     def of(cls, plan: TablePlan) -> TablePlan:
         """The plan, as it can be sent."""
         reader = plan.layout.reader
-        known: Any = cls(reader.path, reader.unit, reader.text_is_number, reader.rubrics)
+        known: Any = cls(reader.path, reader.unit, reader.text_is_number, reader.rubrics, modules_of(plan.rule))
         return replace(plan, layout=replace(plan.layout, reader=known))
 
 
@@ -55,6 +56,7 @@ def check_partitioned(plan: TablePlan) -> None:
         allowed = "one that learns nothing from other groups but the influence of attributes"
         got = f"{plan.rule.name!r} with these options"
         raise InvalidInput(OWNER, "rule", allowed, got, "Leave --engine ray out.")
+    modules_of(plan.rule)
     if plan.any_order:
         remedy = "Sort the table by group, or leave --engine ray out."
         raise InvalidInput(OWNER, "--any-order", "left out: chunks are cut between groups", "given", remedy)
@@ -84,10 +86,7 @@ def fused_on_ray(ray: Any, plan: TablePlan, progress: Progress | None = None) ->
 
 def _taken(ray: Any, under_way: deque[tuple[pl.DataFrame, Any]]) -> tuple[pl.DataFrame, Parts]:
     chunk, reference = under_way.popleft()
-    found = ray.get(reference)
-    if isinstance(found, RubrankError):
-        raise found
-    return chunk, found
+    return chunk, said(ray, reference)
 
 
 def _fused(plan: TablePlan, chunk: pl.DataFrame) -> Parts | RubrankError:

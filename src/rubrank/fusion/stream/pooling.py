@@ -17,18 +17,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rubrank.errors import RubrankError
+from rubrank._plugins import Imported
+from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.adjusting import Known, names_of
 from rubrank.fusion.gated import Gated
-from rubrank.fusion.model import find_model
+from rubrank.fusion.model import find_model, model_home
 from rubrank.fusion.options import is_local, part_of, with_options
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.fusion.rule import Rule
 from rubrank.fusion.stream.names import Progress
 from rubrank.fusion.stream.plan import TablePlan
-from rubrank.grading.cluster import processors
+from rubrank.grading.cluster import got, processors
 from rubrank.scores.batch import ScoreBatch
 
+OWNER = "fuse on Ray"
 AHEAD = 2
 """Chunks for each processor that are read before the first is done."""
 
@@ -39,6 +41,16 @@ def is_pooled(rule: Rule) -> bool:
     if not isinstance(part, RLVR2) or part.pool != "batch" or part.adjust is None:
         return False
     return is_local(with_options(rule, "fuse", adjust=None))
+
+
+def modules_of(rule: Rule) -> Imported:
+    """What another process must import to know the rule's model; refused is one that only this process has."""
+    part = part_of(rule, "rule", "ordinal")
+    module = model_home(part.model) if isinstance(part, RLVR2) else None
+    if module == "":
+        allowed, remedy = "in a module that other processes can import", "Put it in a module of its own."
+        raise InvalidInput(OWNER, f"model {part.model!r}", allowed, "made in this process", remedy)
+    return Imported((module,) if module else ())
 
 
 def pooled_plan(
@@ -98,7 +110,7 @@ def _all_chunks(
 
 def said(ray: Any, reference: Any) -> Any:
     """What a task gave back; errors are raised here as they are."""
-    found = ray.get(reference)
+    found = got(ray, reference, OWNER)
     if isinstance(found, RubrankError):
         raise found
     return found
@@ -132,7 +144,7 @@ class _OnRay:
 
     def gathered(self) -> list[Any]:
         """All of them, here."""
-        return list(self._ray.get(self._parts))
+        return list(got(self._ray, self._parts, OWNER))
 
 
 def _passed(part: Any, pass_: str, given: tuple[Any, ...]) -> tuple[Any, Any]:

@@ -1,0 +1,160 @@
+"""What can be wrong about a cluster is said in one line: its address, its processes, what they cannot know."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import rubrank
+from rubrank import InvalidInput, RubrankError
+from rubrank._plugins import Imported
+from rubrank.cli.app import app
+from rubrank.fusion.stream.files import fuse_file
+from rubrank.fusion.stream.pooling import modules_of
+from rubrank.grading.cluster import check_reachable, found_ray, got, start
+
+OWN = "ray_mistakes_models"
+MODEL = """
+import rubrank
+
+@rubrank.utility_model("ray-signs")
+def signs(wins, ridge):
+    return (wins.sum(-1) - wins.sum(-2)) / ridge
+"""
+ROWS = [{"uid": f"q{g}", "Facts": (g * i % 3) / 2, "Style": (i * 7 % 5) / 4} for g in range(9) for i in range(4)]
+
+
+@pytest.fixture
+def unused():
+    """An address at which nothing answers."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    return f"127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize(
+    "address", ["", "head", "http://head:8265", "head:99999", "head:1 ", "ray://", "ray://head", ":1"]
+)
+def test_what_is_no_address_is_refused(address):
+    with pytest.raises(InvalidInput, match="HOST:PORT"):
+        check_reachable(address, "grade")
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_at_which_nothing_answers_is_refused_at_once(unused, scheme):
+    with pytest.raises(InvalidInput, match="nothing answers"):
+        check_reachable(scheme + unused, "grade")
+
+
+def test_an_address_that_answers_is_left_to_ray():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        check_reachable(f"ray://127.0.0.1:{server.getsockname()[1]}", "grade")
+    check_reachable("auto", "grade")
+
+
+@pytest.mark.parametrize("verb", [["grade", "-r", "none.yaml"], ["fuse"]], ids=["grade", "fuse"])
+def test_the_verbs_say_so_before_anything_is_read(monkeypatch, unused, verb):
+    monkeypatch.setattr("rubrank.grading.cluster.found_ray", lambda owner: None)
+    found = CliRunner().invoke(app, [*verb, "no-such.jsonl", "--engine", "ray", "--address", unused])
+    assert found.exit_code == 2
+    assert f"{verb[0]}: --address must be" in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("verb", [["grade", "-r", "none.yaml"], ["fuse"]], ids=["grade", "fuse"])
+def test_without_ray_the_verbs_say_what_to_install(monkeypatch, verb):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    found = CliRunner().invoke(app, [*verb, "no-such.jsonl", "--engine", "ray"])
+    assert found.exit_code == 2
+    assert f"{verb[0]}: --engine must be" in found.stderr
+    assert "pip install 'rubrank[ray]'" in found.stderr
+    with pytest.raises(InvalidInput):
+        found_ray("grade")
+
+
+def test_flags_are_named_where_ray_has_limits_of_its_own(monkeypatch, tmp_path):
+    monkeypatch.setattr("rubrank.grading.cluster.found_ray", lambda owner: None)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"prompt": "p", "group": "q", "response": "r"}\n', encoding="utf-8")
+    rubric = tmp_path / "rubric.json"
+    rubric.write_text('{"criteria": ["EmptyAnswer"]}', encoding="utf-8")
+    told = ["-r", str(rubric), "-o", str(tmp_path / "s.jsonl"), "--engine", "ray", "--workers", "0"]
+    found = CliRunner().invoke(app, ["grade", str(rows), *told])
+    assert "grade: --workers must be 1 or more; got 0." in found.stderr
+
+
+class Starts:
+    """Ray as far as starting goes."""
+
+    def __init__(self):
+        self.told = {}
+
+    def init(self, **told):
+        self.told = told
+
+
+def test_a_cluster_of_ones_own_is_started_whatever_else_runs_here():
+    ray = Starts()
+    start(ray, None, "serve", namespace="n", num_cpus=6)
+    assert ray.told["address"] == "local"
+    assert ray.told["num_cpus"] == 6
+    start(ray, "auto", "serve", namespace="n", num_cpus=6)
+    assert ray.told["address"] == "auto"
+    assert ray.told["namespace"] == "n"
+    assert "num_cpus" not in ray.told  # it has what it has
+
+
+def test_a_process_that_is_lost_is_one_line():
+    lost = type("ActorDiedError", (Exception,), {"__module__": "ray.exceptions"})
+
+    class Lost:
+        def get(self, reference):
+            raise reference
+
+    with pytest.raises(RubrankError, match=r"grade on Ray: .*ActorDiedError: The actor died\)") as told:
+        got(Lost(), lost("The actor died.\n\tclass_name: Grader\n"), "grade on Ray")
+    assert "\n" not in str(told.value)
+    with pytest.raises(KeyError):  # what is not of the cluster stays as it is
+        got(Lost(), KeyError("x"), "grade on Ray")
+
+
+def test_a_copy_has_imported_its_modules(tmp_path, monkeypatch):
+    (tmp_path / "imported_by_a_copy.py").write_text("", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    pickle.loads(pickle.dumps(Imported(("imported_by_a_copy",))))
+    assert sys.modules.pop("imported_by_a_copy", None) is not None
+
+
+def test_a_model_of_this_process_is_refused():
+    @rubrank.utility_model("ray-only-here")
+    def only_here(wins, ridge):
+        return wins.sum(-1)
+
+    with pytest.raises(InvalidInput, match="ray-only-here"):
+        modules_of(rubrank.RLVR2(model="ray-only-here"))
+    assert modules_of(rubrank.RLVR2(model="thurstone")) == Imported()
+    assert modules_of(rubrank.find_rule("gdpo")) == Imported()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_model_of_a_module_is_known_to_tasks(tmp_path, monkeypatch):
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    (tmp_path / f"{OWN}.py").write_text(MODEL, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    __import__(OWN)
+    options = rubrank.FuseOptions(model="ray-signs")
+    ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
+    try:
+        for engine in ("local", "ray"):
+            fuse_file(ROWS, tmp_path / f"{engine}.jsonl", options, engine=engine)
+    finally:
+        ray.shutdown()
+    assert (tmp_path / "ray.jsonl").read_bytes() == (tmp_path / "local.jsonl").read_bytes()
