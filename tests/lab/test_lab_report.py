@@ -290,3 +290,21 @@ def test_fusion_is_timed_on_logged_rollouts(tmp_path):
     assert runtime.read_times(tmp_path) == {}
     runtime.write_times(tmp_path, times)
     assert runtime.read_times(tmp_path) == {rule: pytest.approx(value, abs=1e-3) for rule, value in times.items()}
+
+
+def test_times_of_steps_are_kept_by_rule_and_part(tmp_path):
+    times = {"rlvr2": {"rollout": 0.5, "reward": 0.25, "total": 1.0}}
+    assert runtime.read_steps(tmp_path / "steps.csv") == {}
+    runtime.write_steps(tmp_path / "steps.csv", times)
+    assert runtime.read_steps(tmp_path / "steps.csv") == times
+    (tmp_path / "steps.csv").write_text("rule,rollout\nrlvr2,1\n")
+    with pytest.raises(rubrank.InvalidInput, match="steps"):
+        runtime.read_steps(tmp_path / "steps.csv")
+
+
+def test_every_rule_of_the_table_of_runtimes_has_its_times():
+    kept, arms = runtime.Times.of(RECIPE), EXPERIMENTS["runtime"].arms.values()
+    for cell in arms:
+        parts = kept.steps[cell.rule]
+        assert kept.fusion[cell.rule] > 0
+        assert 0 < parts["reward"] + parts["rollout"] < parts["total"]

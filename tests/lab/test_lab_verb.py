@@ -13,7 +13,8 @@ import rubrank_lab.task  # noqa: F401 registers verifiers, judge and rule
 from cases import Cases
 from rubrank_lab.cell import data_of
 from rubrank_lab.experiments import cells_of, load_experiments, small
-from rubrank_lab.grid import policy_of
+from rubrank_lab.grid import policy_of, time_steps
+from rubrank_lab.runtime import STEPS, read_steps
 from typer.testing import CliRunner
 
 from rubrank import load_job, make_plan
@@ -105,6 +106,17 @@ def test_a_small_version_runs(tmp_path):
     assert f"cells run: {len(cells)}, failed: 0, left: 0" in ran.stdout
     again = CliRunner().invoke(app, ["lab", "run", *TRAINED, "--smoke", "--work", str(work)])
     assert "cells run: 0, failed: 0, left: 0" in again.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the trainer
+def test_the_parts_of_a_step_are_timed(tmp_path):
+    """Two steps of one rule; held-out prompts, which are answered before and after, are not in it."""
+    pytest.importorskip("trl")
+    time_steps([small(EXPERIMENTS["runtime"].arms["GDPO"])], tmp_path)
+    (parts,) = read_steps(tmp_path / STEPS.name).values()
+    assert 0 < parts["reward"] + parts["rollout"] < parts["total"]
+    assert not list((tmp_path / "timed").iterdir())
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def _rules(views: Mapping[str, View], found: Sequence[Decided]) -> str:
         sum(one.verdict.startswith(word) for one in beats) for word in ("agrees", "disagrees", "open")
     )
     text += (
-        f"That RLVR² or RLVR²+ beats a rival, which the paper says of all, is confirmed in {agree or 'none'} of "
+        f"That RLVR² or RLVR²+ beats a rival, as in the paper's averages, is confirmed in {agree or 'none'} of "
         f"{len(beats)} comparisons, contradicted in {disagree or 'none'} and open in {undecided or 'none'}. "
     )
     rival = next((one.difference for one in beats if one.claim.said == "RLVR²+ beats Rule-Fusion"), None)

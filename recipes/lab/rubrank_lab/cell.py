@@ -150,8 +150,8 @@ def run_cell(cell: Cell, work: Path, policy: Path, keep: bool = False) -> Path:
     config = folder / "config.yaml"
     config.write_text(json.dumps(cell.job(data_of(cell, work), policy), indent=1), encoding="utf-8")
     checkpoint = None if cell.trunk is None else checkpoint_of(cell.trunk, work)
-    with _logging_to(folder / "log.txt"):
-        _train(config, checkpoint)
+    with logging_to(folder / "log.txt"):
+        train(config, checkpoint)
     target = result_of(cell, work)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_suffix(".unfinished")
@@ -162,7 +162,7 @@ def run_cell(cell: Cell, work: Path, policy: Path, keep: bool = False) -> Path:
 
 
 @contextlib.contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
+def logging_to(path: Path) -> Iterator[None]:
     """What the trainer prints goes into a file."""
     with path.open("w", encoding="utf-8") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
         yield
@@ -173,7 +173,7 @@ def checkpoint_of(cell: Cell, work: Path) -> Path:
     return work / "cells" / cell.key / "run" / f"checkpoint-{cell.branch_step}"
 
 
-def _train(config: Path, branch: Path | None) -> None:
+def train(config: Path, branch: Path | None) -> None:
     """What `rubrank train CONFIG [--branch CHECKPOINT]` does."""
     import rubrank
     import rubrank_lab.task  # noqa: F401 registers verifiers, judge and rule

@@ -41,7 +41,9 @@ TOLD = (
     "`recipes/smollm2_ifeval`; {runs} runs. A prompt asks for two constraints of eight kinds; all answers are asked "
     "to name their subject, to have eight different words, to be about 20 tokens long, and not to repeat words (the "
     "last two are graded). There is no judge, hence no true quality apart from the criteria: what counts is the share "
-    "of constraints that are met on 64 held-out prompts with two answers each."
+    "of constraints that are met on 64 held-out prompts with two answers each. With three seeds intervals go from the "
+    "least to the greatest, and only a very large difference would show: these runs tell that a real model learns "
+    "under both rules, not which of them is better."
 )
 _CONSTRAINT = re.compile(r"[a-z_]+:[a-z_]+")
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TypeAlias
 
-_STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#1d2733}
-table{border-collapse:collapse;margin:1rem 0;font-size:14px;display:block;overflow-x:auto}
-th,td{border-bottom:1px solid #d5dbe3;padding:.25rem .6rem;text-align:right;white-space:nowrap}
+_STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:92rem;margin:2rem auto;padding:0 1rem;color:#1d2733}
+p,figure{max-width:60rem}figure{margin:1rem 0}figcaption{font-size:14px;opacity:.8}
+table{border-collapse:collapse;margin:1rem 0;font-size:13px;display:block;overflow-x:auto}
+th,td{border-bottom:1px solid #d5dbe3;padding:.2rem .5rem;text-align:right;white-space:nowrap}
 th:first-child,td:first-child{text-align:left}th{background:#eef2f6}svg{max-width:100%;height:auto}
 @media(prefers-color-scheme:dark){body{background:#12171d;color:#dfe6ee}th{background:#1e2731}svg{background:#fff}
 th,td{border-color:#334}}"""
@@ -97,7 +98,8 @@ def _html(part: Part) -> str:
     if isinstance(part, Paragraph):
         return f"<p>{_inline(part.text)}</p>"
     if isinstance(part, Picture):
-        return f'<figure role="img" aria-label="{escape(part.about)}">{part.svg[part.svg.index("<svg") :]}</figure>'
+        drawn = part.svg[part.svg.index("<svg") :]
+        return f"<figure>{drawn}<figcaption>{escape(part.about)}</figcaption></figure>"
     head = "".join(f"<th>{escape(cell)}</th>" for cell in part.header)
     rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in part.rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from rubrank_lab.results import BINS
 
 Points: TypeAlias = Sequence[tuple[int, float]]
-_COLOURS = ("#5b6b7b", "#1f77b4", "#2a9d8f", "#e9a03b", "#d1495b", "#7b5ea7", "#8c6d46", "#17a2b8", "#999999")
+_COLOURS = ("#5b6b7b", "#1f77b4", "#2a9d8f", "#e9a03b", "#d1495b", "#7b5ea7", "#8c6d46", "#111111", "#999999")
 
 
 def curves(panels: Sequence[tuple[str, Sequence[tuple[str, Points]]]], mark: float | None = None) -> str:

@@ -8,6 +8,8 @@ again and begins anew. Results appear when they are complete, and one that canno
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
 import time
 import traceback
@@ -16,10 +18,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rubrank_lab.cell import Cell, checkpoint_of, result_of, run_cell
+from rubrank_lab.cell import Cell, checkpoint_of, data_of, logging_to, result_of, run_cell, train
 from rubrank_lab.files import locked
 from rubrank_lab.policy import make_policy
 from rubrank_lab.results import is_readable
+from rubrank_lab.runtime import STEPS, clocked, write_steps
 
 SUPERVISED = {"steps": 400, "batch": 48}
 SMOKE = {"steps": 2, "batch": 4, "hidden": 32, "layers": 1}
@@ -118,6 +121,25 @@ def policy_of(cell: Cell, work: Path) -> Path:
         if not folder.is_dir():
             make_policy(folder, **(SMOKE if cell.smoke else SUPERVISED))
     return folder
+
+
+def time_steps(cells: Sequence[Cell], work: Path) -> None:
+    """Train each once more with a clock on the parts of a step, into work/steps.csv; once, and by one process."""
+    work = work.resolve()
+    with claimed(work, STEPS.stem) as ours:
+        if not ours or (work / STEPS.name).is_file():
+            return
+        found = {}
+        for cell in cells:
+            folder = work / "timed" / cell.key
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            (folder / "config.yaml").write_text(json.dumps(cell.job(data_of(cell, work), policy_of(cell, work))))
+            with logging_to(folder / "log.txt"), clocked() as spent:
+                train(folder / "config.yaml", None)
+            found[cell.rule] = {part: seconds / cell.steps for part, seconds in spent.items()}
+            shutil.rmtree(folder)
+        write_steps(work / STEPS.name, found)
 
 
 def claimed(work: Path, key: str) -> AbstractContextManager[bool]:

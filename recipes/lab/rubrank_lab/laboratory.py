@@ -15,9 +15,9 @@ from pathlib import Path
 
 from rubrank_lab import confirming
 from rubrank_lab.experiments import Experiment, cells_of, choose, load_experiments
-from rubrank_lab.grid import Ran, is_finished, policy_of, run_grid, to_run
+from rubrank_lab.grid import Ran, is_finished, policy_of, run_grid, time_steps, to_run
 from rubrank_lab.results import check_policy, collect, load
-from rubrank_lab.runtime import read_times, time_fusion, write_times
+from rubrank_lab.runtime import STEPS, read_steps, read_times, time_fusion, write_steps, write_times
 from rubrank_lab.smollm2 import NAME, NUMBER, confirm, is_confirmed, runs_of
 
 
@@ -59,7 +59,15 @@ class Laboratory:
         if not smoke and to_run(cells, work, done):
             policy_of(cells[0], work.resolve())
             check_policy(work, self.folder)  # before hours are spent on cells that could not be collected
-        return run_grid(cells, work, done, until)
+        ran = run_grid(cells, work, done, until)
+        if not ran.left and any(one.name == "runtime" for one in experiments):
+            self._time_steps(work, smoke)
+        return ran
+
+    def _time_steps(self, work: Path, smoke: bool) -> None:
+        """Seed 0 of each arm of the experiment on runtime, if its times are not kept."""
+        if smoke or not read_steps(self.folder / STEPS):
+            time_steps(cells_of(self.experiments["runtime"], 1, smoke), work)
 
     def unfinished(self, names: Sequence[str], work: Path, seeds: int, smoke: bool = False) -> set[str]:
         """Keys of the cells and names of the confirming runs that have no result yet."""
@@ -92,6 +100,8 @@ class Laboratory:
         """Take over what was run; returns how many cells are new."""
         known = {cell.key for one in self.experiments.values() for cell in cells_of(one, 99)}
         confirming.collect(work / NAME, self.folder)
+        if (times := read_steps(work / STEPS.name)) and not read_steps(self.folder / STEPS):
+            write_steps(self.folder / STEPS, times)
         return collect(work, self.folder, known)
 
     def report(self, page: Path, markdown: Path | None = None) -> list[Path]:

@@ -30,8 +30,6 @@ LOGGED = {
     "reward": "reward",
     "grad_norm": "grad_norm",
     "completions/clipped_ratio": "clipped",
-    "profiling/Time taken: GRPOTrainer.transformers.generate": "seconds_generate",
-    "profiling/Time taken: RubricReward.fuse": "seconds_fuse",
 }
 """Of the trainer's log → as it is called here."""
 

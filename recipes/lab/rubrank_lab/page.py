@@ -19,7 +19,7 @@ from rubrank_lab.document import Heading, Page, Paragraph, Part, Table
 from rubrank_lab.experiments import Experiment
 from rubrank_lab.files import replacing
 from rubrank_lab.results import load
-from rubrank_lab.runtime import read_times
+from rubrank_lab.runtime import Times
 from rubrank_lab.sections import section
 from rubrank_lab.view import View
 
@@ -31,11 +31,11 @@ def make_page(folder: Path, experiments: Mapping[str, Experiment]) -> Page:
     """The page."""
     results = load(folder)
     paper = yaml.safe_load((folder / "paper.yaml").read_text(encoding="utf-8"))
-    fusion = read_times(folder)
+    times = Times.of(folder)
     views = {name: View(one, results) for name, one in experiments.items()}
     real = confirming.read(folder)
     found = decided(views, [(CONFIRMING, confirming.against(real))])
-    sections = [part for view in sorted(views.values(), key=_rank) for part in section(view, paper, fusion)]
+    sections = [part for view in sorted(views.values(), key=_rank) for part in section(view, paper, times)]
     sections += confirming.section(real)
     parts: list[Part] = [*in_short(views, found), *_claims(found, _tests(sections)), Heading("How it was done")]
     parts += [Paragraph(text) for text in (*_preface(folder), _counted(views))]
@@ -80,7 +80,7 @@ def _claims(found: Sequence[Decided], tests: int) -> list[Part]:
     return [Heading("Claim by claim"), Paragraph(told), Table(_HEADER, [_row(one) for one in found])]
 
 
-_HEADER = ["claim", "measured by", "difference [bootstrap]", "95% by t", "p", "verdict"]
+_HEADER = ["claim", "verdict", "measured by", "difference [bootstrap]", "95% by t", "p"]
 _NAMES = {
     "true_quality": "true quality",
     "thinking": "words of thinking",
@@ -92,8 +92,9 @@ _NAMES = {
 def _row(one: Decided) -> list[str]:
     claim, gap = one.claim, one.difference
     digits = 3 if claim.metric not in ("thinking", "markers") else 2
-    name = _NAMES.get(claim.metric, claim.metric) + (", last eighth minus fifth" if claim.within else "")
-    return [f"{claim.said}{'°' * claim.ours}", name, gap.said(digits), gap.t_said(digits), gap.p_said, one.verdict]
+    name = _NAMES.get(claim.metric, claim.metric) + (", end minus fifth eighth" if claim.within else "")
+    said = f"{claim.said}{'°' * claim.ours}"
+    return [said, one.verdict, name, gap.said(digits), gap.t_said(digits), gap.p_said]
 
 
 def _keys(view: View, arm: str, done: bool) -> list[str]:

@@ -14,6 +14,7 @@ from rubrank_lab.comparing import Summary, summary
 from rubrank_lab.document import Heading, Paragraph, Part, Picture, Table
 from rubrank_lab.figures import curves
 from rubrank_lab.rows import CHALLENGING, SATURATED
+from rubrank_lab.runtime import PARTS, Times
 from rubrank_lab.view import View
 
 METRICS: Mapping[str, tuple[str, int, float]] = {
@@ -76,13 +77,14 @@ TOLD = {
     "saturated those above 0.8 ({easy}). The paper does not say which its own are.",
     "scales": "Numbers that are not equal include the mean score of the criterion itself, one for each seed: it is on "
     "another scale.",
-    "clock": "`fusion` is processor time for 128 groups of 8 that one run logged, the same for all rules. Both others "
-    "are by the clock of a shared machine and say more about its other users than about rules: 48 rollouts a step, "
-    "`reward` is grading, judging and fusing them.",
+    "clock": "All of ours is processor time of one thread; what else the machine does is not in it. `fusion` is for "
+    "128 groups of 8 that one run logged, the same for all rules. `rollout`, `reward` (grading, judging, fusing) and "
+    "`total` are of a step of 48 rollouts, mean over one run of seed 0. Rollouts differ in length, the paper's far "
+    "more than ours.",
 }
 
 
-def section(view: View, paper: Mapping[str, Any], fusion: Mapping[str, float]) -> list[Part]:
+def section(view: View, paper: Mapping[str, Any], times: Times) -> list[Part]:
     """Everything about one experiment."""
     one, (done, total) = view.experiment, view.counts
     number = f"{one.number}. " if one.number else ""
@@ -104,7 +106,7 @@ def section(view: View, paper: Mapping[str, Any], fusion: Mapping[str, float]) -
         "ours": _ours,
     }.get(one.name)
     if one.name == "runtime":
-        parts += _runtime(view, paper.get(one.name, {}), fusion)
+        parts += _runtime(view, paper.get(one.name, {}), times)
     return parts + (more(view, paper.get(one.name, {})) if more else [])
 
 
@@ -167,7 +169,7 @@ def _main(view: View, paper: Mapping[str, Any]) -> list[Part]:
         ("true quality", view.curves(arms, "true_quality")),
         ("words of thinking", view.curves(arms, "thinking")),
     ]
-    about = "True quality and words of thinking over the run, by method"
+    about = "True quality and words of thinking on the prompts of training, by method: means over seeds"
     return [
         Picture("lab_main", about, curves(panels)),
         Paragraph(TOLD["criteria"]),
@@ -215,8 +217,8 @@ def _thinking(view: View, paper: Mapping[str, Any]) -> list[Part]:
     ours = [arm for arm in arms if not arm.startswith("letter")]
     letter = [arm for arm in arms if arm.startswith("letter") or arm == "off"]
     panels = [
-        ("pooled over the run", view.curves(ours, "thinking")),
-        ("the paper's letter", view.curves(letter, "thinking")),
+        ("words of thinking, pooled over the run", view.curves(ours, "thinking")),
+        ("words of thinking, the paper's letter", view.curves(letter, "thinking")),
     ]
     rows = []
     for arm in arms:
@@ -225,7 +227,7 @@ def _thinking(view: View, paper: Mapping[str, Any]) -> list[Part]:
     return [
         *_sameness(view, [("λ = 0", "off")]),
         Paragraph(TOLD["branches"]),
-        Picture("lab_thinking", "Words of thinking over the run, by λ", curves(panels, mark=0.7)),
+        Picture("lab_thinking", "Words of thinking over the run, by λ: means over seeds", curves(panels, mark=0.7)),
         Table(["λ", "paper, overall (9B)", "here, true quality"], rows),
         Paragraph(TOLD["influence"]),
         _influence(view, [arm for arm in arms if arm != "off"]),
@@ -242,7 +244,7 @@ def _formatting(view: View, paper: Mapping[str, Any]) -> list[Part]:
     arms = _arms(view)
     if "off" not in arms:
         return []
-    shown = [Picture("lab_formatting", "Markdown markers over the run", _markers(view, arms))]
+    shown = [Picture("lab_formatting", "Markdown markers over the run: means over seeds", _markers(view, arms))]
     told = [Paragraph(TOLD["overall"].format(**paper["overall"]))] if "overall" in paper else []
     return [*shown, Paragraph(TOLD["densities"]), _densities(view, arms, paper), *told]
 
@@ -279,7 +281,9 @@ def _headroom(view: View, paper: Mapping[str, Any]) -> list[Part]:
         rows.append([arm, *gains, f"{paper[arm]:+.1f}" if arm in paper else "–"])
     header = ["gain in points, held out", "challenging", "saturated", "paper, challenging"]
     told = TOLD["headroom"].format(hard=", ".join(CHALLENGING), easy=", ".join(SATURATED))
-    drawn = Picture("lab_headroom", "Challenging and saturated criteria", curves(panels))
+    drawn = Picture(
+        "lab_headroom", "Scores of challenging and saturated criteria over the run: means over seeds", curves(panels)
+    )
     return [Paragraph(told), Table(header, rows), drawn]
 
 
@@ -319,20 +323,17 @@ def _scale(view: View, paper: Mapping[str, Any]) -> list[Part]:
     return [Table(["", "true quality", "FactCount", "Coverage"], rows), *told, *more]
 
 
-def _runtime(view: View, paper: Mapping[str, Any], fusion: Mapping[str, float]) -> list[Part]:
+def _runtime(view: View, paper: Mapping[str, Any], times: Times) -> list[Part]:
     rows = []
     for arm in _arms(view):
-        ours = [_number(_mean(view, arm, metric)) for metric in ("seconds_step", "seconds_reward")]
-        told = [f"{value:.1f}" for value in paper.get(arm, ())] or ["–"] * 3
-        alone = _number(fusion.get(view.experiment.arms[arm].rule, math.nan) / 1000, ".4f")
-        rows.append([arm, alone, *ours, *told])
-    header = [
-        "seconds a step",
-        "here, fusion",
-        "here, total",
-        "here, reward",
-        "paper, fusion",
-        "paper, rollout",
-        "paper, total",
+        rule = view.experiment.arms[arm].rule
+        alone = _number(times.fusion.get(rule, math.nan) / 1000, ".4f")
+        ours = [_number(times.steps.get(rule, {}).get(part, math.nan)) for part in PARTS]
+        words = _number(_mean(view, arm, "thinking") + _mean(view, arm, "words"), ".1f")
+        told = [f"{value:g}" for value in paper.get(arm, ())] or ["–"] * 4
+        rows.append([arm, alone, *ours, words, *told])
+    header = ["seconds a step", *(f"here, {name}" for name in ("fusion", *PARTS, "words"))]
+    return [
+        Table([*header, *(f"paper, {name}" for name in ("fusion", "rollout", "total", "tokens"))], rows),
+        Paragraph(TOLD["clock"]),
     ]
-    return [Table(header, rows), Paragraph(TOLD["clock"])]
