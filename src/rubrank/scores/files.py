@@ -179,6 +179,8 @@ def _collected(rows: Iterable[_Cells], rubrics: list[tuple[CriterionData, ...]])
     groups: dict[str, tuple[int, list[list[float]], list[tuple[str, ...]], list[str | None]]] = {}
     for id, rubric, scores, reasons, compared in rows:
         found = groups.setdefault(id, (rubric, [], [], []))
+        if rubric < 0 or rubric != found[0]:
+            raise ValueError(f"the rows of group {id!r} are of the rubrics {found[0]} and {rubric}")
         for column, cell in zip(found[1:], (scores, tuple(reasons), compared), strict=True):
             column.append(cell)  # type: ignore[attr-defined]
     return ScoreTable(tuple(_group(id, rubrics[rubric], *cells) for id, (rubric, *cells) in groups.items()))
@@ -217,9 +219,18 @@ def _from_long(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionD
     """One row per score → one per rollout; the rows of a rollout stand together, in the order of its criteria."""
     scores: list[float] = []
     reasons: list[str] = []
+    begun: tuple[Any, ...] = ()
+    names: list[str] = []
     for row in rows:
+        of = row["group"], row["rollout"], row["rubric"]
+        if not scores:
+            begun, names = of, [criterion.name for criterion in rubrics[row["rubric"]]]
+        if of != begun or row["criterion"] != names[len(scores)]:
+            raise ValueError(f"{row['criterion']!r} of group {row['group']!r} is not where it was written")
         scores.append(math.nan if row["score"] is None else row["score"])
         reasons.append(row["reason"])
-        if len(scores) == len(rubrics[row["rubric"]]):
+        if len(scores) == len(names):
             yield row["group"], row["rubric"], scores, reasons, row.get(OUTCOMES)
             scores, reasons = [], []
+    if scores:
+        raise ValueError(f"the last rollout of group {begun[0]!r} has no {names[len(scores)]!r}")

@@ -40,6 +40,20 @@ def column_names(value: Any) -> tuple[str, ...] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
+def columns_of(value: Any) -> list[np.ndarray]:
+    """The numbers of a frame or a list before they had to be of one kind, in arrays of one kind each."""
+    if _is_pandas(value):
+        return [plain_array(value.iloc[:, k]) for k in range(value.shape[1])] if value.ndim == 2 else []
+    if _is_polars(value):
+        return [column.to_numpy() for column in value.iter_columns()] if hasattr(value, "iter_columns") else []
+    if isinstance(value, list | tuple):
+        lone = [one for one in value if not (isinstance(one, list | tuple) or hasattr(one, "__array__"))]
+        arrays = [np.asarray(plain_array(one)) for one in value if hasattr(one, "__array__")]
+        inner = [part for one in value if isinstance(one, list | tuple) for part in columns_of(one)]
+        return [np.array(lone, dtype=object), *arrays, *inner]
+    return []
+
+
 def _is_pandas(value: Any) -> bool:
     return hasattr(value, "to_numpy") and hasattr(value, "iloc")
 

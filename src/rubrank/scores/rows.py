@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput
-from rubrank.scores.frames import plain_array
+from rubrank.scores.frames import columns_of, plain_array
 
 _DOUBLE = np.dtype(np.float64)
 _EXACT = 2**53  # integers beyond this are not exact as doubles, so their order could be lost
@@ -48,11 +48,15 @@ def as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
     if type(value) is np.ndarray and value.dtype is _DOUBLE and value.flags.carray:
         return value
     if isinstance(value, np.ma.MaskedArray):
+        _check_kind(owner, parameter, value.compressed())
         value = np.ma.filled(value.astype(np.float64), np.nan)
     try:
         raw = np.asarray(plain_array(value))
         _check_kind(owner, parameter, raw)
         array = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
+        if raw.dtype.kind == "f" and raw is not value and (np.abs(array) >= _EXACT).any():
+            for part in columns_of(value):  # beside numbers with fractions, integers are doubles by now
+                _check_kind(owner, parameter, part)
     except (TypeError, ValueError) as error:
         if isinstance(error, InvalidInput):
             raise
@@ -77,7 +81,7 @@ def _check_kind(owner: str, parameter: str, raw: np.ndarray) -> None:
             "Convert them; NaN where there is no score.",
         )
     if kind == "O":
-        large = any(isinstance(x, int) and abs(x) > _EXACT for x in raw.flat)
+        large = any(isinstance(x, int | np.integer) and abs(int(x)) > _EXACT for x in raw.flat)
     else:
         large = kind in "iu" and raw.size > 0 and max(abs(int(raw.max())), abs(int(raw.min()))) > _EXACT
     if large:
