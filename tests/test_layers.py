@@ -118,6 +118,16 @@ def test_no_function_is_written_twice():
     assert list(more_than_once((body, place) for body, place in found if len(body) > 100).values()) == []
 
 
+def test_what_a_strict_model_is_stands_in_one_place():
+    found = [
+        f"{place}: {node.name}"
+        for place, node in top_level(ast.ClassDef)
+        for line in map(ast.unparse, node.body)
+        if line.startswith("model_config") and "frozen=True" in line and "extra='forbid'" in line
+    ]
+    assert found == ["_plain.py: Strict", "rollouts/rollout.py: _Frozen"]  # the latter has fields that are kept
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [

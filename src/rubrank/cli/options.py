@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+from pydantic import BaseModel, Field, StrictBool, ValidationError
 from typer.core import TyperCommand
 
-from rubrank._plain import in_our_words
+from rubrank._plain import Strict, in_our_words
 from rubrank.cli.flags import FLAGS, as_flag
 from rubrank.cli.usage import UsageError
 from rubrank.errors import InvalidInput, UnknownName
@@ -45,10 +45,8 @@ def _where(default: Any, description: str) -> Any:
     return Field(default, description=description, json_schema_extra={"panel": _FIND})
 
 
-class WhereOptions(BaseModel):
+class WhereOptions(Strict):
     """Where a table of scores holds what, for every verb that reads one."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     group_column: tuple[str, ...] = _where((), GROUP_COLUMN)
     long: StrictBool = _where(False, LONG)

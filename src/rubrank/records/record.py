@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
+from rubrank._plain import Strict
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, fused_by
@@ -36,11 +36,7 @@ Number: TypeAlias = float | None
 Table: TypeAlias = tuple[tuple[Number, ...], ...]
 
 
-class _Plain(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class GateRecord(_Plain):
+class GateRecord(Strict):
     """What the gate did to each rollout."""
 
     passed: tuple[bool, ...]
@@ -55,7 +51,7 @@ class GateRecord(_Plain):
     """What the factor was applied to."""
 
 
-class GroupRecord(_Plain):
+class GroupRecord(Strict):
     """One group under one rule."""
 
     version: int = VERSION

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
+from rubrank._plain import Strict
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.agentic.patching import PatchError, apply, parse
@@ -34,10 +35,9 @@ _DIFF = ("diff", "patch", "udiff")
 Compare: TypeAlias = Literal["lines", "tokens", "exact"]
 
 
-class Case(BaseModel):
+class Case(Strict):
     """What a program reads and what it should write."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     stdin: str = ""
     stdout: str
 

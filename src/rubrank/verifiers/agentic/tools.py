@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from rubrank._plain import clean
+from rubrank._plain import Strict, clean
 from rubrank.rollouts.rollout import Rollout, ToolCall
 from rubrank.verifiers.agentic.schema import BadSchema, first_error
 from rubrank.verifiers.agentic.values import How, best_pairs, call_arguments, matches, pattern
@@ -21,10 +21,9 @@ from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 _MOST_EXPECTED, _MOST_CALLS = 64, 1_000
 
 
-class ExpectedCall(BaseModel):
+class ExpectedCall(Strict):
     """A call that should be made; `arguments` None: whatever they are."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
     arguments: dict[str, Any] | None = None
 

@@ -11,8 +11,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import BaseModel, field_validator, model_validator
 
+from rubrank._plain import Strict
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Message, Rollout
 from rubrank.verifiers.ifeval.ids import public_params
@@ -21,10 +22,8 @@ from rubrank.verifiers.shared.relation import counted
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, Mode, Verdict, loose_variants, missing, verifier
 
 
-class Turn(BaseModel):
+class Turn(Strict):
     """The instructions of one turn, in the shape of the public files (arguments may be JSON texts there)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     instruction_id_list: list[str]
     kwargs: list[dict[str, Any] | None]
