@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
 from cases import Cases, folded
 from fuzz.command_lines import SOURCES, VERBS
+from rich.text import Text
 from typer.testing import CliRunner
 
 import rubrank
@@ -136,3 +138,15 @@ def test_a_warning_of_the_library_is_one_line(capsys):
             warnings.warn_explicit("theirs", RuntimeWarning, "/elsewhere/module.py", 1)
     assert capsys.readouterr().err == "rubrank: warning: left out\n"
     assert [str(one.message) for one in others] == ["theirs"]
+
+
+def helps(command: typer.core.TyperCommand) -> Iterator[str]:
+    yield from (text for text in (command.help, *(getattr(one, "help", None) for one in command.params)) if text)
+    for below in getattr(command, "commands", {}).values():
+        yield from helps(below)
+
+
+def test_help_shows_its_brackets():
+    """Rich takes [words] for markup and leaves them out, unless the bracket is escaped."""
+    shown = {text: Text.from_markup(text).plain for text in helps(RUBRANK)}
+    assert [text for text, plain in shown.items() if plain != text.replace("\\[", "[")] == []

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 _META = "rubrank.options"
 _OPEN = "rubrank.open"
-_FIND = "Where things are in the table"
+_FIND = "The table"
 _M = TypeVar("_M", bound=BaseModel)
 GROUP_COLUMN = (
     "Column that names a rollout's group; repeat it if several do so together. "
     "Default: found by name (group, uid, prompt_id …), else the prompt."
 )
-LONG = "One row per score, not one per rollout; by default seen from the columns."
+LONG = "One row per score, not one per rollout; by default detected from the columns."
 TABLE_COLUMN = "Column of a long table with another name: criterion, score, response, reason; repeatable."
 _LONG_FIELDS = ("group", "response", "criterion", "score", "reason")
 
@@ -75,7 +75,7 @@ class TableOptions(WhereOptions):
         (), "Criteria, as a,b,c. Default: all fields of `scores`, or all numeric columns."
     )
     batch_column: str | None = _where(None, "Column that names the batch, such as the training step.")
-    any_order: StrictBool = _where(False, "Rows of a group may stand apart; reads the whole file into memory.")
+    any_order: StrictBool = _where(False, "Rows of a group need not be adjacent; reads the whole file into memory.")
 
     def columns(self) -> Columns:
         """The same as files take it."""

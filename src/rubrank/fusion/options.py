@@ -52,7 +52,7 @@ class RankingOptions(Strict):
         "ranking", "Rewards from 0 to 1, or advantages by how far the criteria agree.", _RULE, "ranking|utility"
     )
     penalties: Penalties = _field(
-        "rank", "Criteria of low quality under a rule without +, default rank.", _RULE, "rank|ignore"
+        "rank", "low_quality criteria under a rule without +, default rank.", _RULE, "rank|ignore"
     )
 
     def given(self, *names: str) -> dict[str, Any]:
@@ -111,7 +111,9 @@ class FuseOptions(RankingOptions):
     gate_floor: float = _field(0.5, "Factor at a low-quality mean of 0, default 0.5.", _GATE)
     gate_shape: Shape = _field("linear", "Between the two; default linear.", _GATE, "linear|smoothstep")
     gate_missing: Missing = _field("pass", "What a missing gate score does, default pass.", _GATE, "pass|fail")
-    gate_lift: float = _field(0.25, "What the worst that passes has, default 0.25; 0 is the paper's gate.", _GATE)
+    gate_lift: float = _field(
+        0.25, "Reward of the worst rollout that passes, default 0.25; 0 is the paper's gate.", _GATE
+    )
 
     def found_rule(self, expression: str | None = None) -> Rule:
         """The rule with its options.

@@ -36,10 +36,10 @@ def register(app: typer.Typer) -> None:
 
 
 def check(
-    file: Annotated[str, typer.Argument(help="A rubric (YAML, TOML, JSON) or a dataset whose rows bring rubrics.")],
+    file: Annotated[str, typer.Argument(help="A rubric (YAML, TOML, JSON) or a dataset whose rows have rubrics.")],
     as_json: AsJson = False,
 ) -> None:
-    """List everything that is wrong with a rubric or a dataset; nothing is graded. Exit code 1 if something is."""
+    """List everything that is wrong with a rubric or a dataset; nothing is graded. Exit code 1 if anything is."""
     from rubrank.rubrics.checking import check_file, note_on
 
     with errors_in_words():
@@ -103,7 +103,9 @@ def grade(
         "scores.parquet"
     ),
     force: Force = False,
-    workers: Annotated[int | None, typer.Option(help="Processes; 0: none. By default, as many as help.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes; 0: none. By default, as many as are useful.")
+    ] = None,
     engine: Engine = "local",
     address: Address = None,
     cache: Annotated[
@@ -120,13 +122,15 @@ def grade(
     timeout: Annotated[
         str | None, typer.Option(help='Seconds that a verdict may take in a worker, by default 60. "none": any.')
     ] = None,
-    judges: Annotated[Path | None, typer.Option(help="Who decides what no program can (docs/judges.md).")] = None,
+    judges: Annotated[
+        Path | None, typer.Option(help="File of judges, for what no program can decide (docs/judges.md).")
+    ] = None,
     cache_only: Annotated[
         bool, typer.Option("--cache-only", help="Answer from the cached replies; make no calls.")
     ] = False,
     batch: Annotated[
         _Batch | None,
-        typer.Option(help="Ask judges by their batch API: wait, or submit and come back later (docs/scale.md)."),
+        typer.Option(help="Use the judges' batch API: wait, or submit and come back later (docs/scale.md)."),
     ] = None,
     most_missing: Annotated[
         float, typer.Option(help="Fail if a larger share of the scores is missing; all missing always fails.")
@@ -136,7 +140,7 @@ def grade(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Grade rollouts on all criteria and write a score table. A run that was killed goes on where it stopped."""
+    """Grade rollouts on all criteria and write a score table. A killed run is resumed."""
     from rubrank._files import output_at
     from rubrank.grading.missing import check_share
     from rubrank.rollouts.reading import read_rollouts

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_benchmarks(data: _Data = None, as_json: AsJson = False) -> None:
-    """Every benchmark: metric, judge, licence, where its data comes from, whether it is there."""
+    """List the benchmarks: metric, judge, licence, source of the data, present or not."""
     with errors_in_words():
         from rubrank.evaluation.data import listing
 
@@ -51,7 +51,7 @@ def score(
     benchmark: Annotated[str, typer.Option("--benchmark", "-b", help="Which benchmark; see `rubrank eval list`.")],
     data: _Data = None,
     judge: _Judge = None,
-    model: Annotated[str, typer.Option(help="What the model is called in tables.")] = "",
+    model: Annotated[str, typer.Option(help="Name of the model in tables.")] = "",
     settings: _Settings = None,
     where: Annotated[list[str] | None, typer.Option(help="Only rows with this value, as column=value.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the scores, as JSON.")] = None,
@@ -158,7 +158,7 @@ def run(
     settings: _Settings = None,
     hub: Annotated[bool, typer.Option("--hub", help="Load from the hub what is not below --data.")] = False,
 ) -> None:
-    """Run a model on the benchmarks whose data is there, through Inspect; goes on where it was interrupted."""
+    """Run a model on the benchmarks whose data is present, through Inspect; an interrupted run is resumed."""
     with errors_in_words():
         from rubrank.evaluation.running import RunOptions, run_suite
 

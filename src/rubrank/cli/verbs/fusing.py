@@ -54,9 +54,9 @@ def fuse(
 ) -> None:
     """One reward for every rollout: the table with the columns reward and no_signal, and ranking if there is a gate.
 
-    Without -o or --json, the rewards of the first groups and a summary are shown. Rows of a group stand together; the
-    file is read in chunks, twice, and an output appears only when everything is done. A file that `rubrank grade` wrote
-    brings the weights, margins, directions and gates of its rubric; an option changes what it names.
+    Without -o or --json, the rewards of the first groups and a summary are shown. Rows of a group must be adjacent; the
+    file is read in chunks, twice, and the output appears only when it is complete. A file that `rubrank grade` wrote
+    has the weights, margins, directions and gates of its rubric, which options override.
     """
     from rubrank.cli import show
     from rubrank.fusion.stream import files

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JSON (docs/judges.md).")]) -> None:
-    """Read a file of judges and make a health check of every endpoint, before anything is spent."""
+    """Read a file of judges and check the health of every endpoint, before anything is spent."""
     with errors_in_words():
         from rubrank.judges.askers import check_judges
         from rubrank.judges.judge import load_judges
@@ -48,7 +48,7 @@ def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JS
 def show(
     rubric: Annotated[str, typer.Argument(help="A rubric: YAML, TOML or JSON, or a preset.")],
     rollouts: Annotated[
-        str | None, typer.Argument(help="Rollouts; without them a query and a response in brackets stand in.")
+        str | None, typer.Argument(help="Rollouts; without them placeholders in brackets are shown.")
     ] = None,
     judges: Annotated[Path | None, typer.Option(help="Judges; by default one of kind batched.")] = None,
     group: Annotated[str | None, typer.Option(help="The group to show; by default the first.")] = None,
@@ -124,7 +124,7 @@ def audit(
         str | None, typer.Option(help="Those to look at, as a,b; by default all that judges decide.")
     ] = None,
     positions: Annotated[
-        Path | None, typer.Option(help="JSON: {judge: {criterion: [first wins, comparisons]}}.")
+        Path | None, typer.Option(help="JSON: {judge: {criterion: \\[first wins, comparisons]}}.")
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
     force: Force = False,

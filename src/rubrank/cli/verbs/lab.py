@@ -55,13 +55,13 @@ def run(
     seeds: _Seeds = 5,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Cells at a time, each in a process.")] = 1,
     minutes: Annotated[
-        float | None, typer.Option("--minutes", min=0.0, help="Begin no cell after so many minutes.")
+        float | None, typer.Option("--minutes", min=0.0, help="Start no cell after this many minutes.")
     ] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="Two steps of one seed: does everything run?")] = False,
     work: _Work = Path("out/lab"),
     recipes: _Recipes = None,
 ) -> None:
-    """Run what is not finished of some experiments; the same command goes on after an interrupt."""
+    """Run the unfinished cells of some experiments; after an interrupt, the same command continues."""
     asked = names or []
     with errors_in_words():
         laboratory = _laboratory(recipes)
@@ -95,7 +95,7 @@ def report(
     markdown: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="The same as Markdown, pictures beside it.")
     ] = None,
-    collect: Annotated[bool, typer.Option("--collect/--no-collect", help="First take over what was run since.")] = True,
+    collect: Annotated[bool, typer.Option("--collect/--no-collect", help="First collect new results.")] = True,
     work: _Work = Path("out/lab"),
     recipes: _Recipes = None,
 ) -> None:

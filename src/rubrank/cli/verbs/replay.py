@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 def replay(
     context: typer.Context,
     scores: Source,
-    rules: Annotated[str, typer.Option(help="Rules, as a,b,c; `all` for all there are.")] = _RULES,
+    rules: Annotated[str, typer.Option(help="Rules, as a,b,c; or `all`.")] = _RULES,
     transform: _Transforms = None,
     rollouts: Annotated[
         str | None, typer.Option(help="The rollouts that were graded, to measure lengths and Markdown.")
@@ -52,7 +52,7 @@ def replay(
     winners: Annotated[bool, typer.Option("--winners", help="Show who wins in each group.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the same logged rollouts under many rules: agreement, winners, weights in effect, cost.
+    """Show the same logged rollouts under many rules: agreement, winners, effective weights, cost.
 
     Options hold for every rule that has them: weights, margins and gates for all, a prior for RLVR² alone.
     """
@@ -84,15 +84,13 @@ def replay(
 def robustness(
     context: typer.Context,
     scores: Source,
-    rules: Annotated[
-        str, typer.Option(help="Rules, as a,b,c; `all` for all there are.")
-    ] = "weighted-mean,z-score,rlvr2",
+    rules: Annotated[str, typer.Option(help="Rules, as a,b,c; or `all`.")] = "weighted-mean,z-score,rlvr2",
     criteria: Annotated[str | None, typer.Option(help="Only map these, as a,b,c.")] = None,
     transform: _Transforms = None,
     paper: Annotated[
         bool, typer.Option("--paper", help="The paper's filters: all of the options below, with groups of 8.")
     ] = False,
-    group_size: Annotated[int | None, typer.Option(help="Only groups of exactly so many rollouts.")] = None,
+    group_size: Annotated[int | None, typer.Option(help="Only groups of exactly this many rollouts.")] = None,
     unique: Annotated[bool, typer.Option("--unique", help="Only groups whose responses are all different.")] = False,
     unit_scores: Annotated[
         bool, typer.Option("--unit-scores", help="In each group, only criteria with all scores from 0 to 1.")
@@ -103,7 +101,7 @@ def robustness(
     step: _Step = 128,
     as_json: AsJson = False,
 ) -> None:
-    """Show which rules change their mind when a criterion's scores are written on another scale.
+    """Show which rules change their rewards when a criterion's scores are put on another scale.
 
     Options hold for every rule that has them: weights, margins and gates for all, a prior for RLVR² alone.
     """
@@ -148,7 +146,7 @@ def bench_fusion(
     scores: Annotated[
         str | None, typer.Argument(help="Scores or records; by default 128 synthetic groups of 8.")
     ] = None,
-    rules: Annotated[str, typer.Option(help="Rules, as a,b,c; `all` for all there are.")] = "all",
+    rules: Annotated[str, typer.Option(help="Rules, as a,b,c; or `all`.")] = "all",
     rounds: Annotated[int, typer.Option(help="Rounds per rule; the fastest counts.")] = 50,
     step: _Step = 128,
     group_column: GroupColumn = None,

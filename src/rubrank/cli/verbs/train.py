@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 def train(
     config: Annotated[Path, typer.Argument(help="The job, as YAML, TOML or JSON (docs/train.md).")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint, if there is one.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue from the last checkpoint, if there is one.")
+    ] = False,
     branch: Annotated[
         Path | None,
-        typer.Option(metavar="CHECKPOINT", help="Go on from another run's checkpoint with other control settings."),
+        typer.Option(metavar="CHECKPOINT", help="Continue another run's checkpoint with other control settings."),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="Settings of the trainer that the job leaves open: `paper` has the paper's.")
+        str | None, typer.Option(help="Defaults of what the config leaves out: `paper` for the paper's.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:

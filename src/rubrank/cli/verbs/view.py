@@ -14,10 +14,10 @@ from rubrank.records.viewer.serving import PORT
 def view(
     records: Annotated[list[Path], typer.Argument(help="Files or folders of records; each is a run.")],
     host: Annotated[
-        str, typer.Option(help="Address to listen at. Beyond this machine, a token is asked for.")
+        str, typer.Option(help="Address to listen at. Beyond this machine, a token is needed.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port, or the next that is free; 0 takes any.", min=0, max=65535)] = PORT,
-    browse: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Look at records in the browser, also while they are being written; several runs are compared.
 
