@@ -159,7 +159,7 @@ def test_extends_a_file_beside_it(tmp_path):
 def test_a_circle_of_files_is_refused(tmp_path):
     (tmp_path / "a.yaml").write_text("extends: b.yaml\ncriteria: [Postscript]\n")
     (tmp_path / "b.yaml").write_text("extends: a.yaml\ncriteria: [SentenceCount]\n")
-    with pytest.raises(InvalidInput, match="without a circle"):
+    with pytest.raises(InvalidInput, match="without a cycle"):
         load_rubric(tmp_path / "a.yaml")
 
 

@@ -75,11 +75,11 @@ def test_numbers_in_the_form_that_yaml_takes_for_texts():
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [
-        ("modle", {}, "config: modle must be left out: nothing has that name; got {}. Did you mean 'model'?"),
+        ("modle", {}, "config: modle must be left out: there is no such key; got {}. Did you mean 'model'?"),
         ("training.num_generation", 8, "training.num_generation must be left out"),
         ("training.num_generation", 8, "Did you mean 'num_generations'?"),
         ("stages.0.sources.0.paht", "x", "Did you mean 'path'?"),
-        ("stages.0.sources.0.share", 0.6, "share must be such that they add up to 1; got 0.6 + 0.3 = 0.9"),
+        ("stages.0.sources.0.share", 0.6, "sum of the shares must be 1; got 0.6 + 0.3 = 0.9"),
         ("stages.0.sources.0.share", None, "stage 'chat': share must be given for all sources or none; got 1 of 2"),
         ("stages.0.steps", 0, "stages.0.steps must be ≥ 1; got 0"),
         ("stages", [], "stages must be a list of at least 1; got []"),

@@ -319,5 +319,5 @@ def set_aside(path: str | Path, what: str) -> Path:
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             os.replace(f"{path}{suffix}", f"{aside}{suffix}")
-    _log.warning("%s: %s is damaged; set aside as %s, and begun anew", what, path, aside.name)
+    _log.warning("%s: %s is damaged; it is renamed to %s, and a new one is started", what, path, aside.name)
     return aside

@@ -72,7 +72,7 @@ def _say_once(path: str) -> None:
 
 def _empty(cache: Any, error: Exception) -> None:
     """Begin a damaged cache anew; said in one line."""
-    _log.warning("the cache of compiled code in %s is damaged (%s), and is made anew", cache.cache_path, error)
+    _log.warning("the cache of compiled code in %s is damaged (%s), and is rebuilt", cache.cache_path, error)
     with suppress(Exception):
         cache.flush()
 

@@ -129,7 +129,7 @@ def _in_our_words(complaint: Any, where: str, model: type[BaseModel], page: str)
 
 _PLAINLY = {
     "missing": "given",
-    "extra_forbidden": "left out: nothing has that name",
+    "extra_forbidden": "left out: there is no such key",
     "string_type": "a text",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
@@ -220,7 +220,7 @@ def encodable(text: str) -> str:
 
 def no_constant(name: str) -> Any:
     """For `json.loads`: NaN and Infinity, which Python would read, are no JSON."""
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def labelled(name: str, text: str, width: int) -> str:

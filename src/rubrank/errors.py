@@ -152,7 +152,7 @@ class JudgingInterrupted(KeyboardInterrupt):
         self.done, self.total, self.cache = done, total, cache
 
     def __str__(self) -> str:
-        kept = f"are kept in {self.cache}; run again to go on" if self.cache else "are lost: there is no cache"
+        kept = f"are kept in {self.cache}; run again to continue" if self.cache else "are lost: there is no cache"
         return f"{self.done:,} of {self.total:,} replies {kept}"
 
 

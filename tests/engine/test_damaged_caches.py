@@ -35,7 +35,7 @@ def test_verdicts(tmp_path, caplog, how):
         assert all(verdict.value == 1.0 for verdict in cache.get(KEYS).values())
         cache.put({KEYS[0]: Verdict(0.5, "new")})
         assert cache.get(KEYS[:1])[KEYS[0]].value == 0.5
-    assert [record for record in caplog.records if "set aside as v.sqlite.damaged" in record.message]
+    assert [record for record in caplog.records if "renamed to v.sqlite.damaged" in record.message]
     assert (tmp_path / "v.sqlite.damaged").exists()
 
 

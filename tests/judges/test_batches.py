@@ -244,7 +244,7 @@ def test_requests_that_wait_at_another_endpoint_are_not_paid_for_again(tmp_path)
     with BatchServer() as server, BatchServer() as other:
         with pytest.raises(BatchesPending):
             graded(server, tmp_path, batch="submit")
-        with pytest.raises(InvalidInput, match="under way"):
+        with pytest.raises(InvalidInput, match="pending"):
             graded(other, tmp_path)
         assert not other.asked
         assert not np.isnan(scores(graded(server, tmp_path))).any()

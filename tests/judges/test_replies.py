@@ -218,7 +218,7 @@ def test_a_damaged_store_is_set_aside_and_begun_anew(tmp_path, caplog, how):
         store.get(BASE)
         store.put(BASE, CALL, replace(REPLY, text="new"))
         assert store.get(BASE).text == "new"
-    assert [record.message for record in caplog.records if "set aside as r.sqlite.damaged" in record.message]
+    assert [record.message for record in caplog.records if "renamed to r.sqlite.damaged" in record.message]
     assert (tmp_path / "r.sqlite.damaged").exists()
     with Replies(path) as store:
         assert store.get(BASE).text == "new"

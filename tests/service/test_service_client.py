@@ -220,7 +220,7 @@ def test_a_server_that_is_none_of_ours_is_said():
         thread.start()
         try:
             with RewardClient(f"http://127.0.0.1:{server.server_port}") as client:
-                with pytest.raises(ServiceError, match="no JSON"):
+                with pytest.raises(ServiceError, match="not JSON"):
                     client.rewards([{"prompt": "p", "responses": ["a"]}])
                 client.groups = lambda groups, **options: client.call("/other", {})
                 with pytest.raises(ServiceError, match="no rewards"):

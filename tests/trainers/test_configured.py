@@ -87,7 +87,7 @@ def test_presets_and_criteria_need_no_file(tmp_path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"rubrik": 1}, "rubrik must be left out: nothing has that name; got 1. Did you mean 'rubric'?"),
+        ({"rubrik": 1}, "rubrik must be left out: there is no such key; got 1. Did you mean 'rubric'?"),
         ({"rule": "rlvr3"}, "rlvr3"),
         ({"rubric": "nowhere.yaml"}, "nowhere.yaml"),
         ({"rubric": [{"name": "Good", "description": "Is it good?"}]}, "no judge for it"),

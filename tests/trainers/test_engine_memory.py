@@ -103,7 +103,7 @@ def test_evaluations_teach_nothing():
 def test_a_state_of_something_else():
     saved = RewardEngine(RUBRIC, "amrp+")
     saved.score(groups(), 0)
-    with pytest.raises(InvalidInput, match="'amrp\\+', whose memory the checkpoint holds"):
+    with pytest.raises(InvalidInput, match="'amrp\\+', whose state the checkpoint has"):
         RewardEngine(RUBRIC, "rlvr2+").load_state_dict(saved.state_dict())
     with pytest.raises(InvalidInput, match="of version 1"):
         RewardEngine(RUBRIC).load_state_dict({"version": 9})

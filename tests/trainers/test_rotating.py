@@ -163,7 +163,9 @@ def test_beyond_its_budget_a_run_goes_on_without_texts(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "rubrank"):
         train(Recording(path, rotate=2, most_bytes=3 * one.stat().st_size), range(8))
     said = [record.message for record in caplog.records]
-    assert said == [f"{path}: the {3 * one.stat().st_size:,} bytes of the run are written: records go on without texts"]
+    assert said == [
+        f"{path}: the {3 * one.stat().st_size:,} bytes of the run are written: further records have no texts"
+    ]
     made = list(read_records(path))
     assert [record.step for record in made] == [step for step in range(8) for _ in range(4)]
     have = [record.responses is not None for record in made]

@@ -227,7 +227,7 @@ def test_what_a_rule_remembers_is_in_the_checkpoint(cluster, policy, tmp_path):
     assert second.engine.state_dict() == saved != first.engine.state_dict()
     assert [one.step for one in read_records(tmp_path / "records.jsonl")] == [1]  # step 2 is made again
     (tmp_path / "global_step_1" / "rubrank.json").unlink()
-    with pytest.raises(RubrankError, match=r"rubrank\.json is missing: it holds what 'amrp\+' remembers"):
+    with pytest.raises(RubrankError, match=r"rubrank\.json is missing: it has the state of 'amrp\+'"):
         resumable(policy, tmp_path, rule="amrp+")._load_checkpoint()
 
 

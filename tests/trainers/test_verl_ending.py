@@ -131,7 +131,7 @@ def test_a_run_that_stops_and_goes_on(policy, tmp_path, monkeypatch, judge):
     with pytest.raises(JudgeOutage, match=r"has not answered for .* \(HTTP 503") as caught:
         run(fit_config(policy, tmp_path, *overrides, **section), policy, tmp_path, monkeypatch, first)
     (told,) = caught.value.__notes__
-    assert told == f"Saved {tmp_path}/checkpoints/global_step_1: the same command goes on from there."
+    assert told == f"Saved {tmp_path}/checkpoints/global_step_1: the same command resumes from there."
     check_checkpoint(tmp_path / "checkpoints", 1)
     judge.answers(10**9)
     second = run(fit_config(policy, tmp_path, *overrides, **section), policy, tmp_path, monkeypatch)
@@ -152,7 +152,7 @@ def test_the_command_with_the_barrier(policy, tmp_path, monkeypatch, judge):
     said = done.stderr.strip().splitlines()[-1]
     assert said.startswith(f"rubrank: judge 'judge': {judge.url}")
     assert "has not answered for" in said
-    assert said.endswith(f"Saved {tmp_path}/checkpoints/global_step_1: the same command goes on from there.")
+    assert said.endswith(f"Saved {tmp_path}/checkpoints/global_step_1: the same command resumes from there.")
     check_checkpoint(tmp_path / "checkpoints", 1)
     judge.answers(10**9)
     second = run(fit_config(policy, tmp_path, *overrides, **section), policy, tmp_path, monkeypatch)

@@ -146,7 +146,7 @@ def test_the_modes_come_with_the_trainer(tmp_path, monkeypatch):
     path = f"{tmp_path}:{ROOT / 'src'}"
     found = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path, "PATH": "/usr/bin:/bin"}, **run)
     assert found.stdout.strip() == "quiet"
-    assert "rubrank's modes of verl's trainer are not there" in found.stderr  # this verl has no trainers
+    assert "rubrank's modes of verl's trainer are not available" in found.stderr  # this verl has no trainers
 
 
 @pytest.mark.slow

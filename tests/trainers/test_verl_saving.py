@@ -26,7 +26,7 @@ class Trainer:
 def test_the_last_whole_step_with_the_loader_that_goes_with_it(tmp_path):
     trainer = Trainer(tmp_path)
     assert save_step(trainer, 7, "before step 8") == (
-        f"Saved {tmp_path}/global_step_7: the same command goes on from there."
+        f"Saved {tmp_path}/global_step_7: the same command resumes from there."
     )
     assert trainer.saved == [(7, "before step 8")]
     assert (trainer.global_steps, trainer.train_dataloader.state_dict()) == (8, "after step 8")
@@ -36,7 +36,7 @@ def test_the_last_whole_step_with_the_loader_that_goes_with_it(tmp_path):
 
 def test_a_run_that_would_not_resume_by_itself(tmp_path):
     said = save_step(Trainer(tmp_path, "disable"), 7)
-    assert said.endswith("the same command with trainer.resume_mode=auto goes on from there.")
+    assert said.endswith("the same command with trainer.resume_mode=auto resumes from there.")
 
 
 @pytest.mark.parametrize("step", [0, -1])

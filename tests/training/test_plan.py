@@ -241,7 +241,7 @@ def test_the_last_whole_checkpoint_is_resumed(folder):
     plan = begun(folder)
     found = make_plan(plan.job, resume=True)
     assert found.checkpoint == plan.job.output / "checkpoint-10"
-    assert "goes on     from" in found.describe()
+    assert "resumes     from" in found.describe()
 
 
 def test_without_a_checkpoint_a_resumed_run_begins(folder):
@@ -300,7 +300,7 @@ def test_a_damaged_checkpoint_is_passed_over(folder, state):
     output = begun(folder).job.output
     (output / "checkpoint-10" / "trainer_state.json").write_text(state)
     assert make_plan(tiny.job(folder), resume=True).checkpoint == output / "checkpoint-9"
-    with pytest.raises(InvalidInput, match="--branch must be a checkpoint that was written to its end"):
+    with pytest.raises(InvalidInput, match="--branch must be a complete checkpoint"):
         make_plan(tiny.job(folder, output="other"), branch=output / "checkpoint-10")
     (output / "checkpoint-9" / "trainer_state.json").write_text(state)
     with pytest.raises(InvalidInput, match=r"a folder with a whole checkpoint; got checkpoint-10, whose trainer_state"):
@@ -423,7 +423,7 @@ def test_a_branch_needs_a_whole_checkpoint_and_a_folder_of_its_own(folder):
     with pytest.raises(InvalidInput, match="a folder without a run"):
         make_plan(run, branch=run.output / "checkpoint-10")
     other = tiny.job(folder, output="branch")
-    with pytest.raises(InvalidInput, match="--branch must be a checkpoint that was written to its end"):
+    with pytest.raises(InvalidInput, match="--branch must be a complete checkpoint"):
         make_plan(other, branch=folder / "nowhere")
     with pytest.raises(InvalidInput, match="given without --resume"):
         make_plan(other, branch=run.output / "checkpoint-10", resume=True)

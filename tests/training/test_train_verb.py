@@ -76,12 +76,12 @@ def test_ctrl_c_and_resume(folder):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"rubrank: interrupted; go on with: rubrank train {job.file} --resume" in errors
+    assert f"rubrank: interrupted; continue with: rubrank train {job.file} --resume" in errors
     assert "Traceback" not in errors
     again = said(str(job.file))
     assert again.exit_code == 2
     assert "Say --resume" in again.stderr
-    assert "goes on     from" in said(str(job.file), "--resume", "--dry-run").output
+    assert "resumes     from" in said(str(job.file), "--resume", "--dry-run").output
 
 
 def test_two_processes_share_the_steps(folder):

@@ -152,7 +152,7 @@ def test_an_interrupt_says_what_is_kept(folder: Path) -> None:
         _, errors = child.communicate(timeout=30)
     assert child.returncode == 130
     assert "3 of 4 replies are kept in" in errors
-    assert "run again to go on" in errors
+    assert "run again to continue" in errors
     assert "Traceback" not in errors
 
 

@@ -61,7 +61,7 @@ def errors_in_words() -> Iterator[None]:
         typer.echo("rubrank: out of memory", err=True)
         raise typer.Exit(2) from None
     except sqlite3.Error as error:  # a full or broken disk under a store
-        typer.echo(f"rubrank: a store of this run cannot be used: {error}", err=True)
+        typer.echo(f"rubrank: a cache of this run cannot be used: {error}", err=True)
         raise typer.Exit(2) from None
     except UnicodeEncodeError as error:
         shown = ascii(error.object[max(0, error.start - 20) : error.end + 20])

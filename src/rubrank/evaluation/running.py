@@ -139,7 +139,7 @@ def _run_one(
     whole = [read_eval_log(log.location) for log in logs]
     scores = [score for log in whole for score in scores_of(log)]
     if not success or not scores:
-        raise RubrankError(f"benchmark {benchmark.name}: not finished; run the same command again to go on")
+        raise RubrankError(f"benchmark {benchmark.name}: not finished; run the same command again to continue")
     run = scored_run(benchmark, scores, model=options.model, judge=judge_name)
     usage = {**tokens_of(whole), **({"judge_cost": judge.cost - spent} if judge and benchmark.judge else {})}
     run = replace(run, sampling={**options.sampling(), "repeats": repeats, "limit": options.limit}, usage=usage)

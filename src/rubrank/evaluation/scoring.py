@@ -173,7 +173,7 @@ def _ask(benchmark: Benchmark, pending: Sequence[_Pending], judge: Judge | None)
         raise InvalidInput(
             f"benchmark {benchmark.name}",
             "judge",
-            "given: these outputs bring no verdicts",
+            "given: these outputs have no verdicts",
             "none",
             "Name one with --judge judges.yaml.",
         )

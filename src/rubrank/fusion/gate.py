@@ -214,5 +214,5 @@ class Gate:
                 f"low-quality criterion {self.low_quality[at[-1]]!r}",
                 "in [0, 1], 1 = clean",
                 f"{soft[at]:g}",
-                "Scale it, or flip it if it reports badness.",
+                "Scale it, or reverse it if lower is better.",
             )

@@ -152,7 +152,7 @@ class VerdictCache:
             self._full = True  # verdicts can be had again: a full disk costs time, not the run
             with suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
-            _log.warning("%s: the disk is full; verdicts are not kept any more", self.path)
+            _log.warning("%s: the disk is full; verdicts are no longer cached", self.path)
 
     def _put(self, rows: Sequence[tuple[Any, ...]]) -> None:
         self._db.execute("BEGIN IMMEDIATE")

@@ -115,7 +115,7 @@ def rubric_of(group: Group, shared: Rubric | None) -> Rubric:
     if group.rubric is None:
         if shared is None:
             got, remedy = f"none for group {group.id!r}", "Say --rubric FILE (rubric=…), or add a column `rubric`."
-            raise InvalidInput("grade", "rubric", "given, or brought by every query", got, remedy)
+            raise InvalidInput("grade", "rubric", "given, or in every query", got, remedy)
         return shared
     own = to_rubric(group.rubric, f"group {group.id!r}")
     return own if shared is None else shared.extended(own)

@@ -148,7 +148,7 @@ def lost_to_outage(judgments: Judgments, reasons: Mapping[str, int], judges: Jud
     """How many answers an outage took, where training goes on without them (`on_outage: continue`); warns of it."""
     away = reasons.get(AWAY, 0) if judges.on_outage == "continue" else 0
     if away:
-        said = "the judges do not answer: %s of %s answers of this step are missing; on_outage: continue goes on"
+        said = "the judges do not answer: %s of %s answers of this step are missing; on_outage: continue"
         _log.warning(said, f"{away:,}", f"{judgments.asked:,}")
     return away
 

@@ -140,7 +140,7 @@ class RecordWriter:
             return
         self._said.add(when)
         of = "of the run" if when == "run" else f"of {when}"
-        what = f"{self.to.path}: the {most:,} bytes {of} are written: records go on without texts"
+        what = f"{self.to.path}: the {most:,} bytes {of} are written: further records have no texts"
         _log.warning("%s", what)
 
     def _append(self, file: Path, records: list[GroupRecord]) -> None:

@@ -376,7 +376,7 @@ def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) 
     is_preset = base in presets()
     name = base if is_preset else str((folder / base).resolve())
     if name in above:
-        raise InvalidInput(where, "extends", "without a circle", " → ".join((*above, name)), "")
+        raise InvalidInput(where, "extends", "without a cycle", " → ".join((*above, name)), "")
     if not is_preset and not (folder / base).is_file():
         allowed = f"presets ({_listed(presets())}) or files that can be read"
         near = get_close_matches(base, presets(), n=1)

@@ -233,7 +233,7 @@ def _check_gates(owner: str, batch: ScoreBatch, layer: Mapping[int, Layer]) -> N
         if batch.criteria[k].direction == "lower":
             allowed = "'higher' for criteria that the gate reads, whose scores are 1 for clean"
             got = f"'lower' for {batch.names[k]!r}"
-            raise InvalidInput(owner, "directions", allowed, got, "Turn its scores round: 1 − s.")
+            raise InvalidInput(owner, "directions", allowed, got, "Reverse its scores: 1 − s.")
         if any(at == k for _, at in batch.outcomes):
             got = f"those of {batch.names[k]!r}, which the gate reads"
             raise InvalidInput(owner, "outcomes", "of criteria that are ranked by", got, "Score it instead.")

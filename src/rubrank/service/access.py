@@ -148,7 +148,7 @@ def error_response(error: BaseException) -> Response:
     if isinstance(error, InvalidInput):
         return _response(503 if _is_of_a_judge(error) else 422, error)
     if isinstance(error, JudgingFailed | JudgeOutage | GradingFailed):
-        found = InvalidInput("judges", "answers", "enough to go on", str(error), "Try again when judges answer.")
+        found = InvalidInput("judges", "answers", "enough to continue", str(error), "Try again when judges answer.")
         return _response(503, found, message=str(error))
     if isinstance(error, RubrankError):
         return _response(422, InvalidInput("request", "body", "usable", str(error), ""), message=str(error))

@@ -161,7 +161,7 @@ class RewardClient:
             return json.loads(answer)
         except (ValueError, RecursionError):
             got = answer[:80].decode("utf-8", "replace")
-            raise ServiceError(f"{self._where}: its answer is no JSON: {got!r}; is it a reward service?") from None
+            raise ServiceError(f"{self._where}: its answer is not JSON: {got!r}; is it a reward service?") from None
 
     @property
     def _where(self) -> str:

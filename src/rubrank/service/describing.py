@@ -83,7 +83,7 @@ def describe(found: dict[str, Any]) -> str:
             for j in judges
         ),
         _line("samples", f"one at a time: {siblings}; answers are kept for {found['keep']:g} s"),
-        _line("limits", f"{found['max_body']:,} bytes a request, {found['max_waiting']:,} rollouts under way"),
+        _line("limits", f"{found['max_body']:,} bytes a request, {found['max_waiting']:,} pending rollouts"),
         _line("records", found["records"] or "none"),
         _line("folder", found["folder"]),
     ]

@@ -26,7 +26,7 @@ _HELP = {
     "late": "Samples that came after their group was scored.",
     "complete": "Groups of single samples of which all siblings came.",
     "short": "Groups of single samples that were scored without some.",
-    "turned_away": "Requests that were refused because too much was under way.",
+    "turned_away": "Requests that were refused because too many rollouts were pending.",
     "judge_calls": "Calls of judges that went to a server.",
     "judge_hits": "Calls of judges that were answered from the cache.",
     "judge_cost": "What they cost.",

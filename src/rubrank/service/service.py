@@ -304,11 +304,11 @@ class Service:
         most = self.config.max_waiting
         if rollouts > most:  # however long the caller waits
             remedy = "Send fewer groups at a time, or raise max_waiting."
-            raise refused(413, "rollouts", f"at most {most:,} under way", f"{rollouts:,} in one request", remedy)
+            raise refused(413, "rollouts", f"at most {most:,} pending", f"{rollouts:,} in one request", remedy)
         if self.pipeline.waiting + len(self._tasks) + rollouts > most:
             self.metrics.count("turned_away")
-            got = f"{self.pipeline.waiting + len(self._tasks):,} under way, and {rollouts:,} more"
-            raise refused(429, "rollouts", f"at most {most:,} under way", got, "Try again in a moment.", "service")
+            got = f"{self.pipeline.waiting + len(self._tasks):,} pending, and {rollouts:,} more"
+            raise refused(429, "rollouts", f"at most {most:,} pending", got, "Try again in a moment.", "service")
 
     def _count(self, done: Done, groups: int) -> None:
         self.metrics.count("groups", groups)

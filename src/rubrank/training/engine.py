@@ -396,9 +396,9 @@ class RewardEngine:
             raise InvalidInput(
                 _OWNER,
                 "rule",
-                f"{state['rule']!r}, whose memory the checkpoint holds",
+                f"{state['rule']!r}, whose state the checkpoint has",
                 repr(self.rule.name),
-                "Resume with the same rule, or begin a new run from the checkpoint's model.",
+                "Resume with the same rule, or start a new run from the checkpoint's model.",
             )
         self.rule.restore(state["memory"])
 

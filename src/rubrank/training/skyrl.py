@@ -89,7 +89,7 @@ class RubricRewards:
             uid = str(one.instance_id)
             if told.setdefault(uid, prompt) != prompt:
                 allowed = "of one prompt: rows with the same one are a group"
-                raise InvalidInput(_OWNER, "uid", allowed, f"{uid!r} of two", "Number the rows of the dataset anew.")
+                raise InvalidInput(_OWNER, "uid", allowed, f"{uid!r} of two", "Renumber the rows of the dataset.")
             known[uid] = query_of(prompt, extra or {}, rubric_column=column)
         while len(known) > _MOST:
             del known[next(iter(known))]

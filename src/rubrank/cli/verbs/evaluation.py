@@ -215,7 +215,7 @@ def _show(found: EvalRun, as_json: bool) -> None:
     for note in found.notes:
         print_line(f"note: {note}")
     if found.reasoning_words == found.reasoning_words:
-        print(f"thinking was cut: {found.reasoning_words:.0f} words in the mean of those that have some")
+        print(f"thinking was cut: {found.reasoning_words:.0f} words on average, in answers that have some")
     for reason, count in found.missing.most_common(5):
         print_line(f"missing {count}: {reason}")
 

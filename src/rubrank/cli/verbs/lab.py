@@ -73,7 +73,7 @@ def run(
             laboratory.confirm(asked, work, seeds, until)
             codes = [process.wait() for process in others]
         except KeyboardInterrupt:
-            typer.echo("rubrank: interrupted; the same command goes on", err=True)
+            typer.echo("rubrank: interrupted; the same command continues", err=True)
             raise typer.Exit(130) from None
         after = laboratory.unfinished(asked, work, seeds, smoke)  # what the other processes did counts as well
     failed = {key for key, _ in _complaints(work) - complaints} & after

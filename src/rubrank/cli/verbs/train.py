@@ -55,7 +55,7 @@ def _run(plan: Plan, config: Path) -> RunDone:
     try:
         return run(plan)
     except KeyboardInterrupt:
-        typer.echo(f"rubrank: interrupted; go on with: rubrank train {config} --resume", err=True)
+        typer.echo(f"rubrank: interrupted; continue with: rubrank train {config} --resume", err=True)
         raise typer.Exit(130) from None
 
 

@@ -163,7 +163,7 @@ def _answers(item: Row) -> list[str]:
 def _grade(value: Any, most: int) -> float:
     number = float(value)
     if not 0.0 <= number <= most or number != int(number):
-        raise ValueError(f"{value} is no grade from 0 to {most}")
+        raise ValueError(f"{value} is not a grade from 0 to {most}")
     return number
 
 

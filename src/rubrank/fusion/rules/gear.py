@@ -106,7 +106,7 @@ class GEAR(checks.LocalRule):
             raise InvalidInput(
                 self.name,
                 "method",
-                f"'recursive' where more than {_MOST_EXACT} criteria hang together",
+                f"'recursive' where more than {_MOST_EXACT} criteria are connected",
                 f"'exact' with {n}",
                 "Exact marginals go over 2^n states.",
             )

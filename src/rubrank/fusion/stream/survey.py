@@ -344,7 +344,7 @@ def _check_cells(
         remedy = "Repair the cell, empty it if there is no score, or name the criteria: --criteria Facts,Style."
         _refuse(reader, leaf, facts[leaf].bad, allowed, remedy)
         if leaf[-1] in soft:
-            remedy = "Scale it, or flip it if it reports badness."
+            remedy = "Scale it, or reverse it if lower is better."
             _refuse(reader, leaf, facts[leaf].outside, "in [0, 1], 1 = clean, for the low-quality gate", remedy)
     for leaf in attributes:
         remedy = "Attributes are counts, lengths or densities; measure them on every rollout."

@@ -84,7 +84,7 @@ class Rounds:
         if number is None:
             asker.outbox.add(key, call.purpose, body)
         elif number in self._elsewhere:
-            allowed = "reachable as long as requests of this run are under way there"
+            allowed = "reachable as long as requests of this run are pending there"
             remedy = f"Use that endpoint, or delete {self._book.path} and pay for them again."
             raise InvalidInput(
                 "grade", "--batch", allowed, f"{self._elsewhere[number]} is not among the judges", remedy

@@ -133,7 +133,7 @@ class Runtime:
                     last = time.monotonic()
                 except Exception as error:
                     if time.monotonic() - last > LEASE:  # another process may hold it by now
-                        _log.warning("limits are not shared any more: %s", error)
+                        _log.warning("limits are no longer shared: %s", error)
                         self.endpoints.hold(dict.fromkeys(uses, 1))
                         last = time.monotonic()
             await asyncio.sleep(every)

@@ -46,7 +46,7 @@ def describe(plan: Plan) -> str:
     if small:
         lines.append(_line("defaults", small))
     if plan.checkpoint is not None:
-        lines.append(_line("goes on", f"from {plan.checkpoint}"))
+        lines.append(_line("resumes", f"from {plan.checkpoint}"))
     if plan.branch is not None:
         changed = [f"{name} {was!r} → {now!r}" for name, (was, now) in plan.branch.changed.items()]
         lines.append(_line("branch", f"of {plan.branch.checkpoint.parent}: {', '.join(changed) or 'nothing changed'}"))

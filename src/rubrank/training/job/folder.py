@@ -79,7 +79,7 @@ def start_of(job: Job, sizes: Mapping[str, Any], resume: bool, branch: Path | No
     """Where to begin; raises where a run would be overwritten, or would go on as another one."""
     if branch is not None:
         if resume:
-            raise InvalidInput("rubrank train", "--branch", "given without --resume", "both", "A branch begins anew.")
+            raise InvalidInput("rubrank train", "--branch", "given without --resume", "both", "A branch is a new run.")
         checkpoint_of(job, sizes, resume=False)
         found = branched(job, sizes, branch)
         return Start(found.checkpoint, found)
@@ -92,9 +92,7 @@ def branched(job: Job, sizes: Mapping[str, Any], checkpoint: Path) -> Branch:
     """What differs from the run that is left, if all of it may."""
     if not is_whole(checkpoint):
         remedy = "Such as out/checkpoint-70."
-        raise InvalidInput(
-            "rubrank train", "--branch", "a checkpoint that was written to its end", str(checkpoint), remedy
-        )
+        raise InvalidInput("rubrank train", "--branch", "a complete checkpoint", str(checkpoint), remedy)
     step = checkpoint.name.partition("-")[2]
     if step.isdigit() and int(step) >= job.config.steps:
         allowed = f"a checkpoint before step {job.config.steps}, the last of the run"
@@ -214,7 +212,7 @@ def _run_of(job: Job, folder: Path) -> dict[str, Any]:
     """What a folder says was run there."""
     found = _read(folder / CONFIG)
     if not found:
-        remedy, got = "Begin a new run, with the checkpoint as its model.", f"none in {folder}"
+        remedy, got = "Start a new run, with the checkpoint as its model.", f"none in {folder}"
         got = got if found is None else f"{folder / CONFIG}, which cannot be read"
         raise InvalidInput(job.where, "output", f"a folder with the {CONFIG} of its run", got, remedy)
     found = {**_defaults(), **found}
@@ -250,7 +248,7 @@ def _check_longer(job: Job, before: dict[str, Any], now: dict[str, Any]) -> None
         return
     if job.config.training.lr_scheduler_type not in _ENDLESS:
         allowed = f"{was}, as when the run began: the learning rate goes by the end of the run"
-        raise InvalidInput(job.where, name, allowed, str(steps), "Begin a new run, with the checkpoint as its model.")
+        raise InvalidInput(job.where, name, allowed, str(steps), "Start a new run, with the checkpoint as its model.")
     now[name] = was
 
 

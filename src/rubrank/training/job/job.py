@@ -141,7 +141,7 @@ class Stage(Strict):
             raise InvalidInput(f"stage {self.name!r}", "share", "given for all sources or none", got, "")
         if not math.isclose(sum(shares), 1.0, abs_tol=_NEAR):
             got = f"{' + '.join(f'{share:g}' for share in shares)} = {sum(shares):g}"
-            raise InvalidInput(f"stage {self.name!r}", "share", "such that they add up to 1", got, "")
+            raise InvalidInput(f"stage {self.name!r}", "sum of the shares", "1", got, "")
         return self
 
 

@@ -49,7 +49,7 @@ class RubricCallback(TrainerCallback):
         if saved is not None:
             engine.load_state_dict(saved)
         elif engine.remembers:
-            message = f"the checkpoint does not hold what {engine.rule.name!r} remembered: it begins anew"
+            message = f"the checkpoint lacks the state of {engine.rule.name!r}, which starts afresh"
             warnings.warn(f"{self.key}: {message}", RuntimeWarning, stacklevel=2)
         if state.is_world_process_zero:
             engine.rewind(state.global_step, (saved or {}).get(_PLACE))

@@ -63,13 +63,13 @@ def save_step(trainer: Any, step: int, loader: Any = None) -> str:
         return "No step was complete, so that there is nothing to save."
     folder = Path(about.default_local_dir) / f"global_step_{step}"
     if _latest(folder.parent) == step:
-        return f"{folder} had been saved: {again} goes on from there."
+        return f"{folder} had been saved: {again} resumes from there."
     try:
         with _at(trainer, step, loader):
             trainer._save_checkpoint()
     except Exception as error:  # the judges are what the run ends for, and what is to be told
         return f"{folder} could not be saved: {type(error).__name__}: {error}"
-    return f"Saved {folder}: {again} goes on from there."
+    return f"Saved {folder}: {again} resumes from there."
 
 
 def _latest(folder: Path) -> int | None:

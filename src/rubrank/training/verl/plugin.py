@@ -52,7 +52,7 @@ def _register() -> None:
     try:
         importlib.import_module(_TRAINER)
     except ImportError as error:
-        warnings.warn(f"rubrank's modes of verl's trainer are not there: {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"rubrank's modes of verl's trainer are not available: {error}", RuntimeWarning, stacklevel=2)
 
 
 def install() -> None:

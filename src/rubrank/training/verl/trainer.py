@@ -173,9 +173,7 @@ class RubricAdvantage(SavesFirst):
             self._sample_again = bool(state.pop("sample_again", False))
             self.engine.load_state_dict(state)
         elif self.engine.remembers:
-            raise RubrankError(
-                f"{path} is missing: it holds what {self.engine.rule.name!r} remembers. Begin a new run."
-            )
+            raise RubrankError(f"{path} is missing: it has the state of {self.engine.rule.name!r}. Start a new run.")
         self.engine.rewind(step + 1)  # verl counts from 1, and step `step` is done
 
 

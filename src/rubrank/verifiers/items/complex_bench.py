@@ -77,7 +77,7 @@ def complex_bench(rollout: Rollout, *, scoring_questions: Questions, compat: Com
     own = _Decided(rollout, scoring_questions, compat)
     order = _sorted(scoring_questions)
     if order is None:
-        return missing("questions depend on one another in a circle")
+        return missing("questions depend on one another in a cycle")
     results: dict[int, Verdict] = {}
     for i in order:
         results[i] = own.with_prerequisites(i, results)

@@ -94,7 +94,7 @@ def check_turn(turn: Turn, answer: str, compat: Compat, mode: Mode, prompt: str 
 def _counted_publicly(name: str, params: BaseModel, answer: str, mode: Mode) -> Verdict | None:
     """The verdict by Multi-IF's own counters, where it has some for the language of the answer."""
     if is_undecided(name, answer):
-        return missing("words and sentences of Thai are counted by a tool that is not here")
+        return missing("words and sentences of Thai are counted by a tool that is not included")
     last = None
     for variant in loose_variants(answer) if mode == "loose" else [answer]:
         count = public_count(name, variant)

@@ -51,7 +51,7 @@ def language_requirement(text: Text, *, language: str | tuple[str, ...], share: 
     asked = [language_code(name) for name in ([language] if isinstance(language, str) else language)]
     unknown = [code for code in asked if not detectable(code.split("-")[0])]
     if unknown:
-        return missing(f"the language {unknown[0]!r} cannot be told")
+        return missing(f"the language {unknown[0]!r} cannot be detected")
     found, codes = shares(text.raw), {code.split("-")[0] for code in asked}
     if not found:
         return missing("no words to tell a language by")

@@ -239,7 +239,7 @@ def diction_requirement(
     if breaches:
         return False, f"wording to avoid: {', '.join(map(repr, breaches[:5]))}"
     if tone == "formal" and not (use or avoid):
-        return missing("needs a judge: no informal word found, the tone cannot be told by words")
+        return missing("needs a judge: no informal word found, the tone cannot be recognised by words")
     return True, "all expressions asked for are there, none to avoid"
 
 

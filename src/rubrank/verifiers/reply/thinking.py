@@ -53,7 +53,7 @@ def think_format(
     if language is not None:
         found, sure = detect_language(thoughts)
         if sure < _SURE:
-            return missing("the language of the thinking cannot be told")
+            return missing("the language of the reasoning cannot be detected")
         if found != language:
             return False, f"the thinking is in {found}, {language} asked"
     return True, f"{count_words(thoughts)} words of thinking, then an answer"

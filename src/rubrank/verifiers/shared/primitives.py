@@ -158,7 +158,7 @@ def pattern(source: str) -> Any:
     try:
         return compile_re2(source)
     except re2.error as error:
-        raise ValueError(f"{source!r} is no RE2 pattern: {error}") from None
+        raise ValueError(f"{source!r} is not an RE2 pattern: {error}") from None
 
 
 # ---- measures -------------------------------------------------------------------------------------------------------

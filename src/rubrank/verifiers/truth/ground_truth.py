@@ -111,7 +111,7 @@ def _same_text(asked: _Asked, *, exact: bool) -> Answer:
 def _same_number(asked: _Asked, tolerance: float) -> Answer:
     expected = [number for t in asked.truths if (number := quantity(t, listed=False).number)]
     if not expected:
-        return missing(f"the truth {asked.truths[0][:80]!r} is no number")
+        return missing(f"the truth {asked.truths[0][:80]!r} is not a number")
     reading = asked.reading
     if any(
         _without_marks(truth) == _without_marks(reading.text) for truth in asked.truths

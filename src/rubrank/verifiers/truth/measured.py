@@ -88,7 +88,7 @@ def _compare(given: tuple[float, str, str], truth: str, tolerance: float, how: s
     else:
         wanted = read_quantity(truth)
         if wanted is None:
-            return missing(f"the truth {truth[:60]!r} holds no number")
+            return missing(f"the truth {truth[:60]!r} has no number")
         ends, unit = [wanted[0]], wanted[1]
     number, own, _ = given
     if how != "ignore" and (unit or own) and unit != own:

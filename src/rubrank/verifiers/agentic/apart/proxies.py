@@ -160,7 +160,7 @@ def _built_in(name: str) -> Any:
 def _own_type(name: str) -> Any:
     found = getattr(builtins, name, None)
     if not isinstance(found, type):
-        raise TypeError(f"{name} is no type")
+        raise TypeError(f"{name} is not a type")
     return found
 
 
