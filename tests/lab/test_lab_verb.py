@@ -64,6 +64,19 @@ def test_cells_are_not_run_with_a_policy_whose_results_could_not_be_kept(tmp_pat
     assert not (tmp_path / "cells").exists()
 
 
+@pytest.mark.parametrize(
+    ("missing", "verb"),
+    [("matplotlib", ["report", "--no-collect", "-o"]), ("torch", ["run", "null", "--smoke", "--work"])],
+)
+def test_a_package_that_is_not_installed_is_named(missing, verb, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    found = CliRunner().invoke(app, ["lab", *verb, str(tmp_path / "page.html")])
+    assert found.exit_code == 2
+    assert found.stderr.count("\n") == 1
+    assert f"no {missing}" in found.stderr
+    assert "rubrank[trl,plots]" in found.stderr
+
+
 @pytest.mark.slow
 def test_a_report_from_the_kept_results(tmp_path):
     """The page of the docs is what the results give, and its pictures are there."""

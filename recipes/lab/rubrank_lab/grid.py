@@ -45,9 +45,11 @@ class Ran:
 def run_grid(cells: Sequence[Cell], work: Path, done: frozenset[str] = frozenset(), until: float | None = None) -> Ran:
     """Run what is not finished. done: keys of cells whose results are elsewhere. until: begin none after this time."""
     work = work.resolve()  # configs name their files from where they stand themselves
+    todo = to_run(cells, work, done)
+    if not todo:
+        return Ran(0, 0, 0)
     work.mkdir(parents=True, exist_ok=True)
     one_thread()
-    todo = to_run(cells, work, done)
     kept = {cell.trunk.key for cell in todo if cell.trunk is not None}
     finished = failed = 0
     for number, cell in enumerate(todo, start=1):
@@ -115,10 +117,9 @@ def complain(work: Path, key: str, what: str) -> None:
 def policy_of(cell: Cell, work: Path) -> Path:
     """The supervised start; taught when first asked for."""
     folder = work / ("policy-smoke" if cell.smoke else "policy")
-    work.mkdir(parents=True, exist_ok=True)
-    one_thread()
     with locked(work / f"{folder.name}.claim", wait=True):
         if not folder.is_dir():
+            one_thread()
             make_policy(folder, **(SMOKE if cell.smoke else SUPERVISED))
     return folder
 
@@ -129,6 +130,7 @@ def time_steps(cells: Sequence[Cell], work: Path) -> None:
     with claimed(work, STEPS.stem) as ours:
         if not ours or (work / STEPS.name).is_file():
             return
+        one_thread()
         found = {}
         for cell in cells:
             folder = work / "timed" / cell.key

@@ -58,12 +58,19 @@ class Results:
 
     def curve(self, key: str, metric: str) -> list[tuple[int, float]]:
         """(bin, mean over its steps), in order."""
-        of_cell = self.table.filter(pl.col("cell") == key, pl.col("phase") == "train", pl.col("metric") == metric)
-        return [(int(at), float(value)) for at, value in of_cell.sort("bin").select("bin", "value").iter_rows()]
+        found = [(at, self._read.get((key, "train", at), {})) for at in range(BINS + 1)]
+        return [(at, values[metric]) for at, values in found if metric in values]
 
     def _evaluated(self, key: str, at: int) -> dict[str, float]:
-        of_cell = self.table.filter(pl.col("cell") == key, pl.col("phase") == "eval", pl.col("bin") == at)
-        return dict(zip(of_cell["metric"].to_list(), map(float, of_cell["value"].to_list()), strict=True))
+        return dict(self._read.get((key, "eval", at), {}))
+
+    @cached_property
+    def _read(self) -> dict[tuple[str, str, int], dict[str, float]]:
+        """Cell, phase and bin → metric → value: read once, for a page asks thousands of times."""
+        found: dict[tuple[str, str, int], dict[str, float]] = {}
+        for cell, phase, at, metric, value in self.table.select(_COLUMNS).iter_rows():
+            found.setdefault((cell, phase, at), {})[metric] = value
+        return found
 
 
 def load(folder: Path) -> Results:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,7 +65,7 @@ def run(
 ) -> None:
     """Run the unfinished cells of some experiments; after an interrupt, the same command continues."""
     asked = names or []
-    with errors_in_words():
+    with errors_in_words(), _with_extras():
         laboratory = _laboratory(recipes)
         chosen, until = laboratory.chosen(asked), None if minutes is None else time.time() + 60.0 * minutes
         before, complaints = laboratory.unfinished(asked, work, seeds, smoke), _complaints(work)
@@ -83,6 +85,16 @@ def run(
         raise typer.Exit(1)
 
 
+@contextmanager
+def _with_extras() -> Iterator[None]:
+    """A package that is not there is one of an extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        remedy = "pip install 'rubrank[trl,plots]'."
+        raise InvalidInput("lab", "installed", "torch, TRL and matplotlib", f"no {error.name}", remedy) from None
+
+
 def _complaints(work: Path) -> set[tuple[str, int]]:
     """Cells of which it is written down what went wrong, and when."""
     return {(path.name.removesuffix(".txt"), path.stat().st_mtime_ns) for path in (work / "failed").glob("*.txt")}
@@ -100,7 +112,7 @@ def report(
     recipes: _Recipes = None,
 ) -> None:
     """Write the report from the results of all cells."""
-    with errors_in_words():
+    with errors_in_words(), _with_extras():
         from rubrank._files import output_at
 
         output = output or Path("out/lab/report.html")  # made anew each time, as are the pictures
