@@ -16,7 +16,7 @@ from rubrank.training.configured import RewardConfig
 from rubrank.training.making import rollout_of, template_opens
 from rubrank.training.queries import Completion, query_of, score_query
 from rubrank.training.shapes.one_group import score_group
-from rubrank.training.trl.reward import RubricReward
+from rubrank.training.trl.reward import RubricReward, _Sampled
 
 CUT = "The user wants a lake. West Lake is one, but perhaps I should"
 WHOLE = "The user wants a lake.</think>West Lake."
@@ -87,6 +87,22 @@ def test_the_engine_reads_rollouts_of_ones_own():
     assert asyncio.run(RewardEngine(LAKE, thinking="prefilled").score_async(groups, 0)).flat() == [0.0, 1.0]
 
 
+def test_rollouts_of_ones_own_are_made_again_once(monkeypatch):
+    made, begin = [], Rollout.begun_in_thoughts
+
+    def counting(self, tag=None):
+        found = begin(self, tag)
+        made.extend([found] * (found is not self))
+        return found
+
+    monkeypatch.setattr(Rollout, "begun_in_thoughts", counting)
+    groups = [Group(id="a", rollouts=tuple(Rollout(prompt="?", response=text) for text in (CUT, WHOLE)))]
+    RewardEngine(LAKE, thinking="prefilled").score(groups, 0)
+    assert len(made) == 2
+    asyncio.run(RewardEngine(LAKE, thinking="prefilled").score_async(groups, 0))
+    assert len(made) == 4
+
+
 def test_one_group_and_queries():
     engine = RewardEngine(LAKE, thinking="prefilled")
     assert score_group(engine, "Name a lake.", [CUT, WHOLE], step=0).flat() == [0.0, 1.0]
@@ -137,7 +153,86 @@ def _trl(tokenizer, prompts, said, **options):
         def log(self, name, value):
             pass
 
-    return RubricReward(LAKE, **options)(prompts, said, log_metric=Trainer().log)
+    ids = options.pop("completion_ids", None)
+    return RubricReward(LAKE, **options)(prompts, said, completion_ids=ids, log_metric=Trainer().log)
+
+
+class Words(Tokenizer):
+    """Tokens are words."""
+
+    def decode(self, ids):
+        return " ".join(ids)
+
+    def encode(self, text, add_special_tokens):
+        return text.split()
+
+
+@pytest.mark.parametrize("thinking", ["auto", "prefilled"])
+def test_thoughts_that_are_closed_without_a_word_are_no_cut_ones(thinking):
+    """TRL's parsers of Qwen3.5 and its kin leave `West Lake.` of both: the tokens tell."""
+    prompts = [[{"role": "user", "content": "Name a lake."}]] * 2
+    said = [[{"role": "assistant", "content": "West Lake."}]] * 2
+    ids = [["</think>", "West", "Lake."], ["West", "Lake."]]
+    given = {"thinking": thinking, "completion_ids": ids}
+    assert _trl(Words("<think>\n"), prompts, said, **given) == [1.0, 0.0]
+    assert _trl(Words(""), prompts, said, completion_ids=ids) == [0.5, 0.5]
+
+
+def test_the_last_turn_tells():
+    call = {"type": "function", "id": "1", "function": {"name": "look", "arguments": {}}}
+    turns = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "West Lake."},
+        {"role": "assistant", "content": "West Lake."},
+    ]
+    ids = ["<call>", "West", "Lake.", "</think>", "West", "Lake."]
+    cut = ["</think>", "<call>", "West", "Lake.", "West", "Lake."]
+    prompts = [[{"role": "user", "content": "Name a lake."}]] * 2
+    assert _trl(Words("<think>\n"), prompts, [turns, turns], completion_ids=[ids, cut]) == [1.0, 0.0]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_parsers_of_trl(tmp_path):
+    """Its templates that open the thoughts, each with its own parser: what is an answer to us is one to the model."""
+    trl = pytest.importorskip("trl", reason="trl is not installed: pip install 'rubrank[trl]'")
+    from pathlib import Path
+
+    from tokenizers import Tokenizer as Raw
+    from tokenizers import models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+    from trl.chat_template_utils import add_response_schema, parse_response
+
+    letters = {chr(code): code for code in range(128)}
+    raw = Raw(models.WordLevel(letters, unk_token="?"))
+    raw.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    asked, seen = [{"role": "user", "content": "Name a lake."}], 0
+    for file in sorted((Path(trl.__file__).parent / "chat_templates").glob("*.jinja")):
+        words = PreTrainedTokenizerFast(tokenizer_object=raw)
+        words.chat_template = file.read_text(encoding="utf-8")
+        words.decode = lambda ids, **_: "".join(map(chr, ids))  # type: ignore[method-assign]
+        if template_opens(words) is None or "deepseek" in file.name:  # whose tags are no ASCII
+            continue
+        try:
+            add_response_schema(words)
+        except ValueError:
+            continue
+        prefix = list(map(ord, words.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)))
+        for text, answer in (("so</think>\n\nA.", "A."), ("</think>\n\nA.", "A."), ("\n</think>A.", "A."), ("A.", "")):
+            ids = list(map(ord, text))
+            said = [parse_response(words, ids, prefix=prefix)]
+            made = RubricReward(LAKE)._rollout(asked, said, 0, _Sampled([ids], [None], words, "<think>"))
+            assert made.answer == answer, (file.name, text, said)
+            seen += 1
+    assert seen
+
+
+def test_thoughts_by_another_name():
+    """gpt-oss and LFM2.5 call them `thinking`."""
+    said = [{"role": "assistant", "content": "West Lake.", "thinking": "so"}]
+    found = rollout_of("Hi", said)
+    assert (found.thoughts, found.answer) == ("so", "West Lake.")
+    assert rollout_of("Hi", [{"role": "assistant", "content": "West Lake.", "thinking": True}]).thoughts == ""
 
 
 def test_only_three_words():

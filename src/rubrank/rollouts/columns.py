@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rubrank._plain import word_list
 
 GROUP_NAMES = ("group", "group_id", "uid", "prompt_id", "query_id", "question_id", "problem_id", "task_id", "qid")
@@ -27,3 +30,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "rubric": ("rubric", "rubrics", "criteria"),
 }
 """The usual names of each field, the likeliest first."""
+
+
+def reasoning_in(message: Mapping[str, Any]) -> str | None:
+    """What a chat message says that was thought: its first key of these names that is a text, and not empty."""
+    said = (message.get(name) for name in ("reasoning_content", *COLUMNS["reasoning"]))
+    return next((text for text in said if isinstance(text, str) and text), None)

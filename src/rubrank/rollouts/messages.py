@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rubrank.rollouts.columns import reasoning_in
 from rubrank.rollouts.rows import Row
 
 
@@ -24,13 +25,13 @@ def are_messages(value: Any) -> bool:
 
 def prompt_message(message: Row) -> dict[str, Any]:
     """A chat message with the keys that ours have; content in parts is joined."""
-    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    reasoning = reasoning_in(message)
     called = message.get("tool_call_id")
     return {
         "role": "user" if message["role"] == "human" else message["role"],
         "content": _content(message.get("content")),
         **({"tool_calls": tool_calls_of(message["tool_calls"])} if message.get("tool_calls") else {}),
-        **({"reasoning": reasoning} if isinstance(reasoning, str) else {}),
+        **({} if reasoning is None else {"reasoning": reasoning}),
         **({} if called is None else {"tool_call_id": str(called)}),
         **({"error": True} if message["role"] == "tool" and _failed(message) else {}),
     }

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rubrank._plain import in_our_words
+from rubrank.rollouts.columns import reasoning_in
 from rubrank.texts.kept import kept
 from rubrank.texts.reasoning import reopened, split_reasoning
 from rubrank.texts.text import Text
@@ -163,7 +164,7 @@ def _from_messages(messages: Sequence[Any], data: Mapping[str, Any]) -> dict[str
     reasoning = data.get("reasoning")
     return {
         "response": last.get("content") or "",
-        "reasoning": last.get("reasoning_content") or last.get("reasoning") if reasoning is None else reasoning,
+        "reasoning": reasoning_in(last) if reasoning is None else reasoning,
         "tool_calls": _answered(calls, [m for m in messages if m.get("role") == "tool"]),
         "messages": tuple(_earlier(m) for m in messages[: _last_answer(messages)]),
     }
@@ -179,12 +180,12 @@ def _earlier(message: Mapping[str, Any]) -> dict[str, Any]:
     """A message with the keys that ours have; it is looked at and not judged, so that nothing odd in it is an error."""
     content, role = message.get("content"), message.get("role", "assistant")
     calls = message.get("tool_calls")
-    reasoning, answers = message.get("reasoning_content") or message.get("reasoning"), message.get("tool_call_id")
+    answers = message.get("tool_call_id")
     return {
         "role": role if role in get_args(Role) else "tool",
         "content": content if isinstance(content, str) else _as_json(content) if content else "",
         "tool_calls": tuple(_shown_call(call) for call in calls) if isinstance(calls, list | tuple) else (),
-        "reasoning": reasoning if isinstance(reasoning, str) else None,
+        "reasoning": reasoning_in(message),
         "tool_call_id": None if answers is None else str(answers),
         "error": bool(message.get("error") or message.get("is_error") or message.get("status") == "error"),
     }

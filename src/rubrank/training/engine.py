@@ -150,6 +150,7 @@ class RewardEngine:
 
     def score(self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True) -> StepRewards:
         """Rewards of all groups of a step. `train=False`: an evaluation, from which no rule learns."""
+        groups = self._read(groups)  # once: what is measured of a rollout is kept with it
         return self.fuse(groups, self.grade(groups, step=step), step, train=train, write=write)
 
     def grade(self, groups: Sequence[Group], *, processes: int = 1, step: int | None = None) -> Graded:
@@ -226,7 +227,7 @@ class RewardEngine:
         self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True
     ) -> StepRewards:
         """`score` in an event loop, which goes on meanwhile, however many wait for judges."""
-        begun = time.perf_counter()
+        begun, groups = time.perf_counter(), self._read(groups)
         graded = await self.ask(await asyncio.to_thread(self.decide, groups), groups)
         graded = replace(self.checked(graded), seconds=time.perf_counter() - begun)
         return await asyncio.to_thread(self.fuse, groups, graded, step, train=train, write=write)

@@ -18,9 +18,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from rubrank.errors import only_our_errors
+from rubrank.rollouts.columns import reasoning_in
 from rubrank.rollouts.messages import are_messages, prompt_message, said_message
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
-from rubrank.texts.reasoning import opening_tag
+from rubrank.texts.reasoning import TAGS, opening_tag
 
 _ASKED = [{"role": "user", "content": "?"}]
 Thinking: TypeAlias = Literal["auto", "tags", "prefilled"]
@@ -86,6 +87,21 @@ def template_opens(tokenizer: Any, **options: Any) -> str | None:
     except Exception:  # a template may refuse this conversation, in whatever way: then it is not known
         return None
     return opening_tag(text) if isinstance(text, str) else None
+
+
+def closed_at_once(said: Any, ids: Any, tokenizer: Any) -> bool:
+    """Did a trainer's parser take thoughts away that were closed without a word, `</think>West Lake.`?
+
+    What is left has no tag, as a completion that was cut off in its thoughts has none: only the tokens tell them apart.
+    """
+    last = said[-1] if isinstance(said, list | tuple) and said else None
+    if not isinstance(last, Mapping) or ids is None or reasoning_in(last):
+        return False
+    text, decode = last.get("content"), getattr(tokenizer, "decode", None)
+    if not isinstance(text, str) or not text.strip() or decode is None:
+        return False
+    before, found, _ = str(decode(list(ids))).rpartition(text.strip())
+    return bool(found) and before.rstrip().endswith(tuple(last for _, last in TAGS))
 
 
 def _prompt(prompt: Any) -> Any:

@@ -34,11 +34,12 @@ from rubrank.fusion.gate import Gate
 from rubrank.fusion.rlvr2 import Scale
 from rubrank.fusion.rule import Rule
 from rubrank.records.writing import Recording
+from rubrank.rollouts.rollout import Rollout
 from rubrank.scores.table import Penalties
 from rubrank.training.counting import counted
 from rubrank.training.engine import Control, RewardEngine
 from rubrank.training.finishing import end_tokens, finish_reason
-from rubrank.training.making import Thinking, rollout_of, template_opens
+from rubrank.training.making import Thinking, closed_at_once, rollout_of, template_opens
 from rubrank.training.shapes.flat_batch import GroupOf, Processes, Sample, by_position, score_flat
 
 if TYPE_CHECKING:
@@ -201,24 +202,35 @@ class RubricReward:
         turns = per_row.get(TURNS) or [None] * len(prompts)
         return [
             Sample(
-                counted(
-                    rollout_of(
-                        prompts[i],
-                        completions[i] if turns[i] is None else turns[i],
-                        tools=tools[i],
-                        where=f"{_OWNER}: row {i}",
-                        finish_reason=sampled.reasons[i],
-                        thinking=self.engine.thinking,
-                        opened=None if isinstance(prompts[i], str) else sampled.opened,  # texts get no template
-                        metadata={name: values[i] for name, values in kept.items() if values[i] is not None},
-                    ),
-                    sampled.ids[i],
-                    sampled.tokenizer,
+                self._rollout(
+                    prompts[i],
+                    completions[i] if turns[i] is None else turns[i],
+                    i,
+                    sampled,
+                    tools=tools[i],
+                    metadata={name: values[i] for name, values in kept.items() if values[i] is not None},
                 ),
                 rubric=rubrics[i],
             )
             for i in range(len(prompts))
         ]
+
+    def _rollout(self, prompt: Any, said: Any, i: int, sampled: _Sampled, **given: Any) -> Rollout:
+        """One rollout, its thoughts told from its answer and its tokens counted."""
+        opened = None if isinstance(prompt, str) else sampled.opened  # texts get no template
+        begins = opened is not None or self.engine.thinking == "prefilled"
+        silent = begins and closed_at_once(said, sampled.ids[i], sampled.tokenizer)
+        found = rollout_of(
+            prompt,
+            said,
+            where=f"{_OWNER}: row {i}",
+            finish_reason=sampled.reasons[i],
+            thinking="tags" if silent else self.engine.thinking,
+            opened=opened,
+            **given,
+        )
+        found = found.model_copy(update={"reasoning": ""}) if silent else found
+        return counted(found, sampled.ids[i], sampled.tokenizer)
 
     def _rubrics(self, columns: Mapping[str, Any], number: int) -> list[Any]:
         """Each row's own rubric, or None."""
