@@ -9,6 +9,7 @@ set_aside("verdicts.sqlite")                        a damaged store → verdicts
 
 from __future__ import annotations
 
+import glob
 import gzip
 import io
 import logging
@@ -92,10 +93,54 @@ def unpacked(file: IO[bytes], path: Path) -> Any:
     packed = path.suffix.lower()
     if packed == ".gz":
         return gzip.GzipFile(fileobj=file)
-    if packed == ".zst":
-        reader = zstandard_for(path).ZstdDecompressor().stream_reader(file, read_across_frames=True)
-        return io.BufferedReader(reader)  # which reads lines too
-    return file
+    return io.BufferedReader(_Zstd(file, path)) if packed == ".zst" else file
+
+
+class _Zstd(io.RawIOBase):
+    """What is in the frames of a .zst, one after another; a frame that was cut off is an error, as in a .gz.
+
+    The package's own reader ends there without a word.
+    """
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self._file, self._new = file, zstandard_for(path).ZstdDecompressor().decompressobj
+        self._frame: Any = None
+        self._packed = self._text = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._text:
+            self._packed = self._packed or self._file.read(1 << 16)
+            if not self._packed:
+                if self._frame is not None:
+                    raise EOFError("Compressed file ended before the end of a frame")
+                return 0
+            frame = self._frame or self._new()
+            self._text = frame.decompress(self._packed)
+            self._packed, self._frame = frame.unused_data, None if frame.eof else frame
+        part = self._text[: len(buffer)]
+        self._text = self._text[len(part) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def rotated(path: Path) -> list[Path]:
+    """The files of a run that begins a new one now and then: records.000100.jsonl and its kin of records.jsonl."""
+    packed = path.suffix if path.suffix in PACKED else ""
+    suffix = Path(path.name.removesuffix(packed)).suffix + packed
+    stem, length = path.name.removesuffix(suffix), len(path.name) + 7
+    try:
+        some = list(path.parent.glob(f"{glob.escape(stem)}.*{glob.escape(suffix)}"))
+    except (OSError, ValueError):
+        return []
+    found = [one for one in some if len(one.name) >= length and one.name[len(stem) + 1 : -len(suffix)].isdigit()]
+    return sorted(found, key=lambda one: int(one.name[len(stem) + 1 : -len(suffix)]))
 
 
 def zstandard_for(path: Path) -> Any:

@@ -164,3 +164,59 @@ def test_what_is_refused(wrong, said):
     with pytest.raises(InvalidInput) as raised:
         Recording(**wrong)
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst"])
+@pytest.mark.parametrize("background", [False, True])
+def test_a_full_disk_leaves_whole_batches_and_no_hole(tmp_path, suffix, background, monkeypatch):
+    """The second batch is half written when the disk is full; the third, which has room again, would follow."""
+    path, calls, gate = tmp_path / f"records{suffix}", [], threading.Event()
+    engine = RewardEngine(RUBRIC, records=Recording(path, background=background))
+    engine.score(groups(0), 0)
+    engine.finish_records()
+    whole = path.read_bytes()
+
+    def full_once(file: Path, records: list[GroupRecord], append: bool) -> int:
+        calls.append(file)
+        if len(calls) > 1:
+            return write_records(file, records, append=append)
+        gate.wait(10.0)
+        with file.open("ab") as opened:
+            opened.write(whole[: len(whole) // 2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writing, "write_records", full_once)
+    if background:
+        engine.score(groups(1), 1)
+        engine.score(groups(2), 2)
+        gate.set()
+        with pytest.raises(InvalidInput, match="No space left on device"):
+            engine.finish_records()
+    else:
+        gate.set()
+        with pytest.raises(OSError, match="No space left"):
+            engine.score(groups(1), 1)
+    assert path.read_bytes() == whole
+    engine.score(groups(3), 3)  # whoever goes on all the same can read what there is
+    engine.finish_records()
+    assert steps_in(path) == [0, 0, 3, 3]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst"])
+def test_a_file_that_was_cut_is_said_to_be(tmp_path, suffix):
+    path = tmp_path / f"records{suffix}"
+    trained(path, range(3))
+    path.write_bytes(path.read_bytes()[:-7])
+    with pytest.raises(InvalidInput, match="readable to its end"):
+        list(read_records(path))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst"])
+def test_a_file_that_is_damaged_in_the_middle_cannot_be_resumed(tmp_path, suffix):
+    path = tmp_path / f"records{suffix}"
+    trained(path, range(3))
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2 : len(damaged) // 2 + 8] = bytes(8)
+    path.write_bytes(damaged)
+    with pytest.raises(InvalidInput, match=r"a file that can be read to its end; got .* Move it away"):
+        rewind(path, 2)

@@ -7,7 +7,6 @@ A Parquet file has a few columns to filter by (group, step, rule, no_signal, rol
 
 from __future__ import annotations
 
-import glob
 import gzip
 import io
 import json
@@ -19,7 +18,15 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
-from rubrank._files import existing_file, in_our_words_of, replacing, wrong_suffix, zstandard_for
+from rubrank._files import (
+    existing_file,
+    in_our_words_of,
+    replacing,
+    rotated,
+    unpacked,
+    wrong_suffix,
+    zstandard_for,
+)
 from rubrank.errors import BadTable, InvalidInput, only_our_errors
 from rubrank.records.record import VERSION, GroupRecord
 
@@ -106,20 +113,13 @@ def record_files(path: Path, missing_ok: bool = False) -> list[Path]:
     elif any(sign in path.name for sign in "*?[") and not path.exists():
         found = [one for one in path.parent.glob(path.name) if one.is_file()]
     else:
-        found = [path, *_rotated(path)] if path.exists() else _rotated(path)
+        found = [path, *rotated(path)] if path.exists() else rotated(path)
     if not found and path.is_dir() and not missing_ok:
         allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"
         raise InvalidInput("records", "path", allowed, f"{path}, which has none", "")
     if not found and not missing_ok:
         existing_file(path)
     return sorted(found, key=_in_order)
-
-
-def _rotated(path: Path) -> list[Path]:
-    stem, suffix = split_suffix(path)
-    length = len(path.name) + 7
-    some = path.parent.glob(f"{glob.escape(stem)}.*{suffix}") if path.parent.is_dir() else ()
-    return [one for one in some if len(one.name) >= length and one.name[len(stem) + 1 : -len(suffix)].isdigit()]
 
 
 def split_suffix(path: Path) -> tuple[str, str]:
@@ -171,8 +171,7 @@ def _open_zst(path: Path, mode: str, threads: int) -> IO[Any]:
     zstandard, file = zstandard_for(path), path.open(f"{mode[0]}b")
     if mode[0] != "r":
         return zstandard.ZstdCompressor(level=_LEVEL, threads=threads).stream_writer(file)
-    packed = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-    return io.TextIOWrapper(packed, encoding="utf-8", errors="surrogatepass")
+    return io.TextIOWrapper(unpacked(file, path), encoding="utf-8", errors="surrogatepass")
 
 
 def _as_json(record: GroupRecord) -> bytes:

@@ -14,9 +14,11 @@ on. It is looked at before each step, so that the step in which it is reached is
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -80,6 +82,7 @@ class RecordWriter:
         self._last: Path | None = None
         self._day: tuple[date, int] | None = None
         self._said: set[Any] = set()
+        self._failed = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {"to": self.to}  # a thread belongs to its process
@@ -97,7 +100,7 @@ class RecordWriter:
         made = [record if texts else record.model_copy(update=dict.fromkeys(_TEXTS)) for record in records]
         self._last = file = self.to.file(step)
         if not self.to.background:
-            write_records(file, made, append=True)
+            _append(file, made)
             return
         while self._waiting and (self._waiting[0].done() or len(self._waiting) >= _MOST_WAITING):
             self._first()
@@ -144,7 +147,13 @@ class RecordWriter:
         _log.warning("%s", what)
 
     def _append(self, file: Path, records: list[GroupRecord]) -> None:
-        write_records(file, records, append=True)
+        if self._failed:  # what waited behind a batch that is not there
+            return
+        try:
+            _append(file, records)
+        except BaseException:
+            self._failed = True
+            raise
 
     def _first(self) -> None:
         try:
@@ -163,3 +172,17 @@ class RecordWriter:
         for one in self._waiting:
             one.cancel()
         self._waiting.clear()
+        if self._thread is not None:
+            self._thread.shutdown()  # one that runs already writes nothing
+        self._thread, self._failed = None, False
+
+
+def _append(file: Path, records: list[GroupRecord]) -> None:
+    """All of them or none: what a full disk took of them goes again, since nothing could be read behind half a line."""
+    before = file.stat().st_size if file.exists() else 0
+    try:
+        write_records(file, records, append=True)
+    except OSError:
+        with suppress(OSError):
+            os.truncate(file, before)
+        raise

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import existing_file, unpacked_suffix, wrong_suffix
+from rubrank._files import existing_file, rotated, unpacked_suffix, wrong_suffix
 from rubrank.errors import InvalidInput
 
 KINDS = {
@@ -51,6 +51,8 @@ def files_of(source: str | Path) -> list[Path]:
         return _of_one_kind([file for file in found if file.is_file()], source)
     if path.is_dir():
         return _of_one_kind(_files_in(path), source)
+    if not _exists(path) and (parts := rotated(path)):
+        return _of_one_kind(parts, source)
     kind_of(existing_file(path))
     return [path]
 

@@ -65,11 +65,7 @@ def drop_half(path: Path) -> None:
     files = record_files(path, missing_ok=True)
     if not files:
         return
-    try:
-        at, kept = _half_of(files[-1])
-    except Exception as error:  # of zlib or zstandard
-        got = f"{files[-1]} ({error})"
-        raise InvalidInput("records", "path", "a file that can be read to its end", got, "Move it away.") from None
+    at, kept = _half_of(files[-1])
     _cut(files[-1], at, path, kept)
 
 
@@ -151,11 +147,16 @@ def _pieces(file: Path, at: int) -> Iterator[_Piece]:
     """The pieces of a file from a place on, in order."""
     if file.suffix == ".jsonl":
         yield from _plain_pieces(file, at)
-    elif file.suffix == ".gz":
-        yield from _packed(file, at, lambda: zlib.decompressobj(31))
-    else:
-        zstandard = zstandard_for(file)
-        yield from _packed(file, at, lambda: zstandard.ZstdDecompressor().decompressobj())
+        return
+    new = zlib.decompressobj if file.suffix == ".gz" else zstandard_for(file).ZstdDecompressor().decompressobj
+    given = (31,) if file.suffix == ".gz" else ()
+    try:
+        yield from _packed(file, at, lambda: new(*given))
+    except Exception as error:  # of zlib or zstandard
+        if type(error).__name__ not in ("error", "ZstdError"):
+            raise
+        got = f"{file} ({error})"
+        raise InvalidInput("records", "path", "a file that can be read to its end", got, "Move it away.") from None
 
 
 def _plain_pieces(file: Path, at: int) -> Iterator[_Piece]:
