@@ -232,6 +232,8 @@ def _same_file(target: Path, source: Path) -> bool:
 
 def check_folder(path: Path, *, owner: str, what: str) -> None:
     """The folder of a file is there, or can be made, and has room. owner, what: named in errors."""
+    if "\0" in str(path):
+        raise InvalidInput(owner, what, "a path", repr(str(path)), "")
     target = path.resolve()
     folder = next((parent for parent in target.parents if parent.exists()), target.parent)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):

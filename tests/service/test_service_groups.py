@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+import time
 
 import numpy as np
 import pytest
 from cases import thinned
-from service.serving import RUBRIC, serving
+from service.serving import RUBRIC, config_at, serving
 
 from rubrank import Group, RewardEngine, Rollout, read_records, rule_names
+from rubrank.service.config import load_service
 from rubrank.service.service import Service
 
 SAID = [
@@ -193,3 +196,19 @@ def test_a_warm_up_that_fails_keeps_nobody_out(tmp_path, monkeypatch, caplog):
     with serving(tmp_path) as served:
         assert served.call("/v1/groups", body())[0] == 200
     assert "warming up" in caplog.text
+
+
+def test_what_uvicorn_has_waited_is_part_of_the_time_at_the_end(tmp_path, monkeypatch):
+    async def main():
+        config, folder = load_service(config_at(tmp_path, shutdown=30.0))
+        service = await Service.opened(config, folder)
+        waited = []
+        monkeypatch.setattr(service, "_finished", lambda seconds: asyncio.sleep(0, waited.append(seconds)))
+        now = time.monotonic()
+        monkeypatch.setattr("rubrank.service.service.time.monotonic", lambda: now)
+        service.leave()
+        now += 20.0
+        await service.close()
+        return waited
+
+    assert asyncio.run(main()) == [pytest.approx(10.0)]

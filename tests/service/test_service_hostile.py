@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 from rubrank import InvalidInput
 from rubrank.cli.app import app
 from rubrank.service import protocol
-from rubrank.service.config import load_service
+from rubrank.service.config import load_service, service_of
+from rubrank.service.describing import plan
 
 PARTS = {"where", "what", "allowed", "got", "remedy", "message"}
 KEYS = [
@@ -329,6 +330,11 @@ def test_tokens_come_from_the_environment_or_a_file(tmp_path, monkeypatch):
         {"deadline": float("inf")},
         {"group_size": 0},
         {"max_body": 1},
+        {"group_size": 10, "max_group": 5},
+        {"port": True},
+        {"group_size": True},
+        {"deadline": False},
+        {"workers": True},
         {"prot": 1},
         {"rule": 7},
     ],
@@ -336,6 +342,27 @@ def test_tokens_come_from_the_environment_or_a_file(tmp_path, monkeypatch):
 def test_configurations_that_cannot_be(tmp_path, options):
     with pytest.raises(InvalidInput):
         load_service(config_at(tmp_path, **options))
+
+
+@pytest.mark.parametrize("token", ["schl\u00fcssel", "a\nb", "a\x00b", "\u2003x\u2003y"])
+def test_tokens_that_no_header_can_hold(tmp_path, token):
+    config, folder = load_service(config_at(tmp_path, token=token))
+    with pytest.raises(InvalidInput, match="ASCII"):
+        config.secret(folder)
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ({"judges": []}, "what one holds"),
+        ({"judges": 7}, "what one holds"),
+        ({"records": "a\0b.jsonl"}, "path"),
+        ({"folder": "\0"}, "path"),
+    ],
+)
+def test_plans_that_cannot_be_made_are_said(tmp_path, more, what):
+    with pytest.raises(InvalidInput, match=what):
+        plan(service_of({"rubric": ["EmptyAnswer"], **more}), tmp_path)
 
 
 def test_a_token_is_never_shown(tmp_path):

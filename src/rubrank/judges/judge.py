@@ -290,6 +290,9 @@ def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges, *, fold
         return source
     if isinstance(source, Judge):
         return Judges(judges=(source,))
+    if not isinstance(source, Mapping | str | Path):
+        allowed = "a file, or what one holds"
+        raise InvalidInput("judges", "source", allowed, type(source).__name__, "Several stand under `judges:`.")
     data, where = (source, "judges") if isinstance(source, Mapping) else (read_settings(source), str(source))
     beside = Path() if isinstance(source, Mapping) else Path(source).parent
     if isinstance(data, Mapping) and "judges" not in data:

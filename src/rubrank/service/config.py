@@ -84,12 +84,16 @@ class ServiceConfig(RewardConfig):
         if (self.certificate is None) != (self.private_key is None):
             missing = "private_key" if self.private_key is None else "certificate"
             raise InvalidInput(_OWNER, missing, "given where the other file of TLS is", "none", "TLS takes both files.")
+        if self.group_size is not None and self.group_size > self.max_group:
+            raise InvalidInput(
+                _OWNER, "group_size", f"at most max_group ({self.max_group:,})", str(self.group_size), ""
+            )
         return self
 
     @property
     def is_loopback(self) -> bool:
         """Can only this machine reach it?"""
-        if self.host == "localhost":
+        if self.host.lower() == "localhost":
             return True
         try:
             return ip_address(self.host).is_loopback
@@ -118,6 +122,8 @@ class ServiceConfig(RewardConfig):
         found = found.strip()
         if not found:
             raise InvalidInput(_OWNER, where, "a text", "nothing", "")
+        if not found.isascii() or not found.isprintable():
+            raise InvalidInput(_OWNER, where, "printable ASCII, as a header can hold it", "other characters", "")
         return found
 
     def files_of_tls(self, folder: Path) -> tuple[Path, Path] | None:

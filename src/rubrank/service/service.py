@@ -14,6 +14,7 @@ import logging
 import math
 import os
 import threading
+import time
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -116,6 +117,8 @@ class Service:
         self.metrics = Metrics()
         self.ready = False
         self.ending = False
+        self._left: float | None = None
+        """When it began to end."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._running: dict[str, tuple[bytes, asyncio.Task[bytes]]] = {}
         """By request ids, with a digest of the body."""
@@ -326,6 +329,7 @@ class Service:
 
     def leave(self) -> None:
         """Let no new caller in, and send away those that wait for siblings: the samples are on disk."""
+        self._left = self._left or time.monotonic()
         self.ending = True
         if isinstance(self.siblings, Here):
             self.siblings.cohorts.close(leaving(), only_open=True)
@@ -335,7 +339,8 @@ class Service:
         self.leave()
         if self._warming is not None:
             await asyncio.gather(self._warming, return_exceptions=True)
-        await self._finished(self.config.shutdown)
+        gone = 0.0 if self._left is None else time.monotonic() - self._left
+        await self._finished(max(self.config.shutdown - gone, 0.0))  # callers may have been waited for since
         if isinstance(self.siblings, Here):
             self.siblings.cohorts.close(leaving())
         await self.pipeline.close()

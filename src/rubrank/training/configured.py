@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -79,6 +79,17 @@ class RewardConfig(RankingOptions):
     thinking: Thinking = "auto"
     rubric_column: str = "rubric"
     imports: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_flags_for_numbers(cls, data: Any) -> Any:
+        """`port: on` would be port 1."""
+        for name, value in data.items() if isinstance(data, Mapping) else ():
+            if isinstance(value, bool) and name in cls.model_fields:
+                kinds = {cls.model_fields[name].annotation, *get_args(cls.model_fields[name].annotation)}
+                if kinds & {int, float} and bool not in kinds:
+                    raise InvalidInput(_OWNER, name, "a number", str(value).lower(), "")
+        return data
 
     def engine(self, folder: Path = Path(), *, apart: str = "") -> RewardEngine:
         """The engine. apart: put into the name of the records, where several processes write some."""
