@@ -26,6 +26,7 @@ Rules that look at a whole batch see one group at a time here.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable
@@ -38,6 +39,7 @@ from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.shapes.early import Early
 
 _OWNER = "Barrier"
+_LOOKS = 100  # for groups to forget, in the time for which one is kept
 
 
 @dataclass(eq=False)
@@ -90,6 +92,7 @@ class Barrier:
         self._rounds: dict[Hashable, _Round] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # a loop holds tasks weakly
         self._unnamed = 0
+        self._looked = -math.inf
 
     async def reward(
         self,
@@ -188,8 +191,11 @@ class Barrier:
             del self._rounds[found.key]
 
     def _forget(self) -> None:
-        """Groups that were scored long ago."""
+        """Groups that were scored long ago; looked for now and then, as every call looks through all of them."""
         now = time.monotonic()
+        if now - self._looked < self.keep / _LOOKS:
+            return
+        self._looked = now
         old = [k for k, found in self._rounds.items() if found.closed is not None and now - found.closed > self.keep]
         for key in old:
             del self._rounds[key]
