@@ -52,7 +52,7 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - says what is wrong
 
 
 class UnknownName(InvalidInput, LookupError):  # noqa: N818
-    """A name that nothing answers to."""
+    """An unknown name; the remedy has the nearest known ones."""
 
     @classmethod
     def of(cls, owner: str, parameter: str, name: object, known: Iterable[str]) -> Self:

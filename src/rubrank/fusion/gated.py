@@ -88,7 +88,7 @@ class Gated:
         return {"rule": self.name, "version": 1, "gated": inner}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Continue from a saved state."""
         inner = checks.state_of(self, 1, state)["gated"]
         if isinstance(self.rule, Stateful):
             self.rule.restore(inner)

@@ -118,7 +118,7 @@ class FuseOptions(RankingOptions):
     def found_rule(self, expression: str | None = None) -> Rule:
         """The rule with its options.
 
-        expression: one of several rules that are compared, instead of `rule`: options that it has not are left out.
+        expression: one of several compared rules, instead of `rule`; options that it does not have are left out.
         """
         text, alone = self.rule if expression is None else expression, expression is None
         gate = {name: value for name in _OF_GATE for value in self.given(f"gate_{name}").values()}

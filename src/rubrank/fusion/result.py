@@ -54,7 +54,7 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class Fused(Framed):
-    """What a rule says about a batch."""
+    """The result of a rule for a batch."""
 
     batch: ScoreBatch
     rule: str

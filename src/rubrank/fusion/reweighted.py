@@ -57,7 +57,7 @@ class Reweighted:
         return {"rule": self.name, "version": 1, "weighing": inner, "ordinal": ordinal}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Continue from a saved state."""
         checked = checks.state_of(self, 1, state)
         if isinstance(self.weighing, Stateful):
             self.weighing.restore(checked["weighing"])

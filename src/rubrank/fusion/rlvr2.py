@@ -65,7 +65,7 @@ class RLVR2:
     adjust_criteria: the criteria whose verdicts are adjusted, or "all"; None: those that no program decided.
     prior, attribute_prior: precision of the normal priors on utilities (α) and coefficients (β).
     span: "model" takes utilities as fitted; "unit" gives every criterion the same span, best minus worst = 1; "sd" the
-        same standard deviation, so that criteria of equal weight have equal say.
+        same standard deviation, so that criteria of equal weight have equal influence.
     scale: of the rewards: "ranking" stretches them to [0, 1] in each group; "utility" gives advantages that are small
         where the criteria disagree, for trainers that do not scale rewards themselves.
     model: "bradley-terry", "thurstone", "borda", or one of your own.
@@ -120,7 +120,7 @@ class RLVR2:
         return {"rule": self.name, "version": 1, "running": self.running.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Continue from a saved state."""
         self.running.restore(checks.state_of(self, 1, state)["running"])
 
     @property

@@ -76,18 +76,18 @@ def grade(
     compat: "fixed" (what the instruction says) or "upstream" (the public checker's verdict).
     mode: "strict", or "loose": the best of the usual eight variants of an answer.
     workers: processes; None: as many as there are processors if that saves time; 0: none.
-    cache: a file in which verdicts are kept; a run that was killed goes on from there.
+    cache: a file in which verdicts are kept; a killed run continues from there.
     columns: names of columns that are not the usual ones, such as {"response": "model_output"}.
     progress: True for a bar, or a function (done, total).
     timeout: seconds that a verdict may take; longer, and it is missing. A function can be stopped only together with
         its process: "auto" is 60 in worker processes and none here; a number makes verifiers of your own modules run
         in workers from the start, so that it holds; None is none.
-    judges: who decides what no verifier can: a file, a mapping, a `Judge` or `Judges` (docs/judges.md). They are asked
+    judges: decide what no verifier can: a file, a mapping, a `Judge` or `Judges` (docs/judges.md). They are asked
         last, and not about rollouts that a hard gate has stopped.
     most_missing: share of the scores that may be missing; with more, or with all of them, `GradingFailed` is raised.
-        Below 1, a rubric that needs a judge is refused at once where there is none. None: whatever is missing is.
+        Below 1, a rubric that needs a judge is refused at once where there is none. None: no limit.
     batch: ask judges through the batch API of their endpoints, at a lower price and with an answer within a day: "wait"
-        for it, or "submit" and raise `BatchesPending` while something is under way; the same call goes on from there.
+        for it, or "submit" and raise `BatchesPending` while batches are pending; the same call continues from there.
     """
     options = GradeOptions(compat, mode, workers, cache, timeout, loaded_judges(judges), most_missing)
     return _graded(rollouts, rubric, columns, options, progress, batch)[0]

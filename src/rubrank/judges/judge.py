@@ -233,7 +233,7 @@ class Judge(_Confidential):
 
 
 class Judges(_Confidential):
-    """All judges of a run, and what a step may cost and lose."""
+    """All judges of a run, their cache, their deadline, and the share of answers that may be missing."""
 
     judges: tuple[Judge, ...] = Field(min_length=1)
     cascade: bool = True
@@ -273,14 +273,14 @@ class Judges(_Confidential):
         return self
 
     def judge_of(self, criterion: str) -> Judge | None:
-        """Who decides this criterion."""
+        """The judge that decides this criterion."""
         by_name = next((judge for judge in self.judges if judge.criteria and criterion in judge.criteria), None)
         return by_name or next((judge for judge in self.judges if judge.criteria is None), None)
 
 
 @only_our_errors
 def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges, *, folder: str | Path | None = None) -> Judges:
-    """Judges from a YAML, TOML or JSON file or what it holds; one judge alone will do.
+    """Judges from a YAML, TOML or JSON file or what it holds; a single judge is enough.
 
     folder: where templates (`prompt: file.txt`) are looked for; by default beside the file, or here.
     """

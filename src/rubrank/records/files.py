@@ -89,7 +89,7 @@ def append_lines(path: Path, lines: Iterable[bytes]) -> None:
 def read_records(path: str | Path) -> Iterator[GroupRecord]:
     """The records, one by one, of a file, of all files of a folder or a pattern, or of a name that is rotated.
 
-    A line that is none is an error that says where.
+    A line that is not a record is an error that names it.
     """
     return chain.from_iterable(map(_read_one, record_files(Path(path))))
 

@@ -99,7 +99,7 @@ class Rollout(_Frozen):
         return split_reasoning(self.response) if self.reasoning is None else (self.reasoning, self.response)
 
     def keep_parts(self, thoughts: slice, answer: slice) -> None:
-        """Another process has told what was thought from what was said: where the two stand in the response."""
+        """Keep where reasoning and answer stand in the response, as another process found them."""
         if self.reasoning is None:
             self.__dict__.setdefault("_parts", (self.response[thoughts], self.response[answer]))
 
@@ -124,7 +124,7 @@ class Rollout(_Frozen):
         return type(self).model_construct(**{**values, "response": answer, "reasoning": self.thoughts})
 
     def begun_in_thoughts(self, tag: str | None = None) -> Rollout:
-        """The same rollout, where the prompt had opened the thoughts: a response without any tag is all thoughts then.
+        """The same rollout, if the prompt had opened the reasoning: a response without any tag is then all reasoning.
 
         tag: in which the prompt ends; None: the one that the response closes, or `<think>`. Where the reasoning has a
         field of its own nothing is changed.

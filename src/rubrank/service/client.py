@@ -54,7 +54,7 @@ class ServiceError(RubrankError, RuntimeError):
 class RewardClient:
     """Calls of one service; may be used by several threads. Connections are kept, until `close` or the end of `with`.
 
-    timeout: seconds for one try. tries: how often a call is made before it is given up.
+    timeout: seconds for one attempt. tries: attempts before a call is given up.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class RewardClient:
         return found
 
     def rewards(self, groups: Sequence[Mapping[str, Any]], **options: Any) -> list[list[float]]:
-        """The rewards of whole groups; NaN where nothing is known."""
+        """The rewards of whole groups; NaN if all scores are missing."""
         answer = self.groups(groups, **{"reasons": False, **options})
         try:
             return [[math.nan if r is None else r for r in group["rewards"]] for group in answer["groups"]]

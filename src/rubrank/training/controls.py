@@ -33,7 +33,7 @@ LENGTHS = {"reasoning_length": "reasoning", "answer_length": "answer", "total_le
 @refuses_wrong_kinds
 @dataclass(frozen=True)
 class Control:
-    """What becomes of an attribute's influence from step `start` on: "remove", or `attenuate(lam)` it."""
+    """What is done about an attribute's influence from step `start` on: "remove" it, or `attenuate(lam)` it."""
 
     attribute: str | Attribute
     adjust: Adjustment = "remove"

@@ -72,7 +72,7 @@ class RewardEngine:
 
     rubric: what every query is asked; a query's own rubric is added. Any shape that `grade` takes.
     rule: an expression of `find_rule`, such as "rlvr2+", or a rule. gate: options of its "+".
-    judges: who decides what no verifier can; see docs/judges.md.
+    judges: decide what no verifier can; see docs/judges.md.
     attributes: what is controlled: names, or `Control(name, adjust, start)`.
     workers, cache: of grading; 0 workers is this process.
     records: a .jsonl, .jsonl.gz or .jsonl.zst file to which every group of every step is appended; a `Recording` may
@@ -83,9 +83,9 @@ class RewardEngine:
     adjust_criteria: the criteria whose verdicts are adjusted, or "all"; None: those that judges decide.
     scale: "utility" gives advantages of RLVR² instead of rewards, for a trainer that does not scale them itself.
     penalties: criteria of low quality under a rule without "+": "rank", or "ignore".
-    thinking: how responses begin: "prefilled", in thoughts that the prompt had opened, as where a chat template ends in
-        `<think>` (one that was cut off there has no answer); "tags", as they are; "auto", in thoughts where an adapter
-        sees that the prompt ends in such a tag.
+    thinking: how responses begin: "prefilled", within reasoning that the prompt opened, as if a chat template ends in
+        `<think>` (one that was cut off there has no answer); "tags", as they are; "auto", within reasoning if an
+        adapter sees that the prompt ends in such a tag.
     """
 
     def __init__(
@@ -380,7 +380,7 @@ class RewardEngine:
         return {"version": _VERSION, "rule": self.rule.name, "memory": memory, "lines": list(self._lines)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there; raises for the memory of another rule."""
+        """Continue from there; raises for the state of another rule."""
         if state.get("version") != _VERSION:
             got = repr(state.get("version"))
             raise InvalidInput(_OWNER, "state", f"of version {_VERSION}", got, "Resume with the rubrank that saved it.")

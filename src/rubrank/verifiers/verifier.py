@@ -79,7 +79,7 @@ Found: TypeAlias = tuple[float | None, str]
 
 
 def missing(reason: str) -> Verdict:
-    """Cannot be decided."""
+    """A verdict that could not be decided: no value, and the reason."""
     return Verdict(None, reason)
 
 

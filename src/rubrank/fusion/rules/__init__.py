@@ -111,7 +111,7 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
 
 @only_our_errors
 def rule_names() -> tuple[str, ...]:
-    """All rules, in the order of the table, then those of plug-ins and your own; ALIASES has other names of theirs."""
+    """All rules, in the order of the table, then those of plug-ins and your own; ALIASES has their other names."""
     load_plugins()
     return tuple(RULES)
 
@@ -125,7 +125,7 @@ def rule(name: str | None = None) -> Callable[[_R], _R]: ...
 
 
 def rule(name: Any = None) -> Any:
-    """Make a rule's class known under `name`, or under the `name` that it has: `@rule`, `@rule("best-case")`."""
+    """Register a rule's class under `name`, or under the `name` that it has: `@rule`, `@rule("best-case")`."""
 
     def register(chosen: str | None, made: Any) -> Any:
         known = getattr(made, "name", None) if chosen is None else chosen

@@ -97,6 +97,6 @@ class AMRP(checks.CheckedRule):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Continue from a saved state."""
         found = checks.state_of(self, _VERSION, state)["criteria"]
         self.memory.criteria = {name: (float(m), float(v), float(old)) for name, (m, v, old) in found.items()}

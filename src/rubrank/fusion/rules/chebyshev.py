@@ -62,6 +62,6 @@ class Chebyshev(checks.CheckedRule):
         return {"rule": self.name, "version": _VERSION, "best": dict(self.memory.best)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Continue from a saved state."""
         found = checks.state_of(self, _VERSION, state)["best"]
         self.memory.best = {name: float(best) for name, best in found.items()}

@@ -107,7 +107,7 @@ class POW3R(checks.CheckedRule):
         return {"rule": self.name, "version": _VERSION, "memory_of": self.memory_of, "alpha": alpha}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Continue from a saved state."""
         found = checks.state_of(self, _VERSION, state)
         if found["memory_of"] != self.memory_of:
             raise InvalidInput(

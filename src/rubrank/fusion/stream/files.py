@@ -97,9 +97,9 @@ def fuse_file(
 
     path: a file, folder or pattern, standard input ("-"), a frame or rows; see `rubrank.fusion.stream.opening`.
     output: a path, whose suffix says its format; an open binary file, which gets JSON lines; or None.
-    options: the rule, and what is to be set about it. A file that `ScoreTable.write` wrote brings its rubric: then
-        options change what they name, and the rest is the rubric's.
-    any_order: rows of a group may stand apart; everything is read into memory.
+    options: the rule and its settings. A file that `ScoreTable.write` wrote has its rubric, of which options override
+        what they name.
+    any_order: rows of a group need not be adjacent; everything is read into memory.
     utilities: write the column "utility.<criterion>" for each criterion too.
     prefix: put before the name of every column that is added.
     force: replace an output that exists; never the input.

@@ -36,13 +36,13 @@ Progress: TypeAlias = Callable[[str, float], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    r"""Where a table holds what; what is left out is found by the rules of docs/cli.md.
+    r"""Which columns of a table hold what; those left out are found by the rules of docs/data.md.
 
     group: one column, or several that name a group together: "1/2". A slash or backslash in a part other than the last
         gets a backslash before it, so that different parts never make the same name.
     batch: rows with the same value here belong to one batch; it becomes the first part of the group's name.
     criteria, attributes: names of columns, or of fields of the columns `scores` and `attributes`.
-    long: is it one row per score? None: that is seen from the columns.
+    long: is it one row per score? None: detected from the columns.
     fields: columns of a long table that have other names than usual: criterion, score, response, reason.
     """
 

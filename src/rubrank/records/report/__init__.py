@@ -61,7 +61,7 @@ def write_report(
 ) -> ReportSummary:
     """Write the report of records, or of a file of them, to one HTML file.
 
-    text_limit: characters kept of each response, thought and message; what is cut is marked.
+    text_limit: characters kept of each response, reasoning and message; what is cut is marked.
     budget_mb: size that the groups' data may take in the file; beyond it, texts are cut shorter. Numbers are never cut.
     measure: count words and Markdown of the responses where the records hold them.
     evaluation: a capability table, as `rubrank.evaluation.reporting.report_data` makes it of scored runs.

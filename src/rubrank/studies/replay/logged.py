@@ -48,8 +48,8 @@ def read_logged(
 ) -> Logged:
     """Scores of any shape that `fuse` reads, or a file of records; `rollouts` has the texts of its groups, by id.
 
-    columns: where a table holds what; attributes that are measured on `rollouts` need no column.
-    said: gets what is to be said about the reading, in a line.
+    columns: which columns hold what; attributes that are measured on `rollouts` need no column.
+    said: called with one line about what was read.
     """
     recorded = isinstance(source, str | Path) and is_records(Path(source))
     if recorded:

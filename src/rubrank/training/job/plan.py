@@ -114,7 +114,7 @@ class Plan:
 
 @only_our_errors
 def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> Plan:
-    """Check everything; raises the first thing that is wrong. branch: a checkpoint of another run to go on from."""
+    """Check everything; raises the first thing that is wrong. branch: a checkpoint of another run to continue from."""
     config, world = job.config, processes()
     import_modules(job)
     check_installed(job)

@@ -105,9 +105,9 @@ class Barrier:
         member: Hashable = None,
         train: bool = True,
     ) -> float:
-        """The reward of one sample within its group; NaN where nothing is known about it.
+        """The reward of one sample within its group; NaN if all its scores are missing.
 
-        member: who it is in the group, so that a repeated call is recognised; None: every call is another sample.
+        member: its number in the group, so that a repeated call is recognised; None: every call is another sample.
         """
         self._forget()
         found = self._rounds.get(key)

@@ -41,7 +41,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Processes:
-    """How this process meets the others."""
+    """How this process exchanges data with the others."""
 
     gather: Callable[[list[Any]], list[Any]] = list
     rank: int = 0
@@ -98,8 +98,7 @@ def score_flat(
 ) -> FlatRewards:
     """Rewards of this process's samples; a function that makes them may fail without leaving the others waiting.
 
-    means: a rollout about which nothing is known gets the mean of its group, for trainers that cannot leave
-        one out.
+    means: a rollout without any score gets the mean of its group, for trainers that cannot leave one out.
     """
     parts = together(processes, samples if callable(samples) else lambda: samples)
     everybody = [sample for part in parts for sample in part]

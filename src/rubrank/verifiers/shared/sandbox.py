@@ -123,12 +123,11 @@ def run(
 ) -> Result:
     """Run the command in a fresh directory that holds `files`; see the top of this file for what that contains.
 
-    `command[0]` is "python" (this interpreter) or an absolute path or a name on the plain system path. `keep`: folders
-    that stay readable though they lie in a home. `channel`: descriptors that the command gets as 3, 4 …; they
-    are closed here. `allow`:
-    walls that may be open, by default those that the variable RUBRANK_SANDBOX_ALLOW names. `trusted`: the command is
-    ours, and installs the filter of RUBRANK_SHUT in whatever it starts that is not.
-    Raises `NoIsolation` where walls are open, `SandboxFailed` if it did not start.
+    `command[0]` is "python" (this interpreter), an absolute path, or a name on the plain system path.
+    `keep`: folders that stay readable although they are in a home. `channel`: descriptors that the command gets as
+    3, 4 …; they are closed here. `allow`: walls that may be open, by default those that RUBRANK_SANDBOX_ALLOW names.
+    `trusted`: the command is ours, and installs the filter of RUBRANK_SHUT in whatever it starts that is not.
+    Raises `NoIsolation` if walls are open, `SandboxFailed` if the command did not start.
     """
     channel = list(channel)
     try:
