@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set, Sized
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -79,6 +79,17 @@ def in_our_words(
     """Each complaint as one of our errors; one of our own comes through as it is, with the place before it."""
     complaints = _joined([complaint for complaint in error.errors() if not _follows(complaint)])
     return [_in_our_words(complaint, where, model, page) for complaint in complaints[:_MOST_COMPLAINTS]]
+
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+def validated(model: type[_M], data: Any, where: str, page: str, **context: Any) -> _M:
+    """The data as a model; raises the first complaint. context: for validators that ask for it."""
+    try:
+        return model.model_validate(data, context=context or None)
+    except ValidationError as error:
+        raise in_our_words(error, where, model, page)[0] from None
 
 
 def _follows(complaint: Any) -> bool:

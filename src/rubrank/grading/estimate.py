@@ -10,16 +10,15 @@ gate will stop. Tokens of input are estimated from the text; those of output are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any
 
 import numpy as np
 
-from rubrank.errors import JudgingFailed
 from rubrank.grading.plan import rubrics_of
+from rubrank.judges.asking import AskerOf
 from rubrank.judges.batches.pricing import batch_price, endpoint_of
 from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
 from rubrank.judges.judging import judge_groups
@@ -93,7 +92,7 @@ def estimate(
     groups = read_groups(rollouts, columns)
     criteria = criteria_of(groups, rubric)
     found = None if judges is None else load_judges(judges)
-    wanted = [_wanted(group, own, found) for group, own in zip(groups, criteria, strict=True)]
+    wanted = [may_be_wanted(group, own, found) for group, own in zip(groups, criteria, strict=True)]
     names = {c.name for own in criteria for c in own if c.judged and (found is None or not found.judge_of(c.name))}
     return RunEstimate(
         rollouts=sum(len(group.rollouts) for group in groups),
@@ -117,7 +116,8 @@ def may_be_judged(criterion: Criterion) -> bool:
     return criterion.judged or (criterion.decided_by.how == "both" and criterion.prompt_name in PROMPTED)
 
 
-def _wanted(group: Group, criteria: tuple[Criterion, ...], judges: Judges | None) -> np.ndarray:
+def may_be_wanted(group: Group, criteria: Sequence[Criterion], judges: Judges | None) -> np.ndarray:
+    """(G, K): what may be left to a judge of these."""
     asked = [may_be_judged(c) and judges is not None and judges.judge_of(c.name) is not None for c in criteria]
     return np.tile(np.array(asked, dtype=bool), (len(group.rollouts), 1))
 
@@ -131,10 +131,20 @@ def _counted(
         models = ", ".join(sorted({endpoint.model for endpoint in judge.endpoints}))
         return counters.setdefault((judge.name, models), _Counter(judge, models))
 
-    free = judges.model_copy(update={"most_missing": 1.0, "deadline": None, "cache": None, "cache_only": False})
-    with suppress(JudgingFailed):  # nothing answers, of course
-        judge_groups(groups, criteria, wanted, free, asker_of=asker_of)
+    ask_nobody(groups, criteria, wanted, judges, asker_of)
     return tuple(counter.estimate(batch) for counter in counters.values())
+
+
+def ask_nobody(
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    wanted: Sequence[np.ndarray],
+    judges: Judges,
+    asker_of: AskerOf,
+) -> None:
+    """Make all calls as a real run does, for askers that answer none."""
+    free = judges.model_copy(update={"deadline": None, "cache": None, "cache_only": False})
+    judge_groups(groups, criteria, wanted, free, asker_of=asker_of, check=False)
 
 
 class _Counter:

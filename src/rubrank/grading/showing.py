@@ -13,7 +13,6 @@ Without rollouts, a query and responses in brackets stand in, and everything tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,12 @@ from typing import Any
 import numpy as np
 
 from rubrank._plain import plain
-from rubrank.errors import InvalidInput, JudgingFailed, UnknownName, only_our_errors
-from rubrank.grading.estimate import criteria_of, may_be_judged
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
+from rubrank.grading.estimate import ask_nobody, criteria_of, may_be_judged, may_be_wanted
 from rubrank.grading.grade import grade
 from rubrank.grading.judged import wanted_of
 from rubrank.judges import COMPARES
 from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
-from rubrank.judges.judging import judge_groups
 from rubrank.judges.prompting.tokens import token_counter
 from rubrank.rollouts.reading import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
@@ -99,7 +97,7 @@ def show_calls(
     for compares in (False, True):
         chosen = _only(wanted, criteria, asked, compares, rollout)
         if chosen.any():
-            _record(about, criteria, chosen, asked, recorded)
+            ask_nobody([about], [criteria], [chosen], asked, lambda judge: _Recorder(judge, recorded))
     calls = [
         ShownCall(
             judge,
@@ -142,8 +140,7 @@ def _check(rollout: int, group: Group) -> None:
 def _wanted(group: Group, criteria: Sequence[Criterion], rubric: Any, judges: Judges, real: bool) -> np.ndarray:
     """(G, K): what is left to a judge after programs have run; for a stand-in, whatever may be."""
     if not real:
-        asked = [may_be_judged(c) and judges.judge_of(c.name) is not None for c in criteria]
-        return np.tile(np.array(asked, dtype=bool), (len(group.rollouts), 1))
+        return may_be_wanted(group, criteria, judges)
     return wanted_of(grade([group], rubric, workers=0).groups[0], criteria, judges)
 
 
@@ -155,18 +152,6 @@ def _only(
     columns = np.array([owner is not None and (owner.kind in COMPARES) == compares for owner in owners], dtype=bool)
     rows = np.ones(len(wanted), dtype=bool) if compares else np.arange(len(wanted)) == rollout
     return wanted & columns & rows[:, None]
-
-
-def _record(
-    group: Group,
-    criteria: Sequence[Criterion],
-    wanted: np.ndarray,
-    judges: Judges,
-    recorded: dict[tuple[Any, ...], list[Any]],
-) -> None:
-    free = judges.model_copy(update={"most_missing": 1.0, "deadline": None, "cache": None, "cache_only": False})
-    with suppress(JudgingFailed):  # nothing answers, of course
-        judge_groups([group], [tuple(criteria)], [wanted], free, asker_of=lambda judge: _Recorder(judge, recorded))
 
 
 class _Recorder:

@@ -34,9 +34,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
-from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from rubrank._plain import Strict, in_our_words
+from rubrank._plain import Strict, validated
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.judges import kind_names
 from rubrank.judges.template import Template
@@ -297,10 +297,7 @@ def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges, *, fold
     beside = Path() if isinstance(source, Mapping) else Path(source).parent
     if isinstance(data, Mapping) and "judges" not in data:
         data = {"judges": [data]}
-    try:
-        return Judges.model_validate(data, context={"folder": beside if folder is None else Path(folder)})
-    except ValidationError as error:
-        raise in_our_words(error, where, Judges, "docs/judges.md")[0] from None
+    return validated(Judges, data, where, "docs/judges.md", folder=beside if folder is None else Path(folder))
 
 
 # -------------------------------------------------------------------------------------------------------------- calls

@@ -12,9 +12,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from rubrank._plain import in_our_words
+from rubrank._plain import validated
 from rubrank.rollouts.columns import reasoning_in
 from rubrank.texts.kept import kept
 from rubrank.texts.reasoning import reopened, split_reasoning
@@ -231,7 +231,4 @@ def _plain_call(call: Any) -> Any:
 
 def to_rollout(data: Mapping[str, Any], where: str) -> Rollout:
     """A rollout from its fields; one clear error if they do not fit."""
-    try:
-        return Rollout.model_validate(data)
-    except ValidationError as error:
-        raise in_our_words(error, where, Rollout, "docs/grading.md")[0] from None
+    return validated(Rollout, data, where, "docs/grading.md")

@@ -25,10 +25,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from rubrank._files import existing_file
-from rubrank._plain import Strict, in_our_words
+from rubrank._plain import Strict, validated
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.adjust import Draw, Pool, attenuate
 from rubrank.fusion.gate import Gate
@@ -126,10 +126,7 @@ def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
     data = read_settings(path if source else existing_file(path, owner=VARIABLE, what="value", remedy=_ABSOLUTE))
     if not isinstance(data, Mapping):
         raise InvalidInput(str(path), "file", "keys and values", type(data).__name__, f"See {_PAGE}.")
-    try:
-        return RewardConfig.model_validate(data), path.resolve().parent
-    except ValidationError as error:
-        raise in_our_words(error, str(path), RewardConfig, _PAGE)[0] from None
+    return validated(RewardConfig, data, str(path), _PAGE), path.resolve().parent
 
 
 def configured(source: str | Path | None, owner: str, *, apart: str = "") -> tuple[RewardEngine, str]:

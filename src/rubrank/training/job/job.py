@@ -33,9 +33,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import AllowInfNan, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AllowInfNan, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from rubrank._plain import Strict, in_our_words
+from rubrank._plain import Strict, validated
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.adjust import Pool
 from rubrank.fusion.gate import Missing, Shape
@@ -413,7 +413,4 @@ def parse_config(data: Any, where: str = "config") -> Config:
     """A config from its data."""
     if not isinstance(data, Mapping):
         raise InvalidInput(where, "the config", "a mapping", type(data).__name__, f"See {PAGE}.")
-    try:
-        return Config.model_validate(data)
-    except ValidationError as error:
-        raise in_our_words(error, where, Config, PAGE)[0] from None
+    return validated(Config, data, where, PAGE)

@@ -16,9 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from pydantic import ValidationError
-
-from rubrank._plain import in_our_words
+from rubrank._plain import validated
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.rollout import Rollout
 from rubrank.training.configured import RewardConfig
@@ -64,10 +62,7 @@ class Settings:
         own = {name: section.pop(name) for name in _OWN if name in section}
         if "columns" in own:
             own["columns"] = tuple([own["columns"]] if isinstance(own["columns"], str) else own["columns"])
-        try:
-            return cls(RewardConfig.model_validate(section), **own)
-        except ValidationError as error:
-            raise in_our_words(error, OWNER, RewardConfig, "docs/verl.md")[0] from None
+        return cls(validated(RewardConfig, section, OWNER, "docs/verl.md"), **own)
 
     def engine(self, **instead: Any) -> RewardEngine:
         """The engine that they describe; `instead` replaces some of its options."""
