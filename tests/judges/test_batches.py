@@ -22,6 +22,7 @@ from rubrank.cli.app import app
 from rubrank.errors import BatchesPending, JudgeOutage
 from rubrank.grading.estimate import estimate
 from rubrank.grading.grade import grade
+from rubrank.judges.batches.api import BatchState
 from rubrank.judges.client.accounting import Account
 from rubrank.judges.client.replies import Replies
 
@@ -232,11 +233,60 @@ def test_a_server_without_batches_or_that_is_gone_is_named(tmp_path):
             graded(server, tmp_path)
         gone = server.url
     with pytest.raises(JudgeOutage):
-        grade(ROWS, RUBRIC, judges=judges(gone, tmp_path / "b"), workers=0, batch="wait")
+        grade(ROWS, RUBRIC, judges=judges(gone, tmp_path / "b", outage_wait=0.0), workers=0, batch="wait")
     with BatchServer() as server:
         server.faults = [("GET", "/batches/", 503)] * 1000
         with pytest.raises(JudgeOutage, match="503"):
             graded(server, tmp_path / "c", outage_wait=0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/files", "/batches"])
+def test_a_limit_on_submission_is_waited_for(tmp_path, path):
+    with BatchServer() as server:
+        server.faults = [("POST", path, 429)] * 8  # more than a request has attempts
+        table = graded(server, tmp_path, outage_wait=60.0)
+        assert not np.isnan(scores(table)).any()
+        assert len(server.batches) == 1
+        assert not server.faults
+
+
+@pytest.mark.slow
+def test_a_batch_whose_id_never_came_is_found_however_long_it_takes(tmp_path):
+    with BatchServer() as server:
+        server.faults = [("POST", "/batches", "drop"), *[("GET", "/batches?", 503)] * 8]
+        assert not np.isnan(scores(graded(server, tmp_path, outage_wait=60.0))).any()
+        assert len(server.batches) == 1
+        assert len(server.paid) == N
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", ["batch", "output"])
+def test_what_the_server_has_no_more_is_sent_again(tmp_path, kept):
+    with BatchServer() as server:
+        with pytest.raises(BatchesPending):
+            graded(server, tmp_path, batch="submit")
+        if kept == "batch":
+            server.faults = [("GET", "/batches/batch-0", 404)]
+        else:
+            server.states = ["completed"]
+            server.faults = [("GET", "/content", 404)]
+        table = graded(server, tmp_path)
+        assert not np.isnan(scores(table)).any()
+        assert len(server.batches) == 2
+
+
+@pytest.mark.slow
+def test_a_server_that_lists_no_batches_is_named(tmp_path):
+    with BatchServer() as server:
+        server.faults = [("POST", "/batches", "drop"), ("GET", "/batches?", 404)]
+        with pytest.raises(InvalidInput, match="told to say 404"):
+            graded(server, tmp_path)
+
+
+@pytest.mark.parametrize("said", ["COMPLETED", "Cancelled", "canceled", "EXPIRED", "failed"])
+def test_the_end_of_a_batch_is_known_by_any_spelling(said):
+    assert BatchState.of({"status": said}).over
 
 
 @pytest.mark.slow

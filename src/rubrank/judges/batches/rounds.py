@@ -12,13 +12,13 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput, JudgeOutage
-from rubrank.judges.batches.api import BatchApi, BatchState, Unanswered, read_lines
+from rubrank.judges.batches.api import BatchApi, BatchState, Gone, Unanswered, read_lines
 from rubrank.judges.batches.book import Book, Sent
 from rubrank.judges.batches.outbox import Outbox, Outgoing
 from rubrank.judges.batches.pricing import batch_price, endpoint_of
@@ -133,22 +133,26 @@ class Rounds:
 
     async def _send(self, api: BatchApi, outgoing: Outgoing) -> int:
         """Upload, write down, make the batch, write down its id: in an order that survives a kill anywhere."""
-        file = await self._patient(api, lambda: api.upload(outgoing.path))
+        file = await self._patient(api, lambda _: api.upload(outgoing.path))
         endpoint = api.endpoint
         number = self._book.add(outgoing.token, endpoint.where, endpoint.model, file, outgoing.purposes)
         outgoing.path.unlink(missing_ok=True)
-        self._book.sent(number, await self._patient(api, lambda: api.create(file, outgoing.token)))
+        self._book.sent(number, await self._patient(api, lambda again: _created(api, file, outgoing.token, again)))
         self._sends.update(list(outgoing.purposes))
         return number
 
-    async def _patient(self, api: BatchApi, request: Any) -> str:
-        """What the server says; JudgeOutage when it keeps failing."""
-        start = time.monotonic()
-        try:
-            return str(await request())
-        except Unanswered as error:
-            name, where, gone = self._name_of(api.endpoint), api.endpoint.where, time.monotonic() - start
-            raise JudgeOutage(name, where, str(error.args[0]), gone) from None
+    async def _patient(self, api: BatchApi, request: Callable[[bool], Awaitable[str]]) -> str:
+        """What the server says; JudgeOutage when it keeps failing. request: is told whether it is made again."""
+        start, again = time.monotonic(), False
+        while True:
+            try:
+                return str(await request(again))
+            except Unanswered as error:
+                gone, again = time.monotonic() - start, True
+                if gone > self._judges.outage_wait:
+                    name, where = self._name_of(api.endpoint), api.endpoint.where
+                    raise JudgeOutage(name, where, str(error.args[0]), gone) from None
+            await asyncio.sleep(min(api.endpoint.batch.poll, self._judges.outage_wait))
 
     # ---------------------------------------------------------------------------------------------------- waiting
 
@@ -187,16 +191,19 @@ class Rounds:
                 await asyncio.sleep(poll)
 
     async def _settle_if_over(self, api: BatchApi, judge: Judge, sent: Sent) -> bool:
-        """Is it over? Then its replies are in the store."""
-        batch = sent.batch
-        if batch is None:
-            batch = await api.find(sent.token) or await api.create(sent.file, sent.token)
-            self._book.sent(sent.number, batch)
-        state = await api.state(batch)
-        self._tell(state)
-        if not state.over:
-            return False
-        await self._settle(api, judge, sent, state)
+        """Is it over? Then its replies are in the store. One that the server has no more is over without them."""
+        try:
+            batch = sent.batch
+            if batch is None:
+                batch = await _created(api, sent.file, sent.token, True)
+                self._book.sent(sent.number, batch)
+            state = await api.state(batch)
+            self._tell(state)
+            if not state.over:
+                return False
+            await self._settle(api, judge, sent, state)
+        except Gone as error:
+            await self._settle(api, judge, sent, BatchState("expired", said=f"the server has it no more ({error})"))
         return True
 
     def _tell(self, state: BatchState) -> None:
@@ -343,6 +350,11 @@ class _ReplyReader:
         outcome = of_status(status, message, code if isinstance(code, str) else None, {}, self.judge.retry)
         told = f"{said.get('param') or ''} {message}"
         return outcome, capabilities is not None and capabilities.learn(sent, status, told)
+
+
+async def _created(api: BatchApi, file: str, token: str, again: bool) -> str:
+    """The batch with this token: where it may have been made already, it is looked for first."""
+    return (await api.find(token) if again else None) or await api.create(file, token)
 
 
 async def known(store: Replies, key: bytes) -> Reply | None:
