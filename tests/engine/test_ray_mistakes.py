@@ -17,6 +17,7 @@ from rubrank.cli.app import app
 from rubrank.fusion.stream.files import fuse_file
 from rubrank.fusion.stream.pooling import modules_of
 from rubrank.grading.cluster import check_reachable, found_ray, got, start
+from rubrank.grading.ray_data import grade_on_ray
 
 OWN = "ray_mistakes_models"
 MODEL = """
@@ -122,6 +123,20 @@ def test_a_process_that_is_lost_is_one_line():
     assert "\n" not in str(told.value)
     with pytest.raises(KeyError):  # what is not of the cluster stays as it is
         got(Lost(), KeyError("x"), "grade on Ray")
+
+
+def test_what_an_interrupted_run_keeps_is_said(monkeypatch, tmp_path):
+    def interrupted(address, owner):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rubrank.grading.ray_data.connected", interrupted)
+    rows = [{"prompt": "p", "group": "q", "response": "r"}]
+    endpoint = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    judges = {"judges": [{"endpoints": [endpoint]}], "cache": str(tmp_path / "replies.sqlite")}
+    with pytest.raises(KeyboardInterrupt, match=r"replies\.sqlite; run again"):
+        grade_on_ray(rows, ["CoreIntentMatch"], judges=judges)
+    with pytest.raises(KeyboardInterrupt, match="nothing is kept"):
+        grade_on_ray(rows, ["EmptyAnswer"])
 
 
 def test_a_copy_has_imported_its_modules(tmp_path, monkeypatch):

@@ -79,6 +79,10 @@ class Grader:
         for module in setting.modules:
             importlib.import_module(module)
         self._setting = setting
+        if isinstance(limits, str):  # a name: an actor that is made of another's handle may not be made again
+            import ray
+
+            limits = ray.get_actor(limits)
         if setting.judges is not None and limits is not None:
             share_through(limits, f"grader-{uuid4().hex}")
 
@@ -131,14 +135,24 @@ def grade_on_ray(
     options = GradeOptions(compat, mode, workers, _absolute(cache), timeout, loaded_judges(judges), most_missing)
     groups, plans = planned(rollouts, rubric, columns, options)
     setting = _checked_setting(ActorSetting(shared_rubric(rubric), options), plans)
-    with connected(address, OWNER) as ray, quiet(ray), Bar("grading") as bar:
-        tables, numbers = _tables(ray, setting, groups, workers, bar if progress is True else progress or None)
+    try:
+        with connected(address, OWNER) as ray, quiet(ray), Bar("grading") as bar:
+            tables, numbers = _tables(ray, setting, groups, workers, bar if progress is True else progress or None)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_kept(setting.options)) from None
     table = _merged(tables, numbers)
     if setting.judges is not None and table.judging is not None:
         checked(table.judging, setting.judges)
     if most_missing is not None:
         missing_of(table).check(most_missing)
     return table
+
+
+def _kept(options: GradeOptions) -> str:
+    """What an interrupted run leaves, on the machines that did it."""
+    replies = None if options.judges is None else options.judges.cache
+    kept = [str(path) for path in (options.cache, replies) if path is not None]
+    return f"what was decided is kept in {' and '.join(kept)}; run again to go on" if kept else "nothing is kept"
 
 
 # ------------------------------------------------------------------------------------------------------------- checking
@@ -191,8 +205,10 @@ def _tables(
 ) -> tuple[list[ScoreTable], list[int]]:
     """The tables of all parts, and the numbers of the groups that they have one after another."""
     number = min(workers or processors(ray), len(groups))
-    limits = limits_of(ray, setting)
-    pool = [ray.remote(Grader).options(**_ACTOR).remote(setting, limits) for _ in range(number)]
+    name = f"rubrank-limits-{uuid4().hex}"
+    limits = limits_of(ray, setting, name)  # held until the end of this function, and the actor with it
+    told = None if limits is None else name
+    pool = [ray.remote(Grader).options(**_ACTOR).remote(setting, told) for _ in range(number)]
     queues, parts = _queues(groups, number, setting, machines(ray))
     found: dict[int, ScoreTable] = {}
     done, total = 0, sum(len(group.rollouts) for group in groups)
@@ -278,11 +294,11 @@ def actors(ray: Any, number: int) -> dict[str, Any]:
     return {"compute": ray.data.ActorPoolStrategy(min_size=1, max_size=number), "num_cpus": 1}
 
 
-def limits_of(ray: Any, setting: ActorSetting) -> Any:
+def limits_of(ray: Any, setting: ActorSetting, name: str | None = None) -> Any:
     """The actor that divides the limits, where judges are asked; it lives as long as a handle to it."""
     from rubrank.judges.client.limits_actor import LimitsActor
 
-    return None if setting.judges is None else ray.remote(LimitsActor).options(num_cpus=0).remote()
+    return None if setting.judges is None else ray.remote(LimitsActor).options(num_cpus=0, name=name).remote()
 
 
 def _parts(groups: Sequence[Group], actors: int, most: int) -> list[list[Group]]:
