@@ -6,7 +6,7 @@
     GET  /files/ID/content          replies one a line, in any order; what failed is in a file of its own
 
 What fails for now (429, 5xx, no connection) is tried again; `Unanswered` is raised if it keeps failing. What fails for
-good is InvalidInput with the server's own words, and `Gone` where a batch or a file of replies is not there any more,
+good is InvalidInput with the server's own words, and `NotThere` where a batch or a file of replies is not there any more,
 as servers keep them for some weeks only. A batch is found again by its metadata: a process may be killed, or an
 answer lost, between sending a batch and writing down its id, and it is not sent twice.
 """
@@ -45,7 +45,7 @@ class Unanswered(Exception):  # noqa: N818 - says what is the matter
     """The server keeps failing; what it said last."""
 
 
-class Gone(Exception):  # noqa: N818
+class NotThere(Exception):  # noqa: N818
     """The server has the batch or its file no more; what it said."""
 
 
@@ -183,7 +183,7 @@ class BatchApi:
             said = self._address.hide(shorten(_message(found)))
             again = status in (0, 200) or of_status(status, said, None, {}, self._judge.retry).next == "again"
             if status in _GONE and method == "GET" and "?" not in path:  # a list of batches is no batch
-                raise Gone(f"HTTP {status}: {said}")
+                raise NotThere(f"HTTP {status}: {said}")
             if not again:
                 raise self._refused(method, path, status, said)
             if attempt == most:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput, JudgeOutage
-from rubrank.judges.batches.api import BatchApi, BatchState, Gone, Unanswered, read_lines
+from rubrank.judges.batches.api import BatchApi, BatchState, NotThere, Unanswered, read_lines
 from rubrank.judges.batches.book import Book, Sent
 from rubrank.judges.batches.outbox import Outbox, Outgoing
 from rubrank.judges.batches.pricing import batch_price, endpoint_of
@@ -202,7 +202,7 @@ class Rounds:
             if not state.over:
                 return False
             await self._settle(api, judge, sent, state)
-        except Gone as error:
+        except NotThere as error:
             await self._settle(api, judge, sent, BatchState("expired", said=f"the server has it no more ({error})"))
         return True
 
