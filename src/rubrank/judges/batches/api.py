@@ -6,9 +6,9 @@
     GET  /files/ID/content          replies one a line, in any order; what failed is in a file of its own
 
 What fails for now (429, 5xx, no connection) is tried again; `Unanswered` is raised if it keeps failing. What fails for
-good is InvalidInput with the server's own words, and `NotThere` where a batch or a file of replies is not there any more,
-as servers keep them for some weeks only. A batch is found again by its metadata: a process may be killed, or an
-answer lost, between sending a batch and writing down its id, and it is not sent twice.
+good is InvalidInput with the server's own words; `NotThere` says that a batch or a file of replies is no more, as
+servers keep them for some weeks. A batch is found again by its metadata: a process may be killed, or an answer lost,
+between sending a batch and writing down its id, and it is not sent twice.
 """
 
 from __future__ import annotations
