@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 from rubrank_lab import confirming, results, runtime
 from rubrank_lab.brief import in_short
 from rubrank_lab.claims import CLAIMS, Claim, decided, verdict
@@ -308,3 +310,36 @@ def test_every_rule_of_the_table_of_runtimes_has_its_times():
         parts = kept.steps[cell.rule]
         assert kept.fusion[cell.rule] > 0
         assert 0 < parts["reward"] + parts["rollout"] < parts["total"]
+
+
+# ----------------------------------------------------------------------------------------------------- the paper itself
+
+PAPER = ROOT.parent / "shared" / "paper" / "rlvr2.tex"
+TABLES = {
+    "main": "main",
+    "formatting": "style-drift",
+    "group_size": "group_size",
+    "runtime": "cost",
+    "scale": "score-robustness",
+}
+"""Experiment → label of the paper's table."""
+
+
+@pytest.mark.skipif(not PAPER.is_file(), reason="the paper's source is not there")
+def test_tables_of_the_paper_are_named_by_their_numbers():
+    text = re.sub(r"\\begin{subtable}.*?\\end{subtable}", "", PAPER.read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = re.sub(r"\\begin{figure.*?\\end{figure\*?}", "", text, flags=re.DOTALL)
+    for name, label in TABLES.items():
+        number = text[: text.index(f"\\label{{tab:{label}}}")].count("\\caption{")  # captions come before labels
+        assert EXPERIMENTS[name].paper.split("(")[0].strip() == f"Table {number}"
+
+
+@pytest.mark.skipif(not PAPER.is_file(), reason="the paper's source is not there")
+def test_numbers_beside_ours_are_in_the_paper():
+    text = PAPER.read_text(encoding="utf-8")
+    printed = {float(number) for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?", text)}
+    paper = yaml.safe_load((RECIPE / "paper.yaml").read_text(encoding="utf-8"))
+    numbers = [abs(float(one)) for one in re.findall(r"-?\d+\.\d+|\b\d{4}\b", str(list(paper.values())))]
+    assert len(numbers) > 80
+    names = {float(name.split("=")[1]) for name in paper["thinking"] if "=" in name}
+    assert set(numbers) - names <= printed

@@ -69,9 +69,9 @@ def _names(chosen: Sequence[Decided]) -> str:
 
 def _sized(one: Decided) -> str:
     """With the size of the difference, or what the verdict says of it."""
-    digits = 3 if one.claim.metric not in ("thinking", "markers") else 2
+    unit = {"thinking": " words", "markers": " markers"}.get(one.claim.metric, "")
     _, bracket, note = one.verdict.partition("(")
-    return f"{one.claim.said} ({note.rstrip(')') if bracket else f'{one.difference.mean:+.{digits}f}'})"
+    return f"{one.claim.said} ({note.rstrip(')') if bracket else f'{one.difference.mean:+.{2 if unit else 3}f}{unit}'})"
 
 
 def _open(found: Sequence[Decided]) -> str:
@@ -94,7 +94,7 @@ def _besides(views: Mapping[str, View]) -> str:
         after = [view.summary(arm, metric).mean for arm in arms]
         told.append(f"{name} from {before:.{digits}f} to {min(after):.{digits}f}–{max(after):.{digits}f}")
     return (
-        f"**What training did besides,** by rule: {', '.join(told)}. The judge likes both; true quality knows neither."
+        f"**What training did besides,** by rule: {', '.join(told)}. The judge likes both; true quality counts neither."
     )
 
 
