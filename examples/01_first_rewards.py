@@ -33,8 +33,8 @@ def show(title: str, rewards: np.ndarray) -> None:
 
 show("by ranking", fuse(scores))
 
-# Only the order within a column is read: seconds instead of milliseconds, or a judge that spreads its grades, are the
-# same to it.
+# Only the order within a column counts: seconds instead of milliseconds, or a judge that spreads its grades, change
+# nothing.
 rescaled = scores.copy()
 rescaled[:, 3] /= 1000
 rescaled[:, 2] = np.exp(rescaled[:, 2])

@@ -45,7 +45,7 @@ for title, options in WAYS.items():
     rewards = rubrank.fuse(scores, **options)
     print(f"{title:<42} {within(rewards, quality):8.2f} {within(rewards, tokens):8.2f}")
 
-# How much each judge is swayed: γ̂ with its standard error, and γ̃, what of it is more than chance.
+# How much each judge is swayed: γ̂ with its standard error, and γ̃, the part of it beyond chance.
 found = RLVR2(adjust="remove")(ScoreBatch.of_arrays(scores, attributes=attributes))
 assert found.gamma is not None
 assert found.se is not None

@@ -1,4 +1,4 @@
-"""Utility models of one's own: a formula, and a probability that attributes can enter.
+"""Utility models of your own: a formula, and a probability that attributes can enter.
 
 Run it: python examples/04_own_model.py
 

@@ -1,8 +1,8 @@
-"""A rubric as the reward of TRL's GRPOTrainer: a policy made on the spot, six steps of GSPO, a record of every group.
+"""A rubric as the reward of TRL's GRPOTrainer: a tiny policy, six steps of GSPO, a record of every group.
 
 Run it: python examples/05_trl.py
 
-It needs TRL: pip install torch==2.13.0 trl==1.16.0. The policy is a Qwen3 of two layers that says nonsense: put the
+It needs TRL: pip install torch==2.13.0 trl==1.16.0. The policy is a Qwen3 of two layers with random weights: put the
 name of a model in place of `policy()` and `words()` to train a real one.
 """
 

@@ -1,4 +1,4 @@
-"""Verifiers of one's own: a bool, a number with a reason, and one that sees the whole rollout.
+"""Verifiers of your own: a bool, a number with a reason, and one that sees the whole rollout.
 
 Run it: python examples/06_own_verifier.py
 

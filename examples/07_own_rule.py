@@ -1,4 +1,4 @@
-"""An aggregation rule of one's own, beside those of the library, gated or not.
+"""An aggregation rule of your own, beside those of the library, gated or not.
 
 Run it: python examples/07_own_rule.py
 """

@@ -1,4 +1,4 @@
-"""An attribute of one's own: exclamation marks that a judge falls for, measured and taken out.
+"""An attribute of your own: exclamation marks that a judge falls for, measured and taken out.
 
 Run it: python examples/08_own_attribute.py
 """

@@ -1,4 +1,4 @@
-"""A kind of judge of one's own: a plain question, and yes or no in reply. A scripted model answers here.
+"""A kind of judge of your own: a plain question, and yes or no in reply. A scripted model answers here.
 
 Run it: python examples/09_own_judge_kind.py
 

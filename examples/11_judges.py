@@ -2,7 +2,7 @@
 
 Run it: python examples/11_judges.py
 
-The endpoint knows one fact and answers by it, so that the example needs no model. In earnest, `base_url` is that of
+The endpoint knows one fact and answers by it, so that the example needs no model. In practice, `base_url` is that of
 vLLM, SGLang or a provider, and the rest stays as it is.
 """
 
