@@ -234,3 +234,14 @@ def test_penalties_are_ranked_without_a_gate_and_gate_with_one():
     assert find_rule("rlvr2")(scores.batch(penalties="ignore")).reward.tolist() == [1.0, 1.0, 0.0]
     assert find_rule("rlvr2+")(scores.batch()).criteria == ("Q",)
     assert find_rule("rlvr2+")(scores.batch()).reward == pytest.approx([0.6, 1.0, 0.25])
+
+
+@folded("clean", [1.0, 0.5, NAN])
+def test_a_record_explains_a_gate_of_penalties_alone(clean):
+    """Without a criterion of global quality, the line about the gate was lost on the way through a record."""
+    criteria = CriterionData("Q", domain=UNIT), CriterionData("Clean", layer="low_quality", domain=UNIT)
+    scores = ScoreTable((GroupScores("x", criteria, np.array([[0.5, clean], [0.8, 1.0]]), (("", ""),) * 2),))
+    fused = find_rule("weighted-mean+")(scores.batch())
+    (record,) = records_of(fused, scores)
+    assert "gate: " in fused.explain(0)
+    assert [fused_group(record).explain(i) for i in (0, 1)] == [fused.explain(i) for i in (0, 1)]

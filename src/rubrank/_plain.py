@@ -159,6 +159,21 @@ _LISTS = ("tuple_type", "list_type", "set_type", "frozen_set_type", "iterable_ty
 _MAPPINGS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
 
 
+def kind_in_words(value: Any) -> str:
+    """What a file holds where something else belongs, in the words of files."""
+    if isinstance(value, Mapping):
+        return "keys and values"
+    kinds = {
+        type(None): "nothing",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "a text",
+        list: "a list",
+    }
+    return kinds.get(type(value), type(value).__name__)
+
+
 def allowed_by(complaint: Any) -> str:
     """What would have been right; kinds of containers have the names that files have for them."""
     if "allowed" in complaint:

@@ -174,3 +174,43 @@ def test_a_map_of_a_gate_is_refused():
     done = run(*LINES["robustness"], "--transform", "F^2", "--global-quality", "F")
     assert done.exit_code == 2
     assert "rubrank: robustness: --transform must be one of 'S'; got 'F'" in done.stderr
+
+
+@folded("verb", ["fuse", "record", "replay", "robustness", "report"])
+@pytest.mark.usefixtures("table")
+def test_options_of_a_gate_that_is_not_there_are_refused(verb):
+    done = run(*LINES[verb], "--gate-lift", "0")
+    assert done.exit_code == 2
+    assert f"rubrank: {verb}: --gate-lift must be given with a gate: --global-quality or --low-quality" in done.stderr
+
+
+@folded(
+    ("line", "said"),
+    [
+        ("fuse --rule gdpo*focal", "fuse: rule before '*' must be 'rlvr2'; got 'gdpo'"),
+        ("fuse --domain F=0:inf", "fuse: --domain must be LOW:HIGH, two finite numbers of which the second is larger"),
+        (
+            "record --domain F=1:1",
+            "record: --domain must be LOW:HIGH, two finite numbers of which the second is larger",
+        ),
+        ("fuse --attribute S --adjust attenuate:2", "fuse: --adjust must be attenuate:NUMBER, between 0"),
+        ("report --attribute S --adjust attenuate:nan", "report: --adjust must be attenuate:NUMBER, between 0"),
+        ("fuse --criteria ,", "fuse: --criteria must be names, as a,b,c; got ','"),
+        ("fuse --long=3", "fuse: option '--long' does not take a value"),
+        ("record --long=yes", "record: option '--long' does not take a value"),
+        ("replay --transform G*2", "replay: --transform must be one of 'F', 'S'; got 'G'"),
+        ("robustness --group-size 77", "robustness: the table must be one with rollouts; got none that are left"),
+        ("robustness --unique", "robustness: texts of the rollouts must be given where unique"),
+        ("fuse --global-quality F --global-quality S", "fuse: the gate must be on some of the criteria; got all"),
+        ("fuse --config three.yaml", "three.yaml: the config must be keys and values; got a number"),
+        ("fuse --config nothing.yaml --rule x", "fuse: --rule must be one of"),
+    ],
+)
+@pytest.mark.usefixtures("table")
+def test_messages_name_verbs_and_flags(line, said):
+    Path("three.yaml").write_text("3\n")
+    Path("nothing.yaml").write_text("{}\n")
+    verb, *rest = line.split()
+    done = run(*LINES[verb], *rest)
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1].startswith(f"rubrank: {said}")

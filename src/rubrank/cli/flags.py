@@ -21,6 +21,7 @@ FLAGS = "rubrank.flags"
 _running: ContextVar[Any] = ContextVar("_running", default=None)
 _KEYWORD = re.compile(r" \(\w+=(?:[^()]|\([^()]*\))*\)")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*(?: [a-z]+| on Ray)?")
+_INTERNAL = re.compile(r"[a-z]+(?:_[a-z]+)+|(?:[A-Z][a-z]+){2,}|filters")  # functions and classes, not rules or files
 
 
 def remember(command: Any) -> None:
@@ -57,7 +58,9 @@ def in_flags(error: InvalidInput) -> InvalidInput:
     if flag is None and named_so is not None and typed[named_so] is not None:
         flag = named_so
     flag = flag or _by_value(error.got.strip("'\""), typed) or named_so
-    return error if flag is None else type(error)(owner, flag, error.allowed, error.got, error.remedy)
+    if flag is None and not (function and _INTERNAL.fullmatch(error.owner)):
+        return error
+    return type(error)(owner, flag or error.parameter, error.allowed, error.got, error.remedy)
 
 
 def _for_verbs(text: str) -> str:

@@ -20,7 +20,7 @@ import typer
 from pydantic import BaseModel, Field, StrictBool, ValidationError
 from typer.core import TyperCommand
 
-from rubrank._plain import Strict, in_our_words
+from rubrank._plain import Strict, in_our_words, kind_in_words
 from rubrank.cli.flags import FLAGS, as_flag
 from rubrank.cli.usage import UsageError
 from rubrank.errors import InvalidInput, UnknownName
@@ -80,6 +80,8 @@ class TableOptions(WhereOptions):
     def columns(self) -> Columns:
         """The same as files take it."""
         names = [part.strip() for text in self.criteria for part in text.split(",") if part.strip()]
+        if self.criteria and not names:
+            raise InvalidInput("rubrank", "--criteria", "names, as a,b,c", repr(",".join(self.criteria)), "")
         return replace(super().columns(), batch=self.batch_column, criteria=names or None)
 
 
@@ -166,6 +168,8 @@ def _split(args: list[str], flags: Mapping[str, str], fields: Mapping[str, Any])
         elif flag not in flags:
             rest.append(token)
         elif not _takes_value(flag, flags, fields):
+            if equals:
+                raise UsageError(f"option '{flag}' does not take a value")
             given[flags[flag]] = True
         else:
             text = value if equals else next(left, None)
@@ -293,7 +297,7 @@ def _read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
 
     content = read_settings(path)
     if not isinstance(content, Mapping):
-        raise InvalidInput(str(path), "the config", "keys and values", type(content).__name__, "")
+        raise InvalidInput(str(path), "the config", "keys and values", kind_in_words(content), "")
     found: dict[str, Any] = {}
     for key, value in content.items():
         name = str(key).replace("-", "_")

@@ -91,7 +91,9 @@ class Gate:
         if not 0.0 <= self.floor <= 1.0:
             raise InvalidInput("Gate", "floor", "in [0, 1]", repr(self.floor), "0.5 halves the reward of the worst.")
         if self.lift is not None and not (isinstance(self.lift, int | float) and 0.0 <= self.lift < 1.0):
-            raise InvalidInput("Gate", "lift", "in [0, 1)", repr(self.lift), "0.25; 0 is the paper's gate.")
+            raise InvalidInput(
+                "Gate", "lift", "in [0, 1)", repr(self.lift), "The usual is 0.25; 0 is the paper's gate."
+            )
         for key in self.maximum if isinstance(self.maximum, Mapping) else ():
             if key not in self.global_quality:
                 raise UnknownName.of("Gate", "maximum key", key, map(str, self.global_quality))

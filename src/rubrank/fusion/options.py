@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import Field
 
 from rubrank._plain import Strict
-from rubrank.errors import InvalidInput, RubrankError, UnknownName
+from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.adjust import Adjustment, Pool, attenuate
 from rubrank.fusion.gate import Gate, Missing, Shape
 from rubrank.fusion.gated import Gated
@@ -137,6 +137,13 @@ class FuseOptions(RankingOptions):
             raise InvalidInput("rubrank", "--adjust", "given with --attribute", "no attribute", "Name the columns.")
         return with_options(rule, "rubrank", **options) if options and (alone or has_part(rule)) else rule
 
+    def refuse_gate_options(self) -> None:
+        """Raise if something is said about a gate, where the scores have none."""
+        for name in type(self).model_fields:
+            if name.startswith("gate_") and name in self.model_fields_set:
+                flag, allowed = name.replace("_", "-"), "given with a gate: --global-quality or --low-quality"
+                raise InvalidInput("fuse_file", f"--{flag}", allowed, "none", "Name a criterion for the gate.")
+
     def adjustments(self) -> list[Adjustment]:
         """One for each attribute, from `RULE` for all of them and `NAME=RULE` for one."""
         found: dict[str | None, Adjustment] = {}
@@ -162,7 +169,7 @@ class FuseOptions(RankingOptions):
                 raise InvalidInput("FuseOptions", "margins", "finite and ≥ 0", f"{margin:g} for {name!r}", "")
             found.setdefault(name, {})["margin"] = margin
         for name, (low, high) in self.domain.items():
-            found.setdefault(name, {})["domain"] = Domain("continuous", (), low, high)
+            found.setdefault(name, {})["domain"] = _domain(name, low, high)
         for name in self.lower:
             found.setdefault(name, {})["direction"] = "lower"
         for layer in ("global_quality", "low_quality"):
@@ -173,7 +180,7 @@ class FuseOptions(RankingOptions):
     def criterion(self, name: str) -> str | CriterionData:
         """A column of a table that brings no rubric; its name alone where there is nothing else to say."""
         scale = self.domain.get(name)
-        return name if scale is None else CriterionData(name, domain=Domain("continuous", (), *scale))
+        return name if scale is None else CriterionData(name, domain=_domain(name, *scale))
 
     def ranked(self, batch: ScoreBatch) -> ScoreBatch:
         """The batch as the rule is to see it."""
@@ -212,6 +219,13 @@ def with_options(rule: Rule, owner: str, **options: Any) -> Rule:
     raise InvalidInput(owner, "rule", allowed, repr(rule.name), "Such as 'rlvr2+' or 'rlvr2*focal+'.")
 
 
+def _domain(name: str, low: float, high: float) -> Domain:
+    if not -math.inf < low < high < math.inf:
+        allowed = "LOW:HIGH, two finite numbers of which the second is larger"
+        raise InvalidInput("FuseOptions", "domain", allowed, f"{low:g}:{high:g} for {name!r}", "")
+    return Domain("continuous", (), low, high)
+
+
 def _adjustment(text: str) -> Adjustment:
     word, *parts = text.split(":")
     try:
@@ -219,8 +233,9 @@ def _adjustment(text: str) -> Adjustment:
             return "remove"
         if word == "attenuate" and 1 <= len(parts) <= 2:
             return attenuate(float(parts[0]), *parts[1:])  # type: ignore[arg-type]
-    except ValueError as error:
-        if isinstance(error, RubrankError):
-            raise
+    except InvalidInput as error:
+        raise InvalidInput("rubrank", "--adjust", f"attenuate:NUMBER, {error.allowed}", repr(text), "") from None
+    except ValueError:
+        pass
     allowed = "remove or attenuate:NUMBER[:fixed|bernoulli|uniform]"
     raise InvalidInput("rubrank", "--adjust", allowed, repr(text), "For example attenuate:0.5.")

@@ -41,7 +41,7 @@ def fused_group(record: GroupRecord) -> FusedGroup:
         reward=np.array(record.reward, dtype=float),
         no_signal=record.no_signal,
         scale=1.0 if record.scale is None else np.array(record.scale),
-        gate=None if gate is None else Gate(global_quality=hard_gates(record)),
+        gate=None if gate is None else Gate(global_quality=hard_gates(record), low_quality=_soft_gates(record)),
         gated=None if gate is None else _gated(record, gate),
         agreement=float("nan") if record.agreement is None else record.agreement,
         error=None if record.error is None else np.array(record.error, dtype=float),
@@ -61,6 +61,10 @@ def hard_gates(record: GroupRecord) -> tuple[str, ...]:
     asked = [c.name for c in record.criteria if c.layer == "global_quality"]
     stopped = [name for names in record.gate.stopped_by for name in names] if record.gate else []
     return tuple(dict.fromkeys([*asked, *stopped]))
+
+
+def _soft_gates(record: GroupRecord) -> tuple[str, ...]:
+    return tuple(c.name for c in record.criteria if c.layer == "low_quality")
 
 
 def number_table(table: Table | None, shape: tuple[int, int]) -> np.ndarray:

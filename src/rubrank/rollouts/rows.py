@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rubrank._files import in_our_words_of, open_text, read_text
+from rubrank._plain import kind_in_words
 from rubrank.errors import InvalidInput, optional_package
 from rubrank.rollouts.inspect_logs import LogRow, is_log, log_rows, zipped_log_rows
 from rubrank.rollouts.sources import STDIN, files_of, is_saved_dataset, kind_of
@@ -146,7 +147,7 @@ def _parsed(text: str, where: str) -> Any:
 
 def _object(row: Any, where: str) -> Row:
     if not isinstance(row, Mapping):
-        raise InvalidInput(where, "row", "an object {…}", type(row).__name__, "Write one object per row.")
+        raise InvalidInput(where, "row", "an object {…}", kind_in_words(row), "Write one object per row.")
     return row
 
 

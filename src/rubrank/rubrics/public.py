@@ -19,6 +19,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from rubrank._plain import kind_in_words
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.rubrics.catalogue import is_a_name, named_or_asked, short_name
 from rubrank.rubrics.files import presets, read_data
@@ -64,7 +65,7 @@ def rubric_data(data: Any, where: str = "rubric") -> dict[str, Any]:
         where,
         "rubric",
         "a mapping, a list of criteria, or a name of a preset",
-        f"{type(data).__name__}",
+        kind_in_words(data),
         "See docs/rubrics.md for the shapes.",
     )
 

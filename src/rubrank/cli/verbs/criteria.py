@@ -274,9 +274,12 @@ def _seconds(text: str | None) -> float | Literal["auto"] | None:
     if text in (None, "none"):
         return "auto" if text is None else None
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
         raise InvalidInput("grade", "--timeout", 'seconds, or "none"', repr(text), "For example 5.") from None
+    if not seconds > 0.0:
+        raise InvalidInput("grade", "--timeout", 'seconds > 0, or "none"', text, "")
+    return seconds
 
 
 def _show_list(found: Sequence[Listed]) -> None:

@@ -320,10 +320,8 @@ def make_plan(
     soft = options.low_quality if graded is None else ()
     layout = survey(reader, soft, not is_local(rule), columns, any_order, progress)
     plan = TablePlan(layout, options, rule, any_order, read=layout.needed(), lines=layout.wide, graded=graded)
-    gate = [name for name in options.model_fields_set if name.startswith("gate_")]
-    if gate and not plan.gates:
-        flag, allowed = gate[0].replace("_", "-"), "given with a gate: --global-quality or --low-quality"
-        raise InvalidInput("fuse_file", f"--{flag}", allowed, "none", "Name a criterion for the gate.")
+    if not plan.gates:
+        options.refuse_gate_options()
     if graded is None:
         _check_names(plan)
         return plan

@@ -161,8 +161,10 @@ def replay(
 
 def check_input(owner: str, rules: Sequence[str | Rule], table: ScoreTable, step: int) -> None:
     """Raise unless there is something to do."""
-    if not rules or not len(table):
-        raise InvalidInput(owner, "rules", "at least one, for a table with scores", "none", "Such as rlvr2+,gdpo+.")
+    if not rules:
+        raise InvalidInput(owner, "rules", "at least one", "none", "Such as rlvr2+,gdpo+.")
+    if not len(table):
+        raise InvalidInput(owner, "the table", "one with rollouts", "none that are left", "")
     if step < 1:
         raise InvalidInput(owner, "step", "at least 1 group", str(step), "128 is a usual training step.")
 

@@ -38,7 +38,7 @@ class Transform:
     def __call__(self, table: ScoreTable) -> ScoreTable:
         """The table with that criterion's scores mapped."""
         if self.criterion not in table.criteria:
-            raise UnknownName.of("transform", "criterion", self.criterion, table.criteria)
+            raise UnknownName.of("replay", "transform", self.criterion, table.criteria)
         return ScoreTable(tuple(self._group(group) for group in table.groups))
 
     def _group(self, group: GroupScores) -> GroupScores:
