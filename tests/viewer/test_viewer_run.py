@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -203,3 +204,53 @@ def test_another_rule_in_place(demo_records: list[GroupRecord]) -> None:
     assert (data["replayed"], data["written"], data["rule"]) == (True, record.rule, "weighted-mean+")
     np.testing.assert_allclose(data["raw"]["r"], again.reward, atol=1e-7)
     assert shown(line_of(record).encode())["replayed"] is False
+
+
+def test_a_record_that_no_column_can_hold_moves_no_names(tmp_path: Path, record_of: Make) -> None:
+    """Its step is beyond 64 bits: the names of all groups after it belonged to the group before."""
+    path = tmp_path / "records.jsonl"
+    write_records(path, [record_of({"A": [1.0, 0.0]}, [1.0, 0.0], group=f"g{n}") for n in range(4)])
+    lines = path.read_text().splitlines()
+    odd = json.loads(lines[1]) | {"step": 2**70}
+    path.write_text("\n".join([lines[0], json.dumps(odd), *lines[2:]]) + "\n")
+    run = ViewedRun(path)
+    run.catch_up()
+    names = [json.loads(line)["group"] for line in lines]
+    assert run.index.ids == [names[0], "", *names[2:]]
+    assert [g for g, _ in run.index.unreadable] == [1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst", ".parquet"])
+def test_a_damaged_file_is_said_to_be_and_what_comes_before_is_shown(
+    tmp_path: Path, suffix: str, record_of: Make
+) -> None:
+    if suffix.endswith("zst"):
+        pytest.importorskip("zstandard", reason="zstandard is not installed")
+    path = tmp_path / f"records{suffix}"
+    made = [record_of({"A": [1.0, 0.0]}, [1.0, 0.0], group=f"g{n}") for n in range(9)]
+    write_records(path, made[:1])
+    good = path.stat().st_size
+    if suffix != ".parquet":
+        write_records(path, made[1:], append=True)
+    data = path.read_bytes()
+    cut = good + 12 if suffix == ".jsonl.zst" else len(data) - 40 if suffix == ".parquet" else len(data) - 8
+    path.write_bytes(data[:cut] + b"\x07" * min(40, len(data) - cut) + data[cut + 40 :])
+    run = ViewedRun(path)
+    run.start()
+    try:
+        for _ in range(200):
+            if run.problem:
+                break
+            time.sleep(0.02)
+        assert str(path) in run.problem
+        time.sleep(1.3)  # it is looked at once more, and stays damaged
+        assert str(path) in run.problem
+        assert len(run.index) == (0 if suffix == ".parquet" else 1)
+    finally:
+        run.stop()
+    if suffix == ".parquet":
+        with pytest.raises(InvalidInput, match="with records"):
+            check_records(path)
+    else:
+        check_records(path)

@@ -89,10 +89,12 @@ class Index:
         return self.facts.length
 
     def add_record(self, record: Light) -> None:
-        """The facts of the next group."""
+        """The facts of the next group; of one that no column can hold (a step beyond 64 bits) nothing is added."""
+        rule = self.rules.setdefault(record.rule, len(self.rules))
+        row = {name: _FACTS[name](value) for name, value in {**group_facts(record), "rule": rule}.items()}
         self._add_series(self.facts.length, record)
         self.ids.append(record.group)
-        self.facts.append(**group_facts(record), rule=self.rules.setdefault(record.rule, len(self.rules)))
+        self.facts.append(**row)
 
     def add_unreadable(self, why: str) -> None:
         """The next line is no record."""

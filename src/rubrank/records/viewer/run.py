@@ -47,6 +47,7 @@ def check_records(source: Path) -> None:
                         return
                     except (ValueError, RecursionError):
                         why = "which holds none" if line.strip() else why
+            why = part.problem or why
     remedy = "A run that has just begun has some after its first step."
     raise InvalidInput("view", "RECORDS", "a file or a folder with records", f"{source}, {why}", remedy)
 
@@ -122,7 +123,7 @@ class ViewedRun:
         while not self._stop.is_set():
             try:
                 busy = self.step()
-                self.problem = ""
+                self.problem = next((part.problem for part in self.parts if part.problem), "")
             except (OSError, RubrankError, ValueError) as error:
                 busy, self.problem = False, str(error)
             if not busy:

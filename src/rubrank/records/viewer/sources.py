@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import existing_file, wrong_suffix, zstandard_for
+from rubrank._files import existing_file, in_our_words_of, wrong_suffix, zstandard_for
 from rubrank.errors import InvalidInput
 from rubrank.records.files import SUFFIXES, record_files
 
@@ -60,6 +60,8 @@ class RecordsPart:
         """Was everything that is there at present unpacked?"""
         self.total = 0
         """Bytes of the file itself."""
+        self.problem = ""
+        """Why it cannot be read on; what was read stays."""
         self._inode: int | None = None
 
     def advance(self) -> bool:
@@ -106,15 +108,18 @@ class _Packed(_Spooled):
 
     def _more(self) -> bool:
         budget = _AT_ONCE
-        with self.path.open("rb") as file:
-            file.seek(self._read)
-            while budget > 0 and (block := file.read(_BLOCK)):
-                self._read += len(block)
-                made = self._unpack(block)
-                self._spool.write(made)
-                budget -= len(made) + 1
+        try:
+            with in_our_words_of(self.path), self.path.open("rb") as file:
+                file.seek(self._read)
+                while not self.problem and budget > 0 and (block := file.read(_BLOCK)):
+                    self._read += len(block)
+                    for made in self._unpack(block):
+                        self._spool.write(made)
+                        budget -= len(made) + 1
+        except InvalidInput as error:
+            self.problem = str(error)
         self._spool.flush()
-        self.size, self.done = self._spool.tell(), self._read >= self.total
+        self.size, self.done = self._spool.tell(), bool(self.problem) or self._read >= self.total
         return True
 
 
@@ -124,9 +129,13 @@ class _Parquet(_Spooled):
     def _more(self) -> bool:
         import polars
 
-        if self._read == 0 or not self.done:
-            whole = polars.scan_parquet(self.path, glob=False).select("record")
-            some = whole.slice(self._read, 1000).collect()["record"]
+        if not self.problem and (self._read == 0 or not self.done):
+            try:
+                whole = polars.scan_parquet(self.path, glob=False).select("record")
+                some = whole.slice(self._read, 1000).collect()["record"]
+            except polars.exceptions.PolarsError as error:
+                self.problem, self.done = f"{self.path}: {str(error).splitlines()[0]}", True
+                return True
             self._spool.writelines(line.encode() + b"\n" for line in some)
             self._spool.flush()
             self._read += len(some)
@@ -134,19 +143,17 @@ class _Parquet(_Spooled):
         return True
 
 
-def _unpacking(new: Callable[[], Any]) -> Callable[[bytes], bytes]:
+def _unpacking(new: Callable[[], Any]) -> Callable[[bytes], Iterator[bytes]]:
     """A function from compressed blocks to what is in them, over any number of members or frames."""
     state = new()
 
-    def unpack(block: bytes) -> bytes:
+    def unpack(block: bytes) -> Iterator[bytes]:
         nonlocal state
-        made = []
         while block:
-            made.append(state.decompress(block))
+            yield state.decompress(block)
             if not state.eof:
                 break
             block, state = state.unused_data.lstrip(b"\0"), new()
-        return b"".join(made)
 
     return unpack
 
