@@ -21,14 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.texts.reasoning import opening_tag
 from rubrank.training.configured import engine_of
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import end_tokens, finish_reason, named_reason
+from rubrank.training.making import opened_in
 from rubrank.training.queries import Completion, query_of, score_query, without_unknown
 
 _OWNER = "AReaL"
-_BEFORE = 16  # tokens at the end of a prompt in which a tag would stand
 
 
 class RubricWorkflow:
@@ -66,7 +65,7 @@ class RubricWorkflow:
         sampled = await asyncio.gather(*(engine.agenerate(self.request(ids)) for _ in range(self.n)))
         row = {name: value for name, value in data.items() if name not in ("messages", "prompt")}
         query = query_of(asked, row, rubric_column=self.column)
-        opened = opening_tag(self.tokenizer.decode(ids[-_BEFORE:]))
+        opened = opened_in(self.tokenizer, ids)
         said = [self._completion(one, opened) for one in sampled]
         result = await score_query(
             self.rubrank,

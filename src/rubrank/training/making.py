@@ -74,6 +74,14 @@ def opened_by(prompt: Any) -> str | None:
     return opening_tag(content) if isinstance(content, str) else None
 
 
+_BEFORE = 16  # tokens at the end of a prompt in which a tag would stand
+
+
+def opened_in(tokenizer: Any, ids: Sequence[int]) -> str | None:
+    """The tag in which the tokens before a response end, if there is one."""
+    return opening_tag(tokenizer.decode(ids[-_BEFORE:]))
+
+
 def template_opens(tokenizer: Any, **options: Any) -> str | None:
     """The tag in which a tokenizer's chat template ends before the assistant's turn; None: in none.
 

@@ -30,15 +30,14 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.texts.reasoning import opening_tag
 from rubrank.training.configured import configured, without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.finishing import end_tokens, finish_reason
+from rubrank.training.making import opened_in
 from rubrank.training.queries import Completion, Query, query_of, without_unknown
 from rubrank.training.shapes.early import Early
 
 _OWNER = "OpenRLHF"
-_BEFORE = 16  # tokens before a turn in which a tag would stand
 
 
 class _Siblings:
@@ -141,7 +140,7 @@ def _opened(output: dict[str, Any], tokenizer: Any) -> str | None:
     if not output["action_ranges"]:
         return None
     first = output["action_ranges"][-1][0]
-    return opening_tag(tokenizer.decode(output["observation_tokens"][max(0, first - _BEFORE) : first]))
+    return opened_in(tokenizer, output["observation_tokens"][:first])
 
 
 def _finish_reason(output: dict[str, Any], sampling_params: Any, max_length: int, tokenizer: Any) -> str | None:

@@ -21,14 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.texts.reasoning import opening_tag
 from rubrank.training.configured import engine_of, without_steps
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import end_tokens, finish_reason, named_reason
+from rubrank.training.making import opened_in
 from rubrank.training.queries import Completion, Query, query_of, score_query, without_unknown
 
 _OWNER = "ROLL"
-_BEFORE = 16  # tokens at the end of a prompt in which a tag would stand
 
 
 class RubricLoop:
@@ -77,9 +76,9 @@ class RubricLoop:
         told = _sampling(item.non_tensor_batch)
         reasons = told.get("finish_reasons") or [None]
         reason = named_reason(reasons[0]) or finish_reason(ids, end_tokens(self.tokenizer), None)
-        before = self.tokenizer.decode(_real(item.batch["prompts"][0], item.batch.get("prompt_mask"))[-_BEFORE:])
+        opened = opened_in(self.tokenizer, _real(item.batch["prompts"][0], item.batch.get("prompt_mask")))
         text = self.tokenizer.decode(ids, skip_special_tokens=True)
-        return Completion(text, reason, ids, opened=opening_tag(before))
+        return Completion(text, reason, ids, opened=opened)
 
 
 def _real(ids: Any, mask: Any) -> list[int]:

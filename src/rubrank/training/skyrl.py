@@ -23,17 +23,16 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.texts.reasoning import opening_tag
 from rubrank.training.configured import engine_of
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import named_reason
+from rubrank.training.making import opened_in
 from rubrank.training.queries import Completion, Query, query_of
 from rubrank.training.shapes.flat_batch import Sample, score_flat
 from rubrank.training.turns import last_turn, turns_of
 
 _OWNER = "SkyRL"
 _MOST = 100_000  # prompts that are remembered
-_BEFORE = 16  # tokens at the end of a prompt in which a tag would stand
 
 
 class RubricRewards:
@@ -70,11 +69,11 @@ class RubricRewards:
             return tokenizer.decode(ids, skip_special_tokens=True)
 
         ids, mask = output["response_ids"][i], (output.get("loss_masks") or {i: None})[i]
-        before = tokenizer.decode(output["prompt_token_ids"][i][-_BEFORE:])
+        opened = opened_in(tokenizer, output["prompt_token_ids"][i])
         query = self._query(uid, column) or query_of(decode(output["prompt_token_ids"][i]))
         mask = mask if mask and any(mask) else None  # a row that is not trained on was sampled all the same
         reason = named_reason((output.get("stop_reasons") or {i: None})[i])
-        said = Completion(turns_of(ids, mask, decode), reason, last_turn(ids, mask), opened=opening_tag(before))
+        said = Completion(turns_of(ids, mask, decode), reason, last_turn(ids, mask), opened=opened)
         return Sample(said.rollout(engine, query, f"{_OWNER}: {uid}", tokenizer), uid, query.rubric)
 
     # --------------------------------------------------------------------------------------------------------- prompts

@@ -23,13 +23,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.texts.reasoning import opening_tag
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import named_reason
+from rubrank.training.making import opened_in
 from rubrank.training.queries import Completion, messages, query_of, score_query, without_unknown
 
 _OWNER = "RubricGroupBuilder"
-_BEFORE = 16  # tokens before an action in which a tag would stand
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +102,7 @@ class RubricGroupBuilder:
         tokenizer = getattr(self.renderer, "tokenizer", None)
         if tokenizer is None or not hasattr(seen, "to_ints"):
             return None
-        return opening_tag(tokenizer.decode(seen.to_ints()[-_BEFORE:]))
+        return opened_in(tokenizer, seen.to_ints())
 
     def _finish_reason(self, trajectory: Any) -> str | None:
         """Of the last action: what the sampler said, else whether the renderer found its end."""
