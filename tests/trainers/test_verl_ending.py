@@ -139,10 +139,11 @@ def test_a_run_that_stops_and_goes_on(policy, tmp_path, monkeypatch, judge):
     assert second.workers.before == 1
 
 
-def test_the_command_with_the_barrier(policy, tmp_path, monkeypatch, judge):
+@pytest.mark.parametrize("mode", ["rubrank_sync", "sync"])
+def test_the_command_with_the_barrier(policy, tmp_path, monkeypatch, judge, mode):
     """As a process, with verl's task runner in an actor: exit code 2, its last line says all, and a run goes on."""
     records = tmp_path / "records.jsonl"
-    overrides = [*dataset(tmp_path), *with_manager("RubricBarrier"), "trainer.v1.trainer_mode=rubrank_sync", *ALONE]
+    overrides = [*dataset(tmp_path), *with_manager("RubricBarrier"), f"trainer.v1.trainer_mode={mode}", *ALONE]
     waits = judges(judge, on_outage="wait", outage_wait=0.5)
     section = {"rubric": RUBRIC, "records": str(records), "judges": waits}
     spec = json.dumps([str(policy), str(tmp_path), overrides, section])
@@ -155,7 +156,8 @@ def test_the_command_with_the_barrier(policy, tmp_path, monkeypatch, judge):
     assert said.endswith(f"Saved {tmp_path}/checkpoints/global_step_1: the same command resumes from there.")
     check_checkpoint(tmp_path / "checkpoints", 1)
     judge.answers(10**9)
-    second = run(fit_config(policy, tmp_path, *overrides, **section), policy, tmp_path, monkeypatch)
+    ours = [*overrides, "trainer.v1.trainer_mode=rubrank_sync"]
+    second = run(fit_config(policy, tmp_path, *ours, **section), policy, tmp_path, monkeypatch)
     assert second.workers.before == 1
     assert check_whole([second], records, before=1) == [[2, 3], [4, 5]]
 

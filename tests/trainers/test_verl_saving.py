@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'rubrank[ray]'")
 
-from rubrank.training.verl.ending import save_step, waits_in_barrier
+from rubrank.training.verl.ending import MODES, save_step, saving_mode, waits_in_barrier
 
 
 class Trainer:
@@ -69,3 +69,13 @@ def test_what_cannot_be_saved_is_said_and_hides_nothing(tmp_path):
 def test_who_waits(name, expected):
     config = SimpleNamespace(reward=SimpleNamespace(reward_manager=SimpleNamespace(name=name)))
     assert waits_in_barrier(config) is expected
+
+
+@pytest.mark.parametrize("mode", [*MODES, "rubrank_sync", "one_of_your_own"])
+def test_with_the_barrier_modes_of_verl_are_run_as_those_that_save(mode):
+    def config(manager):
+        told = SimpleNamespace(v1=SimpleNamespace(trainer_mode=mode))
+        return SimpleNamespace(reward=SimpleNamespace(reward_manager=SimpleNamespace(name=manager)), trainer=told)
+
+    assert saving_mode(config("RubricBarrier")) == (f"rubrank_{mode}" if mode in MODES else mode)
+    assert saving_mode(config("naive")) == mode

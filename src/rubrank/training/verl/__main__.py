@@ -5,7 +5,8 @@
 Configuration, trainers and everything else are verl's, and rubrank's plug-ins in it. What it adds:
 
     a run that rubrank ends says why in one line, below what Ray has logged, and its exit code is 2
-    verl's older trainer (`trainer.use_v1=false`) saves a checkpoint first; the v1 modes rubrank_… do so by themselves
+    it saves a checkpoint first: the v1 modes rubrank_… do so by themselves, verl's own modes are run as these where
+    `RubricBarrier` is the reward manager, and so does verl's older trainer (`trainer.use_v1=false`)
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from typing import Any
 
 from rubrank.errors import RubrankError
+from rubrank.training.verl.ending import saving_mode
 
 EXIT = 2
 """As of `rubrank train`."""
@@ -52,10 +54,20 @@ def run(config: Any, runner: Any = None) -> None:
     auto_set_device(config)
     reference, critic = main_ppo.need_reference_policy(config), main_ppo.need_critic(config)
     validate_config(config=config, use_reference_policy=reference, use_critic=critic)
-    if not config.trainer.use_v1:
+    if config.trainer.use_v1:
+        _save_first(config)
+    else:
         with open_dict(config):
             config.rubrank = OmegaConf.merge(config.get("rubrank") or {}, {"saving": True})
     main_ppo.run_ppo(config, task_runner_class=runner or _runner(config, main_ppo))
+
+
+def _save_first(config: Any) -> None:
+    mode, theirs = saving_mode(config), config.trainer.v1.trainer_mode
+    if mode != theirs:
+        print(f"rubrank: {mode} instead of {theirs}: it saves before a run ends for its judges", file=sys.stderr)
+        with open_dict(config):
+            config.trainer.v1.trainer_mode = mode
 
 
 def _runner(config: Any, main_ppo: Any) -> Any:

@@ -33,6 +33,8 @@ Fault: TypeAlias = JudgeOutage | JudgingFailed
 
 BARRIER = "RubricBarrier"
 ACTOR = "rubrank_barrier"
+MODES = ("sync", "colocate_async", "separate_async")
+"""verl's, of each of which there is one of ours."""
 _LATEST = "latest_checkpointed_iteration.txt"
 _PATIENCE = 60.0  # seconds for an actor that only has to look
 
@@ -40,6 +42,18 @@ _PATIENCE = 60.0  # seconds for an actor that only has to look
 def waits_in_barrier(config: Any) -> bool:
     """Is `RubricBarrier` the reward manager?"""
     return bool(config.reward.reward_manager.name == BARRIER)
+
+
+def saving_mode(config: Any) -> str:
+    """The mode of verl's v1 trainer to run: with the barrier, ours in the place of verl's, which add that they save.
+
+    >>> from types import SimpleNamespace as S
+    >>> manager, v1 = S(reward_manager=S(name="RubricBarrier")), S(trainer_mode="sync")
+    >>> saving_mode(S(reward=manager, trainer=S(v1=v1)))
+    'rubrank_sync'
+    """
+    mode = str(config.trainer.v1.trainer_mode)
+    return f"rubrank_{mode}" if waits_in_barrier(config) and mode in MODES else mode
 
 
 def fault_of_barrier() -> Fault | None:
