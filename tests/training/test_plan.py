@@ -84,7 +84,7 @@ def test_a_plan_in_words_and_for_machines(folder):
         "10 steps, 8 prompts × 8 rollouts a batch, seed 0",
         "steps 0–5: prompts.jsonl 75% (36 prompts from 12 rows, 3.0 passes); own.jsonl 25%",
         "4 prompts × 16 every 15 steps",
-        "rlvr2+; 3 criteria for all, 5 of 17 rows bring their own; no judge",
+        "rlvr2+; 3 criteria for all, 5 of 17 rows have their own; no judge",
         "markdown: attenuate(0.5, fixed) from step 3 on",
         "estimated over the run; of no criterion: none is judged, and adjust_criteria names none",
         "GSPO, adamw_torch at 0.005 (constant), clip 0.0003 / 0.0004, β = 0",

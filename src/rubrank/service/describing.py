@@ -68,9 +68,9 @@ def _judges(engine: RewardEngine) -> list[dict[str, Any]]:
 
 def describe(found: dict[str, Any]) -> str:
     """Lines for a reader."""
-    token = "callers show a token" if found["token"] else "no token: only this machine can reach it"
+    token = "callers need a token" if found["token"] else "no token: only this machine can reach it"
     criteria, judges = found["criteria"], found["judges"]
-    asked = f"{len(criteria)} criteria for all, and what queries bring" if criteria else "only what queries bring"
+    asked = f"{len(criteria)} criteria for all, and those of each query" if criteria else "the criteria of each query"
     size = found["group_size"]
     siblings = (
         "refused, unless they say group_size" if size is None else f"{size} to a group, within {found['deadline']:g} s"
@@ -83,7 +83,7 @@ def describe(found: dict[str, Any]) -> str:
             for j in judges
         ),
         _line("samples", f"one at a time: {siblings}; answers are kept for {found['keep']:g} s"),
-        _line("limits", f"{found['max_body']:,} bytes a request, {found['max_waiting']:,} pending rollouts"),
+        _line("limits", f"{found['max_body']:,} bytes per request, {found['max_waiting']:,} pending rollouts"),
         _line("records", found["records"] or "none"),
         _line("folder", found["folder"]),
     ]

@@ -81,7 +81,7 @@ def _reward(plan: Plan) -> str:
     judges = (
         "no judge" if engine.judges is None else f"judges {', '.join(judge.name for judge in engine.judges.judges)}"
     )
-    return f"{config.rule}; {shared} criteria for all, {own:,} of {len(plan.rows):,} rows bring their own; {judges}"
+    return f"{config.rule}; {shared} criteria for all, {own:,} of {len(plan.rows):,} rows have their own; {judges}"
 
 
 def _control(plan: Plan) -> str:

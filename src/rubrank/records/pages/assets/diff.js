@@ -97,5 +97,5 @@ export function sideBySide(left, right, titles) {
       h("pre", { class: "said" }, mine.map(([own, text]) => (own === "same" ? text : h("mark", { class: `only-${kind}` }, text)))));
   };
   const same = pieces.every(([kind]) => kind === "same");
-  return h("div", { class: "side-by-side" }, same && h("p", { class: "muted both-same" }, "The two are the same, letter by letter."), column("left", titles[0]), column("right", titles[1]));
+  return h("div", { class: "side-by-side" }, same && h("p", { class: "muted both-same" }, "The two are identical."), column("left", titles[0]), column("right", titles[1]));
 }

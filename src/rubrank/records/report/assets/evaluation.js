@@ -10,7 +10,7 @@ export function drawEvaluation(section, evaluation) {
   if (!evaluation || !evaluation.rows.length) return false;
   const { columns, rows, notes, curves } = evaluation;
   add(section,
-    h("p", { class: "lead" }, "Points out of 100. A capability's average is that of its benchmarks that were run; a dash was not run. Settings, judge and how many were scored stand below."),
+    h("p", { class: "lead" }, "Points out of 100. A capability's average is that of its benchmarks that were run; a dash was not run. Settings, judge and the number scored are below."),
     sortableTable({ caption: "Benchmarks and capabilities", rows, columns: [
       { title: "Model", key: (row) => row.model, cell: (row) => row.model, class: "wide" },
       ...columns.map((title, i) => ({ title, key: (row) => row.points[i], cell: (row) => (isNumber(row.points[i]) ? row.points[i].toFixed(2) : "–"), class: "number" })),

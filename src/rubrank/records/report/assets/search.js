@@ -5,7 +5,7 @@ import { BITS } from "./list.js";
 import { parsed, unpack } from "./store.js";
 
 export const STATES = [
-  ["", "any state"], ["signal", "with signal"], ["noSignal", "no signal"], ["gated", "touched by a gate"], ["stopped", "someone stopped"],
+  ["", "any state"], ["signal", "with signal"], ["noSignal", "no signal"], ["gated", "touched by a gate"], ["stopped", "a rollout stopped"],
   ["missing", "scores missing"], ["gateMissing", "gate undecided"], ["constant", "a criterion ties all"], ["rulesDisagree", "rules disagree"],
   ["judgesFailed", "judges failed"], ["longestWins", "the longest wins"],
 ];

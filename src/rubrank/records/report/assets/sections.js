@@ -51,7 +51,7 @@ function correlations({ attributes, rules, r, half, groups }) {
   })).filter((row) => isNumber(row.value));
   const most = Math.max(0.25, ...rows.map((row) => Math.min(1, Math.abs(row.value) + (row.half || 0))));
   return h("div", { class: "card" }, h("h3", {}, `Does the reward of ${rules[0]} follow them?`),
-    h("p", { class: "lead" }, "Spearman's correlation within groups, averaged over groups, with its 95% interval. 0: the reward does not care. To the right: more of it goes with more reward."),
+    h("p", { class: "lead" }, "Spearman's correlation within groups, averaged over groups, with its 95% interval. 0: no relation. To the right: more of it goes with more reward."),
     rows.length ? whiskers(rows, most) : h("p", { class: "muted" }, "Nothing differs within any group."),
     rules.length > 1 && h("details", {}, h("summary", {}, `The same under ${plural(rules.length - 1, "other reward")}`),
       heatTable({ caption: "Correlation of rewards with attributes", rows: attributes.map((a) => a.name), columns: rules, cell: (d, i) => r[d][i],

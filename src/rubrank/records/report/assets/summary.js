@@ -65,7 +65,7 @@ function others(data) {
 }
 
 function metadataOf(o) {
-  if (!o.metadata.length) return o.judging ? null : h("p", { class: "muted" }, "No metadata. A judge's calls, cost and failures would stand here.");
+  if (!o.metadata.length) return o.judging ? null : h("p", { class: "muted" }, "No metadata. A judge's calls, cost and failures would be shown here.");
   const said = (row) => {
     if (row.values === undefined) return `${number(row.total)} in all; ${number(row.mean)} a group, from ${number(row.low)} to ${number(row.high)}`;
     if (row.values.length === 1 && !row.more) return row.values[0][0];

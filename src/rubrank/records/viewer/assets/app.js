@@ -44,7 +44,7 @@ class App {
     this.rules = rules;
     if (this.address.run >= runs.length) this.address.run = 0;
     const problems = runs.filter((run) => run.problem).map((run) => run.problem);
-    const broken = runs.filter((run) => run.unreadable).map((run) => `${run.name}: ${count(run.unreadable)} lines are no records (the first: line ${run.unreadable_first[0][0] + 1}, ${run.unreadable_first[0][1]})`);
+    const broken = runs.filter((run) => run.unreadable).map((run) => `${run.name}: ${count(run.unreadable)} lines are not records (the first: line ${run.unreadable_first[0][0] + 1}, ${run.unreadable_first[0][1]})`);
     this.say([...problems, ...broken].join(". "));
   }
 

@@ -3,7 +3,7 @@
 import { byId, h, replaceChildren } from "./dom.js";
 
 const KEYS = [
-  ["j, k", "next group, group before"], ["l, h", "next rollout, rollout before"], ["c", "beside the best of the others, or alone again"], ["/", "search"],
+  ["j, k", "next group, previous group"], ["l, h", "next rollout, previous rollout"], ["c", "compare with the best of the others, or stop comparing"], ["/", "search"],
   ["1, 2, 3", "steps, groups, runs compared"], ["r", "live or still"], ["t", "theme"], ["?", "these keys"], ["Esc", "leave a field, close this card"],
 ];
 
