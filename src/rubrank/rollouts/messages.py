@@ -55,6 +55,8 @@ def _content(content: Any) -> str:
         return "".join(str(part.get("text") or "") if isinstance(part, Mapping) else str(part) for part in content)
     if isinstance(content, Mapping):
         return json.dumps(content, ensure_ascii=False, default=str)
+    if isinstance(content, bytes | bytearray):
+        return content.decode("utf-8", "replace")
     return "" if content is None else str(content)
 
 

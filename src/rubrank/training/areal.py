@@ -81,9 +81,8 @@ class RubricWorkflow:
     def _ids(self, asked: Any) -> list[int]:
         if isinstance(asked, str):
             return list(self.tokenizer.encode(asked))
-        return list(
-            self.tokenizer.apply_chat_template(asked, tokenize=True, add_generation_prompt=True, **self.template)
-        )
+        found = self.tokenizer.apply_chat_template(asked, tokenize=True, add_generation_prompt=True, **self.template)
+        return list(found["input_ids"] if hasattr(found, "keys") else found)  # a mapping since transformers 5
 
     def _completion(self, one: Any, opened: str | None) -> Completion:
         text = self.tokenizer.decode(one.output_tokens, skip_special_tokens=True)

@@ -39,12 +39,15 @@ def rollout_of(
     token_counts: Mapping[str, int] | None = None,
     thinking: Thinking = "auto",
     opened: str | None = None,
+    ids: Any = None,
+    tokenizer: Any = None,
     where: str = "rollout",
 ) -> Rollout:
     """One rollout; `where` names it in errors.
 
     finish_reason: why sampling ended, where known ("stop", "length"). token_counts: of "reasoning" and "answer".
     opened: the tag in which the templated prompt ends, where the trainer knows it and `prompt` does not show it.
+    ids, tokenizer: what was sampled, for completions that a parser has taken the tags out of.
     """
     data: dict[str, Any] = {"prompt": _prompt(prompt), "response": _response(completion), "metadata": metadata or {}}
     if tools:
@@ -55,7 +58,11 @@ def rollout_of(
         data["token_counts"] = dict(token_counts)
     rollout = to_rollout(data, where)
     tag = opened or opened_by(prompt)
-    return rollout.begun_in_thoughts(tag) if thinking == "prefilled" or (thinking == "auto" and tag) else rollout
+    if thinking == "tags" or (thinking == "auto" and not tag):
+        return rollout
+    if _closed_at_once(completion, ids, tokenizer):
+        return rollout.model_copy(update={"reasoning": ""})
+    return rollout.begun_in_thoughts(tag)
 
 
 def begun_in_thoughts(group: Group) -> Group:
@@ -97,7 +104,7 @@ def template_opens(tokenizer: Any, **options: Any) -> str | None:
     return opening_tag(text) if isinstance(text, str) else None
 
 
-def closed_at_once(said: Any, ids: Any, tokenizer: Any) -> bool:
+def _closed_at_once(said: Any, ids: Any, tokenizer: Any) -> bool:
     """Did a trainer's parser take thoughts away that were closed without a word, `</think>West Lake.`?
 
     What is left has no tag, as a completion that was cut off in its thoughts has none: only the tokens tell them apart.

@@ -30,6 +30,7 @@ from rubrank.training.shapes.barrier import Barrier
 from rubrank.training.shapes.flat_batch import Sample, score_flat
 
 _OWNER = "NeMo-RL"
+_MOST = 10_000  # groups in which something is not known, that are remembered
 
 
 class Returned(NamedTuple):
@@ -81,7 +82,7 @@ class RubricEnvironment:
         before, after = split_prompt(plain)
         row = dict(about) if isinstance(about, Mapping) else {} if about is None else {"label": about}
         query = query_of(before, {k: v for k, v in row.items() if k != "id"}, rubric_column=self._column)
-        last: Mapping[str, Any] = log[-1] if log else {}
+        last: Mapping[str, Any] = next((one for one in reversed(log) if one.get("role") == "assistant"), {})
         reason = "length" if last.get("truncated") else named_reason(last.get("finish_reason"))
         said = Completion(after or "", reason, last.get("token_ids"))
         rollout = said.rollout(self.engine, query, _OWNER)
@@ -162,6 +163,8 @@ class _Waiting:
             known = [one for one in group if not math.isnan(one)]
             if len(known) < len(group):
                 self._means[ids[0].partition("/")[2]] = sum(known) / len(known) if known else 0.0
+        while len(self._means) > _MOST:
+            del self._means[next(iter(self._means))]
 
     def close(self) -> None:
         """End the loop."""

@@ -90,6 +90,8 @@ class Completion:
             finish_reason=self.finish_reason,
             thinking=engine.thinking,
             opened=self.opened or query.opened,
+            ids=self.ids,
+            tokenizer=tokenizer,
             where=where,
         )
         if self.ids is not None:

@@ -76,7 +76,7 @@ def register(engine: RewardEngine | str | Path | None = None, base: str = "grpo"
 def _group(engine: RewardEngine, group: Any, column: str, step: int, id: str) -> Any:
     if not group.trajectories:
         raise InvalidInput(_OWNER, f"group {getattr(group, 'group_id', id)!r}", "with trajectories", "none", "")
-    first = group.trajectories[0]
+    first = next((one for one in group.trajectories if _talk(one)), group.trajectories[0])
     task = getattr(first, "task", None)
     row = task if isinstance(task, Mapping) else {} if task is None else {"label": task}
     query = query_of(split_prompt(_talk(first))[0], row, rubric_column=column)

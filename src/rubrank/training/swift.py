@@ -17,7 +17,7 @@ are watched while they score (`watch`). A rule that remembers is refused where a
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any
@@ -120,22 +120,29 @@ def by_prompt_id(size: int | None) -> GroupOf:
         number: dict[Hashable, int] = {}
         for sample in samples:
             number[sample.key] = number.get(sample.key, 0) + 1
+        names = _names(number)
         seen: dict[Hashable, int] = {}
         keys: list[Hashable] = []
         for sample in samples:
             at = seen[sample.key] = seen.get(sample.key, -1) + 1
             cut = at // size if size and number[sample.key] % size == 0 else 0
-            name = _name(sample.key, number)
+            name = names[sample.key]
             keys.append(f"{name}.{cut}" if cut else name)
         return keys
 
     return group_of
 
 
-def _name(key: Any, every: Mapping[Hashable, int]) -> Hashable:
-    """The prompt's id, and the rubric's where another row of the same prompt has another one."""
-    same = [other for other in every if other[0] == key[0]]  # type: ignore[index]
-    return key[0] if len(same) == 1 else f"{key[0]}:{same.index(key)}"
+def _names(every: Iterable[Any]) -> dict[Hashable, Hashable]:
+    """The prompt's id, and the rubric's number where other rows of the same prompt have another one."""
+    rubrics: dict[Hashable, list[Any]] = {}
+    for key in every:
+        rubrics.setdefault(key[0], []).append(key)
+    return {
+        key: prompt if len(same) == 1 else f"{prompt}:{number}"
+        for prompt, same in rubrics.items()
+        for number, key in enumerate(same)
+    }
 
 
 def _samples(engine: RewardEngine, completions: Sequence[str], given: Mapping[str, Any], column: str) -> list[Sample]:

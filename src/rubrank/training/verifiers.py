@@ -32,7 +32,8 @@ from rubrank.errors import InvalidInput
 from rubrank.training.configured import engine_of, without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.episodes import reward_episodes
-from rubrank.training.queries import query_of, score_query, without_unknown
+from rubrank.training.finishing import named_reason
+from rubrank.training.queries import Completion, query_of, score_query, without_unknown
 
 _OWNER = "verifiers"
 
@@ -56,14 +57,8 @@ def group_reward(
 
     async def reward(prompts: list, completions: list, answers: list, infos: list, states: list) -> list[float]:
         query = query_of(prompts[0], {"answer": answers[0] or None}, infos[0], rubric_column=key)
-        result = await score_query(
-            found,
-            query,
-            completions,
-            step=next(numbers),
-            where=f"{_OWNER}: {name}",
-            finish_reasons=[_finish_reason(state) for state in states],
-        )
+        said = [_completion(one, state) for one, state in zip(completions, states, strict=True)]
+        result = await score_query(found, query, said, step=next(numbers), where=f"{_OWNER}: {name}")
         if report is not None:
             report(result)
         return without_unknown(result.flat())
@@ -105,18 +100,22 @@ def _engine(given: RewardEngine | str | Path | None) -> tuple[RewardEngine, str]
     return without_steps(found, _OWNER), key
 
 
-def _finish_reason(state: Any) -> str | None:
-    """What the last response of a rollout says, or the state."""
+def _completion(said: Any, state: Any) -> Completion:
+    """With why the last response of a rollout ended, and how many tokens it has."""
     if not isinstance(state, Mapping):
-        return None
-    if state.get("is_truncated") is True:
-        return "length"
+        return Completion(said)
     turns = state.get("trajectory") or state.get("responses") or ()
     last = turns[-1] if turns else None
     response = last.get("response", last) if isinstance(last, Mapping) else last
-    choices = _of(response, "choices") or ()
-    reason = _of(choices[0], "finish_reason") if choices else None
-    return reason if isinstance(reason, str) else None
+    choices, usage = _of(response, "choices") or (), _of(response, "usage")
+    reason = "length" if state.get("is_truncated") is True else _of(choices[0], "finish_reason") if choices else None
+    tokens, details = _of(usage, "completion_tokens"), _of(usage, "completion_tokens_details")
+    thought = _of(details, "reasoning_tokens")
+    return Completion(said, named_reason(reason), tokens=_number(tokens), reasoning_tokens=_number(thought))
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _of(value: Any, name: str) -> Any:

@@ -39,7 +39,7 @@ from rubrank.scores.table import Penalties
 from rubrank.training.counting import counted
 from rubrank.training.engine import Control, RewardEngine
 from rubrank.training.finishing import end_tokens, finish_reason
-from rubrank.training.making import Thinking, closed_at_once, rollout_of, template_opens
+from rubrank.training.making import Thinking, rollout_of, template_opens
 from rubrank.training.shapes.flat_batch import GroupOf, Processes, Sample, by_position, score_flat
 
 if TYPE_CHECKING:
@@ -217,19 +217,17 @@ class RubricReward:
 
     def _rollout(self, prompt: Any, said: Any, i: int, sampled: _Sampled, **given: Any) -> Rollout:
         """One rollout, its thoughts told from its answer and its tokens counted."""
-        opened = None if isinstance(prompt, str) else sampled.opened  # texts get no template
-        begins = opened is not None or self.engine.thinking == "prefilled"
-        silent = begins and closed_at_once(said, sampled.ids[i], sampled.tokenizer)
         found = rollout_of(
             prompt,
             said,
             where=f"{_OWNER}: row {i}",
             finish_reason=sampled.reasons[i],
-            thinking="tags" if silent else self.engine.thinking,
-            opened=opened,
+            thinking=self.engine.thinking,
+            opened=None if isinstance(prompt, str) else sampled.opened,  # texts get no template
+            ids=sampled.ids[i],
+            tokenizer=sampled.tokenizer,
             **given,
         )
-        found = found.model_copy(update={"reasoning": ""}) if silent else found
         return counted(found, sampled.ids[i], sampled.tokenizer)
 
     def _rubrics(self, columns: Mapping[str, Any], number: int) -> list[Any]:

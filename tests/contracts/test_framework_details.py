@@ -1,0 +1,117 @@
+"""What frameworks hand over in other shapes than the usual one: tokens, reasons and prompts are the right ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import UserDict
+from types import SimpleNamespace as Plain
+from typing import Any
+
+import numpy as np
+import pytest
+from contracts.drivers import Tokenizer
+
+from rubrank import RewardEngine
+from rubrank.records.files import read_records
+from rubrank.training.making import rollout_of
+from rubrank.training.queries import Completion, query_of
+
+RUBRIC = [{"name": "Lake", "verifier": "Keyword", "params": {"keywords": ["lake"]}}]
+ASKED = [{"role": "user", "content": "Name a lake."}]
+
+
+def test_areal_with_a_template_that_gives_a_mapping():
+    """As tokenizers of transformers 5 do: a list of it would be its keys."""
+    from rubrank.training.areal import RubricWorkflow
+
+    class Five(Tokenizer):
+        def apply_chat_template(self, messages: Any, **options: Any) -> Any:
+            return UserDict(input_ids=[65, 66], attention_mask=[1, 1])
+
+    made = RubricWorkflow(RewardEngine(RUBRIC), gconfig=Plain(), tokenizer=Five(), n=2, request=list)
+    assert made._ids(ASKED) == [65, 66]
+
+
+def test_rllm_asks_a_trajectory_that_has_a_prompt(tmp_path):
+    from rubrank.training.rllm import estimator
+
+    talks = [[], [*ASKED, {"role": "assistant", "content": "a lake"}]]
+    made = [Plain(steps=[Plain(chat_completions=one)] if one else [], task={}, reward=0.0) for one in talks]
+    estimate = estimator(RewardEngine(RUBRIC, records=tmp_path / "r.jsonl"), lambda rewards, **_: rewards)
+    (found,) = estimate(rewards=[np.zeros(2)], traj_groups=[Plain(group_id="a", trajectories=made)])
+    assert found.tolist() == [0.0, 1.0]
+    (record,) = read_records(tmp_path / "r.jsonl")
+    assert [message["content"] for message in record.prompt or ()] == ["Name a lake."]
+
+
+def test_nemo_rl_counts_what_the_policy_said_and_not_what_came_after():
+    from rubrank.training.nemo_rl import RubricEnvironment
+
+    environment = RubricEnvironment({"config": RewardEngine(RUBRIC), "num_generations": 2})
+    said = {"role": "assistant", "content": "a lake", "token_ids": [1, 2], "finish_reason": "stop"}
+    came = {"role": "environment", "content": "over", "token_ids": [1, 2, 3, 4], "truncated": True}
+    rollout = environment._sample([*ASKED, said, came], {}).rollout
+    assert (rollout.token_counts, rollout.finish_reason) == ({"reasoning": 0, "answer": 2}, "stop")
+
+
+@pytest.mark.parametrize("kind", [dict, Plain])
+def test_verifiers_say_how_many_tokens_there_are(kind):
+    from rubrank.training.verifiers import _completion
+
+    usage = kind(completion_tokens=9, completion_tokens_details=kind(reasoning_tokens=5))
+    response = kind(choices=[kind(finish_reason="length")], usage=usage)
+    engine, query = RewardEngine(RUBRIC), query_of(ASKED)
+    found = _completion("<think>so</think>a lake", {"trajectory": [{"response": response}]})
+    made = found.rollout(engine, query, "here")
+    assert (made.finish_reason, made.token_counts) == ("length", {"reasoning": 5, "answer": 4})
+    for state in (
+        None,
+        {},
+        {"trajectory": []},
+        {"trajectory": [{"response": None}]},
+        {"responses": [kind(choices=[])]},
+    ):
+        assert _completion("a lake", state).rollout(engine, query, "here").finish_reason is None
+    assert _completion("a lake", {"is_truncated": True}).finish_reason == "length"
+
+
+def test_thoughts_closed_without_a_word_and_taken_out_by_a_renderer():
+    """The same as under TRL: tinker-cookbook's renderers parse messages too."""
+    words = Plain(decode=" ".join, encode=lambda text, add_special_tokens: text.split())
+    said = [{"role": "assistant", "content": "West Lake."}]
+    query, engine = query_of(ASKED), RewardEngine(RUBRIC)
+    for ids, answer in ((["</think>", "West", "Lake."], "West Lake."), (["West", "Lake."], "")):
+        made = Completion(said, ids=ids, opened="<think>").rollout(engine, query, "here", words)
+        assert made.answer == answer
+        assert made.token_counts is not None
+
+
+def test_ms_swift_names_many_prompts_in_one_go():
+    from rubrank.training.shapes.flat_batch import Sample
+    from rubrank.training.swift import by_prompt_id
+
+    rollout = rollout_of("?", "!")
+    keys = [(f"p{i}", rubric) for i in range(3) for rubric in ("a", "b") for _ in range(2)] + [("q", "a")] * 4
+    found = by_prompt_id(2)([Sample(rollout, key) for key in keys])
+    assert found[:4] == ["p0:0", "p0:0", "p0:1", "p0:1"]
+    assert found[-4:] == ["q", "q", "q.1", "q.1"]
+
+
+@pytest.mark.parametrize("content", [b"West Lake.", bytearray(b"West Lake."), [{"type": "text", "text": "West Lake."}]])
+def test_content_that_is_no_text(content):
+    assert rollout_of("?", [{"role": "assistant", "content": content}]).answer == "West Lake."
+
+
+def test_one_group_that_fails_does_not_take_the_others_along():
+    from rubrank.training.queries import score_query
+
+    engine = RewardEngine(RUBRIC)
+
+    async def main() -> list[Any]:
+        asked = [query_of("?", {"rubric": own}) for own in (None, [{"name": "None"}], None)]
+        each = (score_query(engine, one, ["a lake", "no"], step=0, where="here") for one in asked)
+        return await asyncio.gather(*each, return_exceptions=True)
+
+    first, failed, last = asyncio.run(main())
+    assert (first.flat(), last.flat()) == ([1.0, 0.0], [1.0, 0.0])
+    assert "here" in str(failed)
