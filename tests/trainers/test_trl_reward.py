@@ -287,6 +287,21 @@ def test_a_checkpoint_is_saved_before_judges_end_the_run():
     assert len(saved) == 1
 
 
+def test_a_checkpoint_that_cannot_be_saved_does_not_hide_the_judges():
+    def full(model: Any, trial: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    module = server_module()
+    with module.Server([module.Answer(status=500)]) as server:
+        reward = RubricReward([{"name": "Kind", "question": "Is it kind?"}], judges=judges_at(server.url))
+        trainer = Trainer(2)
+        trainer.state, trainer._save_checkpoint = SimpleNamespace(global_step=3), full
+        with pytest.raises(JudgingFailed) as caught:
+            trainer.call(reward, ["p"] * 2, ["hello", "you"])
+    (note,) = caught.value.__notes__
+    assert note.startswith("No checkpoint could be saved: OSError: ")
+
+
 @pytest.mark.slow
 def test_what_is_saved_then_samples_the_same_rollouts_again():
     """Chance is as it was at the beginning of the step: judges are asked about the same texts, which are paid for."""

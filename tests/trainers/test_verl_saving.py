@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'rubrank[ray]'")
 
-from rubrank.training.verl.ending import MODES, save_step, saving_mode, waits_in_barrier
+from rubrank.errors import JudgeOutage
+from rubrank.training.verl.ending import MODES, SavesFirst, save_step, saving_mode, waits_in_barrier
 
 
 class Trainer:
@@ -79,3 +80,26 @@ def test_with_the_barrier_modes_of_verl_are_run_as_those_that_save(mode):
 
     assert saving_mode(config("RubricBarrier")) == (f"rubrank_{mode}" if mode in MODES else mode)
     assert saving_mode(config("naive")) == mode
+
+
+def test_a_queue_that_is_broken_too_does_not_hide_the_judges(tmp_path, monkeypatch):
+    """Of an asynchronous trainer; its prompts go back into the queue before a checkpoint is saved."""
+
+    class Theirs(Trainer):
+        trainer_mode = "colocate_async"
+
+        def fit(self, manager) -> None:
+            self._done = 7
+            raise JudgeOutage("main", "http://judge/v1", "HTTP 503", 300.0)
+
+    class Ours(SavesFirst, Theirs):
+        def _put_back(self) -> None:
+            raise ConnectionError("no queue")
+
+    trainer = Ours(tmp_path)
+    with pytest.raises(JudgeOutage) as caught:
+        trainer.fit(None)
+    assert trainer.saved == [(7, "after step 8")]
+    (note,) = caught.value.__notes__
+    assert note.startswith(f"Saved {tmp_path}/global_step_7")
+    assert note.endswith("are lost: ConnectionError: no queue.")

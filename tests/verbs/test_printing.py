@@ -6,10 +6,12 @@ import json
 
 import numpy as np
 import pytest
+import typer
 from rich.cells import cell_len
 
-from rubrank.cli.printing import matrix, print_json, print_line, say, table
+from rubrank.cli.printing import errors_in_words, matrix, print_json, print_line, say, table
 from rubrank.cli.show import show_group
+from rubrank.errors import RubrankError
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.grading.progress import Bar
 from rubrank.scores.batch import ScoreBatch
@@ -110,3 +112,13 @@ def test_a_bar_on_a_terminal_says_how_far_and_what_it_cost(monkeypatch, capsys):
     assert "judging [x]" in said
     assert "5/20" in said
     assert "cost 0.25, 3 failed" in said
+
+
+def test_what_is_noted_about_an_error_is_in_its_line(capsys):
+    error = RubrankError("the judges do not answer.")
+    error.add_note("No checkpoint could be saved: OSError: full")
+    with pytest.raises(typer.Exit), errors_in_words():
+        raise error
+    assert capsys.readouterr().err == (
+        "rubrank: the judges do not answer. No checkpoint could be saved: OSError: full\n"
+    )

@@ -43,7 +43,8 @@ def errors_in_words() -> Iterator[None]:
     try:
         yield
     except RubrankError as error:
-        say(f"rubrank: {in_flags(error) if isinstance(error, InvalidInput) else error}")
+        told = in_flags(error) if isinstance(error, InvalidInput) else str(error)
+        say(" ".join([f"rubrank: {told}", *getattr(error, "__notes__", ())]))
         raise typer.Exit(2) from None
     except KeyboardInterrupt as error:
         typer.echo(

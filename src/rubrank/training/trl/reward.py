@@ -332,9 +332,12 @@ def saved_before_a_stop(trainer: Any, rewound: Callable[[], None] | None = None)
         why = error.__cause__ or error  # where several train, another process may have met it
         save = getattr(trainer, "_save_checkpoint", None)
         if isinstance(why, JudgeOutage | JudgingFailed) and save is not None and trainer.state.global_step:
-            if rewound is not None:
-                rewound()
-            save(trainer.model, None)
+            try:
+                if rewound is not None:
+                    rewound()
+                save(trainer.model, None)
+            except Exception as failure:  # the judges are what the run ends for, and what is to be told
+                error.add_note(f"No checkpoint could be saved: {type(failure).__name__}: {failure}")
         raise
 
 

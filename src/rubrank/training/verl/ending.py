@@ -141,7 +141,11 @@ class SavesFirst(_Trainer):
         self._sample_again = True
         if self.trainer_mode == "sync":
             return save_step(self, self._done, self._loader)
-        self._put_back()
+        try:
+            self._put_back()
+        except Exception as error:  # the judges are what the run ends for, whatever else is broken
+            lost = f"{type(error).__name__}: {error}"
+            return f"{save_step(self, self._done)} Prompts under way could not be kept, and are lost: {lost}."
         return save_step(self, self._done)
 
     # ----------------------------------------------------------------------------------------------------- what is done
