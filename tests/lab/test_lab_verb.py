@@ -14,11 +14,13 @@ from cases import Cases
 from rubrank_lab.cell import data_of
 from rubrank_lab.experiments import cells_of, load_experiments, small
 from rubrank_lab.grid import policy_of, time_steps
+from rubrank_lab.laboratory import Laboratory
 from rubrank_lab.runtime import STEPS, read_steps
 from typer.testing import CliRunner
 
 from rubrank import load_job, make_plan
 from rubrank.cli.app import app
+from rubrank.cli.verbs import lab
 
 DOCS = Path(__file__).parents[2] / "docs"
 RECIPE = Path(__file__).parents[2] / "recipes" / "lab"
@@ -62,6 +64,23 @@ def test_cells_are_not_run_with_a_policy_whose_results_could_not_be_kept(tmp_pat
     assert found.exit_code == 2
     assert "the policy must be the one of" in found.stderr
     assert not (tmp_path / "cells").exists()
+
+
+def test_processes_that_help_end_with_the_one_that_is_interrupted(tmp_path, monkeypatch):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    started = []
+
+    def start(*given):
+        started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+        return started[-1]
+
+    monkeypatch.setattr(lab, "_start", start)
+    monkeypatch.setattr(Laboratory, "run", interrupted)
+    found = CliRunner().invoke(app, ["lab", "run", "null", "--smoke", "--jobs", "3", "--work", str(tmp_path)])
+    assert found.exit_code == 130
+    assert [process.wait(timeout=60) != 0 for process in started] == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -69,14 +69,18 @@ def run(
         laboratory = _laboratory(recipes)
         chosen, until = laboratory.chosen(asked), None if minutes is None else time.time() + 60.0 * minutes
         before, complaints = laboratory.unfinished(asked, work, seeds, smoke), _complaints(work)
+        others: list[subprocess.Popen[bytes]] = []
         try:
-            others = [_start(names, seeds, minutes, smoke, work, recipes) for _ in range(jobs - 1)]
+            others += [_start(names, seeds, minutes, smoke, work, recipes) for _ in range(jobs - 1)]
             laboratory.run(chosen, work, seeds, smoke, until)
             laboratory.confirm(asked, work, seeds, until)
             codes = [process.wait() for process in others]
         except KeyboardInterrupt:
             typer.echo("rubrank: interrupted; the same command continues", err=True)
             raise typer.Exit(130) from None
+        finally:
+            for process in others:  # whoever interrupts us need not have told them
+                process.terminate()
         after = laboratory.unfinished(asked, work, seeds, smoke)  # what the other processes did counts as well
     failed = {key for key, _ in _complaints(work) - complaints} & after
     print(f"cells run: {len(before - after)}, failed: {len(failed)}, left: {len(after - failed)}")
