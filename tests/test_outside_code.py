@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import sys
 import warnings
@@ -17,6 +18,7 @@ from rubrank._plugins import failed_in
 from rubrank.cli.app import app
 from rubrank.fusion.options import FuseOptions
 from rubrank.fusion.stream.files import fuse_file
+from rubrank.judges import judged
 from rubrank.records.record import record_table
 from rubrank.studies.replay.replay import run_rule
 from rubrank.training.engine import RewardEngine
@@ -309,6 +311,52 @@ def test_a_link_is_checked_before_it_is_used(found):
     scores, tokens = np.arange(20.0).reshape(10, 2, 1) % 7, np.arange(20.0).reshape(10, 2, 1)
     with pytest.raises(rubrank.InvalidInput, match=r"utility model 'bad-link': link\(x\) must be log F\(x\) and its"):
         rubrank.fuse(scores, attributes=tokens, model=model)
+
+
+def judgment_of(**fields):
+    """What a kind of one's own that returns this says about two rollouts."""
+
+    @rubrank.judge_kind("outside-judge")
+    async def outside_judge(question, judge, asker):
+        return fields["it"] if "it" in fields else rubrank.Judgment(**fields)
+
+    rollouts = tuple(rubrank.Rollout(prompt="p", response=text) for text in "ab")
+    question = rubrank.Question(rubrank.Group(id="q", rollouts=rollouts), (CRITERION,), np.ones((2, 1), dtype=bool))
+    judge = rubrank.Judge(kind="outside-judge", endpoints=[{"base_url": "http://localhost:1/v1", "model": "m"}])
+    return asyncio.run(judged(question, judge, lambda _: None))
+
+
+CRITERION = rubrank.Criterion(name="Tea", question="Is it about tea?")
+GOOD = rubrank.Verdict(1.0, "yes")
+
+
+@folded(
+    ("fields", "said"),
+    [
+        ({"it": None}, "what it returns must be a rubrank.Judgment; got None"),
+        ({"it": {}}, "what it returns must be a rubrank.Judgment; got {}"),
+        ({"verdicts": {(0, "Tea"): 1.0}}, r"verdicts must be rubrank.Verdict by .*got 1.0 for \(0, 'Tea'\)"),
+        ({"verdicts": {(0, "Tea"): rubrank.Verdict("1", "x")}}, "verdicts must be rubrank.Verdict by"),
+        ({"verdicts": {(2, "Tea"): GOOD}}, r"for \(2, 'Tea'\)"),
+        ({"verdicts": {(0, "Milk"): GOOD}}, r"for \(0, 'Milk'\)"),
+        ({"verdicts": {"Tea": GOOD}}, "for 'Tea'"),
+        (
+            {"outcomes": {"Tea": np.ones(2)}},
+            r"outcomes must be an array of shape \(2, 2\) by criterion; got shape \(2,\)",
+        ),
+        ({"outcomes": {"Milk": np.ones((2, 2))}}, "outcomes must be .* for 'Milk'"),
+    ],
+)
+def test_a_kind_of_judge_that_breaks_its_word_is_named(fields, said):
+    with pytest.raises(rubrank.InvalidInput, match=f"judge kind 'outside-judge': .*{said}"):
+        judgment_of(**fields)
+
+
+def test_a_value_of_a_judge_outside_the_domain_is_missing():
+    found = judgment_of(verdicts={(0, "Tea"): GOOD, (1, "Tea"): rubrank.Verdict(7.0, "very")}).verdicts
+    assert found[0, "Tea"] == GOOD
+    assert found[1, "Tea"].value is None
+    assert found[1, "Tea"].reason.startswith("outside-judge gave 7, which is not in its domain (")
 
 
 # ------------------------------------------------------------------------------------------------ on the command line

@@ -70,7 +70,7 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
             check_call("judge_kind", judge, "self", "question", "judge", "asker")
         else:
             check_call("judge_kind", judge, "question", "judge", "asker")
-        KINDS[known] = _counted(made)
+        KINDS[known] = _held(known, made)
         (COMPARES.add if compares else COMPARES.discard)(known)
         return made
 
@@ -82,14 +82,20 @@ def _taken(name: str) -> Any:
     return find_kind if isinstance(found, str) else getattr(found, "made", found)  # a path is the library's
 
 
-def _counted(made: Any) -> type:
-    """The class, with a `calls` if it has none."""
-    if isinstance(made, type) and hasattr(made, "calls"):
-        return made
-    members: dict[str, Any] = {"made": made, "calls": lambda self, question, judge: int(question.wanted.sum())}
-    if isinstance(made, type):
-        return type(made.__name__, (made,), members)
-    return type(made.__name__, (), {**members, "judge": staticmethod(made)})
+def _held(name: str, made: Any) -> type:
+    """The kind as a class that has a `calls`, and whose judgments are checked."""
+
+    async def judge(self: Any, question: Question, judge: Judge, asker: Any) -> Judgment:
+        from rubrank.judges.asking import check_judgment
+
+        own: Any = made
+        asked = own.judge(self, question, judge, asker) if isinstance(made, type) else own(question, judge, asker)
+        return check_judgment(name, question, await asked)
+
+    members: dict[str, Any] = {"made": made, "judge": judge}
+    if not hasattr(made, "calls"):
+        members["calls"] = lambda self, question, judge: int(question.wanted.sum())
+    return type(made.__name__, (made,) if isinstance(made, type) else (), members)
 
 
 def kind_names() -> tuple[str, ...]:

@@ -11,11 +11,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
+from reprlib import repr as brief
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from rubrank.judges.judge import Asker, Call, Judge, JudgeKind, Question, Reply
+import numpy as np
+
+from rubrank.errors import InvalidInput
+from rubrank.judges.judge import Asker, Call, Judge, JudgeKind, Judgment, Question, Reply
+from rubrank.verifiers.verifier import Verdict
 
 T = TypeVar("T")
+_NUMBERS = (int, float, np.number, type(None))
+_PAGE = "See docs/extending.md."
 
 AskerOf: TypeAlias = Callable[[Judge], Asker]
 """Who answers for a judge, or for a member of a panel."""
@@ -81,3 +88,25 @@ async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(coroutine) for coroutine in coroutines]
     return [task.result() for task in running]
+
+
+def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
+    """What a kind of a user's returned, if it keeps the contract; values outside a criterion's domain are missing."""
+    owner, G = f"judge kind {kind!r}", len(question.group.rollouts)
+    if not isinstance(judgment, Judgment):
+        raise InvalidInput(owner, "what it returns", "a rubrank.Judgment", brief(judgment), _PAGE)
+    known = {criterion.name: criterion for criterion in question.criteria}
+    places = {(i, name) for i in range(G) for name in known}
+    for place, verdict in judgment.verdicts.items():
+        if place not in places or not isinstance(verdict, Verdict) or not isinstance(verdict.value, _NUMBERS):
+            allowed = "rubrank.Verdict by (rollout, criterion) of the question"
+            raise InvalidInput(owner, "verdicts", allowed, f"{brief(verdict)} for {place!r}", _PAGE)
+        domain = known[place[1]].value_domain
+        if verdict.value is not None and not domain.holds(verdict.value):
+            said = f"{kind} gave {verdict.value:g}, which is not in its domain ({domain.said})"
+            judgment.verdicts[place] = Verdict(None, said)
+    for name, won in judgment.outcomes.items():
+        if name not in known or np.shape(won) != (G, G):
+            got = f"shape {np.shape(won)} for {name!r}"
+            raise InvalidInput(owner, "outcomes", f"an array of shape ({G}, {G}) by criterion", got, _PAGE)
+    return judgment
