@@ -17,9 +17,11 @@ import os
 import secrets
 import shutil
 import sqlite3
+import threading
 import time
+import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -297,11 +299,110 @@ _BROKEN = ("malformed", "not a database", "disk image", "corrupt", "unsupported 
 _log = logging.getLogger("rubrank")
 
 
+class _Cursor(sqlite3.Cursor):
+    """Rows are read while no process is forked; see `_Connection`."""
+
+    connection: _Connection
+
+    def fetchone(self) -> Any:
+        with self.connection.alone:
+            return super().fetchone()
+
+    def fetchall(self) -> list[Any]:
+        with self.connection.alone:
+            return super().fetchall()
+
+    def __next__(self) -> Any:
+        with self.connection.alone:
+            return super().__next__()
+
+
+class _Connection(sqlite3.Connection):
+    """One that a forked process does not inherit.
+
+    There SQLite would believe that it holds the locks of its parent, and two processes would write over each other. So
+    a fork waits until every connection is at rest, between transactions, and the child closes its copies.
+    """
+
+    def __init__(self, path: str | Path, *args: Any, **options: Any) -> None:
+        self.path, self.alone, self._in_transaction = os.path.realpath(path), threading.RLock(), False
+        with _opening:
+            super().__init__(path, *args, **options)
+            _connections.add(self)
+
+    def cursor(self, factory: Any = _Cursor) -> Any:
+        return super().cursor(factory)
+
+    def execute(self, *args: Any) -> sqlite3.Cursor:
+        return self._alone(super().execute, *args)
+
+    def executemany(self, *args: Any) -> sqlite3.Cursor:
+        return self._alone(super().executemany, *args)
+
+    def executescript(self, *args: Any) -> sqlite3.Cursor:
+        return self._alone(super().executescript, *args)
+
+    def close(self) -> None:
+        with _opening, self.alone:
+            _connections.discard(self)
+            super().close()
+
+    def _alone(self, do: Callable[..., sqlite3.Cursor], *args: Any) -> sqlite3.Cursor:
+        """The lock stays taken while a transaction is open."""
+        self.alone.acquire()
+        try:
+            return do(*args)
+        finally:
+            was, self._in_transaction = self._in_transaction, self.in_transaction
+            for _ in range(1 + was - self._in_transaction):
+                self.alone.release()
+
+
+_opening = threading.RLock()
+_connections: weakref.WeakSet[_Connection] = weakref.WeakSet()
+_held: list[_Connection] = []
+"""While a process is forked."""
+_left: list[_Connection] = []
+_unusable: set[str] = set()
+"""Files whose connections were not at rest in time: a forked process leaves them alone."""
+_REST = 10.0  # seconds
+
+
+def _before_fork() -> None:
+    end = time.monotonic() + _REST
+    _opening.acquire()
+    _held[:] = [db for db in list(_connections) if db.alone.acquire(timeout=max(end - time.monotonic(), 0.01))]
+
+
+def _after_fork() -> None:
+    for db in _held:
+        db.alone.release()
+    _held.clear()
+    _opening.release()
+
+
+def _in_child() -> None:
+    at_rest = [db for db in _held if not db.in_transaction]
+    _left.extend(db for db in _connections if db not in at_rest)  # closing them would undo what the parent is writing
+    _unusable.update(db.path for db in _left)
+    for db in at_rest:
+        db.close()
+    _connections.clear()
+    _after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+
+
 def connect(path: str | Path, schema: str = "") -> sqlite3.Connection:
     """Open a file, or make it, for its owner alone. schema: statements to run first, such as CREATE … IF NOT EXISTS."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    if os.path.realpath(path) in _unusable:
+        raise sqlite3.OperationalError("in use by the process that this one was forked from: start it with spawn")
+    options: Any = {"isolation_level": None, "check_same_thread": False, "factory": _Connection}
+    db = sqlite3.connect(path, timeout=PATIENCE, **options)
     try:
         _into_wal(db)
         db.execute("PRAGMA synchronous = NORMAL")
