@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from cases import folded
 
-from rubrank import InvalidInput, RubrankError, SolverError, UnknownName, attenuate, fuse, outcomes, utilities
+from rubrank import (
+    InvalidInput,
+    RubrankError,
+    ScoreBatch,
+    SolverError,
+    UnknownName,
+    attenuate,
+    fuse,
+    outcomes,
+    utilities,
+)
 from rubrank.errors import BadTable
 
 SCORES = np.array([[1.0, 0.2, 7.0], [1.0, 0.9, 3.0], [0.0, 0.5, 5.0], [0.0, 0.6, 2.0]])
@@ -301,3 +311,9 @@ def test_outcomes_with_a_margin_for_each_criterion_and_huge_scores():
     won = outcomes(scores, [1.0, 1.0])
     assert won[0, 1].tolist() == [0.5, 1.0]
     assert won[1, 0].tolist() == [0.5, 0.0]
+
+
+def test_names_are_made_once_for_all_groups():
+    batch = ScoreBatch.of_arrays([[1.0, 0.5], [0.0, 1.0]], criteria=["A", "B"])
+    assert batch.names is batch.names
+    assert batch.columns([1]).names == ("B",)

@@ -153,7 +153,8 @@ class _Worker:
 
 def _started(file: int, caller: int) -> subprocess.Popen[bytes]:
     """An interpreter with the path of this one; -P: what lies in the folder where we stand is not put before it."""
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    known = [entry for entry in sys.path if isinstance(entry, str)]  # Python passes over others, such as a Path
+    path = os.pathsep.join(entry or os.getcwd() for entry in known)
     return subprocess.Popen(
         [sys.executable, "-P", "-c", f"from rubrank.grading.serving import serve; serve({file}, {caller})"],
         stdin=subprocess.PIPE,

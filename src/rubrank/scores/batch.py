@@ -110,9 +110,9 @@ class ScoreBatch:
         """Number of criteria that are ranked by."""
         return self.scores_MK.shape[1]
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the criteria."""
+        """Names of the criteria; kept, as every group asks for them, and queries may bring thousands."""
         return tuple(criterion.name for criterion in self.criteria)
 
     @cached_property
