@@ -128,9 +128,9 @@ def test_verifiers():
     reward = verifiers.group_reward(RewardEngine(GATE))
     given = {"prompts": ["p", "p"], "completions": [CUT, WHOLE], "answers": ["", ""], "infos": [{}, {}]}
     only_the_cut_one_is_stopped(asyncio.run(reward(**given, states=states)))
-    assert verifiers._finish_reason({"is_truncated": True}) == "length"
-    assert verifiers._finish_reason({"trajectory": []}) is None
-    assert verifiers._finish_reason(None) is None
+    assert verifiers._completion("", {"is_truncated": True}).finish_reason == "length"
+    assert verifiers._completion("", {"trajectory": []}).finish_reason is None
+    assert verifiers._completion("", None).finish_reason is None
 
 
 def test_verl():
