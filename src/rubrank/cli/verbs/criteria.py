@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rubrank.cli.common import Address, AsJson, Column, Engine, Force, GroupColumn, check_address, columns_from
+from rubrank.cli.grade_config import Config
 from rubrank.cli.printing import errors_in_words, number, print_json, print_line, say, table
 from rubrank.cli.verbs.judge import judging_dict, show_judging
 from rubrank.errors import BatchesPending, InvalidInput, counted
@@ -138,6 +139,7 @@ def grade(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show calls, tokens and cost for each judge; grade and write nothing.")
     ] = False,
+    config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Grade rollouts on all criteria and write a score table. A killed run is resumed."""
