@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import rubrank_lab.task  # noqa: F401 registers verifiers, judge and rule
 from cases import Cases
+from rubrank_lab import grid
 from rubrank_lab.cell import data_of
 from rubrank_lab.experiments import cells_of, load_experiments, small
 from rubrank_lab.grid import policy_of, time_steps
@@ -64,6 +65,14 @@ def test_cells_are_not_run_with_a_policy_whose_results_could_not_be_kept(tmp_pat
     assert found.exit_code == 2
     assert "the policy must be the one of" in found.stderr
     assert not (tmp_path / "cells").exists()
+
+
+def test_more_seeds_begin_with_the_policy_of_the_kept_cells(tmp_path, monkeypatch):
+    begun = []
+    monkeypatch.setattr(grid, "run_cell", lambda cell, work, policy, keep: begun.append(policy / "model.safetensors"))
+    CliRunner().invoke(app, ["lab", "run", "null", "--seeds", "6", "--work", str(tmp_path)])
+    kept = RECIPE / "results" / "policy" / "model.safetensors"
+    assert {path.read_bytes() for path in begun} == {kept.read_bytes()}
 
 
 def test_processes_that_help_end_with_the_one_that_is_interrupted(tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ from pathlib import Path
 from rubrank_lab.cell import Cell, checkpoint_of, data_of, logging_to, result_of, run_cell, train
 from rubrank_lab.files import locked
 from rubrank_lab.policy import make_policy
-from rubrank_lab.results import is_readable
+from rubrank_lab.results import copy_policy, is_readable
 from rubrank_lab.runtime import STEPS, clocked, write_steps
 
 SUPERVISED = {"steps": 400, "batch": 48}
@@ -114,11 +114,15 @@ def complain(work: Path, key: str, what: str) -> None:
         complaint.write_text(what, encoding="utf-8")
 
 
-def policy_of(cell: Cell, work: Path) -> Path:
-    """The supervised start; taught when first asked for."""
+def policy_of(cell: Cell, work: Path, kept: Path | None = None) -> Path:
+    """The supervised start: the one that is kept, or else taught when first asked for."""
     folder = work / ("policy-smoke" if cell.smoke else "policy")
     with locked(work / f"{folder.name}.claim", wait=True):
-        if not folder.is_dir():
+        if folder.is_dir():
+            return folder
+        if kept is not None and kept.is_dir():
+            copy_policy(kept, folder)
+        else:
             one_thread()
             make_policy(folder, **(SMOKE if cell.smoke else SUPERVISED))
     return folder

@@ -16,7 +16,7 @@ from pathlib import Path
 from rubrank_lab import confirming
 from rubrank_lab.experiments import Experiment, cells_of, choose, load_experiments
 from rubrank_lab.grid import Ran, is_finished, policy_of, run_grid, time_steps, to_run
-from rubrank_lab.results import check_policy, collect, load
+from rubrank_lab.results import POLICY, check_policy, collect, load
 from rubrank_lab.runtime import STEPS, read_steps, read_times, time_fusion, write_steps, write_times
 from rubrank_lab.smollm2 import NAME, NUMBER, confirm, is_confirmed, runs_of
 
@@ -57,7 +57,7 @@ class Laboratory:
         cells = [cell for one in experiments for cell in cells_of(one, seeds, smoke)]
         done = frozenset() if smoke else load(self.folder).cells
         if not smoke and to_run(cells, work, done):
-            policy_of(cells[0], work.resolve())
+            policy_of(cells[0], work.resolve(), self.folder / POLICY)
             check_policy(work, self.folder)  # before hours are spent on cells that could not be collected
         ran = run_grid(cells, work, done, until)
         if not ran.left and any(one.name == "runtime" for one in experiments):

@@ -9,7 +9,7 @@ Evaluations keep every number; of the training steps each bin of an eighth of th
 
 from __future__ import annotations
 
-import hashlib
+import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,8 +22,9 @@ from rubrank_lab.files import reading, replacing
 
 BINS = 8
 FILE = Path("results") / "cells.parquet"
-POLICY = Path("results") / "policy.sha256"
-"""Of the weights that all kept cells began with."""
+POLICY = Path("results") / "policy"
+"""What all kept cells began with: the same recipe gives other weights on another machine."""
+_WEIGHTS = "model.safetensors"
 _DROPPED = ("grad_norm", "reward")
 _COLUMNS = ("cell", "phase", "bin", "metric", "value")
 
@@ -83,19 +84,19 @@ def load(folder: Path) -> Results:
     return Results(pl.DataFrame(schema=schema))
 
 
-def check_policy(work: Path, folder: Path) -> str:
-    """Cells of another supervised start cannot stand beside those that are kept. Returns the hash of the weights."""
-    weights, kept = work / "policy" / "model.safetensors", folder / POLICY
-    if not weights.is_file():
-        return ""
-    found = hashlib.sha256(weights.read_bytes()).hexdigest()
-    if kept.is_file() and kept.read_text(encoding="utf-8").strip() != found:
-        remedy = (
-            "The same recipe gives other weights on another machine: copy the policy, or remove results/ and run all "
-            "cells."
-        )
-        raise InvalidInput("lab", "the policy", f"the one of {kept}", f"{weights}: {found[:12]}…", remedy)
-    return found
+def check_policy(work: Path, folder: Path) -> None:
+    """Cells of another supervised start cannot stand beside those that are kept."""
+    weights, kept = work / POLICY.name / _WEIGHTS, folder / POLICY / _WEIGHTS
+    if weights.is_file() and kept.is_file() and weights.read_bytes() != kept.read_bytes():
+        remedy = f"Remove {work / POLICY.name} to begin with the kept one, or results/ to run all cells with yours."
+        raise InvalidInput("lab", "the policy", f"the one of {kept.parent}", f"another in {weights.parent}", remedy)
+
+
+def copy_policy(source: Path, target: Path) -> None:
+    """Whole or not at all."""
+    unfinished = target.with_name(f"{target.name}.unfinished")
+    shutil.copytree(source, unfinished, dirs_exist_ok=True)
+    unfinished.rename(target)
 
 
 def is_readable(result: Path) -> bool:
@@ -113,14 +114,14 @@ def collect(work: Path, folder: Path, known: Collection[str]) -> int:
     new = [path for path in there if path.stem in known and path.stem not in kept.cells]
     if not new:
         return 0
-    policy = check_policy(work, folder)
+    check_policy(work, folder)
     table = pl.concat([kept.table, *(binned(pl.read_parquet(path)) for path in new)])
     path = folder / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
         table.sort("cell", "phase", "metric", "bin").write_parquet(partial, compression="zstd", compression_level=15)
-    if policy:
-        (folder / POLICY).write_text(policy + "\n", encoding="utf-8")
+    if (work / POLICY.name).is_dir() and not (folder / POLICY).is_dir():
+        copy_policy(work / POLICY.name, folder / POLICY)
     return len(new)
 
 
