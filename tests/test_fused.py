@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import FrozenInstanceError
+from typing import Any
 
 import numpy as np
 import pytest
@@ -360,3 +361,20 @@ def test_results_survive_pickling():
     copied = pickle.loads(pickle.dumps(result))
     np.testing.assert_array_equal(copied.reward, result.reward)
     assert [copied.explain(i) for i in range(7)] == [result.explain(i) for i in range(7)]
+
+
+def test_groups_do_not_look_through_the_outcomes_of_all_others():
+    class Looked(dict[Any, Any]):
+        times = 0
+
+        def items(self) -> Any:
+            Looked.times += 1
+            return super().items()
+
+    won = np.array([[np.nan, 1.0], [0.0, np.nan]])
+    cells = np.full((5, 2, 2), np.nan)
+    batch = rubrank.ScoreBatch.of_arrays(cells, outcomes={0: [won] * 5, 1: [None, won, None, None, won]})
+    fused = rubrank.RLVR2()(batch)
+    batch.outcomes = Looked(batch.outcomes)
+    assert [sorted(group.compared) for group in fused] == [[0], [0, 1], [0], [0], [0, 1]]
+    assert Looked.times <= 1

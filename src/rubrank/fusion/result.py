@@ -302,9 +302,17 @@ class Fused(Framed):
             attributes=None if batch.attributes_MD is None else batch.attributes_MD[rows],
             gate=self.gate,
             gated=None if gated is None else gated.part(rows),
-            compared={k: won for (at, k), won in batch.outcomes.items() if at == g},
+            compared=dict(self._compared.get(g, {})),
             **self._adjusted(g, rows),
         )
+
+    @cached_property
+    def _compared(self) -> dict[int, dict[int, np.ndarray]]:
+        """Group → column → outcomes: every group looking through all of them would take the square of their number."""
+        found: dict[int, dict[int, np.ndarray]] = {}
+        for (g, k), won in self.batch.outcomes.items():
+            found.setdefault(g, {})[k] = won
+        return found
 
     def rows_of(self, g: int) -> slice:
         """Of a group, in the batch."""
