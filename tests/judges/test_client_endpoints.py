@@ -111,6 +111,32 @@ def test_one_call_alone_finds_out():
     assert [reply.text for reply in others] == ["back"] * 8
 
 
+def test_a_cancelled_call_from_before_sends_no_second_one_to_find_out():
+    """It went out while all was well; that it is given up says nothing about the call that finds out."""
+    slow, trial = Answer("late", delay=5.0), Answer("back", delay=0.6)
+    with Server([slow, DOWN, DOWN, trial]) as server:
+        judge = judge_of(server, retry={"attempts": 2, "breaker_failures": 2, "breaker_pause": 0.2})
+
+        async def reached(number):
+            while len(server.completions) < number:
+                await asyncio.sleep(0.01)
+
+        async def main():
+            async with Client(judge) as client:
+                before = asyncio.create_task(client.ask(call_of("before")))
+                await reached(1)
+                await client.ask(call_of("first"))  # opens the breaker
+                tasks = [asyncio.create_task(client.ask(call)) for call in calls(4)]
+                await reached(4)
+                before.cancel()
+                await asyncio.sleep(0.3)
+                return len(server.completions), await asyncio.gather(*tasks)
+
+        out, others = run(main())
+    assert out == 4
+    assert [reply.text for reply in others] == ["back"] * 4
+
+
 def test_waiting_for_a_dead_endpoint_ends():
     with Server([DOWN]) as server:
         judge = judge_of(server, retry={"attempts": 3, "breaker_failures": 2, "breaker_pause": 0.1})

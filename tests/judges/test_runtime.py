@@ -285,6 +285,20 @@ def test_places_follow_what_a_server_bears():
     asyncio.run(main())
 
 
+def test_a_cut_gives_no_place_that_other_processes_hold():
+    async def main():
+        places = AdaptivePlaces(4)
+        await places.take()
+        places.set_ceiling(0)
+        places.overloaded(time.monotonic())
+        places.give_back()
+        assert not places.free
+        places.set_ceiling(2)
+        assert places.free
+
+    asyncio.run(main())
+
+
 def test_a_server_that_bears_little_answers_all():
     """It turns away whoever is more than four at once; nobody is lost, and it is soon asked less."""
     lock, ends = threading.Lock(), []

@@ -88,7 +88,8 @@ class AdaptivePlaces:
         if begun < self._cut_at:
             return
         self._cut_at, self._answered = time.monotonic(), 0
-        self.limit = max(1.0, _CUT * min(self.limit, float(max(self.taken, 1))))
+        cut = max(1.0, _CUT * min(self.limit, float(max(self.taken, 1))))
+        self.limit = min(cut, float(self.ceiling))  # which is 0 where other processes hold all places
 
     def _wake(self) -> None:
         while self._waiting and self.taken < int(self.limit):

@@ -203,7 +203,8 @@ class JudgeEndpoint:
             try:
                 outcome = await self._ask(call, begun, most, trial)
             except BaseException:
-                shared.breaker.abandoned()
+                if trial:
+                    shared.breaker.abandoned()
                 raise
         finally:
             shared.places.give_back()
