@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import importlib
 import re
-from pathlib import Path
 from typing import Any
 
 __version__ = "0.1.0"
 
 # Public name → where it lives, and its name there; all of them are listed in the stub, where type checkers look.
-_LISTED = re.findall(r"^from (\S+) import (\w+) as (\w+)$", Path(__file__).with_suffix(".pyi").read_text("utf-8"), re.M)
+with open(f"{__file__}i", encoding="utf-8") as _stub:
+    _LISTED = re.findall(r"^from (\S+) import (\w+) as (\w+)$", _stub.read(), re.MULTILINE)
 _HOMES = {name: (module, inside) for module, inside, name in _LISTED}
 
 __all__ = ["__version__", *_HOMES]

@@ -70,6 +70,14 @@ class Fused(Framed):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be rewards, whoever wrote the rule; who has no score at all has the mean of its group."""
+        if self.fit is None:  # else it is RLVR²'s own, whose models are checked where they fit
+            object.__setattr__(self, "value_M", self._checked())
+        batch = self.batch
+        if self.weights_NK is not None and np.shape(self.weights_NK) not in ((1, batch.K), (batch.N, batch.K)):
+            allowed = f"of the shape (1, {batch.K}) or ({batch.N}, {batch.K})"
+            raise InvalidInput(f"rule {self.rule!r}", "weights_NK", allowed, _shape(self.weights_NK, -1), "")
+
+    def _checked(self) -> np.ndarray:
         owner, batch = f"rule {self.rule!r}", self.batch
         try:
             value_M = np.asarray(self.value_M, dtype=np.float64)
@@ -80,12 +88,7 @@ class Fused(Framed):
             raise InvalidInput(
                 owner, "the value", allowed, _shape(self.value_M, len(batch.scores_MK)), "See docs/extending.md."
             )
-        if not np.isfinite(value_M).all():
-            value_M = self._neutral(owner, value_M)
-        object.__setattr__(self, "value_M", value_M)
-        if self.weights_NK is not None and np.shape(self.weights_NK) not in ((1, batch.K), (batch.N, batch.K)):
-            allowed = f"of the shape (1, {batch.K}) or ({batch.N}, {batch.K})"
-            raise InvalidInput(owner, "weights_NK", allowed, _shape(self.weights_NK, -1), "")
+        return value_M if np.isfinite(value_M).all() else self._neutral(owner, value_M)
 
     def _neutral(self, owner: str, value_M: np.ndarray) -> np.ndarray:
         wrong = np.flatnonzero(~np.isfinite(value_M) & ~(np.isnan(value_M) & self.batch.missing_MK.all(1)))
