@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rubrank.grading import serving
 from rubrank.grading import workers as grading_workers
 from rubrank.grading.cache import seen_digest
 from rubrank.grading.grade import grade
@@ -259,6 +260,21 @@ def test_a_worker_that_is_ready_after_the_end_gets_nothing(monkeypatch):
     worker = pool._finished([], None)
     assert ran == []
     assert isinstance(worker, Late)
+
+
+def test_a_worker_works_where_the_system_cannot_end_it_with_its_caller(monkeypatch):
+    """Some sandboxes know no signals of pipes; a worker that died of that would leave nothing graded."""
+
+    def unknown(*_: object) -> None:
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(serving.fcntl, "fcntl", unknown)
+    first, second = os.pipe()
+    try:
+        serving._end_with(first)
+    finally:
+        os.close(first)
+        os.close(second)
 
 
 @pytest.mark.slow

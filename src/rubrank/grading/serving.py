@@ -18,6 +18,7 @@ import signal
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
@@ -102,7 +103,9 @@ def _end_with(caller: int) -> None:
     One that works sees that by itself; one that hangs at a check, even in native code, is ended by the system.
     """
     os.set_inheritable(caller, False)
-    if hasattr(fcntl, "F_SETSIG"):  # Linux
+    if not hasattr(fcntl, "F_SETSIG"):  # not Linux
+        return
+    with suppress(OSError):  # a kernel in a sandbox may not know it
         fcntl.fcntl(caller, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(caller, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(caller, fcntl.F_SETFL, fcntl.fcntl(caller, fcntl.F_GETFL) | os.O_ASYNC)
