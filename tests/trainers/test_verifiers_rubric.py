@@ -168,8 +168,8 @@ def test_verifiers_takes_it_for_a_function_of_groups():
         for text in ("West Lake.", "No.")
     ]
     asyncio.run(rubric.score_group(states))
-    assert [one["reward"] for one in states] == [1.0, 0.0]
-    assert [one["advantage"] for one in states] == [0.5, -0.5]
+    assert [one["reward"] for one in states] == [1.0, 0.25]  # the worst that passes the gate
+    assert [one["advantage"] for one in states] == [0.375, -0.375]
 
 
 @needs_package
@@ -184,12 +184,12 @@ def test_what_a_function_raises_becomes_zeros_and_a_line_in_the_log(caplog):
 
 
 @needs_package
-def test_an_environment_of_verifiers():
+def test_an_environment_of_verifiers(monkeypatch):
     """Its own loop: rollouts of an example are sampled by a client and scored as a group."""
     vf = pytest.importorskip("verifiers.legacy")
     from datasets import Dataset
     from verifiers.legacy.clients.client import Client
-    from verifiers.legacy.types import Response, ResponseMessage
+    from verifiers.legacy.types import Response, ResponseMessage, Usage
 
     said: Counter[str] = Counter()
 
@@ -212,14 +212,21 @@ def test_an_environment_of_verifiers():
 
         async def from_native_response(self, response):
             message = ResponseMessage(content=response, finish_reason="stop", is_truncated=False)
-            return Response(id="r", created=0, model="m", usage=None, message=message)
+            usage = Usage(prompt_tokens=1, reasoning_tokens=0, completion_tokens=3, total_tokens=4)
+            return Response(id="r", created=0, model="m", usage=usage, message=message)
 
         async def close(self):
             pass
 
     rows = [{"question": f"Name lake {i}.", "answer": "", "info": {"rubric": ["EmptyAnswer"]}} for i in range(2)]
-    env = vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric_of(RewardEngine(RUBRIC)))
+    engine, seen = RewardEngine(RUBRIC), []
+    monkeypatch.setattr(
+        engine, "fuse", lambda groups, *a, **k: seen.extend(groups) or RewardEngine.fuse(engine, groups, *a, **k)
+    )
+    env = vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric_of(engine))
     inputs = [dict(row) for row in env.get_dataset() for _ in range(2)]
     found = asyncio.run(env.generate(inputs, client=Scripted(None), model="m"))
     outputs = sorted((out["example_id"], out["reward"]) for out in found["outputs"])
-    assert outputs == [(0, 0.0), (0, 1.0), (1, 0.0), (1, 1.0)]
+    assert outputs == [(0, 0.25), (0, 1.0), (1, 0.25), (1, 1.0)]
+    told = [(one.finish_reason, one.token_counts) for group in seen for one in group.rollouts]
+    assert told == [("stop", {"reasoning": 0, "answer": 3})] * 4

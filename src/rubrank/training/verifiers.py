@@ -108,10 +108,11 @@ def _completion(said: Any, state: Any) -> Completion:
     last = turns[-1] if turns else None
     response = last.get("response", last) if isinstance(last, Mapping) else last
     choices, usage = _of(response, "choices") or (), _of(response, "usage")
-    reason = "length" if state.get("is_truncated") is True else _of(choices[0], "finish_reason") if choices else None
-    tokens, details = _of(usage, "completion_tokens"), _of(usage, "completion_tokens_details")
-    thought = _of(details, "reasoning_tokens")
-    return Completion(said, named_reason(reason), tokens=_number(tokens), reasoning_tokens=_number(thought))
+    ended = choices[0] if choices else _of(response, "message")  # of an endpoint's own response, or of verifiers'
+    reason = "length" if state.get("is_truncated") is True else _of(ended, "finish_reason")
+    thought = _of(usage, "reasoning_tokens") or _of(_of(usage, "completion_tokens_details"), "reasoning_tokens")
+    tokens = _number(_of(usage, "completion_tokens"))
+    return Completion(said, named_reason(reason), tokens=tokens, reasoning_tokens=_number(thought) or None)
 
 
 def _number(value: Any) -> int | None:
