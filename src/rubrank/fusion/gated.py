@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from rubrank._plugins import is_ours
 from rubrank.errors import InvalidInput
 from rubrank.fusion.advantages import gated_advantages
 from rubrank.fusion.gate import LIFT, Gate
@@ -60,7 +61,7 @@ class Gated:
         elif not self.rule.bounded:
             values_M = stretched(values_M, batch.starts)
             details = {**details, "stretched": values_M}
-        else:
+        elif not is_ours(self.rule):
             self._check_bounds(values_M)
         gate = self._gate_of(batch)
         names = [criterion.name for criterion in batch.gate_criteria]

@@ -14,6 +14,7 @@ Letters: M rollouts, N groups, K criteria that are ranked by, C gate criteria, D
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -71,31 +72,34 @@ class Fused(Framed):
     def __post_init__(self) -> None:
         """Refuse what cannot be rewards, whoever wrote the rule; who has no score at all has the mean of its group."""
         if self.fit is None:  # else it is RLVR²'s own, whose models are checked where they fit
-            object.__setattr__(self, "value_M", self._checked())
-        batch = self.batch
-        if self.weights_NK is not None and np.shape(self.weights_NK) not in ((1, batch.K), (batch.N, batch.K)):
+            self._check_values()
+        weights, batch = self.weights_NK, self.batch
+        if weights is not None and np.shape(weights) not in ((1, batch.K), (batch.N, batch.K)):
             allowed = f"of the shape (1, {batch.K}) or ({batch.N}, {batch.K})"
-            raise InvalidInput(f"rule {self.rule!r}", "weights_NK", allowed, _shape(self.weights_NK, -1), "")
+            raise InvalidInput(f"rule {self.rule!r}", "weights_NK", allowed, _shape(weights, -1), "")
+
+    def _check_values(self) -> None:
+        value_M, rows = self.value_M, len(self.batch.scores_MK)
+        whole = type(value_M) is np.ndarray and value_M.dtype.char == "d" and value_M.shape == (rows,)
+        if not whole or not math.isfinite(value_M.dot(value_M)):  # the cheapest look at all of them
+            object.__setattr__(self, "value_M", self._checked())
 
     def _checked(self) -> np.ndarray:
         owner, batch = f"rule {self.rule!r}", self.batch
+        M = len(batch.scores_MK)
         try:
             value_M = np.asarray(self.value_M, dtype=np.float64)
         except (TypeError, ValueError):
             value_M = np.zeros(0)
-        if value_M.shape != (len(batch.scores_MK),):
-            allowed = f"a number for each of the {counted(len(batch.scores_MK), 'rollout')}"
-            raise InvalidInput(
-                owner, "the value", allowed, _shape(self.value_M, len(batch.scores_MK)), "See docs/extending.md."
-            )
-        return value_M if np.isfinite(value_M).all() else self._neutral(owner, value_M)
-
-    def _neutral(self, owner: str, value_M: np.ndarray) -> np.ndarray:
-        wrong = np.flatnonzero(~np.isfinite(value_M) & ~(np.isnan(value_M) & self.batch.missing_MK.all(1)))
+        if value_M.shape != (M,):
+            allowed = f"a number for each of the {counted(M, 'rollout')}"
+            raise InvalidInput(owner, "the value", allowed, _shape(self.value_M, M), "See docs/extending.md.")
+        unknown = np.isnan(value_M) & batch.missing_MK.all(1)
+        wrong = np.flatnonzero(~np.isfinite(value_M) & ~unknown)
         if len(wrong):
             where = f"{value_M[wrong[0]]} for rollout {wrong[0]}"
             raise InvalidInput(owner, "the value", "a finite number for each rollout that has scores", where, "")
-        return neutral(value_M, self.batch, 0.5)
+        return neutral(value_M, batch, 0.5)
 
     # -------------------------------------------------------------------------------------------------------- shown
 
