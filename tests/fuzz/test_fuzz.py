@@ -43,6 +43,6 @@ def test_what_a_caller_raises_comes_through():
 
 
 def test_the_cause_is_kept():
-    with pytest.raises(rubrank.InvalidInput, match="load_judges: the arguments must be") as error:
-        rubrank.load_judges([1, 2])
+    with pytest.raises(rubrank.InvalidInput, match="find_attribute: the arguments must be") as error:
+        rubrank.find_attribute([])  # type: ignore[arg-type]
     assert isinstance(error.value.__cause__, TypeError)
