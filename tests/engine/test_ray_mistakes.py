@@ -16,8 +16,10 @@ from rubrank._plugins import Imported
 from rubrank.cli.app import app
 from rubrank.fusion.stream.files import fuse_file
 from rubrank.fusion.stream.pooling import modules_of
-from rubrank.grading.cluster import check_reachable, found_ray, got, start
-from rubrank.grading.ray_data import grade_on_ray
+from rubrank.grading.cluster import check_reachable, found_ray, got, held, start
+from rubrank.grading.plan import shared_rubric
+from rubrank.grading.ray_data import ActorSetting, Grader, grade_on_ray
+from rubrank.rollouts.reading import read_groups
 
 OWN = "ray_mistakes_models"
 MODEL = """
@@ -137,6 +139,48 @@ def test_what_an_interrupted_run_keeps_is_said(monkeypatch, tmp_path):
         grade_on_ray(rows, ["CoreIntentMatch"], judges=judges)
     with pytest.raises(KeyboardInterrupt, match="nothing is kept"):
         grade_on_ray(rows, ["EmptyAnswer"])
+
+
+class Collector:
+    """Counts, in the place of the garbage collector."""
+
+    def __init__(self):
+        self.frozen = self.times = 0
+
+    def get_freeze_count(self):
+        return self.frozen
+
+    def collect(self):
+        pass
+
+    def freeze(self):
+        self.frozen, self.times = 1000, self.times + 1
+
+    def unfreeze(self):
+        self.frozen = 0
+
+
+def test_rollouts_that_wait_are_not_looked_through_again(monkeypatch):
+    collector = Collector()
+    monkeypatch.setattr("rubrank.grading.cluster.gc", collector)
+    with held():
+        assert collector.frozen
+        with held():
+            pass
+        assert collector.frozen  # undone by who did it
+    assert not collector.frozen
+    assert collector.times == 1
+
+
+def test_an_actor_settles_after_its_first_part(monkeypatch):
+    collector = Collector()
+    monkeypatch.setattr("rubrank.grading.ray_data.gc", collector)
+    grader = Grader(ActorSetting(shared_rubric(["EmptyAnswer"])))
+    groups = read_groups([{"prompt": "p", "group": "q", "response": "r"}])
+    assert not collector.times
+    for _ in range(3):
+        assert grader.table(groups).groups[0].scores.tolist() == [[1.0]]
+    assert collector.times == 1
 
 
 def test_a_copy_has_imported_its_modules(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ endpoints among them. Verdicts and replies that are kept in files are found agai
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import pickle
 import zlib
@@ -22,7 +23,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
-from rubrank.grading.cluster import connected, got, processors, quiet
+from rubrank.grading.cluster import connected, got, held, processors, quiet
 from rubrank.grading.grade import Progress, grade
 from rubrank.grading.judged import judged_table_async
 from rubrank.grading.missing import missing_of
@@ -78,7 +79,7 @@ class Grader:
 
         for module in setting.modules:
             importlib.import_module(module)
-        self._setting = setting
+        self._setting, self._settled = setting, False
         if isinstance(limits, str):  # a name: an actor that is made of another's handle may not be made again
             import ray
 
@@ -88,6 +89,14 @@ class Grader:
 
     def table(self, groups: Sequence[Group]) -> ScoreTable:
         """The scores of whole groups; what judges do not answer is missing, and for the caller to count."""
+        found = self._table(groups)
+        if not self._settled:  # all modules are there, and stay: they need not be looked through again and again
+            gc.collect()
+            gc.freeze()
+            self._settled = True
+        return found
+
+    def _table(self, groups: Sequence[Group]) -> ScoreTable:
         setting, how = self._setting, self._setting.options
         options: dict[str, Any] = {"compat": how.compat, "mode": how.mode, "cache": how.cache, "timeout": how.timeout}
         table = grade(groups, setting.rubric, workers=setting.workers, **options)
@@ -136,7 +145,7 @@ def grade_on_ray(
     groups, plans = planned(rollouts, rubric, columns, options)
     setting = _checked_setting(ActorSetting(shared_rubric(rubric), options), plans)
     try:
-        with connected(address, OWNER) as ray, quiet(ray), Bar("grading") as bar:
+        with connected(address, OWNER) as ray, quiet(ray), held(), Bar("grading") as bar:
             tables, numbers = _tables(ray, setting, groups, workers, bar if progress is True else progress or None)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_kept(setting.options)) from None
