@@ -70,6 +70,24 @@ def test_the_verbs_say_so_before_anything_is_read(monkeypatch, unused, verb):
     assert len(found.stderr.splitlines()) == 1
 
 
+def test_a_service_is_checked_before_it_is_planned(monkeypatch, unused, tmp_path):
+    monkeypatch.setattr("rubrank.service.describing.require_packages", lambda ray: None)
+    config = tmp_path / "service.json"
+    config.write_text('{"rubric": ["EmptyAnswer"]}', encoding="utf-8")
+    told = ["serve", str(config), "--dry-run", "--address", unused]
+    for flags, said in (([], "used with --ray"), (["--ray"], "nothing answers there")):
+        found = CliRunner().invoke(app, [*told, *flags])
+        assert found.exit_code == 2
+        assert "serve: --address must be" in found.stderr
+        assert said in found.stderr
+        assert len(found.stderr.splitlines()) == 1
+        assert not found.stdout
+    config.write_text('{"rubric": ["EmptyAnswer"], "rule": "amrp+"}', encoding="utf-8")
+    found = CliRunner().invoke(app, ["serve", str(config), "--dry-run", "--ray"])
+    assert found.exit_code == 2
+    assert "remembers" in found.stderr
+
+
 @pytest.mark.parametrize("verb", [["grade", "-r", "none.yaml"], ["fuse"]], ids=["grade", "fuse"])
 def test_without_ray_the_verbs_say_what_to_install(monkeypatch, verb):
     monkeypatch.setitem(sys.modules, "ray", None)

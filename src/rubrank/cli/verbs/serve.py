@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rubrank.cli.printing import errors_in_words, print_json
+from rubrank.errors import InvalidInput
 
 
 def serve(
@@ -29,9 +30,13 @@ def serve(
         from rubrank.service.config import changed, load_service
         from rubrank.service.describing import describe, plan, require_packages
 
+        if address is not None and not ray:
+            raise InvalidInput("serve", "--address", "used with --ray", "no --ray", "")
         require_packages(ray)
         found, folder = load_service(config)
         found = changed(found, host=host, port=port)
+        if ray:
+            _check_replicas(found, folder, address)
         decided = plan(found, folder)
         if as_json:
             print_json(decided)
@@ -39,6 +44,15 @@ def serve(
             print(describe(decided))
         if not dry_run:
             _run(found, folder, {"replicas": replicas, "address": address} if ray else None)
+
+
+def _check_replicas(config: Any, folder: Path, address: str | None) -> None:
+    from rubrank.grading.cluster import check_reachable
+    from rubrank.service.replicas import check
+
+    check(config, folder)
+    if address is not None:
+        check_reachable(address, "serve")
 
 
 def _run(config: Any, folder: Path, on_ray: dict[str, Any] | None) -> None:
