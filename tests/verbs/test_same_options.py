@@ -195,6 +195,8 @@ def test_options_of_a_gate_that_is_not_there_are_refused(verb):
         ),
         ("fuse --attribute S --adjust attenuate:2", "fuse: --adjust must be attenuate:NUMBER, between 0"),
         ("report --attribute S --adjust attenuate:nan", "report: --adjust must be attenuate:NUMBER, between 0"),
+        ("fuse --attribute tokens --adjust-criteria G", "fuse: --adjust-criteria must be one of 'F', 'S'; got 'G'"),
+        ("record --attribute tokens --adjust-criteria G", "record: --adjust-criteria must be one of 'F', 'S'; got 'G'"),
         ("fuse --criteria ,", "fuse: --criteria must be names, as a,b,c; got ','"),
         ("fuse --long=3", "fuse: option '--long' does not take a value"),
         ("record --long=yes", "record: option '--long' does not take a value"),

@@ -12,6 +12,7 @@ other options of RLVR² are refused where the rule has no such part.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -136,6 +137,12 @@ class FuseOptions(RankingOptions):
         elif self.adjust:
             raise InvalidInput("rubrank", "--adjust", "given with --attribute", "no attribute", "Name the columns.")
         return with_options(rule, "rubrank", **options) if options and (alone or has_part(rule)) else rule
+
+    def check_adjusted(self, criteria: Collection[str]) -> None:
+        """Raise if verdicts are to be adjusted of a criterion that is not there."""
+        for name in self.adjust_criteria if self.adjust_criteria != ("all",) else ():
+            if name not in criteria:
+                raise UnknownName.of("rubrank", "--adjust-criteria", name, criteria)
 
     def refuse_gate_options(self) -> None:
         """Raise if something is said about a gate, where the scores have none."""

@@ -163,7 +163,9 @@ def load_service(source: str | Path) -> tuple[ServiceConfig, Path]:
     path = Path(source)
     data = read_settings(path)
     if not isinstance(data, Mapping):
-        raise InvalidInput(str(path), "file", "keys and values", type(data).__name__, f"See {PAGE}.")
+        raise InvalidInput(
+            str(path), "file", "keys and values", "nothing" if data is None else type(data).__name__, f"See {PAGE}."
+        )
     return service_of(data, str(path)), path.resolve().parent
 
 

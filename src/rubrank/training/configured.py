@@ -125,7 +125,9 @@ def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
         raise InvalidInput(VARIABLE, "value", "the path of a configuration", "none", remedy)
     data = read_settings(path if source else existing_file(path, owner=VARIABLE, what="value", remedy=_ABSOLUTE))
     if not isinstance(data, Mapping):
-        raise InvalidInput(str(path), "file", "keys and values", type(data).__name__, f"See {_PAGE}.")
+        raise InvalidInput(
+            str(path), "file", "keys and values", "nothing" if data is None else type(data).__name__, f"See {_PAGE}."
+        )
     return validated(RewardConfig, data, str(path), _PAGE), path.resolve().parent
 
 

@@ -320,6 +320,7 @@ def make_plan(
     soft = options.low_quality if graded is None else ()
     layout = survey(reader, soft, not is_local(rule), columns, any_order, progress)
     plan = TablePlan(layout, options, rule, any_order, read=layout.needed(), lines=layout.wide, graded=graded)
+    options.check_adjusted(layout.names)
     if not plan.gates:
         options.refuse_gate_options()
     if graded is None:

@@ -98,6 +98,7 @@ def batch_of(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBat
         assert values is not None
         values, names = values[:, [names.index(name) for name in options.attribute]], options.attribute
     batch = table.batch(attributes=values, attribute_names=names, penalties=options.penalties)
+    options.check_adjusted(table.criteria)
     if not batch.gate_criteria:
         options.refuse_gate_options()
     return table, batch

@@ -412,5 +412,7 @@ def load_job(file: str | Path, preset: str | None = None) -> Job:
 def parse_config(data: Any, where: str = "config") -> Config:
     """A config from its data."""
     if not isinstance(data, Mapping):
-        raise InvalidInput(where, "the config", "a mapping", type(data).__name__, f"See {PAGE}.")
+        raise InvalidInput(
+            where, "the config", "a mapping", "nothing" if data is None else type(data).__name__, f"See {PAGE}."
+        )
     return validated(Config, data, where, PAGE)
