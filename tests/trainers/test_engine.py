@@ -13,6 +13,8 @@ from scored import RUBRIC, group, groups
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.fusion.adjust import attenuate
 from rubrank.fusion.attribute import Attribute
+from rubrank.fusion.gate import Gate
+from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
 from rubrank.judges.judge import Endpoint, Judge
@@ -320,3 +322,21 @@ def test_weights_that_learn_go_on_learning_when_a_control_begins():
     learnt, expected = (one.state_dict()["memory"]["gated"] for one in (engine, plain))
     assert learnt["weighing"] == expected["weighing"]
     assert (learnt["ordinal"]["running"]["attributes"], expected["ordinal"]) == (["answer_length"], None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"gate": {"floor": 0.5}},
+        {"rule": find_rule("rlvr2+"), "gate": Gate()},
+        {"rule": RLVR2},
+        {"rule": 42},
+        {"penalties": "drop"},
+        {"pool": "step"},
+        {"cache": 3},
+    ],
+    ids=str,
+)
+def test_options_of_another_kind_are_refused_before_anything_is_scored(options):
+    with pytest.raises(InvalidInput, match=list(options)[-1]):
+        RewardEngine(RUBRIC, **options)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from reprlib import repr as brief
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,10 @@ class Gated:
 
     rule: Rule
     gate: Gate = field(default_factory=Gate)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.gate, Gate):
+            raise InvalidInput("Gated", "gate", "a Gate, such as Gate(floor=0.5)", brief(self.gate), "")
 
     @property
     def bounded(self) -> bool:

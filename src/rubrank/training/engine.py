@@ -28,6 +28,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -39,7 +40,6 @@ from rubrank.fusion.attribute import Attribute
 from rubrank.fusion.attributes.common import WORKER_ROWS
 from rubrank.fusion.gate import Gate
 from rubrank.fusion.options import has_part, part_of
-from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import Scale
 from rubrank.fusion.rule import Rule, Stateful, fused_by
 from rubrank.fusion.rules import find_rule
@@ -48,12 +48,12 @@ from rubrank.records.writing import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric
-from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import Penalties, ScoreTable
 from rubrank.training.asked import Asked
 from rubrank.training.controls import Control, ControlledStep, changed, controls_of, pooled, remembers, warned_alone
 from rubrank.training.making import Thinking, begun_in_thoughts
 from rubrank.training.measuring import Figures, by_group, controlled, figures_of, joined, keep_parts
+from rubrank.training.parts import FusedPart, parts_of
 from rubrank.training.rewards import Graded, StepRewards, by_groups, unknown_of, without_unknown
 from rubrank.training.step_judges import dividing, step_judges
 
@@ -106,10 +106,15 @@ class RewardEngine:
         penalties: Penalties = "rank",
         thinking: Thinking = "auto",
     ) -> None:
-        if thinking not in get_args(Thinking):
-            raise UnknownName.of(_OWNER, "thinking", thinking, get_args(Thinking))
+        for name, given, kind in (("thinking", thinking, Thinking), ("penalties", penalties, Penalties)):
+            if given not in get_args(kind):
+                raise UnknownName.of(_OWNER, name, given, get_args(kind))
+        if pool is not None and pool not in get_args(Pool):
+            raise UnknownName.of(_OWNER, "pool", pool, get_args(Pool))
+        if cache is not None and not isinstance(cache, str | Path):
+            raise InvalidInput(_OWNER, "cache", "a file", repr(cache), "")
         self.thinking = thinking
-        self.rule = find_rule(rule, gate=gate) if isinstance(rule, str) else rule
+        self.rule = find_rule(rule, gate=gate)
         self.controls = controls_of(attributes)
         if has_part(self.rule) and seed:
             self.rule = changed(self.rule, seed=seed)
@@ -266,34 +271,43 @@ class RewardEngine:
         control = controlled(self.controls, figures, rollouts, step)
         self._warned_alone = self._warned_alone or warned_alone(_OWNER, self.rule, len(groups), control)
         with self._lock:  # trainers may score groups in several threads: a rule that learns does so once a time
-            batch = table.batch(attributes=control.values_MD, attribute_names=control.columns, penalties=self.penalties)
-            result = self._ruled(batch, control, train)
+            parts = self._fused(table, control, train)
             if write and self.recording is not None and self.recording.takes(step, train):
-                self._write(result, table, groups, step, train)
-            unknown = unknown_of(result, table)
-            known = np.where(unknown, np.nan, result.reward).tolist()
+                self._write(parts, groups, step, train)
+            unknown = np.concatenate([unknown_of(one.result, one.part.table) for one in parts])
+            reward = np.concatenate([one.result.reward for one in parts])
+            known = by_groups(np.where(unknown, np.nan, reward).tolist(), table)
             if not logged:
-                return StepRewards(by_groups(known, batch), {}, stopped_of(result))
-            metrics = metrics_of(result, table, rollouts, figures, self._shared)
+                return StepRewards(known, {}, stopped_of(parts))
+            metrics = metrics_of(parts, table, rollouts, figures, self._shared)
             gate = getattr(self.rule, "gate", None)
-            metrics |= score_lines(result.batch, gate, unknown, table, groups, self._shared, self._lines)
+            metrics |= score_lines(parts, gate, unknown, table, groups, self._shared, self._lines)
             metrics["rubrank/unknown"] = float(unknown.mean())
             metrics |= self._times(graded.seconds + time.perf_counter() - begun, train)
             if graded.judging is not None:
                 metrics |= {"rubrank/judge/waited": graded.seconds, "rubrank/judge/hidden": graded.hidden}
-        return StepRewards(by_groups(known, batch), metrics, texts_of(result, table))
+        return StepRewards(known, metrics, texts_of(parts, table))
 
     def _measured(self, groups: Sequence[Group], step: int, known: MeasuredRows | None = None) -> Figures:
         return figures_of([rollout for group in groups for rollout in group.rollouts], self.controls, step, known)
 
-    def _ruled(self, batch: ScoreBatch, controlled: ControlledStep, train: bool) -> Fused:
-        rule = self.rule if controlled.values_MD is None else changed(self.rule, adjust=controlled.adjust)
+    def _fused(self, table: ScoreTable, control: ControlledStep, train: bool) -> list[FusedPart]:
+        values = control.values_MD
+        rule = self.rule if values is None else changed(self.rule, adjust=control.adjust)
         before = None if train else self.state_dict()
+        found = []
         try:
-            return fused_by(rule, batch)
+            for part in parts_of(table, rule):
+                batch = part.table.batch(
+                    attributes=None if values is None else values[part.rows],
+                    attribute_names=control.columns,
+                    penalties=self.penalties,
+                )
+                found.append(FusedPart(part, fused_by(rule, batch)))
         finally:
             if before is not None:  # what is evaluated must not teach
                 self.load_state_dict(before)
+        return found
 
     def label(self, step: int, *, train: bool = True) -> str:
         """A name for the next batch of a step, for ids of groups: "12", then "12.1"; "eval-12" of evaluations."""
@@ -315,14 +329,18 @@ class RewardEngine:
 
     # ------------------------------------------------------------------------------------------------------- records
 
-    def _write(self, result: Fused, table: ScoreTable, groups: Sequence[Group], step: int, train: bool) -> None:
+    def _write(self, parts: Sequence[FusedPart], groups: Sequence[Group], step: int, train: bool) -> None:
         from rubrank.records.record import records_of
         from rubrank.training.progress import with_origin
 
         assert self.recording is not None
         metadata = {"mode": "train" if train else "eval"}
-        records = zip(records_of(result, table, groups=groups, step=step, metadata=metadata), groups, strict=True)
-        told = (one.model_copy(update={"metadata": with_origin(one.metadata, group)}) for one, group in records)
+        records = (
+            records_of(one.result, one.part.table, groups=groups[one.part.groups], step=step, metadata=metadata)
+            for one in parts
+        )
+        paired = zip(chain.from_iterable(records), groups, strict=True)
+        told = (one.model_copy(update={"metadata": with_origin(one.metadata, group)}) for one, group in paired)
         self.recording.write(told, step)
 
     def rewind(self, step: int, place: Mapping[str, Any] | None = None) -> int:

@@ -27,7 +27,7 @@ of names, each met once or twice. Those share `rubrank/own/ties` and `rubrank/ow
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -41,22 +41,28 @@ from rubrank.scores.summary import CriterionSummary
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.controls import token_lengths
 from rubrank.training.measuring import Figures
+from rubrank.training.parts import FusedPart
 
 OWN = "own"
 _P = "rubrank"
 
 
 def metrics_of(
-    result: Fused, table: ScoreTable, rollouts: Sequence[Rollout], figures: Figures, shared: Collection[str]
+    parts: Sequence[FusedPart],
+    table: ScoreTable,
+    rollouts: Sequence[Rollout],
+    figures: Figures,
+    shared: Collection[str],
 ) -> dict[str, float]:
     """All numbers of a step that exist; `shared` are the criteria with lines of their own."""
+    results = [one.result for one in parts]
     found = {
-        **_criteria(table.summary(), _weights(result), shared),
-        **_gates(result, shared),
-        **_attributes(result),
+        **_criteria(table.summary(), _weights(results, shared), shared),
+        **_gates(results, shared),
+        **_attributes(results),
         **_texts(rollouts, figures),
-        f"{_P}/groups/no_signal": float(result.no_signal.mean()),
-        **_agreement(result),
+        f"{_P}/groups/no_signal": float(np.concatenate([result.no_signal for result in results]).mean()),
+        **_agreement(results),
         **_judging(table.judging),
     }
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}
@@ -87,59 +93,69 @@ def _criteria(
     return found | {f"{_P}/{OWN}/{what}": float(np.mean(values)) for what, values in known.items() if values}
 
 
-def _weights(result: Fused) -> dict[str, float]:
-    """Criterion → its effective weight, mean over the groups that ask it."""
-    batch = result.batch
-    if result.fit is None:
-        shares_NK = np.broadcast_to(shares(batch, result.used_weights_NK), (batch.N, batch.K))
-    else:
-        shares_NK = np.array([group.effective_weights for group in result]).reshape(batch.N, batch.K)
-    asked = batch.asked_NK
-    total = np.where(asked, shares_NK, 0.0).sum(0)
-    mean = np.divide(total, asked.sum(0), out=np.full(batch.K, np.nan), where=asked.any(0))
-    return dict(zip(batch.names, mean.tolist(), strict=True))
+def _weights(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
+    """Shared criterion → its effective weight, mean over the groups that ask it."""
+    total, asking = dict.fromkeys(shared, 0.0), dict.fromkeys(shared, 0)
+    for result in results:
+        batch = result.batch
+        if result.fit is None:
+            shares_NK = np.broadcast_to(shares(batch, result.used_weights_NK), (batch.N, batch.K))
+        else:
+            shares_NK = np.array([group.effective_weights for group in result]).reshape(batch.N, batch.K)
+        asked = batch.asked_NK
+        sums = np.where(asked, shares_NK, 0.0).sum(0)
+        for name, added, groups in zip(batch.names, sums.tolist(), asked.sum(0).tolist(), strict=True):
+            if name in total:
+                total[name] += added
+                asking[name] += groups
+    return {name: total[name] / groups for name, groups in asking.items() if groups}
 
 
-def _agreement(result: Fused) -> dict[str, float]:
+def _agreement(results: Sequence[Fused]) -> dict[str, float]:
     """Means over the groups in which at least two criteria say anything."""
-    if result.agreement is None:
+    if any(result.agreement is None for result in results):
         return {}
-    each = {"groups/agreement": result.agreement, "groups/error": result.error_M}
+    each = {
+        "groups/agreement": np.concatenate([result.agreement for result in results]),
+        "groups/error": np.concatenate([result.error_M for result in results]),
+    }
     return {f"{_P}/{name}": float(x[~np.isnan(x)].mean()) for name, x in each.items() if not np.isnan(x).all()}
 
 
-def _gates(result: Fused, shared: Collection[str]) -> dict[str, float]:
-    gate, gated = result.gate, result.gated
-    if gate is None or gated is None:
+def _gates(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
+    gated = [result.gated for result in results if result.gated is not None]
+    if not gated:
         return {}
-    found = {f"{_P}/gate/stopped": (~gated.passed).mean(), f"{_P}/gate/factor": gated.factor.mean()}
-    stopped = gated.stopped_by.mean(0) if len(gate.global_quality) else ()
-    named = zip(gate.global_quality, stopped, strict=True)
-    return found | {f"{_P}/gate/{name}": rate for name, rate in named if name in shared}
+    found = {
+        f"{_P}/gate/stopped": (~np.concatenate([one.passed for one in gated])).mean(),
+        f"{_P}/gate/factor": np.concatenate([one.factor for one in gated]).mean(),
+    }
+    stopped: dict[str, int] = {}
+    for result in results:
+        if result.gate is not None and result.gated is not None:
+            for name, by_M in zip(result.gate.global_quality, result.gated.stopped_by.T, strict=True):
+                stopped[str(name)] = stopped.get(str(name), 0) + int(by_M.sum())
+    rollouts = sum(len(one.passed) for one in gated)
+    return found | {f"{_P}/gate/{name}": count / rollouts for name, count in stopped.items() if name in shared}
 
 
 # ---------------------------------------------------------------------------------------------------------- attributes
 
 
-def _attributes(result: Fused) -> dict[str, float]:
-    control = result.control
-    if control is None:
+def _attributes(results: Sequence[Fused]) -> dict[str, float]:
+    controls = [(result.control, result.batch) for result in results if result.control is not None]
+    # elsewhere there is nothing to explain, and γ is 0
+    told = [(control, batch.informative_NK & (control.n_NK > 0)) for control, batch in controls]
+    if not any(telling.any() for _, telling in told):
         return {}
-    telling = result.batch.informative_NK & (control.n_NK > 0)  # elsewhere there is nothing to explain, and γ is 0
-    if not telling.any():
-        return {}
-    groups = float(control.n_NK[telling].mean())
-    parts = {
-        "": control.gamma_NKD,
-        "/se": control.se_NKD,
-        "/shrunk": control.shrunk_NKD,
-        "/taken": control.taken_NKD,
-    }
+    groups = float(np.concatenate([control.n_NK[telling] for control, telling in told]).mean())
+    names = results[0].attribute_names
+    parts = {"": "gamma_NKD", "/se": "se_NKD", "/shrunk": "shrunk_NKD", "/taken": "taken_NKD"}
     found: dict[str, float] = {}
-    for d, name in enumerate(result.attribute_names):
-        found |= {f"{_P}/gamma/{name}{what}": float(values[telling][:, d].mean()) for what, values in parts.items()}
-        found[f"{_P}/gamma/{name}/groups"] = groups
-    return found
+    for what, field in parts.items():
+        values = np.concatenate([getattr(control, field)[telling] for control, telling in told])
+        found |= {f"{_P}/gamma/{name}{what}": float(values[:, d].mean()) for d, name in enumerate(names)}
+    return found | {f"{_P}/gamma/{name}/groups": groups for name in names}
 
 
 def _texts(rollouts: Sequence[Rollout], figures: Figures) -> dict[str, float]:
@@ -172,17 +188,21 @@ def _judging(judging: Judgments | None) -> dict[str, float]:
 # ------------------------------------------------------------------------------------------------ about every rollout
 
 
-def texts_of(result: Fused, table: ScoreTable) -> dict[str, tuple[tuple[str, ...], ...]]:
+def texts_of(parts: Sequence[FusedPart], table: ScoreTable) -> dict[str, tuple[tuple[str, ...], ...]]:
     """Group, scores and gate of every rollout, for a reader."""
     return {
         f"{_P}/group": tuple((group.id,) * len(group.scores) for group in table.groups),
         f"{_P}/scores": tuple(_scores(group) for group in table.groups),
-        **stopped_of(result),
+        **stopped_of(parts),
     }
 
 
-def stopped_of(result: Fused) -> dict[str, tuple[tuple[str, ...], ...]]:
+def stopped_of(parts: Sequence[FusedPart]) -> dict[str, tuple[tuple[str, ...], ...]]:
     """The gates that stopped each rollout, for a reader."""
+    return {f"{_P}/stopped_by": tuple(stopped for one in parts for stopped in _stopped(one.result))}
+
+
+def _stopped(result: Fused) -> Iterator[tuple[str, ...]]:
     batch = result.batch
     stopped: Sequence[str] = [""] * len(batch.scores_MK)
     if result.gate is not None and result.gated is not None:
@@ -191,8 +211,7 @@ def stopped_of(result: Fused) -> dict[str, tuple[tuple[str, ...], ...]]:
         stopped = [
             ", ".join(name for name, by in zip(names, row, strict=True) if by) if any(row) else "" for row in rows
         ]
-    cuts = pairwise(batch.starts.tolist())
-    return {f"{_P}/stopped_by": tuple(tuple(stopped[first:end]) for first, end in cuts)}
+    return (tuple(stopped[first:end]) for first, end in pairwise(batch.starts.tolist()))
 
 
 def _scores(group: GroupScores) -> tuple[str, ...]:

@@ -30,6 +30,8 @@ from rubrank.fusion.rules.within import by_row
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.training.parts import FusedPart
+from rubrank.training.rewards import by_groups
 
 MOST_LINES = 32
 _P = "rubrank/score"
@@ -45,7 +47,7 @@ def origin_of(group: Group) -> dict[str, str]:
 
 
 def score_lines(
-    batch: ScoreBatch,
+    parts: Sequence[FusedPart],
     gate: Gate | None,
     unknown_M: np.ndarray,
     table: ScoreTable,
@@ -54,11 +56,10 @@ def score_lines(
     lines: list[str],
 ) -> dict[str, float]:
     """All lines of a step. `lines`: those that the run has met, which grow."""
-    scores_M = np.where(unknown_M, np.nan, gated_means(batch, gate))
+    means_M = np.concatenate([gated_means(one.result.batch, gate) for one in parts])
+    scores = by_groups(np.where(unknown_M, np.nan, means_M).tolist(), table)
     found: dict[str, list[float]] = defaultdict(list)
-    starts = batch.starts.tolist()
-    for g, (group, scored) in enumerate(zip(groups, table.groups, strict=True)):
-        mine = scores_M[starts[g] : starts[g + 1]].tolist()
+    for group, scored, mine in zip(groups, table.groups, scores, strict=True):
         found[""] += mine
         for what, name in origin_of(group).items():
             found[_line(what, name, lines)] += mine

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.judges.judgments import Judgments
-from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.measuring import Figures
 
@@ -64,6 +63,7 @@ def unknown_of(result: Fused, table: ScoreTable) -> np.ndarray:
     return unknown if result.gated is None else unknown & result.gated.passed
 
 
-def by_groups(values: Sequence[Any], batch: ScoreBatch) -> tuple[tuple[Any, ...], ...]:
+def by_groups(values: Sequence[Any], table: ScoreTable) -> tuple[tuple[Any, ...], ...]:
     """Values of all rollouts, one tuple per group."""
-    return tuple(tuple(values[first:end]) for first, end in pairwise(batch.starts.tolist()))
+    ends = accumulate((len(group.scores) for group in table.groups), initial=0)
+    return tuple(tuple(values[first:end]) for first, end in pairwise(ends))

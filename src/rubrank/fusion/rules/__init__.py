@@ -36,6 +36,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import fields
+from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rubrank._plugins import check_call, check_free, decorated, is_ours, load_plugins, shown
@@ -93,7 +94,7 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
     parameters: constants of the rule; in a composition, of the first one.
     """
     if not isinstance(expression, str):
-        return expression
+        return _checked(expression, gate)
     text = expression.strip()
     plus = text.endswith("+")
     first, star, second = (part.strip() for part in text.removesuffix("+").partition("*"))
@@ -106,6 +107,14 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
         return Gated(rule) if gate is None else Gated(rule, gate)
     if gate is not None:
         raise InvalidInput("find_rule", "gate", "given for a name with '+'", expression, f"Ask for {text + '+'!r}.")
+    return rule
+
+
+def _checked(rule: Rule, gate: Gate | None) -> Rule:
+    if isinstance(rule, type) or not callable(rule) or not hasattr(rule, "name") or not hasattr(rule, "bounded"):
+        raise InvalidInput("find_rule", "rule", "a name such as 'rlvr2+', or a rule", brief(rule), "See docs/rules.md.")
+    if gate is not None:
+        raise InvalidInput("find_rule", "gate", "given with the name of a rule", rule.name, "Use Gated(rule, gate).")
     return rule
 
 

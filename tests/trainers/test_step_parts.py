@@ -1,0 +1,102 @@
+"""Queries with criteria of their own: a step is fused in parts, and says the same."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from scored import group
+
+from rubrank.fusion.rules import find_rule
+from rubrank.grading.grade import grade
+from rubrank.judges.client.accounting import Account
+from rubrank.judges.judgments import Judgments
+from rubrank.scores.table import ScoreTable
+from rubrank.training import parts
+from rubrank.training.engine import RewardEngine
+
+SHARED = ["EmptyAnswer", {"name": "Short", "verifier": "WordCount", "params": {"high": 4}}]
+TEXTS = ("a", "a b c", "a c d e f", "", "b b b b b b")
+GATE = {"criteria": [{"name": "Asks", "verifier": "EmptyAnswer", "layer": "global_quality"}]}
+
+
+def own(q: int) -> dict:
+    words = "abcdef"[q % 6], "abcdef"[(q + 1) % 6]
+    criteria = [{"name": f"q{q} {w}", "verifier": "keywords:existence", "params": {"keywords": [w]}} for w in words]
+    criteria.append({"name": f"q{q} gate", "verifier": "WordCount", "params": {"high": 5}, "layer": "global_quality"})
+    return {"criteria": criteria}
+
+
+def step_groups() -> list:
+    return [group(f"g{q}", *TEXTS[q % 2 :], rubric=own(q)) for q in range(7)]
+
+
+def both_ways(monkeypatch, make, groups) -> list:
+    found = []
+    for most in (5, 10_000):
+        monkeypatch.setattr(parts, "MOST_COLUMNS", most)
+        found.append(make().score(groups, 3))
+    return found
+
+
+@pytest.mark.parametrize("rule", ["rlvr2+", "rlvr2", "borda+", "weighted-mean", "gdpo+", "rlvr2*focal+"])
+def test_rewards_metrics_and_texts_are_those_of_one_batch(rule, monkeypatch):
+    cut, whole = both_ways(monkeypatch, lambda: RewardEngine(SHARED, rule), step_groups())
+    assert cut.flat() == pytest.approx(whole.flat(), abs=1e-12)
+    assert cut.columns == whole.columns
+    timed = {"rubrank/seconds", "rubrank/share_of_step"}
+    assert {k: v for k, v in cut.metrics.items() if k not in timed} == pytest.approx(
+        {k: v for k, v in whole.metrics.items() if k not in timed}, abs=1e-12
+    )
+    assert cut.metrics["rubrank/gate/EmptyAnswer"] > 0 if rule.endswith("+") else True
+
+
+def test_attributes_within_groups(monkeypatch):
+    def make() -> RewardEngine:
+        return RewardEngine(SHARED, "rlvr2+", attributes=["answer_length"], pool="group", adjust_criteria="all")
+
+    cut, whole = both_ways(monkeypatch, make, step_groups())
+    assert cut.flat() == pytest.approx(whole.flat(), abs=1e-12)
+    assert cut.metrics["rubrank/gamma/answer_length"] == pytest.approx(whole.metrics["rubrank/gamma/answer_length"])
+
+
+def test_records_are_those_of_one_batch(tmp_path, monkeypatch):
+    found = []
+    for most in (5, 10_000):
+        monkeypatch.setattr(parts, "MOST_COLUMNS", most)
+        path = tmp_path / f"{most}.jsonl"
+        engine = RewardEngine(SHARED, records=path)
+        rewards = engine.score(step_groups(), 3).rewards
+        engine.finish_records()
+        records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        assert [tuple(record["reward"]) for record in records] == list(rewards)
+        found.append([(r["group"], [c["name"] for c in r["criteria"]], r["scores"], r["responses"]) for r in records])
+    assert found[0] == found[1]
+
+
+def test_a_query_with_gates_alone_is_fused_beside_others(monkeypatch):
+    groups = [group("g", *TEXTS, rubric=GATE), *step_groups(), group("h", *TEXTS, rubric=GATE)]
+    cut, whole = both_ways(monkeypatch, RewardEngine, groups)
+    assert cut.flat() == pytest.approx(whole.flat(), abs=1e-12)
+    assert not any(map(math.isnan, cut.flat()))
+
+
+def test_only_rules_that_see_each_group_by_itself_are_given_parts(monkeypatch):
+    monkeypatch.setattr(parts, "MOST_COLUMNS", 5)
+    table = grade(step_groups(), SHARED)
+    assert len(parts.parts_of(table, find_rule("gdpo"))) == 1
+    found = parts.parts_of(table, find_rule("rlvr2+"))
+    assert len(found) == 7
+    assert [one.rows.start for one in found] == [0, 5, 9, 14, 18, 23, 27]
+    assert found[-1].rows.stop == len(table)
+
+
+def test_what_judges_took_is_told_once(monkeypatch):
+    monkeypatch.setattr(parts, "MOST_COLUMNS", 5)
+    groups = grade(step_groups(), SHARED).groups
+    judged = Judgments(tuple(range(7)), Account(calls=9), tuple(one.id for one in groups))  # type: ignore[arg-type]
+    found = [one.table.judging for one in parts.parts_of(ScoreTable(groups, judged), find_rule("rlvr2+"))]
+    assert [one.account.calls for one in found] == [9, 0, 0, 0, 0, 0, 0]
+    assert [one.groups for one in found] == [(g,) for g in range(7)]
+    assert [one.ids for one in found] == [(one.id,) for one in groups]
