@@ -163,7 +163,9 @@ def test_a_cell_that_another_process_runs_is_left_to_it_until_that_is_killed(ran
     assert grid.run_grid([MAIN], tmp_path) == grid.Ran(1, 0, 0)
 
 
-@pytest.mark.parametrize("left_behind", ["", "1", str(os.getpid()), "no number"])
+@pytest.mark.parametrize(
+    "left_behind", ["", "1", str(os.getpid()), "no number"], ids=["empty", "another", "ours", "no number"]
+)
 def test_a_claim_that_nobody_holds_is_void_whatever_it_says(left_behind, ran, tmp_path):
     """A process that was killed may have written nothing yet, and its number may be another one's by now."""
     claim = tmp_path / "claims" / MAIN.key

@@ -335,7 +335,7 @@ def test_weights_that_learn_go_on_learning_when_a_control_begins():
         {"pool": "step"},
         {"cache": 3},
     ],
-    ids=str,
+    ids="-".join,
 )
 def test_options_of_another_kind_are_refused_before_anything_is_scored(options):
     with pytest.raises(InvalidInput, match=list(options)[-1]):
