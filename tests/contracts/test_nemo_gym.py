@@ -189,7 +189,9 @@ def test_metrics_of_a_run(schema):
         ({"incomplete_details": {"reason": "content_filter"}, "status": "incomplete"}, "content_filter"),
         ({"status": "incomplete"}, "length"),
         ({"status": "incomplete", "metadata": {"ng_termination_reason": "incomplete_reasoning"}}, "stop"),
-        ({"status": "completed"}, None),
+        ({"status": "completed"}, "stop"),
+        ({"status": "failed"}, None),
+        ({}, None),
     ],
 )
 def test_why_sampling_ended(response, reason):

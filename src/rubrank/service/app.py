@@ -48,7 +48,12 @@ class Routes:
         config = service.config
         late = any(control.start > 0 for control in service.engine.controls)
         self._reading = SampleReading(
-            config.group_size, config.rubric_column, config.end_tokens, late, config.max_group
+            config.group_size,
+            config.rubric_column,
+            config.end_tokens,
+            late,
+            config.max_group,
+            service.engine.thinking,
         )
 
     def routes(self) -> list[Route]:

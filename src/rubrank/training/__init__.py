@@ -16,6 +16,7 @@
     openrlhf.py, slime.py, tinker.py, verifiers.py, prime_rl.py, art.py, atropos.py, areal.py, open_instruct.py, roll.py
                      shape (a); episodes.py  what verifiers 0.4 and prime-rl share
     swift.py, skyrl.py, nemo_rl.py, easyr1.py, rllm.py: shape (b); nemo_gym.py: shape (c); docs/frameworks.md
+    responses.py     requests of NeMo Gym, in OpenAI's Responses API, for its adapter and for the service
     turns.py         tokens and masks of agents → messages; progress.py  how good the policy is
 
 An adapter for another trainer is a few dozen lines over one of the three: docs/trainers.md. Nothing here imports torch;

@@ -18,7 +18,7 @@ from rubrank.rollouts.messages import decoded
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.counting import counted, with_total
 from rubrank.training.engine import RewardEngine, StepRewards, without_unknown
-from rubrank.training.making import opened_by, rollout_of
+from rubrank.training.making import Thinking, opened_by, rollout_of
 
 __all__ = [
     "Completion",
@@ -82,13 +82,17 @@ class Completion:
 
     def rollout(self, engine: RewardEngine, query: Query, where: str, tokenizer: Any = None) -> Rollout:
         """The rollout, its tokens counted where that can be done."""
+        return self.read(query, engine.thinking, where, tokenizer)
+
+    def read(self, query: Query, thinking: Thinking, where: str, tokenizer: Any = None) -> Rollout:
+        """The same, for those who have no engine at hand."""
         found = rollout_of(
             query.prompt,
             messages(self.said),
             tools=query.tools,
             metadata=query.metadata,
             finish_reason=self.finish_reason,
-            thinking=engine.thinking,
+            thinking=thinking,
             opened=self.opened or query.opened,
             ids=self.ids,
             tokenizer=tokenizer,

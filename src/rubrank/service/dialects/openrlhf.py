@@ -17,6 +17,7 @@ from rubrank.errors import InvalidInput
 from rubrank.service.dialects.reading import SampleReading
 from rubrank.service.samples import SampleAnswer, ServiceSample
 from rubrank.service.wire import mapping
+from rubrank.training.queries import Completion
 
 WHERE = "OpenRLHF"
 _BEFORE = 64  # characters before a prompt: a token that begins a text
@@ -34,7 +35,7 @@ def samples(data: Any, reading: SampleReading) -> list[ServiceSample]:
     found = []
     for query, prompt, label in zip(queries, prompts, labels, strict=True):
         said, reason = _response(query, prompt, reading.end_tokens)
-        found.append(reading.sample(prompt, said, label, body, where=WHERE, finish_reason=reason))
+        found.append(reading.sample(prompt, Completion(said, reason), label, body, where=WHERE))
     return found
 
 

@@ -14,11 +14,10 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import decoded
-from rubrank.rollouts.rollout import Rollout
 from rubrank.service.samples import ServiceSample
 from rubrank.service.wire import flag, whole
-from rubrank.training.making import rollout_of
-from rubrank.training.queries import Query, messages, query_of
+from rubrank.training.making import Thinking
+from rubrank.training.queries import Completion, query_of
 
 _GROUP = ("group_id", "uid")
 _SAMPLE = "sample_id"
@@ -36,32 +35,26 @@ class SampleReading:
     """Do some attributes begin at a step? Then every call must say its own."""
     max_group: int = 4096
     """Samples of a group, at most."""
+    thinking: Thinking = "auto"
+    """How responses begin, as the engine has it."""
 
     def sample(
-        self,
-        prompt: Any,
-        said: Any,
-        label: Any,
-        extra: Mapping[str, Any],
-        *,
-        where: str,
-        finish_reason: str | None = None,
+        self, prompt: Any, completion: Completion, label: Any, extra: Mapping[str, Any], *, where: str
     ) -> ServiceSample:
         """One sample. extra: what the body says beside it; where: names it in errors."""
         row = decoded(label)
         given = {key: value for key, value in row.items() if key in _SAID} if isinstance(row, Mapping) else {}
         given |= {key: extra[key] for key in _SAID if extra.get(key) is not None}
         query = query_of(prompt, label, rubric_column=self.rubric_column)
-        rollout = _rollout(query, said, finish_reason, where)
         group = next((given[name] for name in _GROUP if given.get(name) is not None), None)
         key = digest("id", group) if group is not None else digest("prompt", prompt, label)
         named = given.get(_SAMPLE) is not None
         step = self._step(given, where)
         return ServiceSample(
             key=key,
-            member=digest("id", given[_SAMPLE]) if named else digest("text", said, finish_reason),
+            member=digest("id", given[_SAMPLE]) if named else digest("text", completion.said, completion.finish_reason),
             named=named,
-            rollout=rollout,
+            rollout=completion.read(query, self.thinking, where),
             size=self._size(given, where),
             name=f"{step}/{key.hex()[:12] if group is None else group}",
             rubric=query.rubric,
@@ -83,17 +76,6 @@ class SampleReading:
             allowed = "given where attributes begin at a step"
             raise InvalidInput(where, "step", allowed, "none", "Leave `start` out of the attributes.")
         return whole(given.get("step", 0), "step")
-
-
-def _rollout(query: Query, said: Any, finish_reason: str | None, where: str) -> Rollout:
-    return rollout_of(
-        query.prompt,
-        messages(said),
-        tools=query.tools,
-        metadata=query.metadata,
-        finish_reason=finish_reason,
-        where=where,
-    )
 
 
 def digest(*parts: Any) -> bytes:

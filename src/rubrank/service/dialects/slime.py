@@ -18,6 +18,7 @@ from rubrank.errors import InvalidInput
 from rubrank.service.dialects.reading import SampleReading
 from rubrank.service.samples import SampleAnswer, ServiceSample
 from rubrank.service.wire import mapping
+from rubrank.training.queries import Completion
 
 WHERE = "slime"
 
@@ -28,7 +29,8 @@ def samples(data: Any, reading: SampleReading) -> list[ServiceSample]:
     for name in ("prompt", "response"):
         if name not in body:
             raise InvalidInput(WHERE, name, "given", "none", "")
-    return [reading.sample(body["prompt"], body["response"], body.get("label"), body, where=WHERE)]
+    said = Completion(body["response"])
+    return [reading.sample(body["prompt"], said, body.get("label"), body, where=WHERE)]
 
 
 def answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
