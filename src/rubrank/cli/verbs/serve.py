@@ -12,6 +12,7 @@ from rubrank.errors import InvalidInput
 
 
 def serve(
+    context: typer.Context,
     config: Annotated[Path, typer.Argument(help="The service, as YAML, TOML or JSON (docs/service.md).")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")] = False,
     host: Annotated[str | None, typer.Option(help="Host, instead of the file's.", show_default=False)] = None,
@@ -30,8 +31,7 @@ def serve(
         from rubrank.service.config import changed, load_service
         from rubrank.service.describing import describe, plan, require_packages
 
-        if address is not None and not ray:
-            raise InvalidInput("serve", "--address", "used with --ray", "no --ray", "")
+        _refuse_without_ray(context, ray)
         require_packages(ray)
         found, folder = load_service(config)
         found = changed(found, host=host, port=port)
@@ -44,6 +44,14 @@ def serve(
             print(describe(decided))
         if not dry_run:
             _run(found, folder, {"replicas": replicas, "address": address} if ray else None)
+
+
+def _refuse_without_ray(context: typer.Context, ray: bool) -> None:
+    """A flag of --ray alone would do nothing."""
+    for name in ("address", "replicas"):
+        source = context.get_parameter_source(name)
+        if not ray and source is not None and source.name != "DEFAULT":
+            raise InvalidInput("serve", f"--{name}", "used with --ray", "no --ray", "")
 
 
 def _check_replicas(config: Any, folder: Path, address: str | None) -> None:
