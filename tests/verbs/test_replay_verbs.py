@@ -275,3 +275,20 @@ def test_markup_in_names_is_text(tmp_path):
     shown = run("replay", tmp_path / "s.jsonl", "--rules", "rlvr2,weighted-mean", "--winners").stdout
     assert "[bold]loud" in shown
     assert "[red]q" in shown
+
+
+def test_what_is_excluded_must_be_there(rollouts):
+    """A slip of the pen would leave everything in, and say nothing. What the paper excludes need not be there."""
+    table = rollouts / "graded.jsonl"
+    for more in (
+        [],
+        ["--exclude", "Words2"],
+        ["--paper", "--group-size", 4, "--rollouts", rollouts / "rollouts.jsonl"],
+    ):
+        done = run("robustness", table, "--exclude", "Word1", *more)
+        assert (done.exit_code, done.stdout) == (2, "")
+        line = done.stderr.strip().splitlines()[-1]
+        assert "robustness: --exclude must be one of 'Words1', 'Words2'" in line
+        assert line.endswith("got 'Word1'. Did you mean 'Words1'?")
+    left = as_json("robustness", table, "--exclude", "Words1", "--rules", "borda")["left_out"]
+    assert left == {"excluded by name: Words1": 2}

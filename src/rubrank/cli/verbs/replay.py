@@ -11,7 +11,7 @@ from rubrank.cli.common import AsJson, GroupColumn, Long, Source, TableColumn, t
 from rubrank.cli.flags import FLAGS
 from rubrank.cli.options import columns_with, given_options, where_and_fuse_options, with_options
 from rubrank.cli.printing import errors_in_words, print_json, say
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, UnknownName
 from rubrank.grading.progress import Bar
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ def robustness(
         names = None if criteria is None else [name.strip() for name in criteria.split(",")]
         wanted = _filters(paper, group_size, unique, unit_scores, no_gates, exclude or [])
         logged = read_logged(scores, rollouts, columns_with(where, options), say)
+        _refuse_unknown(exclude or (), logged.table.criteria)
         kept = filtered(logged.table, wanted, logged.texts)
         with Bar("maps", as_json) as tick:
             rows = run(
@@ -220,6 +221,13 @@ def _filters(
     base = PAPER if paper else Filters(None, unique, unit_scores, not no_gates)
     size = base.group_size if group_size is None else group_size
     return replace(base, group_size=size, exclude=(*base.exclude, *exclude))
+
+
+def _refuse_unknown(exclude: Sequence[str], known: Sequence[str]) -> None:
+    """What --paper leaves out by name need not be there; what was typed must be."""
+    for name in exclude:
+        if name not in known:
+            raise UnknownName.of("robustness", "--exclude", name, known)
 
 
 def _refuse_both(criteria: str | None, transforms: Sequence[str] | None) -> None:
