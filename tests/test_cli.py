@@ -257,6 +257,13 @@ def test_explain_of_one_rollout_shows_its_comparisons_alone(tmp_path: Path) -> N
     assert len(text.splitlines()) < 20
 
 
+@pytest.mark.parametrize("name", ["rewards.txt", "rewards.csv", "rewards.jsonl.gz", "rewards.parquet", "rewards"])
+def test_the_demo_writes_json_lines_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "demo: --output must be a file that ends in .jsonl or .ndjson" in refused("demo", "-o", name)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_demo_replaces_nothing_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("demo_rewards.jsonl", "demo_records.jsonl", "demo_report.html"):

@@ -35,7 +35,7 @@ ATTRIBUTES = ("reasoning words", "headings", "bold")
 
 def demo(output: Path, *, force: bool = False) -> Fused:
     """Grade and fuse the bundled rollouts, show some; rewards go to `output`, records and a report beside it."""
-    output_at(output, force=force, verb="demo")
+    output_at(output, (".jsonl", ".ndjson"), force=force, verb="demo")
     records, report = output.with_name("demo_records.jsonl"), output.with_name("demo_report.html")
     for path in (records, report):
         output_at(path, force=force, verb="demo")
