@@ -99,6 +99,23 @@ def test_files_that_cannot_be_used(tmp_path, name, text, says):
     assert says in problem.message
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("scores.csv", "group,rollout,Facts,Tone\nq0,0,1,0.5\nq0,1,0,0.7\n"),
+        ("scores.jsonl", '{"group": "q0", "rollout": 0, "criterion": "Facts", "score": 1.0}\n'),
+        ("rewards.jsonl", '{"group": "q0", "rollout": 0, "reward": 1.0, "rubric": null}\n'),
+    ],
+)
+def test_a_file_with_nothing_to_check(tmp_path, name, text):
+    """Such as scores: that nothing was found wrong with them would say nothing."""
+    (problem,) = problems(tmp_path, name, text)
+    assert "no row has a rubric, a response or a prompt: nothing to check in the columns 'group', 'rollout'" in str(
+        problem
+    )
+    assert problem.row is None
+
+
 def test_a_file_that_is_not_there(tmp_path):
     message = "the file must be a file that can be read; got no such file."
     assert check_file(tmp_path / "x.yaml") == [Problem(str(tmp_path / "x.yaml"), message)]

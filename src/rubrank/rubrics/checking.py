@@ -189,10 +189,13 @@ def _shown(error: RubrankError, file: str, criterion: str | None = None) -> str:
 # --------------------------------------------------------------------------------------------------------- a dataset
 
 
+_CHECKED = {*COLUMNS["rubric"], *COLUMNS["response"], *COLUMNS["prompt"], "instruction_id_list"}
+
+
 def _check_rows(path: str) -> Iterator[Problem]:
     seen: set[str] = set()
     rows = read_rows(path)
-    number = 0
+    number, known, names = 0, False, tuple[str, ...]()
     while True:
         number += 1
         try:
@@ -202,9 +205,17 @@ def _check_rows(path: str) -> Iterator[Problem]:
             return
         if row is None:
             break
+        known, names = known or any(row.get(name) is not None for name in _CHECKED), names or tuple(row)
         yield from _check_row(row, path, number, seen)
     if number == 1:
         yield Problem(path, "there are no rows")
+    elif not known:
+        yield Problem(path, f"no row has a rubric, a response or a prompt: nothing to check in {_listed(names)}")
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(map(repr, names[:most])) + (" …" if len(names) > most else "")
+    return f"the columns {shown}" if names else "rows without columns"
 
 
 def _check_row(row: Row, path: str, number: int, seen: set[str]) -> Iterator[Problem]:
