@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +104,21 @@ def test_a_package_that_is_not_installed_is_named(missing, verb, tmp_path, monke
     assert found.stderr.count("\n") == 1
     assert f"no {missing}" in found.stderr
     assert "rubrank[trl,plots]" in found.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--no-collect"]])
+def test_a_report_of_nothing_is_refused(tmp_path, more):
+    """A page without a single figure says nothing; an older one stays."""
+    recipes, page = tmp_path / "lab", tmp_path / "page.html"
+    shutil.copytree(RECIPE, recipes, ignore=shutil.ignore_patterns("results", "__pycache__"))
+    page.write_text("older", encoding="utf-8")
+    given = ["--work", str(tmp_path / "work"), "--recipes", str(recipes), "-o", str(page), *more]
+    found = CliRunner().invoke(app, ["lab", "report", *given])
+    assert found.exit_code == 2
+    assert "lab report: the results must be of at least one cell; got none in" in found.stderr
+    assert found.stderr.count("\n") == 1
+    assert page.read_text(encoding="utf-8") == "older"
+    assert not (recipes / "results").exists()
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from rubrank import InvalidInput
 from rubrank_lab import confirming
 from rubrank_lab.experiments import Experiment, cells_of, choose, load_experiments
 from rubrank_lab.grid import Ran, is_finished, policy_of, run_grid, time_steps, to_run
@@ -103,6 +104,12 @@ class Laboratory:
         if (times := read_steps(work / STEPS.name)) and not read_steps(self.folder / STEPS):
             write_steps(self.folder / STEPS, times)
         return collect(work, self.folder, known)
+
+    def require_results(self, work: Path) -> None:
+        """Raise if there is nothing to report: neither cells nor confirming runs."""
+        if not load(self.folder).cells and not confirming.read(self.folder):
+            got, remedy = f"none in {work} or {self.folder / 'results'}", "Run some: rubrank lab run."
+            raise InvalidInput("lab report", "the results", "of at least one cell", got, remedy)
 
     def report(self, page: Path, markdown: Path | None = None) -> list[Path]:
         """Write the page, and the same as Markdown; returns what was written."""

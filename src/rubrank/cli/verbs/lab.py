@@ -126,6 +126,8 @@ def report(
         laboratory = _laboratory(recipes)
         if collect:
             print(f"{laboratory.collect(work)} new cells")
+        laboratory.require_results(work)
+        if collect:
             laboratory.time_fusion(work)
         for path in laboratory.report(output, markdown):
             print(path)
