@@ -108,13 +108,15 @@ class Routes:
         """Whole groups."""
         service = self.service
         body = await read_body(request, service.config.max_body, service.config.body_timeout)
-        asked = groups_request(parse(body), service.config.max_group, service.engine.label)
+        engine = service.engine
+        asked = groups_request(parse(body), service.config.max_group, engine.label, engine.thinking)
         return Response(await service.groups(asked, body), media_type=_JSON)
 
     async def score(self, request: Request) -> Response:
         """One rollout."""
-        group = one_rollout(await self._body(request), self.service.config.max_group)
-        return Response(await self.service.score(group), media_type=_JSON)
+        service = self.service
+        group = one_rollout(await self._body(request), service.config.max_group, service.engine.thinking)
+        return Response(await service.score(group), media_type=_JSON)
 
     def _dialect(self, dialect: ModuleType) -> Handler:
         async def run(request: Request) -> Response:

@@ -23,7 +23,7 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import are_messages
 from rubrank.rollouts.rollout import Group, Message, Rollout, to_rollout
 from rubrank.scores.table import GroupScores
-from rubrank.training.making import rollout_of
+from rubrank.training.making import Thinking, opened_by, rollout_of
 
 _WHERE = "request"
 _GROUP = {"id", "prompt", "responses", "rubric", "metadata", "tools", "finish_reasons"}
@@ -74,8 +74,11 @@ def known_keys(data: Mapping[str, Any], known: set[str], what: str) -> None:
         raise InvalidInput(_WHERE, place, f"one of {', '.join(sorted(known))}", "another key", "")
 
 
-def groups_request(data: Any, most: int, label: Any) -> GroupsRequest:
-    """A request from its JSON. most: rollouts of a group; label: a function that names groups without an id."""
+def groups_request(data: Any, most: int, label: Any, thinking: Thinking = "auto") -> GroupsRequest:
+    """A request from its JSON. most: rollouts of a group; label: a function that names groups without an id.
+
+    thinking: how responses begin, as the engine has it.
+    """
     body = mapping(data)
     known_keys(body, _REQUEST, "")
     given = body.get("groups")
@@ -83,7 +86,7 @@ def groups_request(data: Any, most: int, label: Any) -> GroupsRequest:
         raise InvalidInput(_WHERE, "groups", "a list of at least one group", _kind(given), "")
     step, train = whole(body.get("step", 0), "step"), body.get("train", True)
     name = "" if all(isinstance(g, Mapping) and g.get("id") is not None for g in given) else label(step, train=train)
-    groups = tuple(_group(one, f"groups.{n}", f"{name}/{n}", most) for n, one in enumerate(given))
+    groups = tuple(_group(one, f"groups.{n}", f"{name}/{n}", most, thinking) for n, one in enumerate(given))
     return GroupsRequest(
         groups,
         step,
@@ -94,7 +97,7 @@ def groups_request(data: Any, most: int, label: Any) -> GroupsRequest:
     )
 
 
-def _group(data: Any, where: str, name: str, most: int) -> Group:
+def _group(data: Any, where: str, name: str, most: int, thinking: Thinking) -> Group:
     group = mapping(data, where)
     known_keys(group, _GROUP, where)
     responses = group.get("responses")
@@ -105,7 +108,7 @@ def _group(data: Any, where: str, name: str, most: int) -> Group:
     ends = group.get("finish_reasons") or [None] * len(responses)
     if not isinstance(ends, list) or len(ends) != len(responses):
         raise InvalidInput(_WHERE, f"{where}.finish_reasons", "one for each response", _kind(ends), "")
-    shared = _Shared.of(group, where)
+    shared = _Shared.of(group, where, thinking)
     rollouts = tuple(
         shared.rollout(said, end, f"{where}.responses.{i}")
         for i, (said, end) in enumerate(zip(responses, ends, strict=True))
@@ -127,20 +130,24 @@ class _Shared:
     prompt: Any
     metadata: Mapping[str, Any]
     tools: Any
+    thinking: Thinking
+    opened: str | None
+    """The tag in which the prompt ends, where responses are to be read as begun in it."""
     pattern: Rollout | None = field(default=None)
-    """A rollout without its response, where the prompt is a text and there are no tools: nothing is left to check."""
+    """A rollout without its response, where the prompt is a text that opens no thoughts and there are no tools: nothing
+    is left to check."""
 
     @classmethod
-    def of(cls, group: Mapping[str, Any], where: str) -> _Shared:
+    def of(cls, group: Mapping[str, Any], where: str, thinking: Thinking) -> _Shared:
         prompt, metadata, tools = group.get("prompt"), group.get("metadata") or {}, group.get("tools")
         if not isinstance(prompt, str) and not are_messages(prompt):
             raise InvalidInput(_WHERE, f"{where}.prompt", "a text or messages", _kind(prompt), "")
         mapping(metadata, f"{where}.metadata")
-        pattern = None
-        if isinstance(prompt, str) and not tools:
+        opened, pattern = None if thinking == "tags" else opened_by(prompt), None
+        if isinstance(prompt, str) and not tools and opened is None:
             asked = (_ASKED.model_copy(update={"content": prompt}),)
             pattern = _PATTERN.model_copy(update={"prompt": asked, "metadata": metadata})
-        return cls(prompt, metadata, tools, pattern)
+        return cls(prompt, metadata, tools, thinking, opened, pattern)
 
     def rollout(self, said: Any, end: Any, where: str) -> Rollout:
         if self.pattern is not None and isinstance(said, str) and end is None:
@@ -155,6 +162,7 @@ class _Shared:
             tools=self.tools,
             metadata=self.metadata,
             finish_reason=None if end is None else text(end, f"{where}.finish_reason"),
+            thinking=self.thinking,
             where=f"{_WHERE}: {where}",
         )
 
@@ -163,10 +171,11 @@ class _Shared:
         own = mapping(said.get("metadata") or {}, f"{where}.metadata")
         shared = {"prompt": made.prompt, "tools": made.tools, "finish_reason": end}
         given = {**shared, **said, "metadata": {**self.metadata, **own}}
-        return to_rollout({key: value for key, value in given.items() if value is not None}, f"{_WHERE}: {where}")
+        found = to_rollout({key: value for key, value in given.items() if value is not None}, f"{_WHERE}: {where}")
+        return found if self.opened is None else found.begun_in_thoughts(self.opened)
 
 
-def one_rollout(data: Any, most: int) -> Group:
+def one_rollout(data: Any, most: int, thinking: Thinking = "auto") -> Group:
     """What `POST /v1/score` takes: the keys of a group, with one `response`."""
     body = mapping(data)
     if "response" not in body:
@@ -178,6 +187,7 @@ def one_rollout(data: Any, most: int) -> Group:
         "body",
         str(body.get("id") or "score"),
         most,
+        thinking,
     )
 
 

@@ -1,0 +1,46 @@
+"""Responses to a prompt that opens their thoughts: one reading, whatever shape they are sent in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rubrank.service.dialects import slime
+from rubrank.service.dialects.reading import SampleReading
+from rubrank.service.wire import groups_request, one_rollout
+from rubrank.training.making import rollout_of
+
+OPEN, CLOSED = "<|user|>Name a lake.<|assistant|><think>\n", "<|user|>Name a lake.<|assistant|>"
+SAID = ["Hangzhou, and", "Hangzhou.</think>West Lake.", "<think>So.</think>West Lake.", ""]
+
+
+def sent(prompt: Any, response: Any, thinking: Any, **more: Any) -> tuple[str, str]:
+    group = {"prompt": prompt, "responses": [response], **more}
+    (found,) = groups_request({"groups": [group]}, 8, lambda step, train: "g", thinking).groups
+    return found.rollouts[0].thoughts, found.rollouts[0].answer
+
+
+@pytest.mark.parametrize("thinking", ["auto", "tags"])
+@pytest.mark.parametrize("prompt", [OPEN, CLOSED])
+@pytest.mark.parametrize("said", SAID)
+def test_every_shape_is_read_alike(thinking: Any, prompt: str, said: str):
+    made = rollout_of(prompt, said, thinking=thinking)
+    expected = (made.thoughts, made.answer)
+    assert sent(prompt, said, thinking) == expected
+    assert sent(prompt, said, thinking, finish_reasons=["stop"]) == expected
+    assert sent(prompt, [{"role": "assistant", "content": said}], thinking) == expected
+    assert sent(prompt, {"response": said}, thinking) == expected
+    asked = [{"role": "user", "content": "Name a lake."}, {"role": "assistant", "content": prompt}]
+    assert sent(asked, said, thinking) == expected
+    one = one_rollout({"prompt": prompt, "response": said}, 8, thinking).rollouts[0]
+    assert (one.thoughts, one.answer) == expected
+    reading = SampleReading(4, "rubric", (), False, thinking=thinking)
+    (sample,) = slime.samples({"prompt": prompt, "response": said}, reading)
+    assert (sample.rollout.thoughts, sample.rollout.answer) == expected
+
+
+def test_reasoning_in_a_field_of_its_own_stays():
+    assert sent(OPEN, {"response": "West Lake.", "reasoning": "So."}, "auto") == ("So.", "West Lake.")
+    assert sent(OPEN, "Hangzhou, and", "auto")[1] == ""
+    assert sent(OPEN, "Hangzhou, and", "tags")[1] == "Hangzhou, and"
