@@ -262,6 +262,8 @@ def test_the_demo_writes_json_lines_alone(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     assert "demo: --output must be a file that ends in .jsonl or .ndjson" in refused("demo", "-o", name)
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "folder.jsonl").mkdir()
+    assert "demo: --output must be a file; got the folder folder.jsonl" in refused("demo", "-o", "folder.jsonl")
 
 
 def test_the_demo_replaces_nothing_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ def test_a_flag_without_a_verb_stays_as_it_is():
         ("fuse wide.csv --domain A=5:1", "rubrank: fuse: --domain must be NAME=LOW:HIGH; got 'A=5:1'."),
         ("fuse wide.csv --config wrong.toml", "rubrank: wrong.toml: seed must be a whole number; got 'x'."),
         ("fuse wide.csv -o .", "rubrank: fuse: --output must be a file that ends in"),
-        ("demo -o .", "rubrank: demo: --output must be a file; got the folder"),
+        ("demo -o .", "rubrank: demo: --output must be a file that ends in .jsonl or .ndjson; got '.'."),
         ("lab report -o .", "rubrank: lab report: --output must be a file that ends in .html or .htm; got '.'."),
         ("conformance r.jsonl", "rubrank: r.jsonl: row 1: the row must be with a list of ids"),
         ("grade r.jsonl --timeout 5 --workers 0 -r gates", "rubrank: grade: --timeout must be left out with 0 workers"),
