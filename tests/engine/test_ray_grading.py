@@ -237,6 +237,7 @@ def test_chunks_of_a_table_are_fused_to_the_same_bits(cluster, tmp_path, suffix,
 
 
 def test_a_rule_that_remembers_is_refused_on_ray(tmp_path):
+    pytest.importorskip("ray", reason="ray is not installed")
     source = written(tmp_path / "s.jsonl", [{"uid": i // 4, "Facts": i % 3, "tokens": 10 + i} for i in range(16)])
     output = tmp_path / "out.jsonl"
     found = cli("fuse", source, "-o", output, "--attribute", "tokens", "--pool", "run", "--engine", "ray")

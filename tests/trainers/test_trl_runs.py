@@ -119,7 +119,7 @@ def test_a_checkpoint_without_the_memory(tmp_path):
     tiny_trl.trainer_of(plain, tmp_path, callback=False, **given).train()
     reward = RubricReward(tiny_trl.RUBRIC, rule="amrp+")
     trainer = tiny_trl.trainer_of(reward, tmp_path, **given)
-    with pytest.warns(RuntimeWarning, match=r"does not hold what 'amrp\+' remembered"):
+    with pytest.warns(RuntimeWarning, match=r"lacks the state of 'amrp\+'"):
         trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
 
 

@@ -21,7 +21,7 @@ from rubrank_lab.files import replacing
 from rubrank_lab.results import load
 from rubrank_lab.runtime import Times
 from rubrank_lab.sections import section
-from rubrank_lab.view import View
+from rubrank_lab.view import View, counted
 
 TITLE = "The laboratory: the paper's experiments with a small policy"
 PICTURES = "pictures"
@@ -38,7 +38,7 @@ def make_page(folder: Path, experiments: Mapping[str, Experiment]) -> Page:
     sections = [part for view in sorted(views.values(), key=_rank) for part in section(view, paper, times)]
     sections += confirming.section(real)
     parts: list[Part] = [*in_short(views, found), *_claims(found, _tests(sections)), Heading("How it was done")]
-    parts += [Paragraph(text) for text in (*_preface(folder), _counted(views))]
+    parts += [Paragraph(text) for text in (*_preface(folder), f"Different cells run: {counted(views.values())}.")]
     return Page(TITLE, [*parts, *sections])
 
 
@@ -57,12 +57,6 @@ def _preface(folder: Path) -> list[str]:
     """What does not come from results: what was done, how, and what it cannot show."""
     text = (folder / "preface.txt").read_text(encoding="utf-8")
     return [block.strip() for block in text.split("\n\n") if block.strip()]
-
-
-def _counted(views: Mapping[str, View]) -> str:
-    cells = {key for view in views.values() for arm in view.experiment.arms for key in _keys(view, arm, done=True)}
-    wanted = {key for view in views.values() for arm in view.experiment.arms for key in _keys(view, arm, done=False)}
-    return f"{len(cells)} of {len(wanted)} different cells have been run (arms that experiments share count once)."
 
 
 def _claims(found: Sequence[Decided], tests: int) -> list[Part]:
@@ -95,11 +89,6 @@ def _row(one: Decided) -> list[str]:
     name = _NAMES.get(claim.metric, claim.metric) + (", end minus fifth eighth" if claim.within else "")
     said = f"{claim.said}{'°' * claim.ours}"
     return [said, one.verdict, name, gap.said(digits), gap.t_said(digits), gap.p_said]
-
-
-def _keys(view: View, arm: str, done: bool) -> list[str]:
-    seeds = view.seeds(arm) if done else view.wanted
-    return [view.cell(arm, seed).key for seed in seeds]
 
 
 def write_page(

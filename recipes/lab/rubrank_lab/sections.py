@@ -15,7 +15,7 @@ from rubrank_lab.document import Heading, Paragraph, Part, Picture, Table
 from rubrank_lab.figures import curves
 from rubrank_lab.rows import CHALLENGING, SATURATED
 from rubrank_lab.runtime import PARTS, Times
-from rubrank_lab.view import View
+from rubrank_lab.view import View, counted
 
 METRICS: Mapping[str, tuple[str, int, float]] = {
     "true_quality": ("true quality", 3, 1.0),
@@ -86,11 +86,11 @@ TOLD = {
 
 def section(view: View, paper: Mapping[str, Any], times: Times) -> list[Part]:
     """Everything about one experiment."""
-    one, (done, total) = view.experiment, view.counts
+    one = view.experiment
     number = f"{one.number}. " if one.number else ""
     told = f"The paper: {one.paper}. " if one.paper else ""
-    parts: list[Part] = [Heading(f"{number}{one.title}"), Paragraph(f"{told}{done} of {total} cells run.")]
-    if not done:
+    parts: list[Part] = [Heading(f"{number}{one.title}"), Paragraph(f"{told}Cells run: {counted([view])}.")]
+    if not any(map(view.seeds, one.arms)):
         return parts
     if one.name != "runtime":  # whose arms are those of the main table
         parts += [_summaries(view), *_differences(view)]

@@ -7,7 +7,7 @@ view.against("RLVR²+", "GDPO", "true_quality").said()         "+0.031 [+0.012, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rubrank_lab.cell import Cell
@@ -35,16 +35,11 @@ class View:
         """Those that are finished."""
         return self.results.seeds.get(self.experiment.arms[arm].arm, [])
 
-    @property
-    def wanted(self) -> range:
-        """The seeds that every arm should have: five, or as many as one of them has."""
-        return range(max([SEEDS, *(1 + seed for arm in self.experiment.arms for seed in self.seeds(arm))]))
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Cells that are finished, and all."""
-        arms = self.experiment.arms
-        return sum(len(self.seeds(arm)) for arm in arms), len(self.wanted) * len(arms)
+    def keys(self, arm: str) -> tuple[set[str], set[str], set[str]]:
+        """Of the cells that every arm should have, of those that are finished, and of finished ones beyond them."""
+        wanted = {self.cell(arm, seed).key for seed in range(SEEDS)}
+        done = {self.cell(arm, seed).key for seed in self.seeds(arm)}
+        return wanted, done & wanted, done - wanted
 
     def values(self, arm: str, metric: str, base: bool = False) -> dict[int, float]:
         """Seed → value on held-out prompts, after the run or before it."""
@@ -116,3 +111,10 @@ def _of(found: dict[str, float], metric: str) -> float:
         return found.get(metric, math.nan)
     known = [found[f"score_{name}"] for name in parts if f"score_{name}" in found]
     return sum(known) / len(known) if known else math.nan
+
+
+def counted(views: Iterable[View]) -> str:
+    """How many cells there are; those that several arms share count once."""
+    each = [view.keys(arm) for view in views for arm in view.experiment.arms]
+    wanted, done, more = (set().union(*some) for some in zip(*each, strict=True))
+    return f"{len(done)} of {len(wanted)}" + (f" (and {len(more)} with seeds beyond the first {SEEDS})" if more else "")

@@ -71,6 +71,8 @@ class Fused(Framed):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be rewards, whoever wrote the rule; who has no score at all has the mean of its group."""
+        if not isinstance(self.batch, ScoreBatch):
+            raise InvalidInput("Fused", "batch", "the ScoreBatch that was fused", brief(self.batch), "")
         if self.fit is None:  # else it is RLVR²'s own, whose models are checked where they fit
             self._check_values()
         weights, batch = self.weights_NK, self.batch

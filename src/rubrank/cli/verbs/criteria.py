@@ -153,8 +153,8 @@ def grade(
         if not dry_run:  # which writes nothing
             output_at(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
         check_share(most_missing)
-        check_address(engine, address, "grade")
         run = _grader(engine, address, batch)
+        check_address(engine, address, "grade")
         seconds, asked = _seconds(timeout), _judges(judges, cache_only, dry_run)
         columns = columns_from(column, group_column, "grade")
         if dry_run:
@@ -179,11 +179,11 @@ def _grader(engine: str, address: str | None, batch: _Batch | None) -> Callable[
 
     if engine != "ray":
         return locally if batch is None else partial(locally, batch=batch)
-    from rubrank.grading.ray_data import grade_on_ray
-
     if batch is not None:
         remedy = "Batches take no processors of yours: leave --engine ray out."
         raise InvalidInput("grade", "--batch", "used with --engine local", "--engine ray", remedy)
+    from rubrank.grading.ray_data import grade_on_ray
+
     return partial(grade_on_ray, address=address)
 
 
