@@ -237,7 +237,7 @@ def test_the_whole_page_can_be_made(made):
     page = make_page(made, EXPERIMENTS)
     text, html = page.markdown("pictures"), page.html()
     assert all(f"{one.title}\n" in text for one in EXPERIMENTS.values())
-    assert "245 of 245 different cells" in text
+    assert "Different cells run: 245 of 245.\n" in text
     assert html.count("<svg") == len(page.pictures) >= 4
     assert "nan" not in text.lower()
 
