@@ -13,13 +13,14 @@ form of `pytest.mark.parametrize`, for tests of plain functions with many values
         assert word.islower()
 
 `examples(400)` is how many hypothesis draws at night (`make test-newest`); `make test` takes a quarter of them, and
-`make quick` ten. `thinned(values)` are parameters of which `make quick` takes every fourth.
+`make quick` ten. `spread(texts)` are all of them at night, every third otherwise; `thinned(values)` are parameters of
+which `make quick` takes every fourth.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from types import TracebackType
@@ -45,6 +46,11 @@ def drawn(most: int, profile: int) -> int:
 def is_thorough() -> bool:
     """Is this a run at night?"""
     return settings.default.max_examples == FULL
+
+
+def spread(values: Sequence[Any], every: int = 3) -> Sequence[Any]:
+    """Of values that take minutes together: all of them at night, every third otherwise."""
+    return values if is_thorough() else values[::every]
 
 
 def thinned(values: Iterable[Any], every: int = 4) -> list[Any]:

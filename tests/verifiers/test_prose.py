@@ -12,7 +12,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from cases import examples
+from cases import examples, spread
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -198,7 +198,7 @@ def test_fast_is_the_obvious(raw):
 def test_on_every_real_response():
     texts = real_texts()
     assert len(texts) > 5000
-    for raw in texts:
+    for raw in spread(texts):
         same_both_ways(raw)
 
 
