@@ -48,6 +48,11 @@ def is_thorough() -> bool:
     return settings.default.max_examples == FULL
 
 
+def nightly() -> pytest.MarkDecorator:
+    """Of a test that makes the figures of a page again, which takes most of a minute."""
+    return pytest.mark.skipif(not is_thorough(), reason="a nightly test: make test-newest")
+
+
 def spread(values: Sequence[Any], every: int = 3) -> Sequence[Any]:
     """Of values that take minutes together: all of them at night, every third otherwise."""
     return values if is_thorough() else values[::every]

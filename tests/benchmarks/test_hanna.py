@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import nightly
 
 from rubrank import utilities
 
@@ -32,6 +33,7 @@ def rules(hanna):
 
 
 @NEEDS_DATA
+@nightly()
 @pytest.mark.slow
 def test_the_page_shows_what_a_fresh_run_prints(tmp_path):
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])

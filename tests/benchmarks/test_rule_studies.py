@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +62,7 @@ def test_robustness(tmp_path):
 
 
 @NEEDS_DATA
+@nightly()
 @pytest.mark.slow
 def test_attribute_study(tmp_path):
     picture = tmp_path / "study.svg"
