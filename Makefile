@@ -81,7 +81,7 @@ $(VERL)/.ready: pyproject.toml
 	touch $(VERL)/.ready
 
 test-verl: $(VERL)/.ready  ## verl's plug-ins against verl itself, on CPU, in an environment of its own
-	$(VERL)/bin/python -m pytest tests/contracts/test_verl_keys.py tests/trainers/test_verl*.py
+	$(VERL)/bin/python -m pytest tests/contracts/test_verl_keys.py tests/training/test_verl*.py
 
 style: $(READY)  ## linter, formatter
 	$(PY) -m ruff check .
@@ -103,8 +103,8 @@ docs: $(READY)  ## the documentation as a site in out/site, built strictly and o
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 docs-output: $(READY)  ## write what the examples of the docs print below their print statements
-	-$(PY) -m pytest tests/test_documents.py -k examples_of_a_document --update-examples
-	-$(PY) -m pytest tests/test_cli.py -k the_page_is_true --update-examples
+	-$(PY) -m pytest tests/repository/test_documents.py -k examples_of_a_document --update-examples
+	-$(PY) -m pytest tests/cli/test_cli.py -k the_page_is_true --update-examples
 
 clean:
 	rm -rf .venv $(VERL) $(NEWEST) build dist out .pytest_cache .ruff_cache .hypothesis

@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch", reason="TRL is not installed: pip install t
 pytest.importorskip("trl", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # their warnings are not ours to mend
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "trainers"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 import tiny_trl  # noqa: E402
 
 from rubrank.training.trl.reward import RubricReward  # noqa: E402

@@ -19,7 +19,7 @@ pytest.importorskip("transfer_queue", reason=_WHY, exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("default")  # theirs are not ours to mend
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "trainers"))
+sys.path.insert(0, str(ROOT / "tests" / "training"))
 
 from rubrank.training.engine import Control  # noqa: E402
 from rubrank.training.verl.settings import Settings  # noqa: E402

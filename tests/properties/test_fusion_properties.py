@@ -1,4 +1,4 @@
-"""The properties of docs/method.md §7; the sixth, agreement with other optimisers, is tests/models/test_oracles.py."""
+"""The properties of docs/method.md §7; the sixth, agreement with other optimisers, is tests/fusion/test_oracles.py."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from the utilities without attributes (γ = 0), by Newton's method. A lane that 
 gets never depends on its neighbours.
 
 Full steps are not checked against the objective here (that would cost a logarithm a pair). They converge from this
-start in practice; a job where they do not is handed to `newton.py`, which halves steps (`tests/models/test_fit.py`).
+start in practice; a job where they do not is handed to `newton.py`, which halves steps (`tests/fusion/test_fit.py`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from rubrank.fusion.stream import files as table
 from rubrank.fusion.stream import plan, readers, survey
 from rubrank.fusion.stream.files import Columns, explain_file, fuse_file
 
-LONGFORM = Path(__file__).parents[2] / "shared" / "data" / "longform_writing" / "scores.jsonl.gz"
+LONGFORM = Path(__file__).parents[3] / "shared" / "data" / "longform_writing" / "scores.jsonl.gz"
 NAMES = ["Facts", "Style", "Clean"]
 FORMATS = ["jsonl", "jsonl.gz", "csv", "csv.gz", "parquet"]
 

@@ -15,7 +15,7 @@ from cases import folded
 
 import rubrank
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NAMES = [
     "Attribute",
     "BINARY",

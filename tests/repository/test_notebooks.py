@@ -11,7 +11,7 @@ nbformat = pytest.importorskip("nbformat", reason="pip install nbclient ipykerne
 nbclient = pytest.importorskip("nbclient", reason="pip install nbclient ipykernel")
 pytest.importorskip("ipykernel", reason="pip install ipykernel")
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
 

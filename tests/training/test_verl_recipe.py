@@ -48,7 +48,7 @@ def test_too_many_held_out(folder):
 
 
 def test_the_command_has_the_keys_of_the_page():
-    """Those of docs/verl.md are put together with verl's own configuration in tests/trainers/test_verl.py."""
+    """Those of docs/verl.md are put together with verl's own configuration in tests/training/test_verl.py."""
 
     def keys(text: str) -> set[str]:
         return set(re.findall(r"^\s+'?(\+?[a-z_0-9.]+)=", text, re.MULTILINE))

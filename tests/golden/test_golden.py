@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-GOLDEN = Path(__file__).with_name("golden")
+GOLDEN = Path(__file__).parent
 MADE = runpy.run_path(str(GOLDEN / "make.py"))
 ON_FILE = json.loads((GOLDEN / "rewards.json").read_text(encoding="utf-8"))
 

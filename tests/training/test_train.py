@@ -13,7 +13,7 @@ import yaml
 from rubrank.errors import InvalidInput
 from rubrank.training.job.job import AttributeSettings, Config, Training, load_job, parse_config
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 GOOD: dict[str, Any] = {
     "model": {"path": "policy"},

@@ -12,7 +12,7 @@ from rubrank.verifiers import load
 
 load()
 
-DATA = Path(__file__).parents[2] / "shared" / "data" / "m_ifeval"
+DATA = Path(__file__).parents[3] / "shared" / "data" / "m_ifeval"
 
 
 def row(**more):

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from pytest_examples import CodeExample, EvalExample, find_examples
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "rubrank"
 DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *(p for d in ("docs", "examples", "recipes") for p in (ROOT / d).rglob("*.md"))]
@@ -77,7 +77,7 @@ def own_main(monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
-# docs/cli.md works on the files that it shows, which tests/test_cli.py writes first.
+# docs/cli.md works on the files that it shows, which tests/cli/test_cli.py writes first.
 @pytest.mark.parametrize(
     "path", [p for p in DOCUMENTS if examples_of(p) and p.name not in ("cli.md", "start.md")], ids=name
 )

@@ -12,7 +12,7 @@ import pytest
 
 import rubrank
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 

@@ -8,13 +8,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import plain_control as plain
 import pytest
 
 from rubrank import RLVR2, attenuate
 from rubrank.records.comparing import kendall_by_group, mean, ordered
 from rubrank.studies.replay.replay import run_rule, steps
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 pytestmark = [
     pytest.mark.slow,
@@ -61,10 +62,6 @@ def test_verdicts_of_programs_adjusted_by_name(studies, shuffled):
 @pytest.mark.parametrize("name", ["en:punctuation:no_comma", "en:combination:repeat_prompt", "fr:keywords:existence"])
 def test_what_is_found_about_verdicts_is_what_the_oracle_finds(studies, name):
     """`remove` changes the verdicts of programs where length does matter: γ̂, its error and γ̃ are those of §4."""
-    sys.path.insert(0, str(Path(__file__).parent / "models"))
-    import plain_control as plain
-
-    sys.path.remove(str(Path(__file__).parent / "models"))
     batch = batch_of(studies["verdicts"])
     control = RLVR2(adjust="remove", adjust_criteria="all")(batch).control
     k, rows = batch.names.index(name), [slice(a, b) for a, b in pairwise(batch.starts)]

@@ -42,7 +42,7 @@ print(twice(3), double(3.5))
 
 @pytest.mark.slow
 def test_the_first_compilation_is_announced_once(tmp_path):
-    """With small kernels; tests/test_concurrency.py compiles the library's."""
+    """With small kernels; tests/repository/test_concurrency.py compiles the library's."""
     script = tmp_path / "kernels.py"
     script.write_text(TWO_KERNELS)
     run = [sys.executable, str(script)]

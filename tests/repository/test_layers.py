@@ -2,12 +2,11 @@
 
 import ast
 import re
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "rubrank"
 FOUNDATION = {"errors", "_jit", "_files", "_plain", "_plugins"}
 _IN_ORDER = (
@@ -90,70 +89,6 @@ def reached(start, first):
         seen |= new
         left += new
     return seen
-
-
-def top_level(*kinds):
-    """(place, definition) of everything of these kinds at the top level of any module."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, kinds):
-                yield path.relative_to(SOURCE).as_posix(), node
-
-
-def more_than_once(found):
-    places = defaultdict(list)
-    for name, place in found:
-        places[name].append(place)
-    return {name: where for name, where in places.items() if len(where) > 1}
-
-
-def test_no_two_classes_have_the_same_name():
-    assert more_than_once((node.name, place) for place, node in top_level(ast.ClassDef)) == {}
-
-
-def test_no_function_is_written_twice():
-    """Under whatever name, and whatever its own names are; `main` is the way in to a program, not a helper."""
-    functions = top_level(ast.FunctionDef, ast.AsyncFunctionDef)
-    found = [(shape(node), f"{place}: {node.name}") for place, node in functions if helps(node)]
-    assert list(more_than_once((body, place) for body, place in found if len(body) > 100).values()) == []
-
-
-def test_what_a_strict_model_is_stands_in_one_place():
-    found = [
-        f"{place}: {node.name}"
-        for place, node in top_level(ast.ClassDef)
-        for line in map(ast.unparse, node.body)
-        if line.startswith("model_config") and "frozen=True" in line and "extra='forbid'" in line
-    ]
-    assert found == ["_plain.py: Strict", "rollouts/rollout.py: _Frozen"]  # the latter has fields that are kept
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("def f(a):\n 'Doc.'\n b = a + 1\n return b", "def g(x: int) -> int:\n y = x + 1\n return y", True),
-        ("def f(a):\n return a + 1", "def f(a):\n return a + 2", False),
-        ("def f(a):\n return clean(a)", "def f(a):\n return plain(a)", False),
-    ],
-)
-def test_functions_are_compared_by_what_they_do(one, other, same):
-    assert (shape(ast.parse(one).body[0]) == shape(ast.parse(other).body[0])) is same
-
-
-def helps(function):
-    return not function.decorator_list and function.name != "main"
-
-
-def shape(function):
-    """A function's body, without its docstring, its own names numbered in the order in which they stand."""
-    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
-    arguments = [node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)]
-    names = [node for part in body for node in ast.walk(part) if isinstance(node, ast.Name)]
-    own = dict.fromkeys([*arguments, *(node.id for node in names if isinstance(node.ctx, ast.Store))])
-    numbers = {name: f"_{number}" for number, name in enumerate(own)}
-    for node in names:
-        node.id = numbers.get(node.id, node.id)
-    return "\n".join(map(ast.dump, body))
 
 
 def test_the_top_level_holds_packages_and_the_foundation():

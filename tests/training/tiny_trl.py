@@ -1,6 +1,6 @@
 """A policy made on the spot, trained by TRL for a few steps: what the tests of `rubrank.training.trl.reward` run.
 
-    torchrun --nproc_per_node 2 tests/trainers/tiny_trl.py OUT '{"first": {"num_generations": 4, …}, …}'
+    torchrun --nproc_per_node 2 tests/training/tiny_trl.py OUT '{"first": {"num_generations": 4, …}, …}'
 
 A Qwen3 of two layers over a byte-level BPE tokenizer that is trained here: it says nonsense, at 0.2 s a step. As a
 script it writes what every process got to OUT/first/rank-N.json.

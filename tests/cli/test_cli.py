@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import rubrank
 from rubrank.cli.app import app
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOC = ROOT / "docs" / "cli.md"
 ROWS = [
     {"uid": "q1", "scores": {"Facts": 1, "Style": 3}, "attributes": {"tokens": 312}},

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cases import FULL, MOST_SHOWN, QUICK, USUAL, Cases, drawn
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def run(*values: int) -> None:

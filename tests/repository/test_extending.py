@@ -23,7 +23,7 @@ from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.catalogue import judged
 from rubrank.verifiers import verifier
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 GROUPS = [{"prompt": "Ask for tea.", "responses": ["Tea, please.", "TEA!"]}]
 
 
