@@ -25,10 +25,10 @@ import yaml
 from rich.console import Console
 from side_by_side import Row, as_json, at_most, machine, show
 
-from rubrank.training.job.job import load_job
+from rubrank.training.frameworks.trl import RubricReward
+from rubrank.training.job.config import load_job
 from rubrank.training.job.plan import make_plan
-from rubrank.training.job.running import run
-from rubrank.training.trl.reward import RubricReward
+from rubrank.training.job.run import run
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipes" / "smollm2_ifeval"
 PACKAGES = ("torch", "transformers", "trl", "peft", "numpy", "numba")

@@ -91,11 +91,11 @@ from rubrank.texts.reasoning import split_reasoning as split_reasoning
 from rubrank.texts.text import Text as Text
 from rubrank.training.controls import Control as Control
 from rubrank.training.engine import RewardEngine as RewardEngine
-from rubrank.training.job.job import load_job as load_job
-from rubrank.training.job.job import parse_config as parse_config
+from rubrank.training.job.config import load_job as load_job
+from rubrank.training.job.config import parse_config as parse_config
 from rubrank.training.job.plan import make_plan as make_plan
-from rubrank.training.job.running import run as run_job
-from rubrank.training.making import rollout_of as rollout_of
+from rubrank.training.job.run import run as run_job
+from rubrank.training.rollouts import rollout_of as rollout_of
 from rubrank.training.shapes.barrier import Barrier as Barrier
 from rubrank.training.shapes.flat_batch import Processes as Processes
 from rubrank.training.shapes.flat_batch import Sample as Sample

@@ -106,7 +106,7 @@ def reward(one: Any) -> float:
 
 
 def verifiers(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.verifiers import RubricFinalize
+    from rubrank.training.frameworks.verifiers import RubricFinalize
 
     class Base:
         async def finalize(self, task: Any, episode: Any) -> None:
@@ -125,7 +125,7 @@ def verifiers(engine: RewardEngine, groups: list[Asked], train: bool) -> list[li
 
 
 def prime_rl(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.prime_rl import install
+    from rubrank.training.frameworks.prime_rl import install
 
     seen: list[list[float]] = []
 
@@ -143,7 +143,7 @@ def prime_rl(engine: RewardEngine, groups: list[Asked], train: bool) -> list[lis
 
 
 def art(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.art import score_trajectories
+    from rubrank.training.frameworks.art import score_trajectories
 
     score = score_trajectories(engine, train=train)
     found = []
@@ -171,7 +171,7 @@ class _Choice:
 
 
 def atropos(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.atropos import RubricEnv
+    from rubrank.training.frameworks.atropos import RubricEnv
 
     class Base:
         tokenizer = Tokenizer()
@@ -205,7 +205,7 @@ def atropos(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list
 
 
 def areal(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.areal import RubricWorkflow
+    from rubrank.training.frameworks.areal import RubricWorkflow
 
     found = []
     for asked in groups:
@@ -228,7 +228,7 @@ def areal(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[f
 
 
 def open_instruct(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.open_instruct import reward_function
+    from rubrank.training.frameworks.open_instruct import reward_function
 
     score, found = reward_function(engine, train=train), []
     for asked in groups:
@@ -250,7 +250,7 @@ def open_instruct(engine: RewardEngine, groups: list[Asked], train: bool) -> lis
 
 
 def rllm(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.rllm import estimator
+    from rubrank.training.frameworks.rllm import estimator
 
     def base(rewards: Any, algorithm_config: Any, traj_groups: Any) -> Any:
         return [one - one.mean() for one in rewards], rewards
@@ -271,7 +271,7 @@ def rllm(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[fl
 
 
 def roll(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.roll import RubricLoop
+    from rubrank.training.frameworks.roll import RubricLoop
 
     found = []
     for asked in groups:
@@ -312,7 +312,7 @@ def _cut(flat: list[float], groups: list[Asked]) -> list[list[float]]:
 
 
 def swift(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.swift import RubricORM, watch
+    from rubrank.training.frameworks.swift import RubricORM, watch
 
     class Function(RubricORM):
         rubrank = engine
@@ -350,7 +350,7 @@ def swift(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[f
 
 
 def skyrl(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.skyrl import RubricRewards
+    from rubrank.training.frameworks.skyrl import RubricRewards
 
     class Base:
         tokenizer, global_step = Tokenizer(), 0
@@ -396,7 +396,7 @@ def skyrl(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[f
 
 
 def easyr1(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.easyr1 import compute_score, ground_truth_of
+    from rubrank.training.frameworks.easyr1 import compute_score, ground_truth_of
 
     rows = [
         {
@@ -411,7 +411,7 @@ def easyr1(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[
 
 
 def nemo_rl(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.nemo_rl import RubricEnvironment
+    from rubrank.training.frameworks.nemo_rl import RubricEnvironment
 
     environment = RubricEnvironment({"config": engine, "num_generations": len(groups[0].said), "train": train})
     rows = [(asked, one) for asked in groups for one in asked.said]
@@ -426,7 +426,7 @@ def nemo_rl(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list
 
 
 def nemo_gym(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.nemo_gym import RubricVerifier
+    from rubrank.training.frameworks.nemo_gym import RubricVerifier
 
     async def main() -> list[list[float]]:
         verify = RubricVerifier(engine, num_rollouts_per_prompt=len(groups[0].said), train=train)

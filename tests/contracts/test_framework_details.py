@@ -13,8 +13,8 @@ from contracts.drivers import Tokenizer
 
 from rubrank import RewardEngine
 from rubrank.records.files import read_records
-from rubrank.training.making import rollout_of
 from rubrank.training.queries import Completion, query_of
+from rubrank.training.rollouts import rollout_of
 
 RUBRIC = [{"name": "Lake", "verifier": "Keyword", "params": {"keywords": ["lake"]}}]
 ASKED = [{"role": "user", "content": "Name a lake."}]
@@ -22,7 +22,7 @@ ASKED = [{"role": "user", "content": "Name a lake."}]
 
 def test_areal_with_a_template_that_gives_a_mapping():
     """As tokenizers of transformers 5 do: a list of it would be its keys."""
-    from rubrank.training.areal import RubricWorkflow
+    from rubrank.training.frameworks.areal import RubricWorkflow
 
     class Five(Tokenizer):
         def apply_chat_template(self, messages: Any, **options: Any) -> Any:
@@ -33,7 +33,7 @@ def test_areal_with_a_template_that_gives_a_mapping():
 
 
 def test_rllm_asks_a_trajectory_that_has_a_prompt(tmp_path):
-    from rubrank.training.rllm import estimator
+    from rubrank.training.frameworks.rllm import estimator
 
     talks = [[], [*ASKED, {"role": "assistant", "content": "a lake"}]]
     made = [Plain(steps=[Plain(chat_completions=one)] if one else [], task={}, reward=0.0) for one in talks]
@@ -45,7 +45,7 @@ def test_rllm_asks_a_trajectory_that_has_a_prompt(tmp_path):
 
 
 def test_nemo_rl_counts_what_the_policy_said_and_not_what_came_after():
-    from rubrank.training.nemo_rl import RubricEnvironment
+    from rubrank.training.frameworks.nemo_rl import RubricEnvironment
 
     environment = RubricEnvironment({"config": RewardEngine(RUBRIC), "num_generations": 2})
     said = {"role": "assistant", "content": "a lake", "token_ids": [1, 2], "finish_reason": "stop"}
@@ -56,7 +56,7 @@ def test_nemo_rl_counts_what_the_policy_said_and_not_what_came_after():
 
 @pytest.mark.parametrize("kind", [dict, Plain])
 def test_verifiers_say_how_many_tokens_there_are(kind):
-    from rubrank.training.verifiers import _completion
+    from rubrank.training.frameworks.verifiers import _completion
 
     usage = kind(completion_tokens=9, completion_tokens_details=kind(reasoning_tokens=5))
     response = kind(choices=[kind(finish_reason="length")], usage=usage)
@@ -87,8 +87,8 @@ def test_thoughts_closed_without_a_word_and_taken_out_by_a_renderer():
 
 
 def test_ms_swift_names_many_prompts_in_one_go():
+    from rubrank.training.frameworks.swift import by_prompt_id
     from rubrank.training.shapes.flat_batch import Sample
-    from rubrank.training.swift import by_prompt_id
 
     rollout = rollout_of("?", "!")
     keys = [(f"p{i}", rubric) for i in range(3) for rubric in ("a", "b") for _ in range(2)] + [("q", "a")] * 4

@@ -32,7 +32,7 @@ def talk(text: Any) -> list[dict[str, Any]]:
 
 
 def swift(said: Any = SAID, args: Any = None, **columns: Any) -> list[float]:
-    from rubrank.training.swift import RubricORM
+    from rubrank.training.frameworks.swift import RubricORM
 
     class Function(RubricORM):
         rubrank = RewardEngine(RUBRIC)
@@ -43,7 +43,7 @@ def swift(said: Any = SAID, args: Any = None, **columns: Any) -> list[float]:
 
 
 def skyrl(uids: Any = ("0",) * 4, prompts: Any = None, tokenizer: Any = Tokenizer(), **output: Any) -> list[float]:  # noqa: B008
-    from rubrank.training.skyrl import RubricRewards
+    from rubrank.training.frameworks.skyrl import RubricRewards
 
     class Base:
         global_step = 1
@@ -68,7 +68,7 @@ def skyrl(uids: Any = ("0",) * 4, prompts: Any = None, tokenizer: Any = Tokenize
 
 
 def atropos(item: Any = None, **group: Any) -> list[float]:
-    from rubrank.training.atropos import RubricEnv
+    from rubrank.training.frameworks.atropos import RubricEnv
 
     usual = {"tokens": [[1, 2]] * 4, "masks": [[-100, 2]] * 4, "scores": [0.3] * 4, "messages": list(map(talk, SAID))}
 
@@ -85,7 +85,7 @@ def atropos(item: Any = None, **group: Any) -> list[float]:
 
 
 def rllm(groups: int = 1, said: Any = SAID, **given: Any) -> list[float]:
-    from rubrank.training.rllm import estimator
+    from rubrank.training.frameworks.rllm import estimator
 
     def trajectory(text: Any) -> Any:
         steps = [] if text is None else [Plain(chat_completions=talk(text))]
@@ -98,7 +98,7 @@ def rllm(groups: int = 1, said: Any = SAID, **given: Any) -> list[float]:
 
 
 def easyr1(*rows: Any) -> list[float]:
-    from rubrank.training.easyr1 import compute_score, ground_truth_of
+    from rubrank.training.frameworks.easyr1 import compute_score, ground_truth_of
 
     truth = ground_truth_of({"prompt": "Name a lake."}, 7)
     usual = [{"response": text, "response_length": 5, "ground_truth": truth} for text in SAID]
@@ -106,7 +106,7 @@ def easyr1(*rows: Any) -> list[float]:
 
 
 def open_instruct(said: Any = SAID, n: int | None = None) -> list[float]:
-    from rubrank.training.open_instruct import reward_function
+    from rubrank.training.frameworks.open_instruct import reward_function
 
     score, number = reward_function(RewardEngine(RUBRIC), n=n), len(said)
     found = asyncio.run(score([[1]] * number, said, ["x"] * number, ["d"] * number, ["stop"] * number, None, None))
@@ -114,7 +114,7 @@ def open_instruct(said: Any = SAID, n: int | None = None) -> list[float]:
 
 
 def nemo_gym(*bodies: dict[str, Any]) -> list[float]:
-    from rubrank.training.nemo_gym import RubricVerifier
+    from rubrank.training.frameworks.nemo_gym import RubricVerifier
 
     def usual(text: str) -> dict[str, Any]:
         said = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}]
@@ -128,14 +128,14 @@ def nemo_gym(*bodies: dict[str, Any]) -> list[float]:
 
 
 def areal(**row: Any) -> Any:
-    from rubrank.training.areal import RubricWorkflow
+    from rubrank.training.frameworks.areal import RubricWorkflow
 
     made = RubricWorkflow(RewardEngine(RUBRIC), gconfig=Plain(), tokenizer=Tokenizer(), n=2, request=list)
     return asyncio.run(made.arun_episode(None, row))
 
 
 def roll() -> Any:
-    from rubrank.training.roll import RubricLoop
+    from rubrank.training.frameworks.roll import RubricLoop
 
     return RubricLoop().tokenizer
 

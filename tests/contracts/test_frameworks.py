@@ -10,7 +10,7 @@ from contracts.drivers import DRIVERS, SINGLE, Asked, Said
 
 from rubrank import RewardEngine, RubrankError, read_records
 from rubrank.rollouts.rollout import Group
-from rubrank.training.making import rollout_of
+from rubrank.training.rollouts import rollout_of
 
 RUBRIC = [
     "EmptyAnswer",

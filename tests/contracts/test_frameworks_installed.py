@@ -44,7 +44,7 @@ def test_verifiers_04(record_property):
     from verifiers.v1.trace import AgentInfo, ModelCall, TraceTask
     from verifiers.v1.types import AssistantMessage, Usage, UserMessage
 
-    from rubrank.training.verifiers import RubricFinalize
+    from rubrank.training.frameworks.verifiers import RubricFinalize
 
     class Env(RubricFinalize, BestOfNEnv):
         rubrank = RewardEngine(RUBRIC)
@@ -80,7 +80,7 @@ def test_art(record_property):
     from openai.types.chat import ChatCompletionMessage
     from openai.types.chat.chat_completion import Choice
 
-    from rubrank.training.art import score_trajectories
+    from rubrank.training.frameworks.art import score_trajectories
 
     async def rollout(text: str, end: Any) -> Any:
         choice = Choice(index=0, finish_reason=end, message=ChatCompletionMessage(role="assistant", content=text))
@@ -98,7 +98,7 @@ def test_art(record_property):
 
 def test_atropos(record_property):
     base = installed("atroposlib", "atroposlib.envs.base", record_property)
-    from rubrank.training.atropos import RubricEnv
+    from rubrank.training.frameworks.atropos import RubricEnv
 
     class Mine(base.BaseEnv):
         async def collect_trajectory(self, item: Any) -> Any:
@@ -133,7 +133,7 @@ def test_atropos(record_property):
 
 def test_areal(record_property):
     installed("areal", "areal.api.workflow_api", record_property)
-    from rubrank.training.areal import workflow_class
+    from rubrank.training.frameworks.areal import workflow_class
 
     left = list(SAID)
 
@@ -159,7 +159,7 @@ def test_swift(record_property):
     import torch
     from swift.rl_core.data import GRPOSample
 
-    from rubrank.training.swift import RubricORM, register
+    from rubrank.training.frameworks.swift import RubricORM, register
 
     class Function(RubricORM):
         rubrank = RewardEngine(RUBRIC)
@@ -182,7 +182,7 @@ def test_swift(record_property):
 
 def test_skyrl(record_property):
     trainer = installed("skyrl", "skyrl.train.trainer", record_property)
-    from rubrank.training.skyrl import RubricRewards
+    from rubrank.training.frameworks.skyrl import RubricRewards
 
     class Trainer(RubricRewards, trainer.RayPPOTrainer):
         rubrank = RewardEngine(RUBRIC)

@@ -20,7 +20,7 @@ from rubrank import InvalidInput, RewardEngine
 from rubrank.service.dialects import nemo_gym
 from rubrank.service.dialects.reading import SampleReading
 from rubrank.service.samples import SampleAnswer
-from rubrank.training.nemo_gym import RubricVerifier
+from rubrank.training.frameworks.nemo_gym import RubricVerifier
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what frameworks warn of among themselves is not ours
 READING = SampleReading(2, "rubric", (), False)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from rubrank import Group, InvalidInput, RewardEngine, Rollout
 from rubrank.service.dialects import nemo_gym
 from rubrank.service.dialects.reading import SampleReading
-from rubrank.training.nemo_gym import RubricVerifier
+from rubrank.training.frameworks.nemo_gym import RubricVerifier
 
 RUBRIC = ["EmptyAnswer", "Truncated", {"name": "WordCount", "params": {"low": 2}}]
 SIBLINGS = ("A lake and the", "It is West Lake.", "")

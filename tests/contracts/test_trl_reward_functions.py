@@ -1,4 +1,4 @@
-"""What `rubrank.training.trl.reward` relies on in TRL, transformers and accelerate; checked with TRL 1.16.0.
+"""What `rubrank.training.frameworks.trl` relies on in TRL, transformers and accelerate; checked with TRL 1.16.0.
 
 Skipped unless TRL is installed: pip install "torch==2.13.0" "trl==1.16.0".
 A release that changes one of these fails here, by name, instead of training on wrong groups.
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # their 
 sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 import tiny_trl  # noqa: E402
 
-from rubrank.training.trl.reward import RubricReward  # noqa: E402
+from rubrank.training.frameworks.trl import RubricReward  # noqa: E402
 
 
 class Watcher:

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "training"))
 
 from rubrank.training.engine import Control  # noqa: E402
-from rubrank.training.verl.settings import Settings  # noqa: E402
+from rubrank.training.frameworks.verl.settings import Settings  # noqa: E402
 
 
 def documented() -> list[str]:
@@ -74,7 +74,7 @@ def test_we_understand_the_documented_command():
 def test_the_documented_manager_is_the_one_that_verl_loads():
     from verl.trainer.ppo.reward import resolve_reward_manager_cls
 
-    from rubrank.training.verl.reward_loop import RubricBarrier, RubricScores
+    from rubrank.training.frameworks.verl.reward_loop import RubricBarrier, RubricScores
 
     assert resolve_reward_manager_cls(composed(documented())) is RubricScores
     config = composed([*documented(), "reward.reward_manager.name=RubricBarrier"])
@@ -106,6 +106,6 @@ def test_data_are_looked_at_before_models_are_loaded():
 def test_rays_limit_of_calls_in_a_worker():
     from ray._common.ray_constants import DEFAULT_MAX_CONCURRENCY_ASYNC
 
-    from rubrank.training.verl import reward_loop as verl_reward_loop
+    from rubrank.training.frameworks.verl import reward_loop as verl_reward_loop
 
     assert verl_reward_loop._ASYNC_CALLS == DEFAULT_MAX_CONCURRENCY_ASYNC

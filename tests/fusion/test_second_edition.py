@@ -14,7 +14,7 @@ from rubrank.fusion.model import find_model
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.criterion import CriterionData
 from rubrank.training.engine import RewardEngine
-from rubrank.training.trl.reward import RubricReward
+from rubrank.training.frameworks.trl import RubricReward
 from rubrank.verifiers.verifier import UNIT
 
 NAN = np.nan

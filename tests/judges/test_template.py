@@ -18,7 +18,7 @@ from rubrank.judges.kinds.panel import completed
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
 from rubrank.judges.template import SLOTS, Template
 from rubrank.rubrics.rubric import Criterion
-from rubrank.training.configured import load_config
+from rubrank.training.config import load_config
 
 ENDPOINT = {"base_url": "http://localhost:1/v1", "model": "m"}
 OWN = "[system]\nYou grade our help desk.\n{criteria}\n{reply}\n[user]\n{conversation}\n{reference}\n{response}\n"

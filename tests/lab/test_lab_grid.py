@@ -17,7 +17,7 @@ from rubrank_lab.cell import Cell, checkpoint_of, data_of, result_of
 from rubrank_lab.experiments import ORDER, cells_of, choose, load_experiments
 
 from rubrank.errors import InvalidInput
-from rubrank.training.job.job import parse_config
+from rubrank.training.job.config import parse_config
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "lab"
 EXPERIMENTS = load_experiments(RECIPE)

@@ -200,7 +200,7 @@ FRAMEWORKS = (
     "trl|verl|openrlhf|slime|tinker|verifiers|prime_rl|swift|skyrl|nemo_rl|nemo_gym|art|atropos|areal|open_instruct|rllm"
     "|roll|easyr1"
 )
-PUBLIC = rf"training\.(?:{FRAMEWORKS})(?:[ ]|$)|evaluation\.inspect[ ]"
+PUBLIC = rf"training\.(?:frameworks\.)?(?:{FRAMEWORKS})(?:[ ]|$)|evaluation\.inspect[ ]"
 DEEP = re.compile(rf"^[ ]*(?:from|import)[ ]+rubrank\.(?!{PUBLIC})[\w.]+.*$", re.MULTILINE)
 
 

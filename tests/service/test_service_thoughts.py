@@ -9,7 +9,7 @@ import pytest
 from rubrank.service.dialects import slime
 from rubrank.service.dialects.reading import SampleReading
 from rubrank.service.wire import groups_request, one_rollout
-from rubrank.training.making import rollout_of
+from rubrank.training.rollouts import rollout_of
 
 OPEN, CLOSED = "<|user|>Name a lake.<|assistant|><think>\n", "<|user|>Name a lake.<|assistant|>"
 SAID = ["Hangzhou, and", "Hangzhou.</think>West Lake.", "<think>So.</think>West Lake.", ""]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-AGENT = Path(importlib.util.find_spec("rubrank.training.openrlhf").origin)
+AGENT = Path(importlib.util.find_spec("rubrank.training.frameworks.openrlhf").origin)
 RUBRIC = ["EmptyAnswer", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
 
 

@@ -7,7 +7,7 @@ from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.training.job.batching import cut, evaluated_at_once
-from rubrank.training.job.job import HeldOut, Source, Training
+from rubrank.training.job.config import HeldOut, Source, Training
 
 
 def test_by_default_one_group_at_a_time():

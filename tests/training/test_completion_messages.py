@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rubrank.records.files import read_records
-from rubrank.training.trl.reward import RubricReward
+from rubrank.training.frameworks.trl import RubricReward
 
 CALLS = {"name": "Calls", "verifier": "ToolCalled", "params": {"tool": "add", "at_least": 1}}
 BRIEF = {"name": "Brief", "verifier": "WordCount", "params": {"high": 3}}

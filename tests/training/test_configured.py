@@ -15,7 +15,7 @@ from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.adjust import attenuate
 from rubrank.fusion.options import FuseOptions, RankingOptions
 from rubrank.training import configured as module
-from rubrank.training.configured import RewardConfig, configured, load_config, main, without_checkpoints, without_steps
+from rubrank.training.config import RewardConfig, configured, load_config, main, without_checkpoints, without_steps
 from rubrank.training.engine import Control, RewardEngine
 from rubrank.training.queries import messages, query_of, score_query, without_unknown
 
@@ -53,7 +53,7 @@ def test_everything_that_a_file_can_say(tmp_path):
 
 def test_options_of_the_ranking_are_those_of_fuse(tmp_path):
     """Declared once: same keys, same defaults, same words; and they reach the rule."""
-    from rubrank.training.job.job import Config
+    from rubrank.training.job.config import Config
 
     shared = [name for name in RankingOptions.model_fields if name != "rule"]
     for model in (FuseOptions, RewardConfig, Config):
@@ -135,7 +135,7 @@ def test_the_file_on_our_page():
 
 @pytest.mark.slow
 def test_a_file_is_checked_from_the_command_line(tmp_path):
-    run = [sys.executable, "-m", "rubrank.training.configured", str(written(tmp_path, rubric=[LAKE]))]
+    run = [sys.executable, "-m", "rubrank.training.config", str(written(tmp_path, rubric=[LAKE]))]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "right: rule 'rlvr2+', 1 criteria, 0 controlled attributes\n")
 

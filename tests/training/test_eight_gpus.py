@@ -18,7 +18,7 @@ from rubrank.errors import InvalidInput
 from rubrank.training.job import policy as policies
 from rubrank.training.job.arguments import arguments
 from rubrank.training.job.batching import cut
-from rubrank.training.job.job import load_job
+from rubrank.training.job.config import load_job
 from rubrank.training.job.plan import make_plan
 
 pytestmark = pytest.mark.slow  # importing TRL takes seconds

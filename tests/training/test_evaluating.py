@@ -22,7 +22,7 @@ from rubrank.evaluation.reporting import report_data  # noqa: E402
 from rubrank.records.files import read_records  # noqa: E402
 from rubrank.training.job.evaluating import check_evaluation  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
-from rubrank.training.job.running import run  # noqa: E402
+from rubrank.training.job.run import run  # noqa: E402
 
 ITEMS = [
     {"key": 1, "prompt": "Say.", "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]},

@@ -14,9 +14,9 @@ from openrlhf_stand_in import configuration
 from rubrank.training import openrlhf, slime, verifiers
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import end_tokens, finish_reason
-from rubrank.training.tinker import RubricGroupBuilder
-from rubrank.training.trl.reward import RubricReward
-from rubrank.training.verl.settings import most_tokens, rollout_of_row
+from rubrank.training.frameworks.tinker import RubricGroupBuilder
+from rubrank.training.frameworks.trl import RubricReward
+from rubrank.training.frameworks.verl.settings import most_tokens, rollout_of_row
 
 GATE = ["Truncated", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
 CUT, WHOLE = "A lake is a body of water", "A lake."

@@ -153,7 +153,7 @@ def test_an_agent_of_several_turns(configure):
     import torch
     from openrlhf.utils.agent import AgentInstanceBase, MultiTurnAgentExecutor
 
-    from rubrank.training.openrlhf import RubricAgent
+    from rubrank.training.frameworks.openrlhf import RubricAgent
 
     class Twice(AgentInstanceBase):
         def __init__(self) -> None:

@@ -17,8 +17,8 @@ from judges.server import MODEL, Server  # noqa: E402
 from training import tiny  # noqa: E402
 
 from rubrank.errors import InvalidInput, UnknownName  # noqa: E402
+from rubrank.training.job.config import load_job  # noqa: E402
 from rubrank.training.job.folder import write_config  # noqa: E402
-from rubrank.training.job.job import load_job  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
 
 JUDGED = [{"name": "Polite", "question": "Is it polite?"}]

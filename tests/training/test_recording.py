@@ -19,7 +19,7 @@ from rubrank.records.record import GroupRecord
 from rubrank.records.writing import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine
-from rubrank.training.rewinding import rewind
+from rubrank.training.state import rewind
 
 RUBRIC = [{"name": "Words", "verifier": "WordCount", "params": {"low": 2}}]
 

@@ -22,7 +22,7 @@ from rubrank.errors import InvalidInput
 from rubrank.records.files import read_records
 from rubrank.training.engine import RewardEngine, StepRewards
 
-PATH = "rubrank.training.slime.reward"
+PATH = "rubrank.training.frameworks.slime.reward"
 RUBRIC = ["EmptyAnswer", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
 
 
@@ -149,6 +149,6 @@ def test_what_is_no_group(tmp_path, samples, message):
 
 
 def test_the_documented_signature():
-    function = importlib.import_module("rubrank.training.slime").reward
+    function = importlib.import_module("rubrank.training.frameworks.slime").reward
     assert inspect.iscoroutinefunction(function)
     assert list(inspect.signature(function).parameters)[:2] == ["args", "samples"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.training.job.job import Config, Job, Source, Stage
+from rubrank.training.job.config import Config, Job, Source, Stage
 from rubrank.training.job.sources import read_source, to_dataset
 
 CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name a lake."}]

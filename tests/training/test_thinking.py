@@ -14,11 +14,11 @@ from rubrank import RewardEngine
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.texts.reasoning import TAGS, opening_tag, reopened, split_reasoning
-from rubrank.training.configured import RewardConfig
-from rubrank.training.making import rollout_of, template_opens
+from rubrank.training.config import RewardConfig
+from rubrank.training.frameworks.trl import RubricReward, _Sampled
 from rubrank.training.queries import Completion, query_of, score_query
+from rubrank.training.rollouts import rollout_of, template_opens
 from rubrank.training.shapes.one_group import score_group
-from rubrank.training.trl.reward import RubricReward, _Sampled
 
 CUT = "The user wants a lake. West Lake is one, but perhaps I should"
 WHOLE = "The user wants a lake.</think>West Lake."

@@ -17,7 +17,7 @@ import pytest
 from rubrank.errors import InvalidInput
 from rubrank.records.files import read_records
 from rubrank.training.engine import Control, RewardEngine, StepRewards
-from rubrank.training.tinker import RubricGroupBuilder
+from rubrank.training.frameworks.tinker import RubricGroupBuilder
 
 RUBRIC = ["EmptyAnswer", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
 
@@ -198,8 +198,8 @@ def test_wrapping_has_all_that_a_builder_has(cookbook):
 def test_messages_of_the_cookbook(cookbook):
     from tinker_cookbook.renderers.base import ToolCall
 
-    from rubrank.training.making import rollout_of
     from rubrank.training.queries import messages
+    from rubrank.training.rollouts import rollout_of
 
     call = ToolCall(function=ToolCall.FunctionBody(name="find", arguments='{"what": "lake"}'), id="c1")
     said = [

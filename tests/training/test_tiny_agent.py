@@ -12,9 +12,9 @@ import yaml
 pytest.importorskip("trl", reason="trl is not installed: pip install 'rubrank[trl]'")
 
 from rubrank.records.files import read_records
-from rubrank.training.job.job import load_job
+from rubrank.training.job.config import load_job
 from rubrank.training.job.plan import make_plan
-from rubrank.training.job.running import run
+from rubrank.training.job.run import run
 
 pytestmark = pytest.mark.slow  # importing TRL takes seconds
 RECIPE = Path(__file__).parents[2] / "recipes" / "tiny_agent"

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rubrank.errors import InvalidInput
-from rubrank.training.job.job import AttributeSettings, Config, Training, load_job, parse_config
+from rubrank.training.job.config import AttributeSettings, Config, Training, load_job, parse_config
 
 ROOT = Path(__file__).parents[2]
 

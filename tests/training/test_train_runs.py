@@ -24,7 +24,7 @@ from rubrank.records.files import read_records, record_files  # noqa: E402
 from rubrank.records.record import GroupRecord  # noqa: E402
 from rubrank.rollouts.rollout import Group, Rollout  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
-from rubrank.training.job.running import RunDone, run  # noqa: E402
+from rubrank.training.job.run import RunDone, run  # noqa: E402
 
 NO_DIGITS = [{"name": "NoDigits", "verifier": "fr:detectable_content:no_digits"}]
 CLOCK = ("runtime", "per_second", "seconds", "share_of_step", "step_time", "total_flos")

@@ -18,7 +18,7 @@ from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Control
-from rubrank.training.trl.reward import RubricReward, current_processes
+from rubrank.training.frameworks.trl import RubricReward, current_processes
 from rubrank.verifiers.verifier import VERIFIERS, Verdict, is_verifier, verifier
 
 RUBRIC = [
@@ -264,7 +264,7 @@ def test_processes_that_accelerate_does_not_know_of(monkeypatch):
 
 
 def test_torch_is_not_imported():
-    modules = "rubrank.training.trl.reward, rubrank.training.shapes.barrier"
+    modules = "rubrank.training.frameworks.trl, rubrank.training.shapes.barrier"
     code = f"import sys, {modules}; print({{'torch', 'numba'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.training.making import rollout_of
+from rubrank.training.rollouts import rollout_of
 from rubrank.training.turns import assistant_message, last_turn, read_call, turns_of
 
 

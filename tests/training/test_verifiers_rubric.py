@@ -20,7 +20,7 @@ import yaml
 
 from rubrank.errors import InvalidInput
 from rubrank.training.engine import Control, RewardEngine, StepRewards
-from rubrank.training.verifiers import group_reward, rubric_of
+from rubrank.training.frameworks.verifiers import group_reward, rubric_of
 
 RUBRIC = ["EmptyAnswer", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
 PLURAL = {"states", "prompts", "completions", "answers", "tasks", "infos"}

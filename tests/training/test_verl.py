@@ -171,7 +171,7 @@ def test_verl_sees_its_own_mode(cluster, policy, mode):
 def test_the_third_mode_is_registered_too():
     from verl.trainer.ppo.v1 import PPOTrainerSeparateAsync, get_trainer_cls
 
-    import rubrank.training.verl.trainer as ours
+    import rubrank.training.frameworks.verl.trainer as ours
 
     assert get_trainer_cls("rubrank_separate_async") is ours.RubricTrainerSeparateAsync
     assert issubclass(ours.RubricTrainerSeparateAsync, PPOTrainerSeparateAsync)
@@ -243,4 +243,4 @@ def test_verl_finds_us_by_the_entry_point(tmp_path):
     path = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
     env = {**os.environ, "PYTHONPATH": path, "VERL_USE_EXTERNAL_PLUGINS": "auto"}
     found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
-    assert found.stdout.strip().endswith("rubrank.training.verl.trainer"), found.stderr
+    assert found.stdout.strip().endswith("rubrank.training.frameworks.verl.trainer"), found.stderr

@@ -11,9 +11,9 @@ import json
 import pytest
 import tiny_verl
 
+from rubrank.training.frameworks.verl.reading import Reading
+from rubrank.training.frameworks.verl.settings import Settings
 from rubrank.training.turns import turns_of
-from rubrank.training.verl.reading import Reading
-from rubrank.training.verl.settings import Settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # theirs are not ours to mend
 TEMPLATE = (

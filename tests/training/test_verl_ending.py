@@ -189,7 +189,7 @@ def test_an_asynchronous_run_loses_no_prompt(policy, tmp_path, monkeypatch, judg
 
 def test_the_older_trainer(policy, tmp_path, monkeypatch, judge):
     """By rubrank's runner; records of this trainer have no step."""
-    from rubrank.training.verl.older import OlderRunner
+    from rubrank.training.frameworks.verl.ray_trainer import OlderRunner
 
     overrides = [*dataset(tmp_path), *with_manager("RubricBarrier"), "trainer.use_v1=false", *ALONE]
     section = {"rubric": RUBRIC, "judges": judges(judge, on_outage="stop"), "timeout": 600}
@@ -211,7 +211,7 @@ def test_the_older_trainer(policy, tmp_path, monkeypatch, judge):
 
 def command(spec: str) -> None:
     """What `python -m rubrank.training.verl` does, with GPU parts mocked."""
-    from rubrank.training.verl.__main__ import end
+    from rubrank.training.frameworks.verl.__main__ import end
 
     policy, folder, overrides, section = json.loads(spec)
     with verl_fit.cluster():

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from rubrank import RewardEngine
-from rubrank.training.verl.reading import Reading, is_held_out, step_of
-from rubrank.training.verl.settings import Settings
+from rubrank.training.frameworks.verl.reading import Reading, is_held_out, step_of
+from rubrank.training.frameworks.verl.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "recipes" / "verl"
@@ -121,7 +121,7 @@ def test_steps_of_asynchronous_policies(row, meta, step):
 
 def test_loading_the_plugin_imports_nothing_heavy():
     code = (
-        "import sys, rubrank.training.verl.plugin as p;"
+        "import sys, rubrank.training.frameworks.verl.plugin as p;"
         "print([m for m in ('torch', 'numba', 'polars', 'pydantic', 'ray', 'verl') if m in sys.modules],"
         "sum(type(f) is p._Finder for f in sys.meta_path))"
     )
@@ -138,7 +138,7 @@ def test_the_modes_come_with_the_trainer(tmp_path, monkeypatch):
         (folder / "__init__.py").write_text("", encoding="utf-8")
     code = (
         "import warnings; warnings.simplefilter('error');"
-        "import rubrank.training.verl.plugin, verl;"
+        "import rubrank.training.frameworks.verl.plugin, verl;"
         "print('quiet');"
         "import verl.trainer.ppo.v1"
     )

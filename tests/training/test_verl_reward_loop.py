@@ -116,7 +116,7 @@ def test_rollouts_that_verl_sends_twice_are_counted_once(barrier_run):
 
 
 def test_the_unknown_get_the_mean_of_their_group():
-    from rubrank.training.verl.reward_loop import BarrierActor
+    from rubrank.training.frameworks.verl.reward_loop import BarrierActor
 
     class Unsure(RewardEngine):
         def fuse(self, groups: Any, *given: Any, **named: Any) -> StepRewards:
@@ -149,7 +149,7 @@ def test_the_unknown_get_the_mean_of_their_group():
     ],
 )
 def test_what_a_barrier_refuses(policy, overrides, section, message):
-    from rubrank.training.verl.reward_loop import RubricBarrier
+    from rubrank.training.frameworks.verl.reward_loop import RubricBarrier
 
     with pytest.raises(InvalidInput, match=message):
         RubricBarrier(config_of(policy, *overrides, rubric=RUBRIC, **section), None)
@@ -158,7 +158,7 @@ def test_what_a_barrier_refuses(policy, overrides, section, message):
 @pytest.mark.parametrize("overrides", [(), ("trainer.use_v1=false",), ("trainer.v1.trainer_mode=colocate_async",)])
 def test_scores_that_nobody_would_fuse(policy, overrides):
     """The rewards would be weighted means of the criteria, and nobody would notice."""
-    from rubrank.training.verl.reward_loop import RubricScores
+    from rubrank.training.frameworks.verl.reward_loop import RubricScores
 
     with pytest.raises(InvalidInput, match=r"trainer_mode must be rubrank_sync, .*RubricBarrier goes with any"):
         RubricScores(config_of(policy, *overrides, rubric=RUBRIC), None)
@@ -180,7 +180,7 @@ def test_validation_that_looks_like_training(policy, tmp_path, about, overrides,
     """Without a TransferQueue its rollouts would wait for siblings that never come."""
     import polars as pl
 
-    from rubrank.training.verl.reward_loop import check_held_out
+    from rubrank.training.frameworks.verl.reward_loop import check_held_out
 
     rows = {"data_source": ["x", "x"], **({} if about is None else {"extra_info": about})}
     pl.DataFrame(rows).write_parquet(tmp_path / "val.parquet")
@@ -194,8 +194,8 @@ def test_validation_that_looks_like_training(policy, tmp_path, about, overrides,
 
 def test_judges_who_compare_are_left_to_the_trainer(policy):
     """They need the whole group: here only programs are asked, and no scores are sent."""
-    from rubrank.training.verl.reward_loop import Alone
-    from rubrank.training.verl.settings import Settings
+    from rubrank.training.frameworks.verl.reward_loop import Alone
+    from rubrank.training.frameworks.verl.settings import Settings
 
     judge = {"kind": "pairwise", "endpoints": [{"base_url": "http://127.0.0.1:9", "model": "nobody"}]}
     asked = [*RUBRIC, {"name": "Better", "question": "Which is better?"}]

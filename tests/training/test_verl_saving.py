@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'rubrank[ray]'")
 
 from rubrank.errors import JudgeOutage
-from rubrank.training.verl.ending import MODES, SavesFirst, save_step, saving_mode, waits_in_barrier
+from rubrank.training.frameworks.verl.checkpoint import MODES, SavesFirst, save_step, saving_mode, waits_in_barrier
 
 
 class Trainer:

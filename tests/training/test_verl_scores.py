@@ -15,8 +15,8 @@ from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.judges.judge import Retry
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine
-from rubrank.training.verl.grading import GradedTogether
-from rubrank.training.verl.scores import packed, regrouped, with_means
+from rubrank.training.frameworks.verl.grading import GradedTogether
+from rubrank.training.frameworks.verl.scores import packed, regrouped, with_means
 
 RUBRIC = [
     "EmptyAnswer",

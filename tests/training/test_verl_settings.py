@@ -11,7 +11,7 @@ import pytest
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.adjust import attenuate
 from rubrank.training.engine import Control
-from rubrank.training.verl.settings import Settings, plain, rollout_of_row
+from rubrank.training.frameworks.verl.settings import Settings, plain, rollout_of_row
 
 RUBRIC = [{"name": "WordCount", "params": {"low": 3}}]
 OWN = [{"name": "Keyword", "params": {"keywords": ["moon"]}}]

@@ -21,7 +21,7 @@ from rubrank._plain import word_set  # noqa: E402
 from rubrank.errors import InvalidInput  # noqa: E402
 from rubrank.training.job import policy  # noqa: E402
 from rubrank.training.job.arguments import OURS, arguments  # noqa: E402
-from rubrank.training.job.job import load_job  # noqa: E402
+from rubrank.training.job.config import load_job  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
 
 MODULE = '''

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from rubrank.training.job.job import Job, load_job
+from rubrank.training.job.config import Job, load_job
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "tiny_policy"
 

@@ -1,4 +1,4 @@
-"""A policy made on the spot, trained by TRL for a few steps: what the tests of `rubrank.training.trl.reward` run.
+"""A policy made on the spot, trained by TRL for a few steps: what the tests of `rubrank.training.frameworks.trl` run.
 
     torchrun --nproc_per_node 2 tests/training/tiny_trl.py OUT '{"first": {"num_generations": 4, …}, …}'
 
@@ -152,7 +152,7 @@ def main(out: Path, options: dict[str, Any]) -> None:
     import torch
     from transformers import set_seed
 
-    from rubrank.training.trl.reward import RubricReward, current_processes
+    from rubrank.training.frameworks.trl import RubricReward, current_processes
 
     torch.set_num_threads(1)
     out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""verl on a CPU, without a model: what the tests of `rubrank.training.verl.trainer` run.
+"""verl on a CPU, without a model: what the tests of `rubrank.training.frameworks.verl.trainer` run.
 
 Everything but the policy is verl's own: its configuration, its TransferQueue, its agent-loop workers, its reward loop,
 its replay buffer, its trainer's methods. The policy is a script: the k-th rollout of a prompt says the k-th text.
@@ -264,7 +264,7 @@ def trainer_of(config: Any, policy: Path) -> Any:
     from transformers import AutoTokenizer
     from verl.trainer.ppo.v1 import get_trainer_cls
 
-    import rubrank.training.verl.trainer  # noqa: F401 - registers
+    import rubrank.training.frameworks.verl.trainer  # noqa: F401 - registers
 
     trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
     trainer.tokenizer, trainer.processor, trainer.global_steps = AutoTokenizer.from_pretrained(policy), None, 1

@@ -305,7 +305,7 @@ def mocked_runner() -> Any:
         def run(self, config: Any) -> None:
             from verl.trainer.ppo.v1 import trainer_base as theirs
 
-            import rubrank.training.verl.trainer  # noqa: F401 - registers; actors of tests load no plug-ins
+            import rubrank.training.frameworks.verl.trainer  # noqa: F401 - registers; actors of tests load no plug-ins
 
             workers = Workers()
             Servers.talker = Talker(config.actor_rollout_ref.model.path)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rubrank import Criterion, Group, Rollout, find_verifier, grade, verifier
 from rubrank.training.engine import RewardEngine
+from rubrank.training.frameworks.verl.scores import packed, regrouped
 from rubrank.training.shapes.early import Early
-from rubrank.training.verl.scores import packed, regrouped
 from rubrank.verifiers.verifier import VERIFIERS, Verdict, missing
 
 ANSWERS = ["one two three", "one two three", "four five six", ""]

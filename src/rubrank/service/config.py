@@ -31,7 +31,7 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from rubrank._files import existing_file
 from rubrank._plain import in_our_words, word_list
 from rubrank.errors import InvalidInput
-from rubrank.training.configured import RewardConfig
+from rubrank.training.config import RewardConfig
 from rubrank.training.engine import RewardEngine
 
 PAGE = "docs/service.md"

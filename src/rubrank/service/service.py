@@ -33,11 +33,11 @@ from rubrank.service.store import Store
 from rubrank.service.wire import GroupsRequest, cost_of, scored, to_json
 from rubrank.texts.scan import scanning
 from rubrank.training.engine import Graded, RewardEngine
-from rubrank.training.making import rollout_of
 from rubrank.training.queries import without_unknown
-from rubrank.training.rewinding import drop_half
+from rubrank.training.rollouts import rollout_of
 from rubrank.training.shapes.early import joined
 from rubrank.training.shapes.pairing import Pairing
+from rubrank.training.state import drop_half
 
 _log = logging.getLogger("rubrank.service")
 _DIGEST = 16  # bytes

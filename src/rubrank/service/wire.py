@@ -23,7 +23,7 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import are_messages
 from rubrank.rollouts.rollout import Group, Message, Rollout, to_rollout
 from rubrank.scores.table import GroupScores
-from rubrank.training.making import Thinking, opened_by, rollout_of
+from rubrank.training.rollouts import Thinking, opened_by, rollout_of
 
 _WHERE = "request"
 _GROUP = {"id", "prompt", "responses", "rubric", "metadata", "tools", "finish_reasons"}

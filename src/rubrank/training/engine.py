@@ -51,10 +51,10 @@ from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.table import Penalties, ScoreTable
 from rubrank.training.asked import Asked
 from rubrank.training.controls import Control, ControlledStep, changed, controls_of, pooled, remembers, warned_alone
-from rubrank.training.making import Thinking, begun_in_thoughts
 from rubrank.training.measuring import Figures, by_group, controlled, figures_of, joined, keep_parts
 from rubrank.training.parts import FusedPart, parts_of
 from rubrank.training.rewards import Graded, StepRewards, by_groups, unknown_of, without_unknown
+from rubrank.training.rollouts import Thinking, begun_in_thoughts
 from rubrank.training.step_judges import dividing, step_judges
 
 if TYPE_CHECKING:
@@ -348,14 +348,14 @@ class RewardEngine:
 
         place: where they ended at the checkpoint, from `records_place`; None: it is looked for.
         """
-        from rubrank.training.rewinding import rewind
+        from rubrank.training.state import rewind
 
         self.finish_records()
         return 0 if self.records is None else rewind(self.records, step, place)
 
     def drop_half_record(self) -> None:
         """Before a run begins, in the one process that writes: what a run that was killed left half written goes."""
-        from rubrank.training.rewinding import drop_half
+        from rubrank.training.state import drop_half
 
         if self.records is not None:
             drop_half(self.records)

@@ -18,7 +18,7 @@ from rubrank.rollouts.messages import decoded
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.counting import counted, with_total
 from rubrank.training.engine import RewardEngine, StepRewards, without_unknown
-from rubrank.training.making import Thinking, opened_by, rollout_of
+from rubrank.training.rollouts import Thinking, opened_by, rollout_of
 
 __all__ = [
     "Completion",

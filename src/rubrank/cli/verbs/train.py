@@ -12,7 +12,7 @@ from rubrank.cli.printing import errors_in_words, print_json
 
 if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan
-    from rubrank.training.job.running import RunDone
+    from rubrank.training.job.run import RunDone
 
 
 def train(
@@ -33,7 +33,7 @@ def train(
     """Train a policy with TRL's GRPOTrainer: data, rubric, judges, rule and model from one file."""
     with errors_in_words():
         from rubrank.training.job.batching import is_first
-        from rubrank.training.job.job import load_job
+        from rubrank.training.job.config import load_job
         from rubrank.training.job.plan import make_plan
 
         plan = make_plan(load_job(config, preset), resume=resume, branch=branch)
@@ -50,7 +50,7 @@ def train(
 
 
 def _run(plan: Plan, config: Path) -> RunDone:
-    from rubrank.training.job.running import run
+    from rubrank.training.job.run import run
 
     try:
         return run(plan)

@@ -8,10 +8,10 @@
     POST /aggregate_metrics   {"verify_responses": […]} → means over all samples and over those of each task
     GET  /reverify_mode       "unsupported": a sample by itself is in no group
 
-`rubrank.training.responses` says how a request is read. Fields beside the prompt and the response are what a label is
-elsewhere, and may hold the query's own rubric, `group_id` or `group_size`. A sample about which nothing is known is
-masked (`mask_sample`), and of the failure kind and class "judge_failed", by which NeMo Gym keeps it out of its scores
-and tries it again. Siblings that did not come are a note ("cohort_incomplete"), and no mask.
+`rubrank.training.frameworks.responses` says how a request is read. Fields beside the prompt and the response are what
+a label is elsewhere, and may hold the query's own rubric, `group_id` or `group_size`. A sample about which nothing is known
+is masked (`mask_sample`), and of the failure kind and class "judge_failed", by which NeMo Gym keeps it out of its
+scores and tries it again. Siblings that did not come are a note ("cohort_incomplete"), and no mask.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rubrank.errors import InvalidInput
 from rubrank.service.dialects.reading import SampleReading
 from rubrank.service.samples import SampleAnswer, ServiceSample
 from rubrank.service.wire import mapping
-from rubrank.training.responses import OWNER, THEIRS, failed, gym_sample
+from rubrank.training.frameworks.responses import OWNER, THEIRS, failed, gym_sample
 
 _LARGEST = 1e100  # of a reward; more, or NaN, is none, and has no mean
 _TASK = f"{THEIRS}task_index"

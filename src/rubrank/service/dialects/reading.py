@@ -16,8 +16,8 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import decoded
 from rubrank.service.samples import ServiceSample
 from rubrank.service.wire import flag, whole
-from rubrank.training.making import Thinking
 from rubrank.training.queries import Completion, query_of
+from rubrank.training.rollouts import Thinking
 
 _GROUP = ("group_id", "uid")
 _SAMPLE = "sample_id"

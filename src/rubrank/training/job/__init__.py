@@ -1,4 +1,4 @@
-"""From a config (`rubrank.training.job.job`) to a run of TRL's GRPOTrainer: `run(make_plan(load_job("config.yaml")))`.
+"""From a config (`job.config`) to a run of TRL's GRPOTrainer: `run(make_plan(load_job("config.yaml")))`.
 
 sources.py      rows of files and hub datasets → prompts with rubrics
 mixing.py       in which order a run takes the prompts: proportions, stages, one seed

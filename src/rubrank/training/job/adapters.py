@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
-from rubrank.training.job.job import Job, Lora
+from rubrank.training.job.config import Job, Lora
 from rubrank.training.job.rehearsing import check_known, said
 from rubrank.training.job.values import checked
 

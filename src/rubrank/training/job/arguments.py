@@ -17,7 +17,7 @@ from rubrank._files import existing_file
 from rubrank._plain import word_list
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.training.job.batching import evaluated_at_once
-from rubrank.training.job.job import HeldOut, Job, Training
+from rubrank.training.job.config import HeldOut, Job, Training
 from rubrank.training.job.policy import check_packages, init_kwargs, vocabulary
 from rubrank.training.job.rehearsing import check_known, said
 from rubrank.training.job.values import checked

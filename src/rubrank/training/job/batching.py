@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 
 from rubrank.errors import InvalidInput
-from rubrank.training.job.job import HeldOut, Training
+from rubrank.training.job.config import HeldOut, Training
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rubrank._plain import labelled
-from rubrank.training.job.job import PRESETS
+from rubrank.training.job.config import PRESETS
 
 if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan, SourcePlan

@@ -25,7 +25,7 @@ from rubrank.evaluation.generating import answers_of
 from rubrank.evaluation.judging import judge_of
 from rubrank.evaluation.scoring import Judge, score_rows
 from rubrank.evaluation.table import points
-from rubrank.training.job.job import Evaluate, Job
+from rubrank.training.job.config import Evaluate, Job
 
 FOLDER = "evaluations"
 

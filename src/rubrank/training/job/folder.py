@@ -22,7 +22,7 @@ from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput
 from rubrank.records.files import record_files
 from rubrank.training.job.batching import is_first
-from rubrank.training.job.job import Config, Job
+from rubrank.training.job.config import Config, Job
 
 CONFIG, MODEL, STATE = "config.json", "model", "trainer_state.json"
 _MAY_CHANGE = word_list("""

@@ -19,7 +19,7 @@ from typing import Any
 
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.training.job.job import Job
+from rubrank.training.job.config import Job
 from rubrank.training.job.sources import ENVIRONMENT, STAGE
 
 

@@ -30,9 +30,9 @@ from rubrank.training.engine import Control, RewardEngine
 from rubrank.training.job.adapters import adapters
 from rubrank.training.job.arguments import arguments, check_arguments
 from rubrank.training.job.batching import Cut, cut, processes
+from rubrank.training.job.config import Job, Stage
 from rubrank.training.job.evaluating import check_evaluation
 from rubrank.training.job.folder import Branch, start_of
-from rubrank.training.job.job import Job, Stage
 from rubrank.training.job.mixing import MixStage, lay_out
 from rubrank.training.job.named import check_environments, import_modules, named
 from rubrank.training.job.policy import check_init, check_installed, check_model
@@ -184,7 +184,7 @@ def _check_steps(job: Job) -> None:
 
 def _reward(job: Job, controls: Sequence[Control]) -> Any:
     from rubrank.fusion.gate import Gate
-    from rubrank.training.trl.reward import RubricReward
+    from rubrank.training.frameworks.trl import RubricReward
 
     config = job.config
     gate = None if config.gate is None else Gate(**config.gate.model_dump())

@@ -14,7 +14,7 @@ from typing import Any
 from rubrank._plain import shortened, word_set
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.training.job.adapters import check_adapters
-from rubrank.training.job.job import Job
+from rubrank.training.job.config import Job
 from rubrank.training.job.named import check_tools
 from rubrank.training.job.rehearsing import said
 from rubrank.training.job.sources import is_chat

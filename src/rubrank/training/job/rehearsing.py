@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.training.job.job import Job
+from rubrank.training.job.config import Job
 
 _OF_THE_JOB: Mapping[str, str] = {
     **dict.fromkeys(("max_new_tokens", "max_length", "max_tokens"), "It is training.max_completion_length."),

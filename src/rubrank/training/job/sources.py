@@ -21,7 +21,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.columns import COLUMNS
 from rubrank.rollouts.messages import are_messages, decoded, prompt_message
 from rubrank.rollouts.rows import Row, read_rows
-from rubrank.training.job.job import Job, Source
+from rubrank.training.job.config import Job, Source
 
 _INSTRUCTIONS = ("instruction_id_list", "kwargs")
 _TAKEN = word_set("""

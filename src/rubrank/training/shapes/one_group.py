@@ -16,7 +16,7 @@ from typing import Any
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.rollouts.rollout import Group
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.making import rollout_of
+from rubrank.training.rollouts import rollout_of
 
 
 @only_our_errors

@@ -1,1 +1,1 @@
-"""verl: a trainer mixin and a reward loop."""
+"""The paths that verl configurations and launch scripts name; the code is in `rubrank.training.frameworks.verl`."""

@@ -1,6 +1,6 @@
 """TRL's GRPOTrainer: a rubric as reward function.
 
-    from rubrank.training.trl.reward import RubricReward
+    from rubrank.training.frameworks.trl import RubricReward
 
     reward = RubricReward("rubric.yaml", rule="rlvr2+", records="records.jsonl")
     trainer = GRPOTrainer(model, reward_funcs=reward, callbacks=[reward.callback], args=…, train_dataset=…)
@@ -39,11 +39,11 @@ from rubrank.scores.table import Penalties
 from rubrank.training.counting import counted
 from rubrank.training.engine import Control, RewardEngine
 from rubrank.training.finishing import end_tokens, finish_reason
-from rubrank.training.making import Thinking, rollout_of, template_opens
+from rubrank.training.rollouts import Thinking, rollout_of, template_opens
 from rubrank.training.shapes.flat_batch import GroupOf, Processes, Sample, by_position, score_flat
 
 if TYPE_CHECKING:
-    from rubrank.training.trl.callback import RubricCallback
+    from rubrank.training.frameworks.trl_callback import RubricCallback
 
 _OWNER = "RubricReward"
 _INSTRUCTIONS = ("instruction_id_list", "kwargs")
@@ -134,7 +134,7 @@ class RubricReward:
     @cached_property
     def callback(self) -> RubricCallback:
         """For `GRPOTrainer(callbacks=[…])`: saves with each checkpoint what the rule remembers, and restores it."""
-        from rubrank.training.trl.callback import RubricCallback
+        from rubrank.training.frameworks.trl_callback import RubricCallback
 
         return RubricCallback(self)
 

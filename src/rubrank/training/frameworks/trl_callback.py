@@ -17,7 +17,7 @@ import numpy as np
 from transformers import TrainerCallback
 
 if TYPE_CHECKING:
-    from rubrank.training.trl.reward import RubricReward
+    from rubrank.training.frameworks.trl import RubricReward
 
 
 _PLACE = "records"

@@ -1,6 +1,6 @@
 """tinker-cookbook: a rubric as the reward of a group of environments.
 
-    from rubrank.training.tinker import RubricGroupBuilder
+    from rubrank.training.frameworks.tinker import RubricGroupBuilder
 
     class Dataset(RLDataset):
         def get_batch(self, index):
@@ -25,8 +25,8 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import named_reason
-from rubrank.training.making import opened_in
 from rubrank.training.queries import Completion, messages, query_of, score_query, without_unknown
+from rubrank.training.rollouts import opened_in
 
 _OWNER = "RubricGroupBuilder"
 

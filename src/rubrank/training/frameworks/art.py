@@ -1,6 +1,6 @@
 """OpenPipe ART: a rubric as the rewards of a trajectory group.
 
-    from rubrank.training.art import score_trajectories
+    from rubrank.training.frameworks.art import score_trajectories
 
     groups = await art.gather_trajectory_groups(
         (art.TrajectoryGroup(rollout(model, one) for _ in range(8)) for one in scenarios),
@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rubrank.training.configured import engine_of
+from rubrank.training.config import engine_of
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import named_reason
 from rubrank.training.queries import Completion, query_of, score_query, split_prompt, without_unknown

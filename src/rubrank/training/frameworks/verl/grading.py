@@ -21,7 +21,7 @@ from rubrank.errors import JudgeOutage
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
-from rubrank.training.verl.scores import packed, with_outage
+from rubrank.training.frameworks.verl.scores import packed, with_outage
 
 _MOST = 1024  # rollouts graded in one call
 

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Graded
-from rubrank.training.verl.ending import SavesFirst, waits_in_barrier
-from rubrank.training.verl.reading import Reading
-from rubrank.training.verl.scores import regrouped, with_means
-from rubrank.training.verl.settings import Settings, plain
+from rubrank.training.frameworks.verl.checkpoint import SavesFirst, waits_in_barrier
+from rubrank.training.frameworks.verl.reading import Reading
+from rubrank.training.frameworks.verl.scores import regrouped, with_means
+from rubrank.training.frameworks.verl.settings import Settings, plain
 
 INSTALL = (
     "needs verl 0.9.1 and its queue: pip install verl==0.9.1 'TransferQueue>=0.1.10' pyzmq msgspec cachetools fastapi"
@@ -50,7 +50,7 @@ try:
         register_trainer,
     )
 except ImportError as error:
-    raise ImportError(f"rubrank.training.verl.trainer {INSTALL} ({error})") from error
+    raise ImportError(f"rubrank.training.frameworks.verl.trainer {INSTALL} ({error})") from error
 
 if TYPE_CHECKING:
     from transfer_queue import KVBatchMeta

@@ -1,6 +1,6 @@
 """rLLM: a rubric before the advantage.
 
-    from rubrank.training.rllm import register
+    from rubrank.training.frameworks.rllm import register
 
     register("reward.yaml", base="grpo")          then algorithm.adv_estimator=rubrank
 
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput
-from rubrank.training.configured import engine_of, without_steps
+from rubrank.training.config import engine_of, without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.finishing import named_reason
 from rubrank.training.queries import Completion, group_of_query, query_of, split_prompt, without_unknown

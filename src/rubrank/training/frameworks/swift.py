@@ -2,7 +2,7 @@
 
     export RUBRANK_CONFIG=/abs/reward.yaml          docs/frameworks.md says what is in it
     swift rlhf --rlhf_type grpo … --reward_funcs rubrank --num_generations 8 \\
-        --external_plugins $(python -c "import rubrank.training.swift as m; print(m.__file__)")
+        --external_plugins $(python -c "import rubrank.training.frameworks.swift as m; print(m.__file__)")
 
 ms-swift calls a reward function on the rows of each process, which may differ in number: shape (b), gathered here. It
 passes `prompt_id`, the same for all rows with the same messages: where two rows of the dataset have the same prompt,
@@ -24,13 +24,13 @@ from typing import Any
 
 from rubrank._plain import word_list
 from rubrank.errors import InvalidInput
-from rubrank.training.configured import engine_of
+from rubrank.training.config import engine_of
 from rubrank.training.counting import counted
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import named_reason
+from rubrank.training.frameworks.trl import current_processes
 from rubrank.training.queries import Completion, query_of, split_prompt
 from rubrank.training.shapes.flat_batch import GroupOf, Sample, score_flat
-from rubrank.training.trl.reward import current_processes
 
 _OWNER = "ms-swift"
 _TRAINERS = {

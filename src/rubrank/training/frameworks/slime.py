@@ -1,7 +1,7 @@
 """slime: a rubric as the reward function of whole groups.
 
     export RUBRANK_CONFIG=/abs/reward.yaml          docs/frameworks.md says what is in it
-    train.py … --group-rm --custom-rm-path rubrank.training.slime.reward
+    train.py … --group-rm --custom-rm-path rubrank.training.frameworks.slime.reward
 
 slime awaits `fn(args, samples)` with all samples of one prompt, and takes a list of numbers: shape (a). The label and
 the metadata of a sample (`--label-key`, `--metadata-key`) may hold the query's own rubric and its prompt before the
@@ -20,7 +20,7 @@ from math import isnan
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.configured import configured, without_steps
+from rubrank.training.config import configured, without_steps
 from rubrank.training.engine import RewardEngine
 from rubrank.training.queries import Completion, query_of, score_query, without_unknown
 

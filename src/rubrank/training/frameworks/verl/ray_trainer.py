@@ -16,7 +16,7 @@ import ray  # type: ignore[import-not-found, unused-ignore]
 from verl.trainer import main_ppo_v0  # type: ignore[import-not-found, unused-ignore]
 from verl.trainer.ppo.ray_trainer import RayPPOTrainer  # type: ignore[import-not-found, unused-ignore]
 
-from rubrank.training.verl.ending import fault_of_barrier, save_step
+from rubrank.training.frameworks.verl.checkpoint import fault_of_barrier, save_step
 
 
 class OlderTrainer(RayPPOTrainer):  # type: ignore[misc, unused-ignore]

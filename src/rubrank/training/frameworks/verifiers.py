@@ -1,11 +1,11 @@
 """verifiers: a rubric as a reward function of whole groups (≤ 0.3.1), or at the end of an episode (0.4).
 
-    from rubrank.training.verifiers import group_reward, rubric_of            verifiers ≤ 0.3.1
+    from rubrank.training.frameworks.verifiers import group_reward, rubric_of            verifiers ≤ 0.3.1
 
     env = vf.SingleTurnEnv(dataset=dataset, rubric=rubric_of("reward.yaml"))
     rubric.add_reward_func(group_reward(engine))                 or: beside functions of your own
 
-    from rubrank.training.verifiers import RubricFinalize                     verifiers 0.4
+    from rubrank.training.frameworks.verifiers import RubricFinalize                     verifiers 0.4
 
     class Env(RubricFinalize, BestOfNEnv): ...                   any environment whose episode has several attempts
 
@@ -29,10 +29,10 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.configured import engine_of, without_steps
+from rubrank.training.config import engine_of, without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.episodes import reward_episodes
 from rubrank.training.finishing import named_reason
+from rubrank.training.frameworks.episodes import reward_episodes
 from rubrank.training.queries import Completion, query_of, score_query, without_unknown
 
 _OWNER = "verifiers"
@@ -124,7 +124,7 @@ def _of(value: Any, name: str) -> Any:
 
 
 def _package() -> Any:
-    remedy = "pip install 'verifiers<0.4'; with 0.4, mix rubrank.training.verifiers.RubricFinalize into an environment."
+    remedy = "pip install 'verifiers<0.4'; with 0.4, mix RubricFinalize of this module into an environment."
     try:
         import verifiers as vf  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError as error:

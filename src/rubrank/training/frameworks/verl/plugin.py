@@ -1,7 +1,7 @@
 """What verl loads with every `import verl`: next to nothing, until its v1 trainer is imported.
 
     import verl                       rubrank registers a finder, and imports neither torch nor anything of its own
-    import verl.trainer.ppo.v1        now `rubrank.training.verl.trainer` is imported, and registers its modes
+    import verl.trainer.ppo.v1        now `frameworks.verl.trainer` is imported, and registers its modes
 
 verl imports all plug-ins of the entry point `verl.plugins` in every process, rollout workers included, whatever is
 trained. If the modes cannot be registered, a warning says why: verl itself would keep it to itself.
@@ -17,7 +17,7 @@ from importlib.abc import Loader, MetaPathFinder
 from typing import Any
 
 TARGET = "verl.trainer.ppo.v1"
-_TRAINER = "rubrank.training.verl.trainer"
+_TRAINER = "rubrank.training.frameworks.verl.trainer"
 
 
 class _Then(Loader):

@@ -10,7 +10,7 @@ many as `num_rollouts_per_prompt`; the answer is the request with its `reward`. 
 the answer is masked (`mask_sample`) and of the failure kind `judge_failed`, with the mean of the group as reward; where
 an agent asks, it is of that failure class too, and NeMo Gym tries it again. The request's other fields are the row's:
 `rubric`, what verifiers need; `group_id`, `uid` or `id`, where there is one, says alone which samples belong together.
-`rubrank.training.responses` says how requests are read.
+`rubrank.training.frameworks.responses` says how requests are read.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import JudgeOutage, JudgingFailed
-from rubrank.training.configured import engine_of, without_steps
+from rubrank.training.config import engine_of, without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
+from rubrank.training.frameworks.responses import OWNER, failed, gym_sample
 from rubrank.training.queries import query_of
-from rubrank.training.responses import OWNER, failed, gym_sample
 from rubrank.training.shapes.barrier import Barrier
 
 _NAMED = ("group_id", "uid", "id")  # what tells rows with the same prompt apart

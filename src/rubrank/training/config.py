@@ -8,7 +8,7 @@
       records: records.jsonl
 
     RUBRANK_CONFIG=/abs/reward.yaml                        every process of the trainer finds it there
-    python -m rubrank.training.configured reward.yaml      what is wrong with it, before a model is loaded
+    python -m rubrank.training.config reward.yaml      what is wrong with it, before a model is loaded
 
 The keys are those of `RewardEngine`, and two more: `rubric_column`, where a row has its own rubric, and `imports`, the
 modules that register verifiers of your own. Paths are relative to the file, since workers of a cluster run elsewhere.
@@ -34,7 +34,7 @@ from rubrank.fusion.adjust import Draw, Pool, attenuate
 from rubrank.fusion.gate import Gate
 from rubrank.fusion.options import RankingOptions
 from rubrank.training.engine import Control, RewardEngine
-from rubrank.training.making import Thinking
+from rubrank.training.rollouts import Thinking
 
 VARIABLE = "RUBRANK_CONFIG"
 _PAGE = "docs/frameworks.md"

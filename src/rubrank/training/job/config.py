@@ -40,9 +40,9 @@ from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.adjust import Pool
 from rubrank.fusion.gate import Missing, Shape
 from rubrank.fusion.options import RankingOptions
-from rubrank.training.configured import Controlling
+from rubrank.training.config import Controlling
 from rubrank.training.controls import Control
-from rubrank.training.making import Thinking
+from rubrank.training.rollouts import Thinking
 
 PAGE = "docs/train.md"
 FIELDS = ("prompt", "rubric")

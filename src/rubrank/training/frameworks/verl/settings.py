@@ -19,9 +19,9 @@ from typing import Any, Self
 from rubrank._plain import validated
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.rollout import Rollout
-from rubrank.training.configured import RewardConfig
+from rubrank.training.config import RewardConfig
 from rubrank.training.engine import RewardEngine
-from rubrank.training.making import rollout_of
+from rubrank.training.rollouts import rollout_of
 
 OWNER = "rubrank in verl's config"
 

@@ -1,7 +1,7 @@
 """ROLL: a rubric as the reward of a prompt's responses.
 
     from roll.distributed.scheduler.user_defined_rollout_loop import UserDefinedRolloutLoop
-    from rubrank.training.roll import RubricLoop
+    from rubrank.training.frameworks.roll import RubricLoop
 
     class Loop(RubricLoop, UserDefinedRolloutLoop):
         tokenizer_path = "Qwen/Qwen3-8B"              then user_defined_rollout_loop_cls: my_module.Loop
@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.configured import engine_of, without_steps
+from rubrank.training.config import engine_of, without_steps
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import end_tokens, finish_reason, named_reason
-from rubrank.training.making import opened_in
 from rubrank.training.queries import Completion, Query, query_of, score_query, without_unknown
+from rubrank.training.rollouts import opened_in
 
 _OWNER = "ROLL"
 

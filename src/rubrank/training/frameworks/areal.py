@@ -1,6 +1,6 @@
 """AReaL 1.0: a workflow that samples a group, and rewards it by a rubric.
 
-    from rubrank.training.areal import workflow_class
+    from rubrank.training.frameworks.areal import workflow_class
 
     Workflow = workflow_class()                                       a subclass of AReaL's RolloutWorkflow
     workflow = Workflow("reward.yaml", gconfig=config.gconfig, tokenizer=tokenizer, n=8)
@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.configured import engine_of
+from rubrank.training.config import engine_of
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import end_tokens, finish_reason, named_reason
-from rubrank.training.making import opened_in
 from rubrank.training.queries import Completion, query_of, score_query, without_unknown
+from rubrank.training.rollouts import opened_in
 
 _OWNER = "AReaL"
 

@@ -2,7 +2,7 @@
 
     export RUBRANK_CONFIG=/abs/reward.yaml          docs/frameworks.md says what is in it
     python -m verl.trainer.main … worker.reward.reward_type=batch \\
-        worker.reward.reward_function=…/rubrank/training/easyr1.py:compute_score
+        worker.reward.reward_function=…/rubrank/training/frameworks/easyr1.py:compute_score
 
 EasyR1 hands over the whole batch as `{response, response_length, ground_truth}`: shape (b). It says neither the prompt
 nor which rows belong together, so the ground truth must: JSON with a `uid` (no other row of the dataset has it), and
@@ -19,7 +19,7 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import decoded
-from rubrank.training.configured import engine_of, without_steps
+from rubrank.training.config import engine_of, without_steps
 from rubrank.training.queries import Completion, query_of
 from rubrank.training.shapes.flat_batch import Sample, score_flat
 
@@ -50,7 +50,7 @@ def compute_score(
             raise InvalidInput(_OWNER, f"row {number}", allowed, got, "Set worker.reward.reward_type=batch.")
         truth = decoded(row["ground_truth"])
         if not isinstance(truth, Mapping) or truth.get("uid") is None:
-            remedy = "Write it with rubrank.training.easyr1.ground_truth_of(row, uid)."
+            remedy = "Write it with rubrank.training.frameworks.easyr1.ground_truth_of(row, uid)."
             raise InvalidInput(_OWNER, f"ground_truth of row {number}", "JSON with a uid", repr(truth)[:60], remedy)
         about = {name: value for name, value in truth.items() if name != "uid"}
         query = query_of("", about, rubric_column=column)

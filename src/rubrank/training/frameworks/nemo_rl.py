@@ -2,7 +2,7 @@
 
     env:
       rubrank: {config: /abs/reward.yaml, num_generations: 8}
-    register_env("rubrank", "rubrank.training.nemo_rl.RubricEnvironment")       in your run script
+    register_env("rubrank", "rubrank.training.frameworks.nemo_rl.RubricEnvironment")       in your run script
 
 `EnvironmentInterface.step(message_log_batch, metadata)` has no groups. Synchronous rollouts hand over the whole batch,
 each prompt `num_generations` times in a row: shape (b). Asynchronous ones hand over one sample at a time: shape (c),
@@ -22,7 +22,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rubrank.errors import InvalidInput
-from rubrank.training.configured import engine_of, without_steps
+from rubrank.training.config import engine_of, without_steps
 from rubrank.training.engine import StepRewards
 from rubrank.training.finishing import named_reason
 from rubrank.training.queries import Completion, Query, query_of, split_prompt

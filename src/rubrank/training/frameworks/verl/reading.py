@@ -14,9 +14,9 @@ from typing import Any
 from rubrank.rollouts.rollout import Rollout
 from rubrank.training.counting import counted
 from rubrank.training.finishing import end_tokens, finish_reason
-from rubrank.training.making import template_opens
+from rubrank.training.frameworks.verl.settings import Settings, most_tokens, plain
+from rubrank.training.rollouts import template_opens
 from rubrank.training.turns import turns_by_ends
-from rubrank.training.verl.settings import Settings, most_tokens, plain
 
 _TRAIN = ("train", "training")
 

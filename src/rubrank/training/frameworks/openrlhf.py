@@ -2,7 +2,7 @@
 
     export RUBRANK_CONFIG=/abs/reward.yaml          docs/frameworks.md says what is in it
     python -m openrlhf.cli.train_ppo_ray … \\
-        --train.agent_func_path $(python -c "import rubrank.training.openrlhf as m; print(m.__file__)")
+        --train.agent_func_path $(python -c "import rubrank.training.frameworks.openrlhf as m; print(m.__file__)")
 
 OpenRLHF samples a prompt in one rollout actor, by N concurrent calls of `AgentExecutor.execute`; it says neither which
 calls belong together nor how many there are. But it starts the N calls of a prompt at once, with one and the same
@@ -30,11 +30,11 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.configured import configured, without_steps
+from rubrank.training.config import configured, without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.finishing import end_tokens, finish_reason
-from rubrank.training.making import opened_in
 from rubrank.training.queries import Completion, Query, query_of, without_unknown
+from rubrank.training.rollouts import opened_in
 from rubrank.training.shapes.early import Early
 
 _OWNER = "OpenRLHF"

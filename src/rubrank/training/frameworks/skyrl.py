@@ -1,7 +1,7 @@
 """SkyRL 0.3: a rubric as the rewards of a batch.
 
     from skyrl.train.trainer import RayPPOTrainer
-    from rubrank.training.skyrl import RubricRewards
+    from rubrank.training.frameworks.skyrl import RubricRewards
 
     class Trainer(RubricRewards, RayPPOTrainer): ...          or FullyAsyncRayPPOTrainer
 
@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.configured import engine_of
+from rubrank.training.config import engine_of
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import named_reason
-from rubrank.training.making import opened_in
 from rubrank.training.queries import Completion, Query, query_of
+from rubrank.training.rollouts import opened_in
 from rubrank.training.shapes.flat_batch import Sample, score_flat
 from rubrank.training.turns import last_turn, turns_of
 

@@ -1,7 +1,7 @@
 """atropos 0.4: a rubric as the scores of a group.
 
     from atroposlib.envs.base import BaseEnv
-    from rubrank.training.atropos import RubricEnv
+    from rubrank.training.frameworks.atropos import RubricEnv
 
     class Env(RubricEnv, MyEnv): ...          MyEnv.collect_trajectories as it is
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.configured import engine_of
+from rubrank.training.config import engine_of
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import end_tokens, finish_reason, named_reason
 from rubrank.training.queries import Completion, query_of, score_query, split_prompt, without_unknown

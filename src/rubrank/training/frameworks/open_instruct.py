@@ -1,6 +1,6 @@
 """open-instruct: a rubric as its reward function.
 
-    from rubrank.training.open_instruct import reward_function
+    from rubrank.training.frameworks.open_instruct import reward_function
 
     RewardConfig.build = lambda self: reward_function("reward.yaml", n=args.num_samples_per_prompt_rollout)
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.configured import engine_of, without_steps
+from rubrank.training.config import engine_of, without_steps
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import named_reason
 from rubrank.training.queries import Completion, group_of_query, query_of, without_unknown

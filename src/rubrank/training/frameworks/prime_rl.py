@@ -1,7 +1,7 @@
 """prime-rl: a rubric as the reward of a group, before its algorithm gives credit.
 
     # orchestrate.py, started instead of prime-rl's orchestrator
-    from rubrank.training.prime_rl import install
+    from rubrank.training.frameworks.prime_rl import install
     install()                                    every algorithm of prime-rl, with the rubric's rewards
     from prime_rl.orchestrator.orchestrator import main
     main()
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.configured import engine_of
+from rubrank.training.config import engine_of
 from rubrank.training.engine import RewardEngine
-from rubrank.training.episodes import reward_episodes
+from rubrank.training.frameworks.episodes import reward_episodes
 
 _OWNER = "prime-rl"
 

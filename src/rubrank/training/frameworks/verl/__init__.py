@@ -1,0 +1,1 @@
+"""verl: a trainer mixin and a reward loop."""
