@@ -8,9 +8,9 @@
     POST /aggregate_metrics   {"verify_responses": […]} → means over all samples and over those of each task
     GET  /reverify_mode       "unsupported": a sample by itself is in no group
 
-`rubrank.training.frameworks.responses` says how a request is read. Fields beside the prompt and the response are what
-a label is elsewhere, and may hold the query's own rubric, `group_id` or `group_size`. A sample about which nothing is known
-is masked (`mask_sample`), and of the failure kind and class "judge_failed", by which NeMo Gym keeps it out of its
+`rubrank.training.frameworks.responses` says how a request is read. Fields beside the prompt and the response are what a
+label is elsewhere, and may hold the query's own rubric, `group_id` or `group_size`. A sample about which nothing is
+known is masked (`mask_sample`), and of the failure kind and class "judge_failed", by which NeMo Gym keeps it out of its
 scores and tries it again. Siblings that did not come are a note ("cohort_incomplete"), and no mask.
 """
 
