@@ -1,0 +1,470 @@
+"""SQLite files that many threads and processes write at once, and that survive kill -9, forks and damage.
+
+    store = Store("verdicts.sqlite", "CREATE TABLE IF NOT EXISTS verdicts (key BLOB, value REAL)", name="grade")
+    store.read("SELECT value FROM verdicts WHERE key = ?", (key,))                [(1.0,)]
+    store.write(lambda db: db.execute("INSERT …", row)).result()                  on disk when result() returns
+    await store.write_async(lambda db: db.execute("INSERT …", row))               the same inside an event loop
+    store.close()
+
+Every store has one connection for reading and one writer thread with a connection of its own:
+
+    write(request) ──► queue ──► writer thread: BEGIN IMMEDIATE, all requests that are waiting, COMMIT ──► futures
+    read(sql)      ──► reading connection
+
+A hundred requests take one commit, which costs about as much as a commit of a single row. If one of them fails, the
+transaction is rolled back and every request is run again in a transaction of its own, so that only the bad one fails.
+
+Kill. Files are in WAL mode: when a commit returns, the operating system has the data, and killing the process cannot
+lose it. (A power failure may lose the last commits; it never damages the file.)
+
+Forks. SQLite must not carry a connection into a forked process: the child would believe that it holds its parent's
+file locks. So a fork waits until no statement or transaction of this process is running, and the child closes its
+copies of the connections. A store that was open before the fork opens new ones in the child when it is used there.
+
+Damage. A damaged file is renamed to FILE.damaged and a new one is started; `recover` may copy what is still readable.
+A file that was never a SQLite database (somebody's CSV) is not touched: sqlite3.DatabaseError is raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import logging
+import os
+import queue
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Self, TypeAlias, TypeVar
+
+T = TypeVar("T")
+Request: TypeAlias = Any
+"""What `apply` understands; by default a function that is called with the connection."""
+Apply: TypeAlias = Callable[[sqlite3.Connection, Sequence[Request]], Sequence[Any]]
+"""Runs requests within the transaction of the writer thread, and returns one result for each."""
+Recover: TypeAlias = Callable[[Path, sqlite3.Connection], None]
+"""Copies what can still be read from the renamed damaged file into the new one."""
+
+_Waiter: TypeAlias = "Future[Any] | asyncio.Future[Any]"
+_Outcome: TypeAlias = tuple[_Waiter, Any, Exception | None]
+
+LOCK_TIMEOUT = 60.0
+"""Seconds to wait for another process that is writing."""
+_LOCK_RETRY = 0.01  # seconds between attempts
+_DAMAGE = ("malformed", "not a database", "disk image", "corrupt", "unsupported file format")
+
+_log = logging.getLogger("rubrank")
+
+
+def call_each(db: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
+    """The default `apply`: every request is a function of the connection."""
+    return [request(db) for request in requests]
+
+
+class Store:
+    """One SQLite file; safe for all threads of a process, and for several processes at once.
+
+    schema: statements such as CREATE TABLE IF NOT EXISTS, run when the file is opened.
+    name: who owns the file, for the log.
+    version: the user_version of the file; another version is refused with sqlite3.DatabaseError. 0: not checked.
+    apply: runs the requests of one transaction, if they are not plain functions.
+    recover: see `Recover`.
+    gather: seconds that the writer waits for more requests before it commits.
+    read_only: open a file that nobody writes, such as one in an installed package.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        schema: str,
+        *,
+        name: str,
+        version: int = 0,
+        apply: Apply = call_each,
+        recover: Recover | None = None,
+        gather: float = 0.0,
+        read_only: bool = False,
+    ) -> None:
+        self.path = Path(path)
+        self.read_only = read_only
+        self._schema = schema
+        self._name = name
+        self._version = version
+        self._apply = apply
+        self._recover = recover
+        self._gather = gather
+        self._closed = False
+        self._reset()
+        with _registry_lock:
+            _stores.add(self)
+        self.read("SELECT 1")  # opens the file, so that what is wrong with it is raised here
+
+    def _reset(self) -> None:
+        """The state of a store without connections: at the beginning, and in a forked child."""
+        # Both locks are held by a fork. Who needs both takes the write lock first.
+        self._write_lock = threading.Lock()
+        self._read_lock = threading.Lock()
+        self._reader: sqlite3.Connection | None = None
+        self._writer: sqlite3.Connection | None = None
+        self._inode = 0
+        self._queue: queue.SimpleQueue[tuple[Request, _Waiter] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._thread_lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Commit what is waiting, and close the file."""
+        with self._thread_lock:
+            self._closed = True
+            thread = self._thread
+            if thread is not None:
+                self._queue.put(None)
+        if thread is not None:
+            thread.join()
+        with self._write_lock, self._read_lock:
+            self._close_connections()
+
+    # -------------------------------------------------------------------------------------------------- reading
+
+    def read(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """All rows of a query; waits while another process is repairing or creating the file."""
+        return _retry_while_locked(lambda: self._read_once(sql, values))
+
+    async def read_async(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """The same for an event loop, which goes on while the file is locked."""
+        while True:
+            try:
+                return self._read_once(sql, values)
+            except sqlite3.OperationalError as error:
+                if not _is_locked(error):
+                    raise
+            await asyncio.sleep(_LOCK_RETRY)
+
+    def _read_once(self, sql: str, values: Sequence[Any]) -> list[Any]:
+        try:
+            with self._read_lock:
+                reader = self._reader
+                if reader is None:
+                    reader = self._reader = self._open_or_replace()
+                return reader.execute(sql, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            if not self._replace_if_damaged(error, reader):
+                raise
+        with self._read_lock:
+            assert self._reader is not None
+            return self._reader.execute(sql, values).fetchall()
+
+    # -------------------------------------------------------------------------------------------------- writing
+
+    def write(self, request: Request) -> Future[Any]:
+        """Run a request in the writer thread; the future is done when its transaction is committed."""
+        future: Future[Any] = Future()
+        self._submit(request, future)
+        return future
+
+    async def write_async(self, request: Request) -> Any:
+        """The same for an event loop. If the caller is cancelled, the request is committed nevertheless."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._submit(request, future)
+        return await future
+
+    def flush(self) -> None:
+        """Wait until everything that was submitted so far is committed."""
+        if self._thread is not None and not self._closed:
+            self.write(None).result()
+
+    def _submit(self, request: Request, waiter: _Waiter) -> None:
+        with self._thread_lock:
+            if self._closed:
+                raise RuntimeError(f"{self.path} is closed")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="rubrank-store", daemon=True)
+                self._thread.start()
+            self._queue.put((request, waiter))
+
+    def _run(self) -> None:
+        """The writer thread: commit everything that is waiting, again and again."""
+        closing = False
+        while not closing:
+            entries = [self._queue.get()]
+            if self._gather and entries[0] is not None:
+                time.sleep(self._gather)
+            while not self._queue.empty():
+                entries.append(self._queue.get())
+            closing = None in entries
+            self._commit_all([entry for entry in entries if entry is not None])
+
+    def _commit_all(self, entries: list[tuple[Request, _Waiter]]) -> None:
+        # None stands for a flush: nothing to do, but its caller waits for what was submitted before it.
+        requests = [request for request, _ in entries if request is not None]
+        waiters = [waiter for request, waiter in entries if request is not None]
+        flushes = [waiter for request, waiter in entries if request is None]
+        outcomes: list[_Outcome] = []
+        try:
+            results = self._commit(requests)
+            outcomes += [(waiter, result, None) for waiter, result in zip(waiters, results, strict=True)]
+        except Exception:  # a full disk, a bad value, …: whatever it is, the callers must hear of it
+            for request, waiter in zip(requests, waiters, strict=True):
+                try:
+                    result = self._commit([request])[0]
+                    outcomes.append((waiter, result, None))
+                except Exception as error:
+                    outcomes.append((waiter, None, error))
+        outcomes += [(waiter, None, None) for waiter in flushes]
+        _resolve(outcomes)
+
+    def _commit(self, requests: Sequence[Request]) -> Sequence[Any]:
+        """Run the requests in one transaction, in a new file if this one turns out to be damaged."""
+        if not requests:
+            return ()
+        try:
+            return _retry_while_locked(lambda: self._commit_once(requests))
+        except sqlite3.DatabaseError as error:
+            if not self._replace_if_damaged(error, self._writer):
+                raise
+        return _retry_while_locked(lambda: self._commit_once(requests))
+
+    def _commit_once(self, requests: Sequence[Request]) -> Sequence[Any]:
+        """Raises "database is locked" at once while another process writes.
+
+        SQLite itself could wait, but a fork would have to wait with it: it needs the lock that is held here.
+        """
+        with self._write_lock:
+            if self._writer is None:
+                self._writer = self._open()
+            db = self._writer
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                results = self._apply(db, requests)
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+            return results
+
+    # -------------------------------------------------------------------------------------------------- the file
+
+    def _open_or_replace(self) -> sqlite3.Connection:
+        if self.read_only:
+            return self._open_read_only()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return _retry_while_locked(self._open)
+        except sqlite3.DatabaseError as error:
+            if not is_damaged(self.path, error):
+                raise
+            return self._replace_file()
+
+    def _open(self) -> sqlite3.Connection:
+        """A connection to the file, which is created with permissions for its owner only."""
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        # isolation_level=None: transactions begin where this module says so.
+        db = sqlite3.connect(self.path, timeout=0.0, isolation_level=None, check_same_thread=False)
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute("BEGIN IMMEDIATE")  # so that no other process sees half of the tables
+            self._check_version(db)
+            for statement in self._schema.split(";"):
+                if statement.strip():
+                    db.execute(statement)
+            if self._version:
+                db.execute(f"PRAGMA user_version = {self._version}")
+            db.execute("COMMIT")
+        except BaseException:
+            db.close()
+            raise
+        self._inode = os.stat(self.path).st_ino
+        return db
+
+    def _open_read_only(self) -> sqlite3.Connection:
+        uri = f"{self.path.resolve().as_uri()}?mode=ro&immutable=1"
+        db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        try:
+            self._check_version(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _check_version(self, db: sqlite3.Connection) -> None:
+        if not self._version:
+            return
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        is_new = version == 0 and not tables and not self.read_only
+        if version != self._version and not is_new:
+            raise sqlite3.DatabaseError("a database of another program or of another version")
+
+    def _replace_if_damaged(self, error: sqlite3.DatabaseError, failed: sqlite3.Connection | None) -> bool:
+        """Make the store usable after an error on the connection `failed`; False if the file is not damaged."""
+        if self.read_only or not is_damaged(self.path, error):
+            return False
+        with self._write_lock, self._read_lock:
+            if failed is not None and failed not in (self._reader, self._writer):
+                return True  # another thread has replaced the file
+            replaced_elsewhere = os.stat(self.path).st_ino != self._inode
+            self._close_connections()
+            self._reader = self._open_or_replace() if replaced_elsewhere else self._replace_file()
+        return True
+
+    def _replace_file(self) -> sqlite3.Connection:
+        damaged = set_aside(self.path, self._name)
+        db = _retry_while_locked(self._open)
+        if self._recover is not None:
+            self._recover(damaged, db)
+        return db
+
+    def _close_connections(self) -> None:
+        for db in (self._writer, self._reader):
+            if db is not None:
+                db.close()
+        self._writer = None
+        self._reader = None
+
+
+# ------------------------------------------------------------------------------------------------------------ futures
+
+
+def _resolve(outcomes: Sequence[_Outcome]) -> None:
+    """Set the results of futures. Those of one event loop are set in one call into it, since each call costs."""
+    loops: dict[asyncio.AbstractEventLoop, list[_Outcome]] = {}
+    for outcome in outcomes:
+        waiter = outcome[0]
+        if isinstance(waiter, asyncio.Future):
+            loops.setdefault(waiter.get_loop(), []).append(outcome)
+        else:
+            _set_results([outcome])
+    for loop, of_loop in loops.items():
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            loop.call_soon_threadsafe(_set_results, of_loop)
+
+
+def _set_results(outcomes: Sequence[_Outcome]) -> None:
+    for waiter, result, error in outcomes:
+        if waiter.done():  # cancelled
+            continue
+        if error is None:
+            waiter.set_result(result)
+        else:
+            waiter.set_exception(error)
+
+
+# -------------------------------------------------------------------------------------------------------------- locks
+
+
+def _is_locked(error: sqlite3.OperationalError) -> bool:
+    return "locked" in str(error)
+
+
+def _retry_while_locked(action: Callable[[], T]) -> T:
+    """Call until the file is not locked by another process; the error after `LOCK_TIMEOUT` seconds."""
+    give_up = time.monotonic() + LOCK_TIMEOUT
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as error:
+            if not _is_locked(error) or time.monotonic() > give_up:
+                raise
+        time.sleep(_LOCK_RETRY)
+
+
+def lock_file(path: str | Path) -> IO[bytes] | None:
+    """Keep other processes out until the returned file is closed or this process ends.
+
+    Raises BlockingIOError if another process holds it. None on systems without such locks (Windows).
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    file = Path(path).open("ab")  # noqa: SIM115 - closing it gives up the lock
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise
+    return file
+
+
+# -------------------------------------------------------------------------------------------------------------- forks
+
+_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+_registry_lock = threading.Lock()
+_stores_in_fork: list[Store] = []
+
+
+def _before_fork() -> None:
+    """Wait until all connections are at rest, and keep them there while the process is copied."""
+    _registry_lock.acquire()
+    _stores_in_fork[:] = list(_stores)
+    for store in _stores_in_fork:
+        store._write_lock.acquire()
+        store._read_lock.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    for store in _stores_in_fork:
+        store._read_lock.release()
+        store._write_lock.release()
+    _stores_in_fork.clear()
+    _registry_lock.release()
+
+
+def _after_fork_in_child() -> None:
+    for store in _stores_in_fork:
+        store._close_connections()
+        store._reset()
+    _stores_in_fork.clear()
+    _registry_lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+
+
+# ------------------------------------------------------------------------------------------------------------- damage
+
+
+def is_damaged(path: str | Path, error: Exception) -> bool:
+    """Is this an error of a damaged SQLite file? A text file, which never was one, is not damaged."""
+    if not isinstance(error, sqlite3.DatabaseError) or not any(word in str(error) for word in _DAMAGE):
+        return False
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4096)
+    except OSError:
+        return False
+    if b"\x00" in start:
+        return True
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def set_aside(path: str | Path, name: str) -> Path:
+    """Rename a damaged file and what SQLite keeps beside it, and log it; returns the new path."""
+    aside = Path(f"{path}.damaged")
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = Path(f"{path}.damaged-{number}")
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.replace(f"{path}{suffix}", f"{aside}{suffix}")
+    _log.warning("%s: %s is damaged; it is renamed to %s, and a new one is started", name, path, aside.name)
+    return aside
