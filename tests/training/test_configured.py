@@ -14,7 +14,7 @@ import yaml
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.adjust import attenuate
 from rubrank.fusion.options import FuseOptions, RankingOptions
-from rubrank.training import configured as module
+from rubrank.training import config as module
 from rubrank.training.config import RewardConfig, configured, load_config, main, without_checkpoints, without_steps
 from rubrank.training.engine import Control, RewardEngine
 from rubrank.training.queries import messages, query_of, score_query, without_unknown

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openrlhf_stand_in import configuration
 
-from rubrank.training import openrlhf, slime, verifiers
 from rubrank.training.engine import RewardEngine
 from rubrank.training.finishing import end_tokens, finish_reason
+from rubrank.training.frameworks import openrlhf, slime, verifiers
 from rubrank.training.frameworks.tinker import RubricGroupBuilder
 from rubrank.training.frameworks.trl import RubricReward
 from rubrank.training.frameworks.verl.settings import most_tokens, rollout_of_row
