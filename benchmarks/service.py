@@ -33,7 +33,6 @@ import aiohttp
 import yaml
 
 from rubrank import Group, RewardEngine, rollout_of
-from rubrank.texts.scan import scanning
 
 HERE = Path(__file__).resolve().parent
 JUDGE = HERE.parent / "tests" / "judges" / "server.py"
@@ -135,7 +134,6 @@ async def rules(groups: int, size: int, places: int) -> dict[str, Any]:
         Group(id=f"0/{n}", rollouts=tuple(rollout_of(f"Explain tides {n}.", text) for text in some))
         for n, some in enumerate(said)
     ]
-    scanning.load()  # compiled here, where nothing is measured: the service would do it in a thread meanwhile
     engine.score(made[: groups // 4], 0)
     begun, spent = time.perf_counter(), time.process_time()
     rewards = engine.score(made, 0).rewards

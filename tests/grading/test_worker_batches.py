@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +15,10 @@ import rubrank
 from rubrank.fusion.attributes import ATTRIBUTES
 from rubrank.fusion.attributes.common import COMMON, common_rows, keep_places, worker_rows
 from rubrank.grading.batches import TaskBatch, Under, singly, without
-from rubrank.grading.grade import grade
 from rubrank.grading.serving import WorkerReply
 from rubrank.grading.shared import Shared, shared_file
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine
-from rubrank.verifiers.verifier import VERIFIERS
 
 RUBRIC = [
     {"name": "WordCount", "params": {"low": 3, "high": 40}},
@@ -160,34 +156,3 @@ def test_rows_are_the_same_together_and_alone():
     np.testing.assert_array_equal(together, np.concatenate([common_rows([one]) for one in rollouts]))
     assert together[0, :2].tolist() == [7, 7]
     assert common_rows([]).shape == (0, together.shape[1])
-
-
-MODULE = """
-    import time
-    from rubrank.texts.scan import scanning
-    from rubrank.texts.text import Text
-    from rubrank.verifiers.verifier import verifier
-
-    @verifier("batches-test any")
-    def anything(text: Text):
-        return True, "yes"
-
-    scanning.scan_if_worth = lambda texts: time.sleep(1.5)      # as long as compiling takes where it never was done
-"""
-
-
-@pytest.mark.slow
-def test_what_the_library_itself_takes_is_not_held_against_a_verifier(tmp_path, monkeypatch):
-    (tmp_path / "batches_test_module.py").write_text(textwrap.dedent(MODULE))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    from rubrank.texts.scan import scanning
-
-    before = scanning.scan_if_worth
-    import batches_test_module  # noqa: F401
-
-    scanning.scan_if_worth = before
-    try:
-        table = grade([Rollout(response="moon")] * 2, [*RUBRIC[:4], "batches-test any"], workers=1, timeout=1)
-    finally:
-        del VERIFIERS["batches-test any"], sys.modules["batches_test_module"]
-    assert not np.isnan(table.scores).any()

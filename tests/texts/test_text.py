@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from rubrank.fusion.attributes.length import count_words
 from rubrank.fusion.attributes.markdown import MARKERS, markdown_counts
 from rubrank.texts.classes import ClassTable
-from rubrank.texts.kept import kept
 from rubrank.texts.structure import Code, Heading, Link, ListItem
 from rubrank.texts.text import Text
 
@@ -65,20 +64,6 @@ def test_classes_are_looked_up_once_and_those_without_are_left_out():
     asked.clear()
     assert table.classes("é é") == b"\x02\x02"
     assert asked == []
-
-
-def test_a_kept_property_is_worked_out_once():
-    class Asked:
-        times = 0
-
-        @kept
-        def answer(self):
-            """What it says."""
-            self.times += 1
-            return self.times
-
-    asked = Asked()
-    assert (asked.answer, asked.answer, Asked.answer.__doc__) == (1, 1, "What it says.")
 
 
 @folded(

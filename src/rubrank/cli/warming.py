@@ -20,7 +20,7 @@ from rubrank.scores.batch import ScoreBatch
 
 
 def warm_up(progress: Callable[[int, int], None] | None = None) -> dict[str, float]:
-    """Fit small batches of every shape with every model, scan texts, and count their markers."""
+    """Fit small batches of every shape with every model, and count the markers of a text."""
     cases = dict(_cases())
     seconds: dict[str, float] = {}
     for done, (name, run) in enumerate(cases.items()):
@@ -45,7 +45,6 @@ def _cases() -> Iterator[tuple[str, Callable[[], Any]]]:
                 partial(_fuse_all, with_lengths, model=model, pool=pool, adjust="remove"),
             )
     yield "spans", partial(_fuse_all, plain, span="sd")
-    yield "texts", _scan
     yield "markdown", _count_markers
 
 
@@ -64,13 +63,6 @@ def _batches(attributes: bool = False) -> list[ScoreBatch]:
 def _fuse_all(batches: list[ScoreBatch], **options: Any) -> None:
     for batch in batches:
         RLVR2(**options)(batch)
-
-
-def _scan() -> None:
-    from rubrank.texts.scan.scanning import scan
-    from rubrank.texts.text import Text
-
-    scan([Text("A word. Two words, three!\n\n- a point\n"), Text("一句话。")])
 
 
 def _count_markers() -> None:

@@ -38,7 +38,6 @@ from rubrank.judges.judge import JUDGED, Judges
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.texts.scan import scanning as scan
 from rubrank.verifiers.verifier import Compat, Found, Mode, Verdict
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -277,8 +276,6 @@ class _Run:
     def _decide(self, tasks: list[Task], checks: tuple[PlannedCheck, ...]) -> None:
         """Make the same checks on some rollouts, check by check: a processor does the same thing again faster."""
         rollouts = [task.rollout for task in tasks]
-        if sum(check.verifier.scans for check in checks) >= scan.COSTS:
-            scan.scan_if_worth([rollout.text for rollout in rollouts])
         self._take(Decided(tuple(tasks), range(len(checks)), [[*map(check.decide, rollouts)] for check in checks]))
         for rollout in rollouts:
             rollout.__dict__.pop("text", None)  # its words and sentences are many times its size

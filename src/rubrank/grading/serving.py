@@ -24,7 +24,6 @@ from typing import IO, Any, NamedTuple
 
 from rubrank.grading.shared import BATCH, BEGUN, CHECK, CHECKING, MEASURING, ROW, Shared
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.scan import scanning as scan
 from rubrank.verifiers.verifier import Compat, Found, Mode, find_verifier
 
 _KEEP = 0.5  # seconds of one pass after which its verdicts are sent as they come, lest they are lost with the worker
@@ -140,8 +139,6 @@ class _Checks:
     """Those of a rubric, made ready."""
 
     decide: tuple[Callable[[Rollout], Found], ...]
-    scans: int
-    """What they save on texts that were scanned."""
 
 
 class _Ready:
@@ -161,7 +158,7 @@ class _Ready:
     def _bound(self, checks: Sequence[tuple[str, dict[str, Any]]]) -> _Checks:
         verifiers = [(find_verifier(name), params) for name, params in checks]
         decide = tuple(one.bind(one.check_parameters(params), self._compat, self._mode) for one, params in verifiers)
-        return _Checks(decide, sum(one.scans for one, _ in verifiers))
+        return _Checks(decide)
 
 
 class Pace:
@@ -188,8 +185,6 @@ def _decided(number: int, sent: PackedBatch, checks: _Checks, shared: Shared, pa
     while start < len(sent.rollouts):
         some = sent.rollouts[start : start + pace.size]
         pace.begin()
-        if checks.scans >= scan.COSTS:
-            scan.scan_if_worth([rollout.text for rollout in some])
         columns: list[list[Found]] = []
         for k, decide in enumerate(checks.decide):
             if columns and time.monotonic() - pace.begun > _KEEP:

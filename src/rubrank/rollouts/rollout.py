@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rubrank._plain import validated
 from rubrank.rollouts.columns import reasoning_in
-from rubrank.texts.kept import kept
 from rubrank.texts.reasoning import reopened, split_reasoning
 from rubrank.texts.text import Text
 
@@ -24,7 +24,7 @@ Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(kept,))
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ToolCall(_Frozen):
@@ -94,7 +94,7 @@ class Rollout(_Frozen):
             state["__dict__"] = {name: self.__dict__[name] for name in fields}
         return state
 
-    @kept
+    @cached_property
     def _parts(self) -> tuple[str, str]:
         return split_reasoning(self.response) if self.reasoning is None else (self.reasoning, self.response)
 
@@ -113,7 +113,7 @@ class Rollout(_Frozen):
         """What a reader sees: the response without its reasoning."""
         return self._parts[1]
 
-    @kept
+    @cached_property
     def text(self) -> Text:
         """The answer, cut into words, sentences, paragraphs … when asked."""
         return Text(self.answer)

@@ -13,7 +13,6 @@ import asyncio
 import logging
 import math
 import os
-import threading
 import time
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -31,7 +30,6 @@ from rubrank.service.pipeline import Done, Pipeline
 from rubrank.service.samples import GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.store import Store
 from rubrank.service.wire import GroupsRequest, cost_of, scored, to_json
-from rubrank.texts.scan import scanning
 from rubrank.training.engine import Graded, RewardEngine
 from rubrank.training.queries import without_unknown
 from rubrank.training.rollouts import rollout_of
@@ -153,10 +151,6 @@ class Service:
         except Exception:  # callers will see for themselves, and some may be better off
             _log.exception("warming up did not work")
         self.ready = True
-        rubric = self.engine.rubric
-        if rubric is not None and sum(c.decided_by.scans for c in rubric.criteria if not c.judged) >= scanning.COSTS:
-            # Without it nothing is wrong, only slower; and compiling may take a minute, for which no end waits.
-            threading.Thread(target=scanning.load, name="rubrank-compile", daemon=True).start()
 
     def _try_out(self) -> None:
         if self.engine.judges is not None:

@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Literal
 
 from rubrank.texts.plain import is_glue
-from rubrank.texts.scanned import slot
 from rubrank.texts.sentences import count_cut, cut
 from rubrank.texts.text import Text
 from rubrank.texts.visible import without_unseen
@@ -101,8 +100,6 @@ def has_fence(text: str) -> bool:
 
 def count_bullets(text: Text) -> int:
     """As many as `list_items` gives bullets."""
-    if text.scan is not None and text.scan.bullets >= 0:
-        return text.scan.bullets
     if text.breaks_plainly and not has_fence(text.raw):
         return len(_BULLET_LINE.findall("\n" + text.raw))
     return sum(item.kind == "bullet" for item in list_items(text.raw))
@@ -156,8 +153,6 @@ def sentences(text: str) -> list[str]:
 def count_sentences(text: Text) -> int:
     """As many as there are `sentences`, without making them."""
     text = with_marked_titles(text)
-    if text.scan is not None and text.scan.sentences >= 0:
-        return text.scan.sentences
     return count_cut(_pieces(text))
 
 
@@ -222,26 +217,10 @@ def count_phrase(text: str, phrase: str, *, whole: bool = True, enough: int | No
 _PLAIN_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*+")
 
 
-_ANY_SLOT = -1
-
-
-@lru_cache(maxsize=4096)
-def _plain_slot(phrase: str) -> int | None:
-    """Where a scan notes that it may have met this word; `_ANY_SLOT` if it cannot tell; None if it is no plain word."""
-    if _PLAIN_WORD.fullmatch(phrase) is None:
-        return None
-    return _ANY_SLOT if "'" in phrase else slot(phrase)
-
-
 def count_in(text: Text, phrase: str, *, whole: bool = True, enough: int | None = None) -> int:
     """How often the folded phrase stands in the text, which is folded alike; see `count_phrase`."""
-    at, scan = _plain_slot(phrase), text.scan
-    place = None if at is None else text.plain
-    if place is None or at is None:
-        return count_phrase(search_form(text), phrase, whole=whole, enough=enough)
-    if whole and scan is not None and at != _ANY_SLOT and not scan.held[at]:
-        return 0
-    return count_phrase(place, phrase, whole=whole, enough=enough)
+    place = text.plain if _PLAIN_WORD.fullmatch(phrase) else None
+    return count_phrase(search_form(text) if place is None else place, phrase, whole=whole, enough=enough)
 
 
 def search_form(text: Text) -> str:

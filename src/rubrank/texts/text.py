@@ -17,11 +17,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cached_property
 
 from rubrank.texts.breaks import breaks_plainly
-from rubrank.texts.kept import kept
 from rubrank.texts.plain import plain
-from rubrank.texts.scanned import Scan
 from rubrank.texts.sentences import split_sentences
 from rubrank.texts.structure import Structure, parse
 from rubrank.texts.visible import visible
@@ -36,9 +35,6 @@ _INVISIBLE = re.compile(
 
 class Text:
     """One text; `str(text)` is it."""
-
-    scan: Scan | None = None
-    """Counts that were made for many texts at once (`verifiers/scan.py`), if they were."""
 
     def __init__(self, text: str) -> None:
         self.raw = text
@@ -55,18 +51,18 @@ class Text:
     def __len__(self) -> int:
         return len(self.raw)
 
-    @kept
+    @cached_property
     def shown(self) -> Text:
         """What a reader sees of it (`texts/visible.py`); the text itself where nothing is hidden."""
         seen = visible(self.raw)
         return self if seen is self.raw or seen == self.raw else Text(seen)
 
-    @kept
+    @cached_property
     def lines(self) -> tuple[str, ...]:
         """Lines, blank ones too."""
         return tuple(self.raw.splitlines())
 
-    @kept
+    @cached_property
     def paragraphs(self) -> tuple[str, ...]:
         """What stands between blank lines, stripped."""
         if self.breaks_plainly:
@@ -80,54 +76,54 @@ class Text:
                 blocks.append([])
         return tuple("\n".join(block).strip() for block in blocks if block)
 
-    @kept
+    @cached_property
     def breaks_plainly(self) -> bool:
         """Is every line break a line feed? Then patterns can find lines without cutting the text."""
         return breaks_plainly(self.raw)
 
-    @kept
+    @cached_property
     def word_count(self) -> int:
         """As many as there are `words`, without making them."""
-        return count_words(self.raw) if self.scan is None or self.scan.words < 0 else self.scan.words
+        return count_words(self.raw)
 
-    @kept
+    @cached_property
     def words(self) -> tuple[str, ...]:
         """Words without the punctuation around them, as many as `count_words` counts."""
         return tuple(split_words(self.raw))
 
-    @kept
+    @cached_property
     def sentences(self) -> tuple[str, ...]:
         """Sentences, stripped; a paragraph, a heading and a list item end one too."""
         return tuple(split_sentences(self.raw))
 
-    @kept
+    @cached_property
     def letters(self) -> str:
         """The letters of all scripts, one after another; an accent written apart is joined to its letter first."""
         return _NOT_LETTERS.sub("", self.composed)
 
-    @kept
+    @cached_property
     def plain(self) -> str | None:
         """Where letters and words of plain ASCII are found fast; None if they cannot (see `texts/plain.py`)."""
         return plain(self.raw)
 
-    @kept
+    @cached_property
     def characters(self) -> str:
         """Everything that is seen: no white space, no control, zero-width or direction characters."""
         return _INVISIBLE.sub("", self.composed)
 
-    @kept
+    @cached_property
     def syllables(self) -> tuple[int, ...]:
         """The syllables of each word, by English spelling; 1 for a character that is a word, 0 for a number."""
         from rubrank.texts.lexicon import syllables  # the table is only needed here
 
         return tuple(map(syllables, self.words))
 
-    @kept
+    @cached_property
     def markdown(self) -> Structure:
         """Headings, bullets, numbered items, code blocks, tables, emphasis … with their texts."""
         return parse(self.raw)
 
-    @kept
+    @cached_property
     def composed(self) -> str:
         """The text with every accent joined to its letter (NFC)."""
         return self.raw if self.raw.isascii() else unicodedata.normalize("NFC", self.raw)

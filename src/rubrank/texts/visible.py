@@ -19,8 +19,6 @@ import html
 import re
 from itertools import pairwise
 
-from rubrank.texts.bytewise import beyond_ascii
-
 # Characters that show nothing, and those that show a blank. Joiners and selectors belong to an emoji: only after a
 # letter they show nothing.
 _NOTHING = (
@@ -79,7 +77,7 @@ _IN_WORD = re.compile(
 
 def visible(text: str) -> str:
     """The text as a reader sees it; the very same object where nothing is hidden."""
-    if not text.isascii() and _ODD.search(beyond_ascii(text)):
+    if not text.isascii() and _ODD.search(text):
         text = _BLANKS.sub(" ", _UNSEEN.sub("", text))
     if not _may_hide(text):
         return text

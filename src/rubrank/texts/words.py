@@ -14,19 +14,17 @@ Counting makes no words: what joins is dropped, and a word begins wherever the c
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrank.texts.classes import ClassTable, code_points
+from rubrank.texts.classes import ClassTable
 
 # What a character does to words; ascending, so that a word begins wherever the class rises.
 _APART, _ALONE, _IN_WORD, _MARK, _JOINER = 1, 2, 3, 4, 5
 _UNSPACED = re.compile("CJK |IDEOGRAPHIC |HIRAGANA |(HALFWIDTH )?KATAKANA|BOPOMOFO |THAI |LAO |KHMER |MYANMAR ")
 
-_LONG = 1_000  # characters from which compiled code is faster
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:['\-.,_]++[A-Za-z0-9]+)*+")
 _WORD = re.compile(rb"\x02\x04*+|\x03[\x03\x04]*+(?:\x05[\x04\x05]*+\x03[\x03\x04]*+)*+")
 
@@ -40,21 +38,8 @@ def split_words(text: str) -> list[str]:
 
 def count_words(text: str) -> int:
     """As many as `split_words` finds."""
-    if len(text) >= _LONG and "numba" in sys.modules:
-        return _count_compiled(text)
     shapes = np.frombuffer(_DIVIDING.classes(text), dtype=np.uint8)
     return _rises(shapes) if text.isascii() else _rises(shapes) + _more_alone(shapes)
-
-
-def _count_compiled(text: str) -> int:
-    from rubrank.texts.scan.words import ASK, count
-
-    data = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    found = int(count(data, _SHAPES.known))
-    if found == ASK:  # characters that were not met before
-        _SHAPES.look_up(code_points(text))
-        found = int(count(data, _SHAPES.known))
-    return found
 
 
 def count_runs(text: str) -> int:

@@ -99,8 +99,6 @@ class Verifier:
     languages: tuple[str, ...] = ()
     """Languages it is made for; empty: any."""
     wants: type = field(default=Text)
-    scans: int = 0
-    """What it saves on texts that were scanned together (`Text.scan`), where a scan itself costs 3."""
     check: Callable[[Any], str | None] | None = None
     """What is wrong with parameters that fit one by one, such as none at all where one of three is needed."""
     needs: Callable[[Any], tuple[str, str] | None] | None = None
@@ -308,7 +306,6 @@ def verifier(
     how: Literal["rule", "both"] = "rule",
     cost: Literal["cheap", "process"] = "cheap",
     languages: Iterable[str] = (),
-    scans: int = 0,
     check: Callable[[Any], str | None] | None = None,
     needs: Callable[[Any], tuple[str, str] | None] | None = None,
 ) -> Callable[[_F], _F]: ...

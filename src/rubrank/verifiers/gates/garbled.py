@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.bytewise import beyond_ascii, count_signs, has_controls
 from rubrank.texts.prose import without_code
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 _BROKEN = re.compile(
     "[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff\ue000-\uf8ff]+"
 )
+_NOT_ASCII = re.compile("[^\x00-\x7f]+")
 _KNOWN_MOJIBAKE = re.compile("锟斤拷|烫烫烫|屯屯屯|ï¿½|â€[™œ\x9d\x9c“”˜¦]|Ã[\x80-\xbf©¨¡³±¶¼¤§]|鈥[檚檛淭渓滄]")
 _HIGH = re.compile("[\x80-\xffŒœŠšŸŽžƒˆ˜–—‘’‚“”„†‡•…‰‹›€™]{2,}")
 _WESTERN = re.compile("[\xa1-\xfe]{6,}")
@@ -125,8 +125,8 @@ def garbled_text(rollout: Rollout) -> Answer:
 
 def _signs_of_garbling(text: str, question: str) -> Iterator[tuple[str, int]]:
     """Each sign with how often it occurs, 0 where it is too seldom to matter."""
-    beyond = beyond_ascii(text)
-    broken = _BROKEN.findall(text) if _BROKEN.search(beyond) or has_controls(text) else []
+    beyond = " ".join(_NOT_ASCII.findall(text))
+    broken = _BROKEN.findall(text)
     many = len(broken) >= 3 or (len(broken) >= 2 and len(text) < 200) or 20 * sum(map(len, broken)) > len(text)
     yield "places with broken characters", len(broken) if many else 0
     wrong = max(len(_KNOWN_MOJIBAKE.findall(beyond)), _decodable(text, beyond)) if beyond else 0
@@ -224,7 +224,7 @@ def _mixed_words(text: str) -> int:
 
 def _is_soup(line: str) -> bool:
     """A long line of many different ASCII signs and few letters; no rule, drawing, table or emoji."""
-    if len(line) < _SOUP or 2 * count_signs(line) <= _SOUP:  # more than half of so many characters must be signs
+    if len(line) < _SOUP:
         return False
     dense = "".join(line.split())
     if len(dense) < _SOUP or dense.count("|") >= 2:

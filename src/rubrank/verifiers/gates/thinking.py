@@ -7,7 +7,6 @@ import re
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import bare, without_code
 from rubrank.texts.reasoning import TAGS
-from rubrank.texts.scanned import ADDRESS, BRACKETS, FENCE, TALK, TICK
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 _TAG_NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|analysis|scratchpad|reflection|inner_monologue|cot"
@@ -86,7 +85,7 @@ _SUNG = re.compile(
 )
 
 
-@verifier("ThinkLeak", family="gate", domain=BINARY, version=2, layer="global_quality", scans=1)
+@verifier("ThinkLeak", family="gate", domain=BINARY, version=2, layer="global_quality")
 def think_leak(rollout: Rollout) -> Answer:
     """No thinking is left in the answer.
 
@@ -98,10 +97,8 @@ def think_leak(rollout: Rollout) -> Answer:
     "等等". Labels, openings and steps are fine where the prompt asks for thoughts. Not covered: reasoning steps meant
     for the reader.
     """
-    answer, scan = rollout.answer, rollout.text.scan
-    signs = ~0 if scan is None else scan.signs  # anything may be there
-    shown = without_code(answer) if signs & (FENCE | TICK | ADDRESS) else answer
-    if (signs & BRACKETS) and (found := _tag(rollout, shown)):
+    shown = without_code(rollout.answer)
+    if found := _tag(rollout, shown):
         return False, found
     start = bare(shown[:2000])
     match = _ABOUT_USER.match(start)
@@ -109,7 +106,7 @@ def think_leak(rollout: Rollout) -> Answer:
         return False, f"the answer speaks about the user: {match[0][:60]!r}"
     if leak := _spoken(rollout, shown, start):
         return False, leak
-    turns = len(_MONOLOGUE.findall("\n" + shown)) if signs & TALK or shown is not answer else 0
+    turns = len(_MONOLOGUE.findall("\n" + shown))
     if turns >= 4 and _SUNG.search(rollout.question):
         turns = 0
     return turns < 4, f"{turns} lines of talking to itself" if turns else "no thinking left in the answer"

@@ -21,10 +21,7 @@ def no_comma(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answ
     upstream: only the comma of the language of the instruction.
     """
     commas = _COMMAS[lang] if compat == "upstream" else COMMAS
-    if commas is COMMAS and text.scan is not None and text.scan.commas >= 0:
-        count = text.scan.commas
-    else:
-        count = sum(text.raw.count(comma) for comma in commas if comma in text.raw)
+    count = sum(text.raw.count(comma) for comma in commas)
     return counted(count, "comma", "exactly", 0)
 
 

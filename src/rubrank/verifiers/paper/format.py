@@ -39,7 +39,7 @@ _HIGHLIGHTS: dict[str, re.Pattern[str]] = {
 _UNDERSCORED = re.compile(r"(?<![\w_])_{1,2}(?=[^\s_])[^_\n]*(?<=[^\s_])_{1,2}(?![\w_])")
 
 
-@verifier("BulletCount", family="format", domain=BINARY, version=2, scans=1, check=asks_for_a_number)
+@verifier("BulletCount", family="format", domain=BINARY, version=2, check=asks_for_a_number)
 def bullet_count(
     text: Text,
     *,
@@ -96,7 +96,7 @@ def _unbulleted(line: str) -> str:
     return start[2:] if start[:2] in ("* ", "*\t") else "" if is_rule(line) else line
 
 
-@verifier("ParagraphCount", family="format", domain=BINARY, version=2, scans=3, check=asks_for_a_number)
+@verifier("ParagraphCount", family="format", domain=BINARY, version=2, check=asks_for_a_number)
 def paragraph_count(
     text: Text,
     *,
@@ -122,8 +122,6 @@ def paragraph_count(
 
 def _count_paragraphs(text: Text) -> int:
     text = with_marked_titles(text)
-    if text.scan is not None and text.scan.paragraphs >= 0:
-        return text.scan.paragraphs
     kinds = [kind for kind in map(_block_kind, _blocks(text)) if kind != "none"]
     return len(kinds) - sum(one == next_ == "list" for one, next_ in pairwise(kinds))
 

@@ -29,7 +29,7 @@ _LAST_TWO = re.compile(
 )
 
 
-@verifier("WordCount", family="length", domain=BINARY, version=2, scans=1, check=asks_for_a_number)
+@verifier("WordCount", family="length", domain=BINARY, version=2, check=asks_for_a_number)
 def word_count(
     text: Text,
     *,
@@ -55,7 +55,7 @@ def word_count(
     return in_range(n, "character", relation, count, low, high)
 
 
-@verifier("SentenceCount", family="length", domain=BINARY, version=3, scans=9, check=asks_for_a_number)
+@verifier("SentenceCount", family="length", domain=BINARY, version=3, check=asks_for_a_number)
 def sentence_count(
     text: Text,
     *,

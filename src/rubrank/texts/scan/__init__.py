@@ -1,1 +1,0 @@
-"""Units of many texts counted at once by compiled code."""
