@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.training.counting import counted
+from rubrank.training.rollouts import count_tokens
 
 
 class Words:
@@ -30,11 +30,11 @@ class Words:
     ],
 )
 def test_tokens_of_the_reasoning_and_of_the_rest(tokenizer, rollout, total, counts):
-    assert counted(rollout, list(range(total)), tokenizer).token_counts == counts
+    assert count_tokens(rollout, list(range(total)), tokenizer).token_counts == counts
 
 
 def test_what_cannot_be_known_is_left_open():
     thought = Rollout(response="<think>a</think>b")
-    assert counted(thought, None, Words()).token_counts is None
-    assert counted(thought, [1, 2, 3], None).token_counts is None
-    assert counted(Rollout(response="b"), [1], None).token_counts == {"reasoning": 0, "answer": 1}
+    assert count_tokens(thought, None, Words()).token_counts is None
+    assert count_tokens(thought, [1, 2, 3], None).token_counts is None
+    assert count_tokens(Rollout(response="b"), [1], None).token_counts == {"reasoning": 0, "answer": 1}

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from openrlhf_stand_in import configuration
 
 from rubrank.training.engine import RewardEngine
-from rubrank.training.finishing import end_tokens, finish_reason
 from rubrank.training.frameworks import openrlhf, slime, verifiers
 from rubrank.training.frameworks.tinker import RubricGroupBuilder
 from rubrank.training.frameworks.trl import RubricReward
 from rubrank.training.frameworks.verl.settings import most_tokens, rollout_of_row
+from rubrank.training.rollouts import end_token_ids, infer_finish_reason
 
 GATE = ["Truncated", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
 CUT, WHOLE = "A lake is a body of water", "A lake."
@@ -25,19 +25,19 @@ END = 2
 
 @given(st.lists(st.integers(0, 9), max_size=8), st.none() | st.integers(1, 8))
 def test_the_last_token_and_the_limit_decide(ids, most):
-    found = finish_reason(ids, {END}, most)
+    found = infer_finish_reason(ids, {END}, most)
     if ids and ids[-1] == END:
         assert found == "stop"
     elif ids and most is not None and len(ids) >= most:
         assert found == "length"
     else:
         assert found is None
-    assert finish_reason(ids, set(), most) is None
+    assert infer_finish_reason(ids, set(), most) is None
 
 
 def test_end_tokens_are_found_where_frameworks_keep_them():
     model = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=[7, 8]))
-    assert end_tokens(SimpleNamespace(eos_token_id=2), model, None, object()) == {2, 7, 8}
+    assert end_token_ids(SimpleNamespace(eos_token_id=2), model, None, object()) == {2, 7, 8}
 
 
 class Trainer:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.training.rollouts import rollout_of
-from rubrank.training.turns import assistant_message, last_turn, read_call, turns_of
+from rubrank.training.rollouts import assistant_message, last_turn, parse_tool_call, rollout_of, split_turns
 
 
 def decode(ids):
@@ -27,7 +26,7 @@ RESULT = "\nuser\n<tool_response>\na lake\n</tool_response>\nassistant\n"
 
 
 def test_calls_and_results():
-    found = turns_of(*row((f"Let me look.\n{CALL}", 1), (RESULT, 0), ("It is a lake.", 1)), decode)
+    found = split_turns(*row((f"Let me look.\n{CALL}", 1), (RESULT, 0), ("It is a lake.", 1)), decode)
     assert found == [
         {"role": "assistant", "content": "Let me look.", "tool_calls": [{"name": "look", "arguments": {"at": "map"}}]},
         {"role": "tool", "content": "a lake"},
@@ -40,7 +39,7 @@ def test_calls_and_results():
 
 def test_two_calls_at_once_have_their_own_results():
     both = "<tool_response>\none\n</tool_response>\n<tool_response>\ntwo\n</tool_response>"
-    found = rollout_of("?", turns_of(*row((CALL + CALL, 1), (both, 0), ("Done.", 1)), decode))
+    found = rollout_of("?", split_turns(*row((CALL + CALL, 1), (both, 0), ("Done.", 1)), decode))
     assert [call.result for call in found.tool_calls] == ["one", "two"]
 
 
@@ -53,7 +52,7 @@ def test_the_other_form_of_calls():
     "text", ["{", "[]", '{"arguments": {}}', '{"name": 3}', "<function=>", "", "null", "[" * 2000 + "]" * 2000]
 )
 def test_what_is_no_call_stays_text(text):
-    assert read_call(text) is None
+    assert parse_tool_call(text) is None
     whole = f"<tool_call>{text}</tool_call> and more"
     assert assistant_message(whole) == {"role": "assistant", "content": whole}
 
@@ -66,18 +65,18 @@ def test_a_call_that_was_cut_off_is_text():
 
 
 def test_without_a_mask_it_is_one_message():
-    assert turns_of([97, 98], None, decode) == [{"role": "assistant", "content": "ab"}]
-    assert turns_of([97, 98], [1, 1], decode) == [{"role": "assistant", "content": "ab"}]
-    assert turns_of([], [], decode) == [{"role": "assistant", "content": ""}]
+    assert split_turns([97, 98], None, decode) == [{"role": "assistant", "content": "ab"}]
+    assert split_turns([97, 98], [1, 1], decode) == [{"role": "assistant", "content": "ab"}]
+    assert split_turns([], [], decode) == [{"role": "assistant", "content": ""}]
 
 
 def test_an_environment_that_speaks_is_the_user():
-    found = turns_of(*row(("Guess: 3.", 1), ("\nuser\nHigher.\nassistant\n", 0), ("Guess: 5.", 1)), decode)
+    found = split_turns(*row(("Guess: 3.", 1), ("\nuser\nHigher.\nassistant\n", 0), ("Guess: 5.", 1)), decode)
     assert found[1] == {"role": "user", "content": "Higher."}
 
 
 def test_a_rollout_that_ends_with_a_tool_has_no_answer():
-    found = turns_of(*row((CALL, 1), (RESULT, 0)), decode)
+    found = split_turns(*row((CALL, 1), (RESULT, 0)), decode)
     assert found[-1] == {"role": "assistant", "content": ""}
     assert rollout_of("?", found).answer == ""
 
@@ -93,5 +92,5 @@ def test_the_last_turn():
 def test_nothing_that_was_sampled_is_lost(parts):
     """Where no call is read, the assistant's texts are the sampled ones."""
     ids, mask = row(*parts)
-    said = [m["content"] for m in turns_of(ids, mask, decode) if m["role"] == "assistant"]
+    said = [m["content"] for m in split_turns(ids, mask, decode) if m["role"] == "assistant"]
     assert "".join(said) == "".join(text for text, flag in parts if flag) or "<tool_call>" in json.dumps(parts)

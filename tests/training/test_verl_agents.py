@@ -13,7 +13,7 @@ import tiny_verl
 
 from rubrank.training.frameworks.verl.reading import Reading
 from rubrank.training.frameworks.verl.settings import Settings
-from rubrank.training.turns import turns_of
+from rubrank.training.rollouts import split_turns
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # theirs are not ours to mend
 TEMPLATE = (
@@ -114,7 +114,7 @@ def test_calls_and_results_of_the_loop(policy):
         ("depth", {"lake": "East"}, f"East: {spoken}"),
     ]
     assert (found.answer, found.finish_reason) == ("It is 5 m deep.", "stop")
-    by_mask = turns_of(output.response_ids, output.response_mask, lambda ids: tokenizer.decode(ids, True))
+    by_mask = split_turns(output.response_ids, output.response_mask, lambda ids: tokenizer.decode(ids, True))
     assert [one["role"] for one in by_mask] == ["assistant", "tool", "tool", "assistant", "tool", "assistant"]
     assert [one["content"] for one in by_mask if one["role"] == "tool"] == [result for _, _, result in told]
 

@@ -23,7 +23,7 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import are_messages
 from rubrank.rollouts.rollout import Group, Message, Rollout, to_rollout
 from rubrank.scores.table import GroupScores
-from rubrank.training.rollouts import Thinking, opened_by, rollout_of
+from rubrank.training.rollouts import Thinking, prompt_opening_tag, rollout_of
 
 _WHERE = "request"
 _GROUP = {"id", "prompt", "responses", "rubric", "metadata", "tools", "finish_reasons"}
@@ -143,7 +143,7 @@ class _Shared:
         if not isinstance(prompt, str) and not are_messages(prompt):
             raise InvalidInput(_WHERE, f"{where}.prompt", "a text or messages", _kind(prompt), "")
         mapping(metadata, f"{where}.metadata")
-        opened, pattern = None if thinking == "tags" else opened_by(prompt), None
+        opened, pattern = None if thinking == "tags" else prompt_opening_tag(prompt), None
         if isinstance(prompt, str) and not tools and opened is None:
             asked = (_ASKED.model_copy(update={"content": prompt}),)
             pattern = _PATTERN.model_copy(update={"prompt": asked, "metadata": metadata})

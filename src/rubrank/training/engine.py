@@ -54,7 +54,7 @@ from rubrank.training.controls import Control, ControlledStep, changed, controls
 from rubrank.training.measuring import Figures, by_group, controlled, figures_of, joined, keep_parts
 from rubrank.training.parts import FusedPart, parts_of
 from rubrank.training.rewards import Graded, StepRewards, by_groups, unknown_of, without_unknown
-from rubrank.training.rollouts import Thinking, begun_in_thoughts
+from rubrank.training.rollouts import Thinking, read_prefilled
 from rubrank.training.step_judges import dividing, step_judges
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class RewardEngine:
 
     def _read(self, groups: Sequence[Group]) -> Sequence[Group]:
         """With "prefilled", responses as what they are; adapters have done it, callers that make rollouts have not."""
-        return groups if self.thinking != "prefilled" else [begun_in_thoughts(group) for group in groups]
+        return groups if self.thinking != "prefilled" else [read_prefilled(group) for group in groups]
 
     async def ask(
         self,

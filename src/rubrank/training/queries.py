@@ -16,9 +16,8 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import decoded
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.counting import counted, with_total
 from rubrank.training.engine import RewardEngine, StepRewards, without_unknown
-from rubrank.training.rollouts import Thinking, opened_by, rollout_of
+from rubrank.training.rollouts import Thinking, count_tokens, prompt_opening_tag, rollout_of, set_token_counts
 
 __all__ = [
     "Completion",
@@ -62,7 +61,7 @@ def query_of(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
     known = (rubric_column, "prompt", "tools")
     metadata = {name: value for name, value in row.items() if name not in known and value is not None}
     shown = messages(prompt if row.get("prompt") is None else row["prompt"])
-    return Query(shown, rubric, metadata, tools or None, opened_by(prompt))
+    return Query(shown, rubric, metadata, tools or None, prompt_opening_tag(prompt))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +98,8 @@ class Completion:
             where=where,
         )
         if self.ids is not None:
-            return counted(found, self.ids, tokenizer)
-        return with_total(found, self.tokens, self.reasoning_tokens)
+            return count_tokens(found, self.ids, tokenizer)
+        return set_token_counts(found, self.tokens, self.reasoning_tokens)
 
 
 def group_of_query(

@@ -1,20 +1,27 @@
-"""Prompts and completions, as trainers have them → rollouts.
+"""Prompts and completions, in the shapes that trainers have → `Rollout`s.
 
     rollout_of("Name a lake.", "<think>Hangzhou…</think>West Lake.")
     rollout_of([{"role": "user", "content": "Name a lake."}], [{"role": "assistant", "content": "West Lake."}])
 
-A completion in messages may call tools on the way: its last assistant message is the answer, `reasoning_content` its
-reasoning, and every call goes with what came back. Columns of the dataset are metadata, whatever they are called: a
-column `reasoning` is what the dataset says, not what the policy thought.
+A completion given as messages may call tools. Its last assistant message is the answer, `reasoning_content` is the
+reasoning, and each call is paired with its result. Columns of the dataset are metadata, whatever they are called: a
+column named `reasoning` is what the dataset says, not what the policy thought.
 
-Chat templates of reasoning models may end in `<think>`: the completion begins in its thoughts, and one that is cut off
-there has no tag to tell by. `thinking` says how completions begin: "prefilled", in thoughts; "tags", as they are;
-"auto", in thoughts where the prompt, as far as the trainer shows it, ends in an opening tag.
+The chat template of a reasoning model may end in `<think>`. The completion then starts inside the reasoning, and one
+that is cut off there contains no tag at all. The option `thinking` says how to read completions:
+
+    "prefilled"   they start inside the reasoning
+    "tags"        only tags in the completion itself count
+    "auto"        they start inside the reasoning if the prompt, as far as the trainer shows it, ends in an opening tag
+
+The module also counts tokens, finds out why sampling ended, and splits the tokens of an agent into turns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 from rubrank.errors import only_our_errors
@@ -23,9 +30,8 @@ from rubrank.rollouts.messages import are_messages, prompt_message, said_message
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
 from rubrank.texts.reasoning import TAGS, opening_tag
 
-_ASKED = [{"role": "user", "content": "?"}]
 Thinking: TypeAlias = Literal["auto", "tags", "prefilled"]
-"""How completions begin; see above."""
+"""How completions begin; see the module docstring."""
 
 
 @only_our_errors
@@ -43,13 +49,22 @@ def rollout_of(
     tokenizer: Any = None,
     where: str = "rollout",
 ) -> Rollout:
-    """One rollout; `where` names it in errors.
+    """Build one rollout; `where` names it in error messages.
 
-    finish_reason: why sampling ended, where known ("stop", "length"). token_counts: of "reasoning" and "answer".
-    opened: the tag in which the templated prompt ends, where the trainer knows it and `prompt` does not show it.
-    ids, tokenizer: what was sampled, for completions that a parser has taken the tags out of.
+    finish_reason: why sampling ended, if known ("stop", "length").
+    token_counts: tokens of the "reasoning" and of the "answer", if known.
+    opened: the tag in which the templated prompt ends, if the trainer knows it and `prompt` does not show it.
+    ids, tokenizer: the sampled tokens, for completions from which a parser has removed the reasoning tags.
     """
-    data: dict[str, Any] = {"prompt": _prompt(prompt), "response": _response(completion), "metadata": metadata or {}}
+    if are_messages(prompt):
+        prompt_data: Any = [prompt_message(message) for message in prompt]
+    else:
+        prompt_data = prompt
+    data: dict[str, Any] = {
+        "prompt": prompt_data,
+        "response": _read_response(completion),
+        "metadata": metadata or {},
+    }
     if tools:
         data["tools"] = tools
     if finish_reason:
@@ -57,76 +72,342 @@ def rollout_of(
     if token_counts:
         data["token_counts"] = dict(token_counts)
     rollout = to_rollout(data, where)
-    tag = opened or opened_by(prompt)
-    if thinking == "tags" or (thinking == "auto" and not tag):
+    if thinking == "tags":
         return rollout
-    if _closed_at_once(completion, ids, tokenizer):
+    tag = opened or prompt_opening_tag(prompt)
+    if thinking == "auto" and not tag:
+        return rollout
+    if _closes_reasoning_at_once(completion, ids, tokenizer):
         return rollout.model_copy(update={"reasoning": ""})
     return rollout.begun_in_thoughts(tag)
 
 
-def begun_in_thoughts(group: Group) -> Group:
-    """The group, its responses read as thoughts that the prompt had opened."""
-    rollouts = tuple(rollout.begun_in_thoughts() for rollout in group.rollouts)
-    same = all(new is old for new, old in zip(rollouts, group.rollouts, strict=True))
-    return group if same else Group.model_construct(id=group.id, rollouts=rollouts, rubric=group.rubric)
-
-
-def opened_by(prompt: Any) -> str | None:
-    """The tag in which the prompt ends: a text as it was sampled from, or the beginning of the assistant's turn."""
-    if isinstance(prompt, str):
-        return opening_tag(prompt)
-    last = prompt[-1] if are_messages(prompt) and prompt else {}
-    content = last.get("content") if last.get("role") == "assistant" else None
-    return opening_tag(content) if isinstance(content, str) else None
-
-
-_BEFORE = 16  # tokens at the end of a prompt in which a tag would stand
-
-
-def opened_in(tokenizer: Any, ids: Sequence[int]) -> str | None:
-    """The tag in which the tokens before a response end, if there is one."""
-    return opening_tag(tokenizer.decode(ids[-_BEFORE:]))
-
-
-def template_opens(tokenizer: Any, **options: Any) -> str | None:
-    """The tag in which a tokenizer's chat template ends before the assistant's turn; None: in none.
-
-    options: of the template, such as `enable_thinking`.
-    """
-    found = getattr(tokenizer, "tokenizer", tokenizer)  # a processor has one
-    if not getattr(found, "chat_template", None):
-        return None
-    try:
-        text = found.apply_chat_template(_ASKED, tokenize=False, add_generation_prompt=True, **options)
-    except Exception:  # a template may refuse this conversation, in whatever way: then it is not known
-        return None
-    return opening_tag(text) if isinstance(text, str) else None
-
-
-def _closed_at_once(said: Any, ids: Any, tokenizer: Any) -> bool:
-    """Did a trainer's parser take thoughts away that were closed without a word, `</think>West Lake.`?
-
-    What is left has no tag, as a completion that was cut off in its thoughts has none: only the tokens tell them apart.
-    """
-    last = said[-1] if isinstance(said, list | tuple) and said else None
-    if not isinstance(last, Mapping) or ids is None or reasoning_in(last):
-        return False
-    text, decode = last.get("content"), getattr(tokenizer, "decode", None)
-    if not isinstance(text, str) or not text.strip() or decode is None:
-        return False
-    before, found, _ = str(decode(list(ids))).rpartition(text.strip())
-    return bool(found) and before.rstrip().endswith(tuple(last for _, last in TAGS))
-
-
-def _prompt(prompt: Any) -> Any:
-    return [prompt_message(message) for message in prompt] if are_messages(prompt) else prompt
-
-
-def _response(completion: Any) -> Any:
+def _read_response(completion: Any) -> Any:
     if isinstance(completion, Mapping):
         completion = [completion]
     if are_messages(completion):
         return [said_message(message) for message in completion]
-    # An empty list is an empty conversation.
-    return "" if completion is None or (isinstance(completion, list) and not completion) else completion
+    is_empty_conversation = isinstance(completion, list) and not completion
+    if completion is None or is_empty_conversation:
+        return ""
+    return completion
+
+
+def read_prefilled(group: Group) -> Group:
+    """The group with its responses read as if the prompt had opened the reasoning."""
+    rollouts = tuple(rollout.begun_in_thoughts() for rollout in group.rollouts)
+    if all(new is old for new, old in zip(rollouts, group.rollouts, strict=True)):
+        return group
+    return Group.model_construct(id=group.id, rollouts=rollouts, rubric=group.rubric)
+
+
+# ------------------------------------------------------------------------------------------------------- opening tags
+
+_PROMPT_END = 16  # an opening tag at the end of a prompt takes at most this many tokens
+
+
+def prompt_opening_tag(prompt: Any) -> str | None:
+    """The reasoning tag in which a prompt ends: a templated text, or messages that begin the assistant's turn."""
+    if isinstance(prompt, str):
+        return opening_tag(prompt)
+    if not are_messages(prompt) or not prompt:
+        return None
+    last_message = prompt[-1]
+    content = last_message.get("content")
+    if last_message.get("role") != "assistant" or not isinstance(content, str):
+        return None
+    return opening_tag(content)
+
+
+def token_opening_tag(tokenizer: Any, prompt_ids: Sequence[int]) -> str | None:
+    """The reasoning tag in which the tokens of a prompt end, or None."""
+    return opening_tag(tokenizer.decode(prompt_ids[-_PROMPT_END:]))
+
+
+def template_opening_tag(tokenizer: Any, **options: Any) -> str | None:
+    """The reasoning tag in which the chat template ends before the assistant's turn, or None.
+
+    options: arguments of the template, such as `enable_thinking`.
+    """
+    tokenizer = unwrap_tokenizer(tokenizer)
+    if not getattr(tokenizer, "chat_template", None):
+        return None
+    conversation = [{"role": "user", "content": "?"}]
+    try:
+        text = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True, **options)
+    except Exception:  # a template may raise anything for a conversation that it does not like
+        return None
+    return opening_tag(text) if isinstance(text, str) else None
+
+
+def unwrap_tokenizer(tokenizer: Any) -> Any:
+    """The tokenizer itself; multimodal trainers pass a processor that holds one."""
+    return getattr(tokenizer, "tokenizer", tokenizer)
+
+
+def _closes_reasoning_at_once(completion: Any, ids: Any, tokenizer: Any) -> bool:
+    """Did the policy close the reasoning without a word, `</think>West Lake.`, and did a parser remove the tag?
+
+    The remaining text has no tag, just like a completion that was cut off inside its reasoning. Only the sampled
+    tokens tell the two apart.
+    """
+    last_message = completion[-1] if isinstance(completion, list | tuple) and completion else None
+    if not isinstance(last_message, Mapping) or ids is None or reasoning_in(last_message):
+        return False
+    text = last_message.get("content")
+    decode = getattr(tokenizer, "decode", None)
+    if not isinstance(text, str) or not text.strip() or decode is None:
+        return False
+    before_answer, separator, _ = str(decode(list(ids))).rpartition(text.strip())
+    closing_tags = tuple(closing for _, closing in TAGS)
+    return bool(separator) and before_answer.rstrip().endswith(closing_tags)
+
+
+# ------------------------------------------------------------------------------------------------------- token counts
+
+
+def count_tokens(rollout: Rollout, ids: Any, tokenizer: Any) -> Rollout:
+    """The rollout with its `token_counts`, or unchanged if they cannot be known.
+
+    The total is the number of sampled ids. The reasoning is counted with the tokenizer; the answer is the rest, so it
+    includes the reasoning tags and the end token. Without a tokenizer only a response without reasoning is counted.
+    """
+    if ids is None:
+        return rollout
+    reasoning_tokens = 0
+    if rollout.thoughts:
+        encode = getattr(unwrap_tokenizer(tokenizer), "encode", None)
+        if not callable(encode):
+            return rollout
+        reasoning_tokens = len(encode(rollout.thoughts, add_special_tokens=False))
+    return set_token_counts(rollout, len(ids), reasoning_tokens)
+
+
+def set_token_counts(rollout: Rollout, total: int | None, reasoning: int | None = None) -> Rollout:
+    """The rollout with counts that an endpoint reported, or unchanged if they do not say enough."""
+    if total is None or (reasoning is None and rollout.thoughts):
+        return rollout
+    reasoning_tokens = min(reasoning or 0, total)
+    counts = {"reasoning": reasoning_tokens, "answer": total - reasoning_tokens}
+    return rollout.model_copy(update={"token_counts": counts})
+
+
+# ----------------------------------------------------------------------------------------------------- finish reasons
+
+_FINISH_REASONS = {
+    "length": ("length", "max_tokens", "max_length", "truncated", "model_length", "max_output_tokens"),
+    "stop": ("stop", "eos", "eos_token", "end_turn", "stop_sequence", "stop_token", "stop_tokens", "completed"),
+    "tool_calls": ("tool_calls", "function_call", "tool_use"),
+}
+_FINISH_REASON_OF = {word: reason for reason, words in _FINISH_REASONS.items() for word in words}
+
+
+def infer_finish_reason(ids: Any, end_ids: Collection[int], max_tokens: int | None) -> str | None:
+    """Why sampling ended, from the tokens of a completion without padding. The gate `Truncated` need not guess then.
+
+    infer_finish_reason([5, 9, 2], end_ids={2}, max_tokens=3)      "stop": the last token is an end token
+    infer_finish_reason([5, 9, 7], end_ids={2}, max_tokens=3)      "length": the limit is reached without an end token
+    infer_finish_reason([5, 9, 7], end_ids={2}, max_tokens=None)   None: unknown
+    """
+    length = 0 if ids is None else len(ids)
+    if not length or not end_ids:
+        return None
+    if int(ids[-1]) in end_ids:
+        return "stop"
+    if max_tokens is not None and length >= max_tokens:
+        return "length"
+    return None
+
+
+def normalize_finish_reason(reason: Any) -> str | None:
+    """A trainer's finish reason, a word or an enum member, in the usual words: "MAX_TOKENS" → "length"."""
+    word = getattr(reason, "value", reason)
+    if not isinstance(word, str) or not word.strip():
+        return None
+    word = word.strip().lower()
+    return _FINISH_REASON_OF.get(word, word)
+
+
+def end_token_ids(*sources: Any) -> set[int]:
+    """The ids of the end tokens of tokenizers, models or configurations: anything with an `eos_token_id`."""
+    end_ids: set[int] = set()
+    for source in sources:
+        for holder in (source, getattr(source, "generation_config", None)):
+            ids = getattr(holder, "eos_token_id", None)
+            if isinstance(ids, int):
+                end_ids.add(ids)
+            elif isinstance(ids, Sequence) and not isinstance(ids, str):
+                end_ids.update(token for token in ids if isinstance(token, int))
+    return end_ids
+
+
+# ---------------------------------------------------------------------------------------------------- turns of agents
+#
+# Trainers of agents keep a rollout as one row of tokens, with a mask that is 1 where the policy sampled and 0 where
+# the environment spoke:
+#
+#     split_turns([5, 6, 7, 8, 9], [1, 1, 0, 0, 1], decode)
+#     [{"role": "assistant", "content": "", "tool_calls": [{"name": "look", "arguments": {"at": "map"}}]},
+#      {"role": "tool", "content": "a lake"},
+#      {"role": "assistant", "content": "It is a lake."}]
+
+_CALL_OPEN = "<tool_call>"
+_CALL_CLOSE = "</tool_call>"
+_RESULT_OPEN = "<tool_response>"
+_RESULT_CLOSE = "</tool_response>"
+_ROLES = ("user", "assistant", "tool", "observation", "ipython", "system")
+_EMPTY_TURN = {"role": "assistant", "content": ""}
+
+
+def split_turns(ids: Sequence[int], mask: Sequence[Any] | None, decode: Callable[[Any], str]) -> list[dict[str, Any]]:
+    """The messages of a response, given the mask of sampled tokens; without a mask, a single message."""
+    messages: list[dict[str, Any]] = []
+    for is_sampled, tokens in _split_by_mask(ids, mask):
+        text = decode(tokens)
+        if is_sampled:
+            messages.append(assistant_message(text))
+        elif messages:
+            messages += _environment_messages(text, after_call=bool(messages[-1].get("tool_calls")))
+    if not messages or messages[-1]["role"] != "assistant":
+        messages.append(dict(_EMPTY_TURN))  # the rollout ended before the policy spoke again
+    return messages
+
+
+def split_turns_at_end_tokens(
+    ids: Sequence[int], end_ids: Collection[int], decode: Callable[[Any], str]
+) -> tuple[list[dict[str, Any]], Sequence[int]]:
+    """The messages of a response whose mask is unknown, and the tokens of its last turn.
+
+    Sampling stops at an end token, so the policy cannot write past one: text behind it comes from the environment. It
+    starts with the name of a role, as chat templates write it.
+    """
+    pieces = _split_after(ids, end_ids)
+    messages = [assistant_message(decode(pieces[0]))]
+    for piece in pieces[1:]:
+        text = decode(piece)
+        first_line, _, rest = text.strip("\n").partition("\n")
+        role = first_line.strip().lower()
+        body = rest if role in _ROLES else text
+        follows_environment = messages[-1]["role"] != "assistant"
+        if role == "assistant" or (role not in _ROLES and follows_environment):
+            messages.append(assistant_message(body))
+        else:
+            messages += _environment_messages(body, after_call=bool(messages[-1].get("tool_calls")))
+    if messages[-1]["role"] != "assistant":
+        messages.append(dict(_EMPTY_TURN))
+        return messages, ids[:0]
+    return messages, pieces[-1]
+
+
+def last_turn(ids: Sequence[int], mask: Sequence[Any] | None) -> Sequence[int]:
+    """The tokens of the last turn, empty if the environment spoke last."""
+    tokens: Sequence[int] = ids[:0]
+    for is_sampled, run in _split_by_mask(ids, mask):
+        tokens = run if is_sampled else ids[:0]
+    return tokens
+
+
+def assistant_message(text: str) -> dict[str, Any]:
+    """A turn of the policy as a message; tool calls in the text become `tool_calls`.
+
+    A call that cannot be parsed stays in the text.
+    """
+    remaining_text = []
+    calls = []
+    for is_call, piece in _split_tagged(text, _CALL_OPEN, _CALL_CLOSE):
+        call = parse_tool_call(piece) if is_call else None
+        if call is not None:
+            calls.append(call)
+        elif is_call:
+            remaining_text.append(f"{_CALL_OPEN}{piece}{_CALL_CLOSE}")
+        else:
+            remaining_text.append(piece)
+    if not calls:
+        return {"role": "assistant", "content": text}
+    return {"role": "assistant", "content": "".join(remaining_text).strip(), "tool_calls": calls}
+
+
+def parse_tool_call(text: str) -> dict[str, Any] | None:
+    """One tool call, or None if the text is none. Open models write calls in two forms:
+
+    {"name": "look", "arguments": {"at": "map"}}
+    <function=look><parameter=at>map</parameter></function>
+    """
+    text = text.strip()
+    if text.startswith("<function="):
+        return _parse_tagged_call(text)
+    try:
+        call = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(call, dict) or not isinstance(call.get("name"), str):
+        return None
+    arguments = call.get("arguments", call.get("parameters", {}))
+    return {"name": call["name"], "arguments": arguments}
+
+
+def _parse_tagged_call(text: str) -> dict[str, Any] | None:
+    name, bracket, rest = text.removeprefix("<function=").partition(">")
+    if not bracket or not name.strip():
+        return None
+    arguments: dict[str, Any] = {}
+    for part in rest.split("<parameter=")[1:]:
+        key, bracket, value = part.partition(">")
+        if bracket:
+            arguments[key.strip()] = value.partition("</parameter>")[0].strip("\n")
+    return {"name": name.strip(), "arguments": arguments}
+
+
+def _environment_messages(text: str, after_call: bool) -> list[dict[str, Any]]:
+    """What the environment said between two turns of the policy: tool results, or a message of the user."""
+    pieces = _split_tagged(text, _RESULT_OPEN, _RESULT_CLOSE)
+    results = [piece.strip() for is_result, piece in pieces if is_result]
+    if results:
+        return [{"role": "tool", "content": result} for result in results]
+    # Once its special tokens are removed, a chat template leaves the names of roles at both ends.
+    lines = text.strip().split("\n")
+    while lines and lines[0].strip().lower() in _ROLES:
+        lines.pop(0)
+    while lines and lines[-1].strip().lower() in ("assistant", "<think>", ""):
+        lines.pop()
+    role = "tool" if after_call else "user"
+    return [{"role": role, "content": "\n".join(lines).strip()}]
+
+
+def _split_by_mask(ids: Sequence[int], mask: Sequence[Any] | None) -> Iterator[tuple[bool, Sequence[int]]]:
+    """Runs of tokens: (sampled by the policy?, tokens)."""
+    if mask is None:
+        yield True, ids
+        return
+    start = 0
+    for is_sampled, run in groupby(mask[: len(ids)], bool):
+        end = start + sum(1 for _ in run)
+        yield is_sampled, ids[start:end]
+        start = end
+
+
+def _split_after(ids: Sequence[int], end_ids: Collection[int]) -> list[Sequence[int]]:
+    """The tokens cut behind each end token; at least one piece."""
+    pieces = []
+    start = 0
+    for position, token in enumerate(ids, start=1):
+        if int(token) in end_ids:
+            pieces.append(ids[start:position])
+            start = position
+    if start < len(ids) or not pieces:
+        pieces.append(ids[start:])
+    return pieces
+
+
+def _split_tagged(text: str, opening: str, closing: str) -> Iterator[tuple[bool, str]]:
+    """(between tags?, text) in order; a tag that is never closed is plain text."""
+    position = 0
+    while True:
+        start = text.find(opening, position)
+        end = text.find(closing, start) if start >= 0 else -1
+        if end < 0:
+            yield False, text[position:]
+            return
+        yield False, text[position:start]
+        yield True, text[start + len(opening) : end]
+        position = end + len(closing)

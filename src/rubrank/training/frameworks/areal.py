@@ -23,9 +23,8 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.training.config import engine_of
 from rubrank.training.engine import RewardEngine
-from rubrank.training.finishing import end_tokens, finish_reason, named_reason
 from rubrank.training.queries import Completion, query_of, score_query, without_unknown
-from rubrank.training.rollouts import opened_in
+from rubrank.training.rollouts import end_token_ids, infer_finish_reason, normalize_finish_reason, token_opening_tag
 
 _OWNER = "AReaL"
 
@@ -65,7 +64,7 @@ class RubricWorkflow:
         sampled = await asyncio.gather(*(engine.agenerate(self.request(ids)) for _ in range(self.n)))
         row = {name: value for name, value in data.items() if name not in ("messages", "prompt")}
         query = query_of(asked, row, rubric_column=self.column)
-        opened = opened_in(self.tokenizer, ids)
+        opened = token_opening_tag(self.tokenizer, ids)
         said = [self._completion(one, opened) for one in sampled]
         result = await score_query(
             self.rubrank,
@@ -86,8 +85,8 @@ class RubricWorkflow:
 
     def _completion(self, one: Any, opened: str | None) -> Completion:
         text = self.tokenizer.decode(one.output_tokens, skip_special_tokens=True)
-        reason = named_reason(getattr(one, "stop_reason", None)) or finish_reason(
-            one.output_tokens, end_tokens(self.tokenizer), getattr(self.gconfig, "max_new_tokens", None)
+        reason = normalize_finish_reason(getattr(one, "stop_reason", None)) or infer_finish_reason(
+            one.output_tokens, end_token_ids(self.tokenizer), getattr(self.gconfig, "max_new_tokens", None)
         )
         return Completion(text, reason, one.output_tokens, opened=opened)
 

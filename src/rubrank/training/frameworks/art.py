@@ -23,8 +23,8 @@ from typing import Any
 
 from rubrank.training.config import engine_of
 from rubrank.training.engine import RewardEngine
-from rubrank.training.finishing import named_reason
 from rubrank.training.queries import Completion, query_of, score_query, split_prompt, without_unknown
+from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "ART"
 
@@ -76,7 +76,7 @@ def _completion(trajectory: Any) -> Completion:
     choices = [one for one in trajectory.messages_and_choices if hasattr(one, "finish_reason")]
     last = choices[-1] if choices else None
     tokens = getattr(getattr(last, "logprobs", None), "content", None)
-    reason = named_reason(getattr(last, "finish_reason", None))
+    reason = normalize_finish_reason(getattr(last, "finish_reason", None))
     said = _conversation(trajectory)[1]
     return Completion(said, reason, tokens=len(tokens) if tokens else _tokens(trajectory.metrics))
 

@@ -23,8 +23,8 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.training.config import engine_of
 from rubrank.training.engine import RewardEngine
-from rubrank.training.finishing import end_tokens, finish_reason, named_reason
 from rubrank.training.queries import Completion, query_of, score_query, split_prompt, without_unknown
+from rubrank.training.rollouts import end_token_ids, infer_finish_reason, normalize_finish_reason
 
 _OWNER = "atropos"
 _NOT_SAMPLED = -100
@@ -99,6 +99,6 @@ def _reasons(group: Any, tokenizer: Any) -> list[str | None]:
     """What the environment says (`finish_reasons`, or in the overrides), else whether an end token was sampled."""
     number = len(group["tokens"])
     said = group.get("finish_reasons") or [(one or {}).get("finish_reason") for one in group.get("overrides") or ()]
-    told = [named_reason(one) for one in said] if len(said) == number else [None] * number
-    ends = end_tokens(tokenizer)
-    return [one or finish_reason(_sampled(group, i), ends, None) for i, one in enumerate(told)]
+    told = [normalize_finish_reason(one) for one in said] if len(said) == number else [None] * number
+    ends = end_token_ids(tokenizer)
+    return [one or infer_finish_reason(_sampled(group, i), ends, None) for i, one in enumerate(told)]

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.finishing import named_reason
 from rubrank.training.queries import Completion, query_of, score_query, split_prompt, without_unknown
+from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "verifiers"
 
@@ -80,7 +80,7 @@ def completion_of(trace: Any) -> Completion:
     """What the policy said in a trace, why it ended, and how many tokens its answer has."""
     call = next((one for one in reversed(trace.calls) if one.error is None), None)
     usage = getattr(call, "usage", None)
-    reason = "length" if trace.is_truncated else named_reason(getattr(call, "finish_reason", None))
+    reason = "length" if trace.is_truncated else normalize_finish_reason(getattr(call, "finish_reason", None))
     tokens, thought = getattr(usage, "completion_tokens", None), getattr(usage, "reasoning_tokens", None)
     return Completion(split_prompt(_conversation(trace))[1], reason, tokens=tokens, reasoning_tokens=thought)
 

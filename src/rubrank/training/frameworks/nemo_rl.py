@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 from rubrank.errors import InvalidInput
 from rubrank.training.config import engine_of, without_steps
 from rubrank.training.engine import StepRewards
-from rubrank.training.finishing import named_reason
 from rubrank.training.queries import Completion, Query, query_of, split_prompt
+from rubrank.training.rollouts import normalize_finish_reason
 from rubrank.training.shapes.barrier import Barrier
 from rubrank.training.shapes.flat_batch import Sample, score_flat
 
@@ -83,7 +83,7 @@ class RubricEnvironment:
         row = dict(about) if isinstance(about, Mapping) else {} if about is None else {"label": about}
         query = query_of(before, {k: v for k, v in row.items() if k != "id"}, rubric_column=self._column)
         last: Mapping[str, Any] = next((one for one in reversed(log) if one.get("role") == "assistant"), {})
-        reason = "length" if last.get("truncated") else named_reason(last.get("finish_reason"))
+        reason = "length" if last.get("truncated") else normalize_finish_reason(last.get("finish_reason"))
         said = Completion(after or "", reason, last.get("token_ids"))
         rollout = said.rollout(self.engine, query, _OWNER)
         return Sample(rollout, _key(row, query), query.rubric)

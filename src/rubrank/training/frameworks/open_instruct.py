@@ -22,8 +22,8 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.training.config import engine_of, without_steps
 from rubrank.training.engine import RewardEngine
-from rubrank.training.finishing import named_reason
 from rubrank.training.queries import Completion, group_of_query, query_of, without_unknown
+from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "open-instruct"
 
@@ -51,7 +51,9 @@ def reward_function(
             first = rows[0]
             about = {"dataset": datasets[first]}
             query = query_of(asked[first], about, _single(ground_truths[first]), rubric_column=column)
-            said = [Completion(decoded_responses[i], named_reason(finish_reasons[i]), responses[i]) for i in rows]
+            said = [
+                Completion(decoded_responses[i], normalize_finish_reason(finish_reasons[i]), responses[i]) for i in rows
+            ]
             id = f"{found.label(step, train=train)}/{number}"
             groups.append(group_of_query(found, query, said, step=step, id=id, train=train, where=_OWNER))
         result = await found.score_async(groups, step, train=train)

@@ -32,9 +32,8 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.config import configured, without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.finishing import end_tokens, finish_reason
 from rubrank.training.queries import Completion, Query, query_of, without_unknown
-from rubrank.training.rollouts import opened_in
+from rubrank.training.rollouts import end_token_ids, infer_finish_reason, token_opening_tag
 from rubrank.training.shapes.early import Early
 
 _OWNER = "OpenRLHF"
@@ -140,7 +139,7 @@ def _opened(output: dict[str, Any], tokenizer: Any) -> str | None:
     if not output["action_ranges"]:
         return None
     first = output["action_ranges"][-1][0]
-    return opened_in(tokenizer, output["observation_tokens"][:first])
+    return token_opening_tag(tokenizer, output["observation_tokens"][:first])
 
 
 def _finish_reason(output: dict[str, Any], sampling_params: Any, max_length: int, tokenizer: Any) -> str | None:
@@ -152,7 +151,7 @@ def _finish_reason(output: dict[str, Any], sampling_params: Any, max_length: int
     first, end = output["action_ranges"][-1]
     allowed = getattr(sampling_params, "max_tokens", None)
     most = min(max_length - first, allowed) if isinstance(allowed, int) else max_length - first
-    return finish_reason(output["observation_tokens"][first:end], end_tokens(tokenizer), most)
+    return infer_finish_reason(output["observation_tokens"][first:end], end_token_ids(tokenizer), most)
 
 
 def _said(output: dict[str, Any], tokenizer: Any) -> list[dict[str, str]]:

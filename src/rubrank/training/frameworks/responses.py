@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.finishing import named_reason
 from rubrank.training.queries import Completion
+from rubrank.training.rollouts import normalize_finish_reason
 
 OWNER = "NeMo Gym"
 THEIRS = "_ng_"
@@ -112,13 +112,13 @@ def _completion(response: Mapping[str, Any]) -> Completion:
 def _ended(response: Mapping[str, Any]) -> str | None:
     """Why sampling ended. NeMo Gym's agents call a response without an answer incomplete too, and say so in its
     metadata: nobody cut that one off."""
-    reason = named_reason(_mapping(response.get("incomplete_details")).get("reason"))
+    reason = normalize_finish_reason(_mapping(response.get("incomplete_details")).get("reason"))
     if reason is not None:
         return reason
     status = response.get("status")
     if status == "incomplete":
         return "stop" if _mapping(response.get("metadata")).get("ng_termination_reason") else "length"
-    return named_reason(status) if status == "completed" else None
+    return normalize_finish_reason(status) if status == "completed" else None
 
 
 def _messages(items: Any, where: str, speaker: str | None = None) -> list[dict[str, Any]]:

@@ -23,8 +23,8 @@ import numpy as np
 from rubrank.errors import InvalidInput
 from rubrank.training.config import engine_of, without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.finishing import named_reason
 from rubrank.training.queries import Completion, group_of_query, query_of, split_prompt, without_unknown
+from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "rLLM"
 NAME = "rubrank"
@@ -94,4 +94,4 @@ def _completion(trajectory: Any) -> Completion:
     output = getattr(last, "model_output", None)
     said = split_prompt(_talk(trajectory))[1] or getattr(last, "model_response", None) or ""
     ids = getattr(last, "response_ids", None) or getattr(output, "completion_ids", None)
-    return Completion(said, named_reason(getattr(output, "finish_reason", None)), ids or None)
+    return Completion(said, normalize_finish_reason(getattr(output, "finish_reason", None)), ids or None)

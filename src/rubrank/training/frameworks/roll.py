@@ -23,9 +23,8 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.training.config import engine_of, without_steps
 from rubrank.training.engine import RewardEngine
-from rubrank.training.finishing import end_tokens, finish_reason, named_reason
 from rubrank.training.queries import Completion, Query, query_of, score_query, without_unknown
-from rubrank.training.rollouts import opened_in
+from rubrank.training.rollouts import end_token_ids, infer_finish_reason, normalize_finish_reason, token_opening_tag
 
 _OWNER = "ROLL"
 
@@ -75,8 +74,8 @@ class RubricLoop:
         ids = _real(item.batch["responses"][0], item.batch.get("response_mask"))
         told = _sampling(item.non_tensor_batch)
         reasons = told.get("finish_reasons") or [None]
-        reason = named_reason(reasons[0]) or finish_reason(ids, end_tokens(self.tokenizer), None)
-        opened = opened_in(self.tokenizer, _real(item.batch["prompts"][0], item.batch.get("prompt_mask")))
+        reason = normalize_finish_reason(reasons[0]) or infer_finish_reason(ids, end_token_ids(self.tokenizer), None)
+        opened = token_opening_tag(self.tokenizer, _real(item.batch["prompts"][0], item.batch.get("prompt_mask")))
         text = self.tokenizer.decode(ids, skip_special_tokens=True)
         return Completion(text, reason, ids, opened=opened)
 

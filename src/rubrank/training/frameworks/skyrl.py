@@ -25,11 +25,9 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.training.config import engine_of
 from rubrank.training.engine import RewardEngine
-from rubrank.training.finishing import named_reason
 from rubrank.training.queries import Completion, Query, query_of
-from rubrank.training.rollouts import opened_in
+from rubrank.training.rollouts import last_turn, normalize_finish_reason, split_turns, token_opening_tag
 from rubrank.training.shapes.flat_batch import Sample, score_flat
-from rubrank.training.turns import last_turn, turns_of
 
 _OWNER = "SkyRL"
 _MOST = 100_000  # prompts that are remembered
@@ -69,11 +67,11 @@ class RubricRewards:
             return tokenizer.decode(ids, skip_special_tokens=True)
 
         ids, mask = output["response_ids"][i], (output.get("loss_masks") or {i: None})[i]
-        opened = opened_in(tokenizer, output["prompt_token_ids"][i])
+        opened = token_opening_tag(tokenizer, output["prompt_token_ids"][i])
         query = self._query(uid, column) or query_of(decode(output["prompt_token_ids"][i]))
         mask = mask if mask and any(mask) else None  # a row that is not trained on was sampled all the same
-        reason = named_reason((output.get("stop_reasons") or {i: None})[i])
-        said = Completion(turns_of(ids, mask, decode), reason, last_turn(ids, mask), opened=opened)
+        reason = normalize_finish_reason((output.get("stop_reasons") or {i: None})[i])
+        said = Completion(split_turns(ids, mask, decode), reason, last_turn(ids, mask), opened=opened)
         return Sample(said.rollout(engine, query, f"{_OWNER}: {uid}", tokenizer), uid, query.rubric)
 
     # --------------------------------------------------------------------------------------------------------- prompts

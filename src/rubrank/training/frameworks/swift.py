@@ -25,11 +25,10 @@ from typing import Any
 from rubrank._plain import word_list
 from rubrank.errors import InvalidInput
 from rubrank.training.config import engine_of
-from rubrank.training.counting import counted
 from rubrank.training.engine import RewardEngine
-from rubrank.training.finishing import named_reason
 from rubrank.training.frameworks.trl import current_processes
 from rubrank.training.queries import Completion, query_of, split_prompt
+from rubrank.training.rollouts import count_tokens, normalize_finish_reason
 from rubrank.training.shapes.flat_batch import GroupOf, Sample, score_flat
 
 _OWNER = "ms-swift"
@@ -164,12 +163,12 @@ def _sample(engine: RewardEngine, said: str, row: Mapping[str, Any], column: str
     before, after = split_prompt(row.get("messages") or [])
     more = {name: value for name, value in row.items() if name not in _KNOWN}
     query = query_of(before, {**more, "prompt": before}, rubric_column=column)
-    reason = "length" if row.get("is_truncated") else named_reason(row.get("finish_reason"))
+    reason = "length" if row.get("is_truncated") else normalize_finish_reason(row.get("finish_reason"))
     answer = [*after[:-1], {**after[-1], "content": said}] if after else said
     rollout = Completion(answer, reason).rollout(engine, query, _OWNER)
     ids = row.get("response_token_ids")
     return Sample(
-        counted(rollout, ids[-1] if ids and isinstance(ids[0], list) else ids or None, None),
+        count_tokens(rollout, ids[-1] if ids and isinstance(ids[0], list) else ids or None, None),
         (row["prompt_id"], repr(query.rubric)),
         query.rubric,
     )

@@ -24,9 +24,8 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.engine import RewardEngine
-from rubrank.training.finishing import named_reason
 from rubrank.training.queries import Completion, messages, query_of, score_query, without_unknown
-from rubrank.training.rollouts import opened_in
+from rubrank.training.rollouts import normalize_finish_reason, token_opening_tag
 
 _OWNER = "RubricGroupBuilder"
 
@@ -102,7 +101,7 @@ class RubricGroupBuilder:
         tokenizer = getattr(self.renderer, "tokenizer", None)
         if tokenizer is None or not hasattr(seen, "to_ints"):
             return None
-        return opened_in(tokenizer, seen.to_ints())
+        return token_opening_tag(tokenizer, seen.to_ints())
 
     def _finish_reason(self, trajectory: Any) -> str | None:
         """Of the last action: what the sampler said, else whether the renderer found its end."""
@@ -110,7 +109,7 @@ class RubricGroupBuilder:
         if not actions:
             return None
         if reason := getattr(actions[-1], "stop_reason", None):
-            return named_reason(reason)
+            return normalize_finish_reason(reason)
         if self.renderer is None:
             return None
         ended = self.renderer.parse_response(actions[-1].tokens)[1]

@@ -36,10 +36,15 @@ from rubrank.fusion.rule import Rule
 from rubrank.records.writing import Recording
 from rubrank.rollouts.rollout import Rollout
 from rubrank.scores.table import Penalties
-from rubrank.training.counting import counted
 from rubrank.training.engine import Control, RewardEngine
-from rubrank.training.finishing import end_tokens, finish_reason
-from rubrank.training.rollouts import Thinking, rollout_of, template_opens
+from rubrank.training.rollouts import (
+    Thinking,
+    count_tokens,
+    end_token_ids,
+    infer_finish_reason,
+    rollout_of,
+    template_opening_tag,
+)
 from rubrank.training.shapes.flat_batch import GroupOf, Processes, Sample, by_position, score_flat
 
 if TYPE_CHECKING:
@@ -73,14 +78,14 @@ class _Sampled(NamedTuple):
     @classmethod
     def of(cls, run: _Training | None, completion_ids: Any, number: int) -> _Sampled:
         options = getattr(run and run.args, "chat_template_kwargs", None) or {}
-        opened = None if run is None else template_opens(run.tokenizer, **options)
+        opened = None if run is None else template_opening_tag(run.tokenizer, **options)
         if completion_ids is None or len(completion_ids) != number:
             return cls([None] * number, [None] * number, opened=opened)
         if run is None:
             return cls(completion_ids, [None] * number)
         tokenizer = getattr(run.tokenizer, "tokenizer", run.tokenizer)  # a processor has one
-        ends, most = end_tokens(tokenizer, run.model), getattr(run.args, "max_completion_length", None)
-        return cls(completion_ids, [finish_reason(ids, ends, most) for ids in completion_ids], tokenizer, opened)
+        ends, most = end_token_ids(tokenizer, run.model), getattr(run.args, "max_completion_length", None)
+        return cls(completion_ids, [infer_finish_reason(ids, ends, most) for ids in completion_ids], tokenizer, opened)
 
 
 class RubricReward:
@@ -228,7 +233,7 @@ class RubricReward:
             tokenizer=sampled.tokenizer,
             **given,
         )
-        return counted(found, sampled.ids[i], sampled.tokenizer)
+        return count_tokens(found, sampled.ids[i], sampled.tokenizer)
 
     def _rubrics(self, columns: Mapping[str, Any], number: int) -> list[Any]:
         """Each row's own rubric, or None."""

@@ -31,9 +31,9 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.training.config import engine_of, without_steps
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.finishing import named_reason
 from rubrank.training.frameworks.episodes import reward_episodes
 from rubrank.training.queries import Completion, query_of, score_query, without_unknown
+from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "verifiers"
 
@@ -112,7 +112,7 @@ def _completion(said: Any, state: Any) -> Completion:
     reason = "length" if state.get("is_truncated") is True else _of(ended, "finish_reason")
     thought = _of(usage, "reasoning_tokens") or _of(_of(usage, "completion_tokens_details"), "reasoning_tokens")
     tokens = _number(_of(usage, "completion_tokens"))
-    return Completion(said, named_reason(reason), tokens=tokens, reasoning_tokens=_number(thought) or None)
+    return Completion(said, normalize_finish_reason(reason), tokens=tokens, reasoning_tokens=_number(thought) or None)
 
 
 def _number(value: Any) -> int | None:

@@ -12,11 +12,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.training.counting import counted
-from rubrank.training.finishing import end_tokens, finish_reason
 from rubrank.training.frameworks.verl.settings import Settings, most_tokens, plain
-from rubrank.training.rollouts import template_opens
-from rubrank.training.turns import turns_by_ends
+from rubrank.training.rollouts import (
+    count_tokens,
+    end_token_ids,
+    infer_finish_reason,
+    split_turns_at_end_tokens,
+    template_opening_tag,
+)
 
 _TRAIN = ("train", "training")
 
@@ -26,10 +29,10 @@ class Reading:
 
     def __init__(self, settings: Settings, tokenizer: Any, config: Any) -> None:
         self.settings, self.tokenizer = settings, tokenizer
-        self.ends, self.most = end_tokens(tokenizer), most_tokens(config)
+        self.ends, self.most = end_token_ids(tokenizer), most_tokens(config)
         data = (config.get("data") if hasattr(config, "get") else None) or {}
         options = plain(data.get("apply_chat_template_kwargs") or {}) if hasattr(data, "get") else {}
-        self.opened = template_opens(tokenizer, **options)
+        self.opened = template_opening_tag(tokenizer, **options)
 
     def rollout(self, row: Mapping[str, Any], ids: Any, where: str) -> Rollout:
         """One rollout; the tokens are those of the response, without filling."""
@@ -37,12 +40,12 @@ class Reading:
         def decode(tokens: Any) -> str:
             return self.tokenizer.decode(tokens, skip_special_tokens=True)
 
-        said, last = turns_by_ends(ids, self.ends, decode)
+        said, last = split_turns_at_end_tokens(ids, self.ends, decode)
         alone = len(said) == 1 and not said[0].get("tool_calls")
-        reason = finish_reason(ids, self.ends, self.most)
+        reason = infer_finish_reason(ids, self.ends, self.most)
         about: dict[str, Any] = {"finish_reason": reason, "opened": self.opened}
         found = self.settings.rollout(row, said[0]["content"] if alone else said, where, **about)
-        return counted(found, last, self.tokenizer)
+        return count_tokens(found, last, self.tokenizer)
 
 
 def step_of(row: Mapping[str, Any], meta: Any) -> int | None:
