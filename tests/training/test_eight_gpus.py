@@ -89,15 +89,15 @@ def test_counts_are_those_of_a_real_model(tied):
         head_dim=16,
         tie_word_embeddings=tied,
     )
-    model = Qwen3ForCausalLM(config).to(torch.bfloat16)
+    model = Qwen3ForCausalLM(config)  # in float32: half precision crashes some CPUs, and counting does not need it
     assert MEMORY["parameters"](shape) == sum(weight.numel() for weight in model.parameters())
     assert MEMORY["layer_parameters"](shape) == sum(weight.numel() for weight in model.model.layers[0].parameters())
     ids = torch.zeros((2, 7), dtype=torch.long)
-    made = model(ids, use_cache=True)
-    kept = sum(layer.keys.nbytes + layer.values.nbytes for layer in made.past_key_values.layers)
-    assert MEMORY["cache_bytes"](shape) * ids.numel() == kept
+    output = model(ids, use_cache=True)
+    cached_numbers = sum(layer.keys.numel() + layer.values.numel() for layer in output.past_key_values.layers)
+    assert MEMORY["cache_bytes"](shape) * ids.numel() == 2 * cached_numbers  # two bytes each in bfloat16
     logits = MEMORY["training"](shape, 1, 7, 2)["logits"] * MEMORY["GB"]
-    assert logits / 5 == pytest.approx(made.logits.nbytes)  # 2 of the 10 bytes
+    assert logits == pytest.approx(10 * output.logits.numel())
 
 
 def test_the_page_says_what_the_sums_are():

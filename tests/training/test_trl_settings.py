@@ -18,7 +18,7 @@ from training import tiny  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from rubrank.errors import InvalidInput  # noqa: E402
-from rubrank.training.job import policy  # noqa: E402
+from rubrank.training.job import policy, precision  # noqa: E402
 from rubrank.training.job.adapters import adapters  # noqa: E402
 from rubrank.training.job.arguments import OURS, arguments, given_to_trl  # noqa: E402
 from rubrank.training.job.named import named  # noqa: E402
@@ -143,7 +143,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"trl__auto_find_batch_size": True}, "trl must be what TRL's GRPOConfig takes; got auto_find_batch_size is not"),
     ({"trl__log_completions_hub_repo": "a/b"}, "log_completions_hub_repo is set, but log_completions is False"),
     ({"trl__vllm_importance_sampling_clip_min": 5.0}, "must be less than vllm_importance_sampling_clip_max"),
-    ({"trl__fp16": True, "trl__bf16": True}, "trl must be what TRL's GRPOConfig takes"),
+    ({"trl__fp16": True, "trl__bf16": True}, "trl.fp16 must be false with trl.bf16; got true. Choose one of them."),
     (
         {"trl__deepspeed": "zero3.json"},
         "zero3.json must be a file that can be read; got no such file. Or write a mapping.",
@@ -209,6 +209,7 @@ def test_the_verb_says_it_in_one_line(folder):
 
 def test_how_the_model_is_loaded(folder, monkeypatch):
     monkeypatch.setattr(policy, "find_spec", lambda name: name)
+    monkeypatch.setattr(precision, "has_accelerator", lambda: True)
     wanted = {"load_in_4bit": True, "bnb_4bit_compute_dtype": "bfloat16"}
     given = {"attn_implementation": "sdpa", "revision": "main", "quantization_config": wanted}
     job = tiny.job(folder, trl__model_init_kwargs=given, model__dtype="bfloat16")
@@ -217,6 +218,26 @@ def test_how_the_model_is_loaded(folder, monkeypatch):
     assert arguments(plan).model_init_kwargs == init_kwargs(job)
     assert quantization(job).load_in_4bit
     assert quantization(tiny.job(folder)) is None
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "auto"])
+def test_without_a_gpu_the_weights_are_float32_and_the_plan_says_so(folder, monkeypatch, dtype):
+    monkeypatch.setattr(precision, "has_accelerator", lambda: False)
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    plan = make_plan(tiny.job(folder, model__dtype=dtype, trl__bf16=True, trl__bf16_full_eval=True))
+    described = plan.describe()
+    config = arguments(plan)
+    assert config.model_init_kwargs["dtype"] == "float32"
+    assert (config.bf16, config.fp16, config.bf16_full_eval, config.mixed_precision) == (False, False, False, "no")
+    assert f"float32 instead of model.dtype {dtype}, trl.bf16, trl.bf16_full_eval, accelerate's" in described
+    assert "no GPU, and half precision crashes some CPUs" in described
+
+
+def test_with_a_gpu_the_precision_is_the_one_in_the_config(folder, monkeypatch):
+    monkeypatch.setattr(precision, "has_accelerator", lambda: True)
+    plan = make_plan(tiny.job(folder, model__dtype="bfloat16"))
+    assert "bfloat16" in plan.describe()
+    assert "instead of" not in plan.describe()
 
 
 def test_options_of_peft(folder):

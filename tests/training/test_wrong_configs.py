@@ -168,7 +168,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"trl__dataloader_persistent_workers": True}, "must be false without trl.dataloader_num_workers"),
     ({**BEST, "trl__metric_for_best_model": "acuracy"}, "trl.metric_for_best_model must be logged by evaluations"),
-    ({"trl__fp16": True}, "trl.fp16 must be false without a GPU"),
     (
         {"trl__gradient_checkpointing": True, "trl__gradient_checkpointing_kwargs": {"reentrant": False}},
         "got 'reentrant'. Did you mean 'use_reentrant'?",

@@ -56,12 +56,13 @@ def demo(
         "out/demo_rewards.jsonl"
     ),
     force: Force = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show all groups, and two rewards in full.")] = False,
 ) -> None:
     """The main job on bundled rollouts: grade, fuse, gate, explain, and a report to open."""
     from rubrank.cli.demo.demo import demo as run
 
     with errors_in_words():
-        run(output, force=force)
+        run(output, force=force, explain=explain)
 
 
 def _version(wanted: bool) -> None:

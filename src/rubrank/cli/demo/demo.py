@@ -33,28 +33,54 @@ from rubrank.scores.table import ScoreTable
 ATTRIBUTES = ("reasoning words", "headings", "bold")
 
 
-def demo(output: Path, *, force: bool = False) -> Fused:
-    """Grade and fuse the bundled rollouts, show some; rewards go to `output`, records and a report beside it."""
+def demo(output: Path, *, force: bool = False, explain: bool = False) -> Fused:
+    """Grade and fuse the bundled rollouts and show one group; `explain` shows all groups and two explanations in full.
+
+    Rewards go to `output`, records and a report beside it.
+    """
     output_at(output, (".jsonl", ".ndjson"), force=force, verb="demo")
-    records, report = output.with_name("demo_records.jsonl"), output.with_name("demo_report.html")
+    records = output.with_name("demo_records.jsonl")
+    report = output.with_name("demo_report.html")
     for path in (records, report):
         output_at(path, force=force, verb="demo")
     groups = load_demo_groups()
     graded = grade(groups, workers=0, judges=demo_judges(output.parent / "demo_replies.sqlite"))
     result = fuse_table(graded, groups)
+
+    first = next(iter(result))
     print_line(_introduction(groups, graded))
-    _show_rewards(next(iter(result)))
-    _show_overview(result)
-    print_line("Why that reward?")
-    for label, rollout in _worth_explaining(result):
-        for line in (result[label].explain(rollout), *_verdicts(graded, str(label), rollout)):
-            print_line(line)
+    _show_rewards(first)
+    if explain:
+        _show_overview(result)
+        _show_explanations(result, graded)
+    else:
+        print_line(_short_explanation(first))
+
     write_rewards(groups, result, output)
     write_records(records, records_of(result, graded, groups=groups, others=_others(graded)))
     write_report(records, report, title="rubrank demo")
-    for what, path in (("Rewards", output), ("Records", records), ("Report to open in a browser", report)):
-        print_line(f"{what}: {path}")
+    print_line(f"Report to open in a browser: {report}")
+    print_line(f"Rewards: {output}    Records: {records}")
+    if not explain:
+        print_line("All groups, and what verifiers and judges said: rubrank demo --explain --force")
     return result
+
+
+def _short_explanation(group: FusedGroup) -> str:
+    """The three criteria that moved the best rollout's reward most."""
+    best = int(np.argmax(group.reward))
+    heading, *lines = group.explain(best).splitlines()
+    return "\n".join([f"Why? {heading}", *lines[:3], "  …", ""])
+
+
+def _show_explanations(result: Fused, graded: ScoreTable) -> None:
+    """Two rollouts in full: every criterion, attribute and gate, and what each verifier and judge said."""
+    print_line("Why that reward?")
+    for label, rollout in _worth_explaining(result):
+        print_line(result[label].explain(rollout))
+        for verdict in _verdicts(graded, str(label), rollout):
+            print_line(verdict)
+    print_line("")
 
 
 def _others(table: ScoreTable) -> dict[str, np.ndarray]:
@@ -88,9 +114,9 @@ def write_rewards(groups: Sequence[Group], result: Fused, output: Path) -> None:
 def _introduction(groups: Sequence[Group], graded: ScoreTable) -> str:
     rollouts = sum(len(group.rollouts) for group in groups)
     text = (
-        f"{len(groups)} queries in English and Chinese, {rollouts} responses, {len(graded.criteria)} criteria in all, "
-        "decided by programs and judges: no scale is ever compared with another. Three quarters of what more reasoning "
-        "explains is taken out, and all that headings and bold print explain. Gates stop what is empty, cut off, "
+        f"{len(groups)} queries, {rollouts} responses, {len(graded.criteria)} criteria, decided by programs and "
+        "judges. Each criterion ranks the responses of a query; the rankings are fused into one reward. What longer "
+        "reasoning, headings and bold print explain is taken out. Gates stop responses that are empty, cut off, "
         "garbled or looping."
     )
     return "\n".join(["rubrank: rubrics into rewards, by ranking", "", fill(text, 80), fill(NOTICE, 80), ""])

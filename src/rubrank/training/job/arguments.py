@@ -19,6 +19,7 @@ from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.training.job.batching import evaluated_at_once
 from rubrank.training.job.config import HeldOut, Job, Training
 from rubrank.training.job.policy import check_packages, init_kwargs, vocabulary
+from rubrank.training.job.precision import turn_off_half_precision
 from rubrank.training.job.rehearsing import check_known, said
 from rubrank.training.job.values import checked
 
@@ -111,6 +112,8 @@ def _check_together(job: Job, given: Mapping[str, Any]) -> None:
     if (given.get("liger_kernel_config") or {}).get("fused_linear_cross_entropy"):
         name = "trl.liger_kernel_config.fused_linear_cross_entropy"
         raise InvalidInput(job.where, name, "false", "true", "TRL has a fused head of its own.")
+    if given.get("bf16") and given.get("fp16"):
+        raise InvalidInput(job.where, "trl.fp16", "false with trl.bf16", "true", "Choose one of them.")
     low, high = given.get("entropy_coef_min", 0.0), given.get("entropy_coef_max", 1.0)
     if given.get("use_adaptive_entropy") and low > high:
         raise InvalidInput(job.where, "trl.entropy_coef_min", f"≤ entropy_coef_max ({high:g})", f"{low:g}", "")
@@ -155,8 +158,10 @@ def arguments(plan: Plan) -> Any:
         **_device(),
         **_evaluation(plan),
     }
+    given |= given_to_trl(plan.job)
+    turn_off_half_precision(given)
     try:
-        return GRPOConfig(**{**given, **given_to_trl(plan.job)})
+        return GRPOConfig(**given)
     except RubrankError:
         raise
     except Exception as error:  # each setting, and each library behind it, has its own kinds

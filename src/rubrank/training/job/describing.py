@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rubrank._plain import labelled
 from rubrank.training.job.config import PRESETS
+from rubrank.training.job.precision import describe_precision_change, model_dtype
 
 if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan, SourcePlan
@@ -21,6 +22,9 @@ def describe(plan: Plan) -> str:
     batch = f"{training.prompts_per_batch} prompts × {training.num_generations} rollouts"
     lines = [f"{plan.job.where}: {config.steps:,} steps, {batch} a batch, seed {config.seed}, to {plan.job.output}"]
     lines.append(_line("policy", _policy(plan)))
+    precision = describe_precision_change(plan.job)
+    if precision:
+        lines.append(_line("precision", precision))
     for stage in plan.stages:
         sources = "; ".join(map(_source, stage.sources))
         lines.append(_line(stage.name, f"steps {stage.first:,}–{stage.last:,}: {sources}"))
@@ -66,7 +70,7 @@ def _small_defaults(plan: Plan) -> str:
 def _policy(plan: Plan) -> str:
     model = plan.job.config.model
     how = "all weights" if model.lora is None else f"LoRA r = {model.lora.r}"
-    return f"{model.path}, {how}, {model.dtype}, prompts as {'messages' if plan.chat else 'texts'}"
+    return f"{model.path}, {how}, {model_dtype(plan.job)}, prompts as {'messages' if plan.chat else 'texts'}"
 
 
 def _source(source: SourcePlan) -> str:

@@ -16,6 +16,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.training.job.adapters import check_adapters
 from rubrank.training.job.config import Job
 from rubrank.training.job.named import check_tools
+from rubrank.training.job.precision import model_dtype
 from rubrank.training.job.rehearsing import said
 from rubrank.training.job.sources import is_chat
 
@@ -116,7 +117,7 @@ def init_kwargs(job: Job) -> dict[str, Any]:
     """With which the model is loaded; how it is quantized goes to the trainer by itself."""
     given = job.config.trl.get("model_init_kwargs") or {}
     return {
-        "dtype": job.config.model.dtype,
+        "dtype": model_dtype(job),
         **{name: value for name, value in given.items() if name != "quantization_config"},
     }
 

@@ -127,8 +127,6 @@ def _check_computing(job: Job, args: Any) -> None:
     import torch
     from torch.utils.checkpoint import checkpoint
 
-    if args.fp16 and not torch.accelerator.is_available():
-        raise InvalidInput(job.where, "trl.fp16", "false without a GPU", "true", "")
     if args.gradient_checkpointing:
         # whatever `checkpoint` does not name goes to the layer, which does not know it
         known = inspect.signature(checkpoint).parameters.keys() - {"function", "args", "kwargs"}
