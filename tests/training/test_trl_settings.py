@@ -226,6 +226,7 @@ def test_without_a_gpu_the_weights_are_float32_and_the_plan_says_so(folder, monk
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
     plan = make_plan(tiny.job(folder, model__dtype=dtype, trl__bf16=True, trl__bf16_full_eval=True))
     described = plan.describe()
+    precision.overrule_launcher()
     config = arguments(plan)
     assert config.model_init_kwargs["dtype"] == "float32"
     assert (config.bf16, config.fp16, config.bf16_full_eval, config.mixed_precision) == (False, False, False, "no")

@@ -26,13 +26,17 @@ def model_dtype(job: Job) -> str:
 
 
 def turn_off_half_precision(trl_arguments: dict[str, Any]) -> None:
-    """Set every half-precision flag to false, in place, and overrule the launcher; does nothing with an accelerator."""
+    """Set every half-precision flag to false, in place; does nothing with an accelerator."""
     if has_accelerator():
         return
     for name in HALF_PRECISION_FLAGS:
         if trl_arguments.get(name):
             trl_arguments[name] = False
-    if _LAUNCHER_VARIABLE in os.environ:
+
+
+def overrule_launcher() -> None:
+    """Before a run: ignore the mixed precision that `accelerate launch` asks for, unless there is an accelerator."""
+    if _LAUNCHER_VARIABLE in os.environ and not has_accelerator():
         os.environ[_LAUNCHER_VARIABLE] = "no"
 
 

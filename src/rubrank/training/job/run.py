@@ -23,6 +23,7 @@ from rubrank.training.job.folder import MODEL, write_config
 from rubrank.training.job.named import named
 from rubrank.training.job.plan import Plan
 from rubrank.training.job.policy import model_path, quantization
+from rubrank.training.job.precision import overrule_launcher
 from rubrank.training.job.sources import STAGE, to_dataset
 
 
@@ -80,6 +81,7 @@ def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
     from transformers import PrinterCallback, set_seed
     from trl import GRPOTrainer
 
+    overrule_launcher()
     given = named(plan.job)
     set_seed(plan.job.config.seed)  # adapters are drawn before the trainer seeds
     trainer = GRPOTrainer(
