@@ -169,6 +169,8 @@ WRONG: dict[str, Program] = {
         "class M(type):\n    __eq__ = __gt__ = lambda s, o: True\n    __hash__ = type.__hash__\nclass C(metaclass=M): pass\ndef double(x): return C",
         UNIT,
     ),
+    "class instead of a function": _py(_EVERYTHING + "class double(E):\n    def __init__(self, x): pass", UNIT),
+    "class of the answer returned": _py(_EVERYTHING + "def double(x): return E", UNIT),
     "changes its mind": _py(
         "class N:\n    def __init__(self): self.n = 0\n    def __eq__(self, o): return True\n    def __iter__(self): return iter([4])\n    def __getitem__(self, i): return 4\ndef double(x): return N()"
     ),

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import rubrank.verifiers.agentic.state
 import rubrank.verifiers.agentic.tools  # noqa: F401 - importing registers
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.agentic.code import fenced_blocks, find_code, find_patch, same_output
-from rubrank.verifiers.agentic.patching import PatchError, apply, parse
+from rubrank.verifiers.agentic.patches import PatchError, apply, parse
 from rubrank.verifiers.agentic.values import best_pairs, equal, matches
 from rubrank.verifiers.shared import sandbox
+from rubrank.verifiers.shared.code_blocks import fenced_blocks, find_code, find_patch, same_output
 from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
 

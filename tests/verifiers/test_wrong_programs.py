@@ -8,8 +8,7 @@ import pytest
 from cases import thinned
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.agentic.test_files import modules_of
-from rubrank.verifiers.agentic.test_files import test_files as files_of_tests
+from rubrank.verifiers.agentic.test_run import find_test_files, modules_of
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.verifier import find_verifier
 
@@ -28,23 +27,24 @@ def isolated():
 
 @pytest.mark.parametrize("name", thinned(wrong_programs.WRONG))
 def test_a_wrong_program_does_not_pass(name):
-    found = wrong_programs.verdict(wrong_programs.WRONG[name])
-    assert found.value is not None, found.reason
-    assert found.value < 1, found.reason
+    verdict = wrong_programs.verdict(wrong_programs.WRONG[name])
+    assert verdict.value is not None, verdict.reason
+    assert verdict.value < 1, verdict.reason
 
 
 @pytest.mark.parametrize("name", thinned(wrong_programs.RIGHT))
 def test_a_right_program_passes(name):
-    found = wrong_programs.verdict(wrong_programs.RIGHT[name])
-    assert found.value == 1, found.reason
-
-
-def passes(code: str, tests: str, **more) -> None:
-    found = find_verifier("TestsPass")
-    metadata = more.pop("metadata", {})
-    params = found.check_parameters({"tests": tests, **more})
-    verdict = found.verify(Rollout(response=f"```python\n{code}\n```", metadata=metadata), params)
+    verdict = wrong_programs.verdict(wrong_programs.RIGHT[name])
     assert verdict.value == 1, verdict.reason
+
+
+def passes(code: str, tests: str, **params) -> str:
+    """The reason of a verdict that must be 1."""
+    tests_pass = find_verifier("TestsPass")
+    params = tests_pass.check_parameters({"tests": tests, **params})
+    verdict = tests_pass.verify(Rollout(response=f"```python\n{code}\n```"), params)
+    assert verdict.value == 1, verdict.reason
+    return verdict.reason
 
 
 _CLASSES = """
@@ -100,7 +100,7 @@ class Vector:
         "assert {Color.RED: 1}[Color.RED] == 1 and f'{Color.RED}' == 'Color.RED'",
     ],
 )
-def test_classes_are_used_from_afar(test):
+def test_classes_can_be_tested(test):
     passes(_CLASSES, [test])
 
 
@@ -151,8 +151,41 @@ def make(x):
         "class Node:\n    def __init__(self): self.value = 1\nn = Node()\nassert same(n) is n",
     ],
 )
-def test_functions_are_used_from_afar(test):
+def test_functions_can_be_tested(test):
     passes(_FUNCTIONS, [test])
+
+
+@pytest.mark.parametrize(
+    ("test", "fakeable"),
+    [
+        ("assert same([1, (2, 3)]) == [1, (2, 3)] and list(numbers()) == [1, 2]", False),
+        ("assert make(1)(2) == 3 and K['a'] == (1, 2.5)", False),
+        ("assert apply(lambda x: x, 1) == 2", True),
+        ("class Node: pass\nassert isinstance(same(Node()), Node)", True),
+    ],
+)
+def test_a_test_that_needs_live_objects_is_reported_as_fakeable(test, fakeable):
+    assert ("can be faked" in passes(_FUNCTIONS, [test])) is fakeable
+
+
+def test_methods_and_attributes_of_a_class_need_no_live_objects():
+    solution = "class Solution:\n    seen = 0\n    def add(self, xs):\n        self.seen += 1\n        return sum(xs)"
+    test = "s = Solution()\nassert s.add([1, 2]) == 3 and s.seen == 1"
+    assert "can be faked" not in passes(solution, test)
+    assert "can be faked" in passes(solution, "assert Solution() != Solution()")
+    assert "can be faked" in passes(solution, test, in_process=True)
+
+
+def test_an_object_that_a_function_returns_has_no_operators():
+    """Otherwise a solution could choose to be compared by its own `==`."""
+    tests_pass = find_verifier("TestsPass")
+    code = "class Box:\n    size = 3\n    def __len__(self): return 3\ndef make(): return Box()"
+    tests = ["assert make().size == 3", "assert len(make()) == 3"]
+    verdict = tests_pass.verify(
+        Rollout(response=f"```python\n{code}\n```"), tests_pass.check_parameters({"tests": tests})
+    )
+    assert verdict.value == 0.5
+    assert "only its methods and attributes" in verdict.reason
 
 
 def test_names_of_an_entry_point_and_of_python_itself():
@@ -203,9 +236,9 @@ def test_files_of_the_tests_are_as_they_were_given():
 )
 def test_which_files_belong_to_the_tests(name, content, belongs):
     tests = ["import helpers, broken"]
-    assert (files_of_tests({name: content}, None, tests) == {name}) is belongs
-    assert files_of_tests({name: content}, ["x/*"], tests) == set()
-    assert files_of_tests({name: content}, [name], tests) == {name}
+    assert (find_test_files({name: content}, None, tests) == {name}) is belongs
+    assert find_test_files({name: content}, ["x/*"], tests) == set()
+    assert find_test_files({name: content}, [name], tests) == {name}
 
 
 def test_modules_of_files():

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.agentic.code import Compare, fenced_blocks, same_output
 from rubrank.verifiers.code.languages import RECIPES, Language, find_tool
 from rubrank.verifiers.shared import sandbox
+from rubrank.verifiers.shared.code_blocks import Compare, fenced_blocks, same_output
 from rubrank.verifiers.shared.sandboxes.bundling import command
 from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
 

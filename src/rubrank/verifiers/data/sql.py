@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any, Literal
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.agentic.code import fenced_blocks
+from rubrank.verifiers.shared.code_blocks import fenced_blocks
 from rubrank.verifiers.shared.worker import WorkerFailed, call
 from rubrank.verifiers.verifier import Answer, Verdict, missing, verifier
 

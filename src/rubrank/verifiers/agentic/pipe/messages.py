@@ -1,0 +1,261 @@
+"""What crosses the pipe between a solution and its tests: frames, and plain data as JSON.
+
+    encode((1, {2}))  →  ["tuple", [1, ["set", [2]]]]
+
+Numbers, texts, lists, dicts, dates … are copied. A function or an object of the solution stays where it is; a reference
+to it crosses instead: ["remote", number, kind]. Decoding only builds the plain types of `_CODECS`, by exact type, so no
+object that decides for itself what it equals ever arrives.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import datetime
+import decimal
+import fractions
+import itertools
+import json
+import os
+import struct
+import types
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+MOST_BYTES = 32 << 20  # of one frame
+DATA, NEW, END, DEAD = b"D", b"N", b"E", b"X"  # kinds of frames: a message; start, end a child; the child is dead
+HEAD = struct.Struct("=cI")
+_EXACT_IN_JSON = 1 << 53
+_MOST_ITEMS = 10_000  # of an iterator
+_NUMBERS = "biufcSU"  # kinds of numpy arrays that hold numbers or texts
+REFERENCES = ("remote", "error class", "module")
+
+
+class Gone(BaseException):
+    """The other side has ended. Not an Exception: a test cannot take it for the error it expects."""
+
+
+# --- frames -------------------------------------------------------------------------------------------------------
+
+
+def send(descriptor: int, kind: bytes, payload: bytes = b"") -> None:
+    """Write one frame; `Gone` if nobody reads any more."""
+    if len(payload) > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES >> 20} MB of data at once")
+    rest = memoryview(HEAD.pack(kind, len(payload)) + payload)
+    try:
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except OSError:
+        raise Gone("the other side has ended") from None
+
+
+def receive(descriptor: int) -> tuple[bytes, bytes]:
+    """Read one frame, its kind and its payload; `Gone` at the end."""
+    kind, size = HEAD.unpack(_read_exactly(descriptor, HEAD.size))
+    if size > MOST_BYTES:
+        raise Gone("a frame that is too large")
+    return kind, _read_exactly(descriptor, size)
+
+
+def _read_exactly(descriptor: int, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        block = os.read(descriptor, min(size - len(data), 1 << 20))
+        if not block:
+            raise Gone("the other side has ended")
+        data += block
+    return bytes(data)
+
+
+def send_message(descriptor: int, message: dict[str, Any]) -> None:
+    """Write one message as a frame of JSON."""
+    send(descriptor, DATA, json.dumps(message).encode())
+
+
+# --- plain data ---------------------------------------------------------------------------------------------------
+
+
+def _flatten(mapping: dict[Any, Any]) -> list[Any]:
+    return list(itertools.chain.from_iterable(mapping.items()))
+
+
+def _pair_up(state: list[Any]) -> dict[Any, Any]:
+    return dict(zip(state[::2], state[1::2], strict=True))
+
+
+def _rebuild_named_tuple(state: list[Any]) -> Any:
+    name, fields, *items = state
+    return collections.namedtuple(name, fields, rename=True)(*items)
+
+
+def _rebuild_array(state: list[Any]) -> Any:
+    import numpy as np
+
+    dtype, shape, data = state
+    if np.dtype(dtype).kind not in _NUMBERS:
+        raise ValueError("not an array of numbers")
+    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
+
+
+def _rebuild_builtin(name: str) -> Any:
+    value = getattr(builtins, name, None)
+    if not isinstance(value, type):
+        raise ValueError(f"{name} is not a type")
+    return value
+
+
+def _replay(state: list[Any]) -> Generator[Any]:
+    *items, complete = state
+    yield from items
+    if not complete:
+        raise RuntimeError(f"the solution's iterator gives more than {_MOST_ITEMS} items")
+
+
+async def _return_later(value: Any) -> Any:
+    return value
+
+
+# tag: (type, its state as a text or a flat list of values, the value made from the state again)
+_CODECS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "list": (list, list, list),
+    "tuple": (tuple, list, tuple),
+    "set": (set, list, set),
+    "frozenset": (frozenset, list, frozenset),
+    "dict": (dict, _flatten, _pair_up),
+    "default dict": (collections.defaultdict, _flatten, _pair_up),
+    "ordered dict": (collections.OrderedDict, _flatten, lambda state: collections.OrderedDict(_pair_up(state))),
+    "counter": (collections.Counter, _flatten, lambda state: collections.Counter(_pair_up(state))),
+    "deque": (collections.deque, lambda v: [v.maxlen, *v], lambda state: collections.deque(state[1:], state[0])),
+    "large int": (int, hex, lambda state: int(state, 16)),
+    "float": (float, repr, float),
+    "bytes": (bytes, bytes.hex, bytes.fromhex),
+    "bytearray": (bytearray, bytearray.hex, bytearray.fromhex),
+    "complex": (complex, lambda v: [v.real, v.imag], lambda state: complex(*state)),
+    "range": (range, lambda v: [v.start, v.stop, v.step], lambda state: range(*state)),
+    "decimal": (decimal.Decimal, str, decimal.Decimal),
+    "fraction": (fractions.Fraction, lambda v: [v.numerator, v.denominator], lambda state: fractions.Fraction(*state)),
+    "datetime": (datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
+    "date": (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
+    "time": (datetime.time, datetime.time.isoformat, datetime.time.fromisoformat),
+    "duration": (
+        datetime.timedelta,
+        lambda v: [v.days, v.seconds, v.microseconds],
+        lambda state: datetime.timedelta(*state),
+    ),
+}
+_TAGS = {kind: tag for tag, (kind, _, _) in _CODECS.items()}
+_REBUILD: dict[str, Callable[[Any], Any]] = {tag: rebuild for tag, (_, _, rebuild) in _CODECS.items()} | {
+    "named tuple": _rebuild_named_tuple,
+    "array": _rebuild_array,
+    "type": _rebuild_builtin,
+    "iterator": _replay,
+    "coroutine": lambda state: _return_later(state[0]),
+}
+_PLAIN_BASES: tuple[Any, ...] = (
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    bytearray,
+    list,
+    tuple,
+    set,
+    frozenset,
+    dict,
+    collections.deque,
+)
+
+
+def encode(value: Any, refer: Callable[[Any], Any]) -> Any:
+    """The value as JSON. What is not plain data is left to `refer`, which returns a reference or raises TypeError."""
+    kind: Any = type(value)
+    if value is None or kind is bool or kind is str:
+        return value
+    if kind is int and abs(value) < _EXACT_IN_JSON:
+        return value
+    if kind is float and value - value == 0:  # neither infinite nor NaN
+        return value
+    if kind in _TAGS:
+        tag = _TAGS[kind]
+        return _encode_state(tag, _CODECS[tag][1](value), refer)
+    if isinstance(value, type) and getattr(builtins, value.__name__, None) is value:
+        return ["type", value.__name__]
+    if isinstance(value, tuple) and hasattr(kind, "_fields") and kind.__bases__ == (tuple,):
+        return _encode_state("named tuple", [kind.__name__, list(kind._fields), *value], refer)
+    if kind.__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "-") in _NUMBERS:
+        if type(value).__name__ == "ndarray":
+            return _encode_state("array", [value.dtype.str, list(value.shape), value.tobytes()], refer)
+        return encode(value.item(), refer)
+    if isinstance(value, Iterator) and kind.__module__ in ("builtins", "itertools"):
+        items = list(itertools.islice(value, _MOST_ITEMS + 1))
+        return _encode_state("iterator", [*items[:_MOST_ITEMS], len(items) <= _MOST_ITEMS], refer)
+    if isinstance(value, types.CoroutineType):
+        import asyncio  # takes a tenth of a second, and few solutions need it
+
+        return _encode_state("coroutine", [asyncio.run(value)], refer)
+    for base in _PLAIN_BASES:
+        # An instance of a subclass crosses as the plain value that it holds.
+        if isinstance(value, base) and not callable(value):
+            return encode(base(value), refer)
+    return refer(value)
+
+
+def _encode_state(tag: str, state: Any, refer: Callable[[Any], Any]) -> Any:
+    if isinstance(state, str):
+        return [tag, state]
+    return [tag, [encode(item, refer) for item in state]]
+
+
+def decode(data: Any, resolve: Callable[[list[Any]], Any]) -> Any:
+    """The value again; references are left to `resolve`. ValueError for anything that `encode` does not write."""
+    if isinstance(data, dict):
+        raise ValueError("not a value")
+    if not isinstance(data, list):
+        return data
+    tag = data[0] if data else None
+    if tag in REFERENCES:
+        return resolve(data)
+    if tag not in _REBUILD:
+        raise ValueError(f"not a value: {tag!r}")
+    state = data[1]
+    if isinstance(state, list):
+        state = [decode(item, resolve) for item in state]
+    return _REBUILD[tag](state)
+
+
+# --- tests --------------------------------------------------------------------------------------------------------
+
+
+def run_test(job: dict[str, Any], scope: dict[str, Any], entry_points: list[Any]) -> None:
+    """Run a job's source in a module with these names, then call its test; an exception if it fails.
+
+    `job["call"]` is "test_a", "TestB.test_c" or absent; the entry points are the arguments of HumanEval's `check`.
+    """
+    import sys
+
+    tests = types.ModuleType("__tests__")
+    tests.__dict__.update(scope)
+    sys.modules["__tests__"] = tests
+    exec(compile(job["source"], "tests.py", "exec"), tests.__dict__)
+    class_name, _, function = job.get("call", "").rpartition(".")
+    if not function:
+        return
+    result = None
+    unittest = sys.modules.get("unittest")
+    if not class_name:
+        result = tests.__dict__[function](*entry_points)
+    elif unittest is not None and issubclass(tests.__dict__[class_name], unittest.TestCase):
+        tests.__dict__[class_name](function).debug()
+    else:
+        test = tests.__dict__[class_name]()
+        for name in ("setup_method", "setUp"):
+            getattr(test, name, lambda: None)()
+        result = getattr(test, function)()
+        for name in ("teardown_method", "tearDown"):
+            getattr(test, name, lambda: None)()
+    if isinstance(result, types.CoroutineType):  # an async test that is not awaited would always pass
+        import asyncio
+
+        asyncio.run(result)

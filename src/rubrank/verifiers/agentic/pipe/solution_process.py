@@ -1,0 +1,300 @@
+"""The solution's sandbox: a parent that forks one child per test and relays frames between the child and the tests.
+
+    tests ──3──> Parent ──pipe──> Child, in which `Session` runs the solution
+    tests <──4── Parent <──pipe──
+
+The child belongs to the solution. It may answer whatever it likes, but it answers with data, before it can know what
+the data will be compared with. The parent owns the pipe to the tests, so a child that is killed in the middle of a
+frame leaves nothing in it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import enum
+import importlib
+import io
+import json
+import os
+import select
+import sys
+import time
+import types
+from typing import Any
+
+from rubrank.verifiers.agentic.pipe.messages import (
+    DATA,
+    DEAD,
+    END,
+    HEAD,
+    MOST_BYTES,
+    NEW,
+    Gone,
+    decode,
+    encode,
+    receive,
+    run_test,
+    send,
+    send_message,
+)
+from rubrank.verifiers.shared.sandboxes.children import kill_all, shut
+
+_MOST_PRINTED = 256 * 1024
+_SCALARS = (type(None), bool, int, float, complex, str, bytes)
+
+
+class Session:
+    """One test's child: loads the solution, then answers requests until the pipe closes."""
+
+    def __init__(self, request: dict[str, Any], incoming: int, outgoing: int) -> None:
+        self.request = request
+        self.incoming = incoming
+        self.outgoing = outgoing
+        self.objects: list[Any] = []
+        self.numbers: dict[int, int] = {}
+        self.actions = {
+            "load": self.load,
+            "import": self.import_module,
+            "get": self.get,
+            "set": self.set,
+            "call": self.call,
+            "test": self.run_test,
+        }
+
+    def serve(self) -> None:
+        """Answer one request after the other."""
+        while True:
+            _, payload = receive(self.incoming)
+            send_message(self.outgoing, self.answer(json.loads(payload)))
+
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Do what a request asks for; an exception is an answer, too."""
+        try:
+            answer = self.actions[message["do"]](message)
+        except Gone:
+            raise
+        except BaseException as error:
+            answer = {"error": self.describe_error(error)}
+        printed = sys.stdout.getvalue() if isinstance(sys.stdout, io.StringIO) else ""
+        if printed:
+            answer["out"] = printed[:_MOST_PRINTED]
+            sys.stdout = io.StringIO()
+        return answer
+
+    # --- references to objects that stay here
+
+    def encode(self, value: Any) -> Any:
+        """The value as JSON, with references to what is not plain data."""
+        return encode(value, self.refer)
+
+    def decode(self, data: Any) -> Any:
+        """The value again; the tests only refer to objects of ours."""
+        return decode(data, lambda reference: self.objects[reference[1]])
+
+    def number(self, value: Any) -> int:
+        """The number under which an object is kept for the tests."""
+        number = self.numbers.setdefault(id(value), len(self.objects))
+        if number == len(self.objects):
+            self.objects.append(value)
+        return number
+
+    def refer(self, value: Any) -> Any:
+        """A reference to an object of ours."""
+        if isinstance(value, types.ModuleType):
+            return ["module", value.__name__]
+        if isinstance(value, type) and issubclass(value, BaseException):
+            bases = [self.encode(base) for base in value.__bases__ if issubclass(base, BaseException)]
+            return ["error class", self.number(value), value.__name__, bases]
+        return ["remote", self.number(value), "class" if isinstance(value, type) else "object"]
+
+    def describe_error(self, error: BaseException) -> list[Any]:
+        """Its class, the nearest class of Python's own, its arguments and its text."""
+        kind = type(error)
+        builtin = next(base.__name__ for base in kind.__mro__ if base.__module__ == "builtins")
+        try:
+            arguments = [self.encode(argument) for argument in error.args]
+            text = str(error)
+        except BaseException:
+            arguments = []
+            text = kind.__name__
+        return [self.encode(kind), builtin, arguments, text[:1000]]
+
+    # --- requests
+
+    def load_module(self) -> dict[str, Any]:
+        """Run the code as a module; the names that it defines."""
+        if self.request["code"] is None:
+            return {}
+        module = types.ModuleType(self.request["module"])
+        sys.modules[module.__name__] = module
+        exec(compile(self.request["code"], f"{module.__name__}.py", "exec"), module.__dict__)
+        return {name: value for name, value in module.__dict__.items() if not name.startswith("__")}
+
+    def load(self, _: dict[str, Any]) -> dict[str, Any]:
+        """Load the solution and send its names."""
+        names = []
+        for name, value in self.load_module().items():
+            with contextlib.suppress(Exception):  # one value that cannot be encoded hides no other
+                names += [name, self.encode(value)]
+        return {"ok": ["dict", names]}
+
+    def import_module(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Import a module of the files: its number, whether it is a package, its names."""
+        module = importlib.import_module(message["module"])
+        names = [name for name in getattr(module, "__all__", None) or vars(module) if isinstance(name, str)]
+        return {"ok": [self.number(module), hasattr(module, "__path__"), names]}
+
+    def get(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Read an attribute."""
+        value = getattr(self.objects[message["at"]], message["name"])
+        if isinstance(value, enum.Enum):  # `Level.LOW` is more than the number it may hold: it has a name
+            return {"ok": self.refer(value)}
+        return {"ok": self.encode(value)}
+
+    def set(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Set an attribute."""
+        setattr(self.objects[message["at"]], message["name"], self.decode(message["value"]))
+        return {"ok": None}
+
+    def call(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Call a function, a method or a class. Changes of the arguments go back if it returns None."""
+        args = self.decode(message["args"])
+        kwargs = self.decode(message["kwargs"])
+        can_change = any(not isinstance(argument, _SCALARS) for argument in (*args, *kwargs.values()))
+        before = self.encode([args, kwargs]) if can_change else None
+        result = self.objects[message["at"]](*args, **kwargs)
+        answer = {"ok": self.encode(result)}
+        if can_change and (result is None or self.request["mutates"]):
+            after = self.encode([args, kwargs])
+            if after != before:
+                answer["args"] = after
+        return answer
+
+    def run_test(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Run a whole test in this process, beside the solution's live objects. Its verdict can be faked."""
+        names = self.load_module()
+        scope = {name: value for name, value in names.items() if not hasattr(builtins, name)}
+        run_test(message["job"], scope, [names[name] for name in message["job"].get("with", [])])
+        return {"ok": None}
+
+
+def run_child(request: dict[str, Any], incoming: int, outgoing: int) -> None:
+    """In the child: keep only the two pipes open, collect what is printed, and serve."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    for descriptor in (3, 4, nowhere):
+        os.close(descriptor)
+    sys.stdin = io.StringIO()
+    sys.stdout = io.StringIO()
+    shut()
+    with contextlib.suppress(Gone):
+        Session(request, incoming, outgoing).serve()
+
+
+class Child:
+    """One test's child, seen from the parent. Neither its silence nor a frame cut short can block the parent."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        child_in, self.outgoing = os.pipe()
+        self.incoming, child_out = os.pipe()
+        self.received = bytearray()
+        self.pending = bytearray()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.setpgid(0, 0)
+            os.close(self.outgoing)
+            os.close(self.incoming)
+            try:
+                run_child(request, child_in, child_out)
+            finally:
+                os._exit(0)
+        os.close(child_in)
+        os.close(child_out)
+        os.set_blocking(self.outgoing, False)
+
+    def write(self) -> None:
+        """Write as much of what is pending as the pipe takes."""
+        with contextlib.suppress(BlockingIOError):
+            try:
+                del self.pending[: os.write(self.outgoing, self.pending[:65536])]
+            except BrokenPipeError:
+                self.pending.clear()
+
+    def relay(self) -> bool:
+        """Pass every complete frame on to the tests; False if there will be no more."""
+        block = os.read(self.incoming, 1 << 20)
+        self.received += block
+        while len(self.received) >= HEAD.size:
+            kind, size = HEAD.unpack_from(self.received)
+            if kind != DATA or size > MOST_BYTES:
+                return False
+            end = HEAD.size + size
+            if len(self.received) < end:
+                break
+            send(4, DATA, bytes(self.received[HEAD.size : end]))
+            del self.received[:end]
+        return bool(block)
+
+    def kill(self) -> None:
+        """Kill it and everything it started."""
+        kill_all(self.pid)
+        os.waitpid(self.pid, 0)
+        os.close(self.incoming)
+        os.close(self.outgoing)
+
+    def describe_end(self) -> str:
+        """How it ended by itself. Its pipe closes a little before it has ended, so this waits a moment."""
+        for _ in range(20):
+            status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if status is not None:
+                code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+                return f"the solution ended early (exit code {code})"
+            time.sleep(0.005)
+        return "the solution closed its pipe"
+
+
+class Parent:
+    """Relays frames between the tests (descriptors 3 and 4) and the current child."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.request = request
+        self.child: Child | None = None
+
+    def serve(self) -> None:
+        """Relay until the tests close their end."""
+        while True:
+            child = self.child
+            reads = [3] if child is None else [3, child.incoming]
+            writes = [child.outgoing] if child is not None and child.pending else []
+            ready, writable, _ = select.select(reads, writes, [])
+            if child is not None and writable:
+                child.write()
+            if child is not None and child.incoming in ready and not child.relay():
+                send(4, DEAD, child.describe_end().encode())
+                child.kill()
+                self.child = None
+            if 3 in ready:
+                self.take_frame(*receive(3))
+
+    def take_frame(self, kind: bytes, payload: bytes) -> None:
+        """One frame from the tests: a message for the child, or the order to start or end one."""
+        if kind == DATA:
+            if self.child is not None:
+                self.child.pending += HEAD.pack(DATA, len(payload)) + payload
+            return
+        if self.child is not None:
+            self.child.kill()
+        self.child = Child(self.request) if kind == NEW else None
+        if kind == END:
+            send(4, END)
+
+
+def main() -> None:
+    """Read what is to be run, then serve."""
+    request = json.loads(sys.stdin.buffer.read())
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, os.getcwd())
+    with contextlib.suppress(Gone):
+        Parent(request).serve()

@@ -1,0 +1,420 @@
+"""The tests' sandbox: one process per test, which calls the solution over the pipe and compares plain data.
+
+Reads {"jobs", "remote", "local", "given", "seconds", "stop", "live"} from standard input and writes one JSON line per
+job. A test has passed when its process writes a random word, made for it, after the last line of the test, and the
+solution is still running: leaving early passes nothing.
+
+A function of the solution is called with plain data and returns plain data. Of the solution's objects, tests can call
+methods and use attributes. A test that needs more (it compares, adds or subclasses objects of the solution, or passes
+it a function) is run again in the solution's process, and its line says so, because a solution could fake a pass there.
+Only the test can cause that: by what it passes to the solution, or by naming a class (`Stack()`). An object that comes
+out of a function (`double(2)`) never equals plain data, and operators on it fail.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import importlib
+import importlib.machinery
+import importlib.util
+import json
+import os
+import select
+import sys
+import time
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rubrank.verifiers.agentic.pipe.messages import (
+    DATA,
+    DEAD,
+    END,
+    NEW,
+    Gone,
+    decode,
+    encode,
+    receive,
+    run_test,
+    send,
+    send_message,
+)
+from rubrank.verifiers.shared.sandboxes.children import answer_jobs, attempt, say
+
+_ENDING_SECONDS = 5.0  # in which the solution's side has to end a child
+# How a test's process says that it must be run beside the solution. Random: an error of the solution cannot imitate it.
+_NEEDS_OBJECTS = os.urandom(16).hex()
+_SILENT_ERRORS = ("StopIteration", "StopAsyncIteration", "GeneratorExit")  # they would cut `map` and `all` short
+_LIBRARIES = frozenset({"np", "numpy", "pd", "pandas", "plt", "torch", "scipy", "sp", "pytest", "hypothesis"})
+_ALIASES = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "sp": "scipy"}
+
+
+class NeedsObjects(BaseException):
+    """The test uses the solution's objects in a way that plain data does not allow. Tests do not catch this."""
+
+
+class Client:
+    """The tests' end of the pipe: sends requests and keeps one `Remote` for each object of the solution."""
+
+    def __init__(self, incoming: int, outgoing: int) -> None:
+        self.incoming = incoming
+        self.outgoing = outgoing
+        self.remotes: dict[tuple[int, bool], Remote] = {}
+        self.error_classes: dict[int, Any] = {}
+        self.find_module: Callable[[str], Any] = lambda name: None
+        self.dead = ""
+        """How the solution ended, if it has."""
+        self.needs_objects = ""
+        """Why the test must be run in the solution's process, if it must."""
+
+    def request(self, do: str, **values: Any) -> dict[str, Any]:
+        """The answer to a request. What the solution printed is printed; what it raised is raised."""
+        if self.dead:
+            raise Gone(self.dead)
+        send_message(self.outgoing, {"do": do, **values})
+        answer = self._read_answer()
+        if isinstance(answer.get("out"), str):
+            sys.stdout.write(answer["out"])
+        if "error" in answer:
+            raise self._rebuild_error(*answer["error"])
+        return answer
+
+    def _read_answer(self) -> dict[str, Any]:
+        try:
+            kind, payload = receive(self.incoming)
+            if kind == DATA:
+                answer = json.loads(payload)
+                if isinstance(answer, dict):
+                    return answer
+            self.dead = payload.decode("utf-8", "replace") if kind == DEAD else "it sent what is no message"
+        except Gone as error:
+            self.dead = str(error)
+        except (ValueError, RecursionError):
+            self.dead = "it sent what is no message"
+        raise Gone(self.dead)
+
+    def call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], of_class: bool) -> Any:
+        """Call a function of the solution; what it did to its arguments in place is done here, too."""
+        answer = self.request("call", at=number, args=self.encode(list(args)), kwargs=self.encode(kwargs))
+        if "args" in answer:
+            new_args, new_kwargs = self.decode(answer["args"], of_class)
+            for old, new in zip(args, new_args, strict=True):
+                _update(old, new)
+            for name, old in kwargs.items():
+                _update(old, new_kwargs.get(name, old))
+        return self.decode(answer.get("ok"), of_class)
+
+    def encode(self, value: Any) -> Any:
+        """The value as JSON; a function or an object of the tests cannot cross."""
+        return encode(value, self._refer)
+
+    def decode(self, data: Any, of_class: bool = False) -> Any:
+        """The value again; `of_class` says whether its remotes come from a class that the test named."""
+        return decode(data, lambda reference: self._resolve(reference, of_class))
+
+    def _refer(self, value: Any) -> Any:
+        if isinstance(value, Remote):
+            return ["remote", object.__getattribute__(value, "_number")]
+        if isinstance(value, type) and "_remote_number" in vars(value):
+            return ["remote", vars(value)["_remote_number"]]
+        raise self.need_objects(f"it passes the solution an object of type {type(value).__name__}")
+
+    def need_objects(self, why: str) -> NeedsObjects:
+        """The exception to raise; noted, too, in case that a test catches everything."""
+        self.needs_objects = self.needs_objects or why
+        return NeedsObjects(why)
+
+    def _resolve(self, reference: list[Any], of_class: bool) -> Any:
+        tag, key, *rest = reference
+        if tag == "module":
+            return self.find_module(str(key))
+        if tag == "error class":
+            if key not in self.error_classes:
+                name, bases = rest
+                classes = tuple(self.decode(base) for base in bases)
+                self.error_classes[key] = type(str(name), classes, {"_remote_number": key})
+            return self.error_classes[key]
+        return self.find_remote(key, rest[0] == "class", of_class)
+
+    def find_remote(self, number: int, is_class: bool, of_class: bool) -> Remote:
+        """The one `Remote` of an object. What `double(2)` returns stays apart from a class that the test names."""
+        key = (number, of_class)
+        if key not in self.remotes:
+            self.remotes[key] = Remote(self, number, is_class, of_class)
+        return self.remotes[key]
+
+    def _rebuild_error(self, kind: Any, builtin: str, arguments: list[Any], text: str) -> BaseException:
+        if builtin in _SILENT_ERRORS:
+            return RuntimeError(f"the solution raised {builtin}: {text}")
+        try:
+            error = self.decode(kind)(*(self.decode(argument) for argument in arguments))
+        except Exception:
+            error = None
+        return error if isinstance(error, BaseException) else RuntimeError(f"{builtin}: {text}")
+
+
+def _update(old: Any, new: Any) -> Any:
+    """Make `old` hold what `new` holds, in place where it can be changed."""
+    if type(old) is not type(new):
+        return new
+    if isinstance(old, list):
+        old[:] = [_update(old[i], item) if i < len(old) else item for i, item in enumerate(new)]
+    elif isinstance(old, dict):
+        items = {key: _update(old[key], item) if key in old else item for key, item in new.items()}
+        old.clear()
+        old.update(items)
+    elif isinstance(old, set):
+        old.clear()
+        old.update(new)
+    elif hasattr(old, "extend"):  # a deque, a bytearray
+        old.clear()
+        old.extend(new)
+    elif type(old).__name__ == "ndarray" and old.shape == new.shape:
+        old[...] = new
+    else:
+        return new
+    return old
+
+
+class Remote:
+    """A function, a class or an object of the solution: it can be called, and has attributes."""
+
+    __slots__ = ("_client", "_is_class", "_number", "_of_class")
+    _client: Client
+    _is_class: bool
+    _number: int
+    _of_class: bool
+
+    def __init__(self, client: Client, number: int, is_class: bool, of_class: bool) -> None:
+        object.__setattr__(self, "_client", client)
+        object.__setattr__(self, "_number", number)
+        object.__setattr__(self, "_is_class", is_class)
+        # It is, or comes from, a class that the test names: the test is about live objects.
+        object.__setattr__(self, "_of_class", of_class)
+
+    def _refuse(self, what: str) -> BaseException:
+        """The exception for what plain data does not allow."""
+        if self._of_class:
+            return self._client.need_objects(f"it uses {what} on an object of the solution")
+        return TypeError(f"{what}: the solution returned an object; only its methods and attributes can be used")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it in the solution's process."""
+        return self._client.call(self._number, args, kwargs, self._of_class)
+
+    def __getattr__(self, name: str) -> Any:
+        answer = self._client.request("get", at=self._number, name=name)
+        return self._client.decode(answer.get("ok"), self._of_class)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._client.request("set", at=self._number, name=name, value=self._client.encode(value))
+
+    def __eq__(self, other: object) -> Any:
+        if not isinstance(other, Remote):
+            return NotImplemented  # an object never equals plain data
+        if other._number != self._number:
+            raise self._refuse("==")
+        return True
+
+    def __hash__(self) -> int:
+        return hash(self._number)
+
+    def __repr__(self) -> str:
+        if self._of_class:
+            raise self._refuse("repr()")
+        return "<object of the solution>"
+
+    __str__ = __repr__
+
+
+def _make_refusal(name: str) -> Callable[..., Any]:
+    def refuse(self: Remote, *_: Any) -> Any:
+        raise self._refuse(name)
+
+    return refuse
+
+
+_OPERATORS = """
+    bool len iter next reversed contains getitem setitem delitem enter exit instancecheck subclasscheck mro_entries
+    lt le gt ge add radd sub rsub mul rmul matmul rmatmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow
+    and rand or ror xor rxor lshift rlshift rshift rrshift neg pos abs invert round int float complex index format
+"""
+for _name in _OPERATORS.split():
+    setattr(Remote, f"__{_name}__", _make_refusal(f"__{_name}__"))
+
+
+class Module(types.ModuleType):
+    """A module of the solution: its names are looked up there, each time."""
+
+    def __init__(self, name: str, client: Client, number: int, names: list[Any]) -> None:
+        super().__init__(name)
+        public = [n for n in names if isinstance(n, str) and not n.startswith("_") and not hasattr(builtins, n)]
+        self.__dict__.update(_client=client, _number=number, __all__=public)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__") and name != "__version__":
+            raise AttributeError(name)
+        client = self.__dict__["_client"]
+        answer = client.request("get", at=self.__dict__["_number"], name=name)
+        return mark_class(name, client.decode(answer.get("ok")))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__") or isinstance(value, types.ModuleType):
+            super().__setattr__(name, value)
+        else:
+            client = self.__dict__["_client"]
+            client.request("set", at=self.__dict__["_number"], name=name, value=client.encode(value))
+
+
+def mark_class(name: str, value: Any) -> Any:
+    """Mark a class under a capitalised name. `double = SomeClass` stays a function to the tests: no objects there."""
+    if isinstance(value, Remote) and value._is_class and name[:1].isupper():
+        return value._client.find_remote(value._number, is_class=True, of_class=True)
+    return value
+
+
+class Finder:
+    """Imports of the solution's modules give a `Module`; the tests' own files and libraries are imported as usual."""
+
+    def __init__(self, client: Client, request: dict[str, Any]) -> None:
+        self.client = client
+        self.request = request
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        """A module of the solution, unless it is new and hides one of Python's own or of a library."""
+        if name in self.request["remote"] and not self._hides_library(name.partition(".")[0]):
+            return importlib.machinery.ModuleSpec(name, self)  # type: ignore[arg-type]
+        # A test file below a package of the solution: that package has no folder here to look in.
+        file = self.request["local"].get(name)
+        if file is None:
+            return None
+        folders = [os.path.abspath(os.path.dirname(file))] if file.endswith("/__init__.py") else None
+        return importlib.util.spec_from_file_location(name, os.path.abspath(file), submodule_search_locations=folders)
+
+    def _hides_library(self, top: str) -> bool:
+        if top in self.request["given"]:
+            return False
+        if top in sys.stdlib_module_names:
+            return True
+        installed = [entry for entry in sys.path if entry not in ("", os.getcwd())]
+        return importlib.machinery.PathFinder.find_spec(top, installed) is not None
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        """Import it in the solution's process; a stand-in for it here."""
+        number, is_package, names = self.client.request("import", module=spec.name)["ok"]
+        module = Module(spec.name, self.client, int(number), names)
+        if is_package:
+            module.__dict__["__path__"] = []
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing to do: the module runs in the solution's process."""
+
+
+def select_names(names: dict[str, Any], source: str) -> dict[str, Any]:
+    """The solution's names that the tests see: none that would replace Python's own or a library's.
+
+    `select(x)` may well be the solution's function, but `math.isclose(x, y)` means the library, or nothing.
+    """
+    library_names = {name for name in names if name in sys.stdlib_module_names or name in _LIBRARIES}
+    used_as_modules: set[str] = set()
+    if library_names:
+        import ast
+
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                used_as_modules.add(node.value.id)
+    selected = {}
+    for name, value in names.items():
+        if hasattr(builtins, name):
+            continue
+        if name in library_names and name in used_as_modules:
+            is_module = isinstance(value, types.ModuleType) and not isinstance(value, Module)
+            if not is_module or value.__name__ != _ALIASES.get(name, name):
+                continue
+        selected[name] = mark_class(name, value)
+    return selected
+
+
+def find_module(request: dict[str, Any], name: str) -> Any:
+    """A module that the solution refers to: Python's own, a library's, or one of the solution's."""
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names or top in _LIBRARIES or name in request["remote"]:
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(name)
+    return None
+
+
+def run_remotely(request: dict[str, Any], job: dict[str, Any], client: Client) -> None:
+    """Load the solution in its process, run the test here; an exception if it fails."""
+    client.find_module = lambda name: find_module(request, name)
+    sys.meta_path.insert(0, Finder(client, request))
+    names = client.decode(client.request("load").get("ok"))
+    try:
+        run_test(job, select_names(names, job["source"]), [names[name] for name in job.get("with", [])])
+    except Exception:
+        if not client.needs_objects:
+            raise
+    if client.needs_objects:
+        raise NeedsObjects(client.needs_objects)
+    if client.dead:
+        raise Gone(client.dead)
+
+
+def run_in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, said: int, out: int) -> None:
+    """In the child: set up the streams, run the test, and write the word if it passes."""
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    for descriptor, place in ((nowhere, 0), (out, 1), (out, 2)):
+        os.dup2(descriptor, place)
+    for descriptor in (nowhere, out, request["channel"]):
+        os.close(descriptor)
+    client = Client(3, 4)
+    try:
+        if job["live"]:
+            client.request("test", job=job)
+        else:
+            run_remotely(request, job, client)
+    except SystemExit as error:
+        say(said, f"exit({error.code!r})")
+    except NeedsObjects as error:
+        say(said, f"{_NEEDS_OBJECTS}{error}")
+    except Gone as error:
+        say(said, str(error))
+    except BaseException as error:
+        say(said, f"{type(error).__name__}: {error}")
+    else:
+        os.write(said, word)
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+
+
+def run_job(request: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
+    """One test, in a fresh process on either side; `live` says why it ran in the solution's process, if it did."""
+    live = "the test asks for it" if request["live"] else ""
+    why = _attempt(request, {**job, "live": bool(live)})
+    if why.startswith(_NEEDS_OBJECTS):
+        live = why.removeprefix(_NEEDS_OBJECTS)
+        why = _attempt(request, {**job, "live": True})
+    return {"passed": not why, "why": why, "out": "", "live": live}
+
+
+def _attempt(request: dict[str, Any], job: dict[str, Any]) -> str:
+    """Why the test failed; "" if it passed."""
+    with contextlib.suppress(Gone):
+        send(4, NEW)
+    why, _ = attempt(lambda *pipes: run_in_child(request, job, *pipes), request["seconds"])
+    # End the solution's child, and read away what it still had to say.
+    with contextlib.suppress(Gone):
+        send(4, END)
+        deadline = time.monotonic() + _ENDING_SECONDS
+        while select.select([3], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            if receive(3)[0] == END:
+                break
+    return why
+
+
+def main() -> None:
+    """Run all jobs, one after the other."""
+    answer_jobs(run_job)

@@ -1,0 +1,104 @@
+"""Code in responses: fenced blocks, the Python or the diff among them, and how outputs of programs are compared."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+Compare: TypeAlias = Literal["lines", "tokens", "exact"]
+
+_PYTHON = ("", "python", "py", "python3", "python2")
+_DIFF = ("diff", "patch", "udiff")
+_LONGEST_BARE_CODE = 200_000  # characters
+
+
+def fenced_blocks(text: str) -> Iterator[tuple[str, str]]:
+    """(language, content) of each fenced block; one left open reaches to the end."""
+    fence = ""
+    language = ""
+    block: list[str] = []
+    for line in text.split("\n"):
+        bare = line.strip()
+        if not fence and bare.startswith(("```", "~~~")):
+            fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
+            language = bare[len(fence) :].strip().split(" ")[0].lower()
+            block = []
+        elif fence and bare.startswith(fence) and not bare.strip(fence[0]):
+            yield language, "\n".join(block) + "\n"
+            fence = ""
+        elif fence:
+            block.append(line)
+    if fence:
+        yield language, "\n".join(block) + "\n"
+
+
+def parse_python(source: str) -> list[ast.stmt]:
+    """The statements of a source, without warnings about strange escapes in other people's code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source).body
+
+
+def find_code(text: str) -> str | None:
+    """The last Python block, else the last block without a language, else a text that is Python as a whole."""
+    blocks = [block for language, block in fenced_blocks(text) if language in _PYTHON]
+    if blocks:
+        return blocks[-1]
+    if "```" in text or "~~~" in text or len(text) > _LONGEST_BARE_CODE:
+        return None
+    try:
+        return text if parse_python(text) else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def find_patch(text: str) -> str | None:
+    """The last block with a diff, else the text from the first line on that begins one."""
+    blocks = [(language, block) for language, block in fenced_blocks(text) if block.strip()]
+    diffs = [block for language, block in blocks if language in _DIFF]
+    if not diffs:
+        diffs = [block for _, block in blocks if _find_diff(block) is not None]
+    if diffs:
+        return diffs[-1]
+    start = _find_diff(text)
+    return None if start is None else text[start:]
+
+
+def _find_diff(text: str) -> int | None:
+    """Where a diff begins."""
+    if "\n+++ " not in text and "\nrename " not in text and " file mode " not in text:
+        return None
+    starts = []
+    for mark in ("diff --git ", "--- "):
+        if text.startswith(mark):
+            starts.append(0)
+        elif f"\n{mark}" in text:
+            starts.append(text.index(f"\n{mark}") + 1)
+    return min(starts, default=None)
+
+
+def same_output(expected: str, written: str, compare: Compare, tolerance: float) -> bool:
+    """Is what a program wrote what it should have written?"""
+    if compare == "exact":
+        return expected == written
+    if compare == "lines":
+        expected_lines = [line.rstrip() for line in expected.strip().splitlines()]
+        written_lines = [line.rstrip() for line in written.strip().splitlines()]
+        return expected_lines == written_lines
+    expected_tokens = expected.split()
+    written_tokens = written.split()
+    if len(expected_tokens) != len(written_tokens):
+        return False
+    return all(_same_token(a, b, tolerance) for a, b in zip(expected_tokens, written_tokens, strict=True))
+
+
+def _same_token(expected: str, written: str, tolerance: float) -> bool:
+    if expected == written or tolerance == 0:
+        return expected == written
+    try:
+        number = float(expected)
+        return abs(number - float(written)) <= tolerance * max(1.0, abs(number))
+    except ValueError:
+        return False
