@@ -1,221 +1,154 @@
-"""Processes that compute for us under a hard time limit, and are used again for the next call.
+"""Calls that run in a worker process under a hard time limit.
 
     call("rubrank.verifiers.truth.mathematics:equal", ["1/2", "$0.5$"], seconds=5)  →  [True, "…"]
 
-For libraries that may hang, need the main thread, or eat memory (symbolic mathematics). A worker is a fresh interpreter
-that reads one JSON line a call and answers with one; it needs nothing from the caller's main module, so it works from
-scripts, notebooks, threads and forked processes alike. The limit is on processor time, so that a busy machine changes
-no verdict; a wall clock, far wider, ends what does not listen. A worker that dies or is ended gives `WorkerFailed`,
-and the next call gets a new one. Workers end with the process that started them.
+This is for libraries that may hang, need the main thread, or exhaust memory (symbolic mathematics, SQLite). The workers
+are a pool of `pebble`. They are fresh interpreters that never import the caller's script, so calls work from scripts
+without an `if __name__ == "__main__"` guard, from notebooks, from threads and from forked processes.
+
+A call has two limits. The limit on processor time raises inside the worker, so that a busy machine changes no verdict.
+The limit on wall time is much wider; a worker that exceeds it is killed. A call without a result raises `WorkerFailed`,
+and the next call gets a healthy worker.
 """
 
 from __future__ import annotations
 
-import atexit
 import importlib
-import json
 import os
-import queue
-import subprocess
+import resource
+import signal
 import sys
 import threading
-from pathlib import Path
+from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.popen_spawn_posix import Popen
+from types import ModuleType
 from typing import Any
+
+from pebble import ProcessExpired, ProcessPool
 
 from rubrank.errors import RubrankError
 
-_MOST_IDLE = max(1, os.cpu_count() or 1)
-_MEMORY = 4 << 30
-_WALL = 6.0  # times the processor time, then at least this many seconds for the start
-_START = 20.0
+_MOST_WORKERS = 16
+_MEMORY = 4 << 30  # bytes of address space per worker
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 
 class WorkerFailed(RubrankError):  # noqa: N818 - says what happened
-    """The call gave no result: out of time, died, or raised; the message says which."""
+    """The call gave no result: it timed out, died or raised; the message says which."""
 
 
-class _HelperProcess:
-    """One process; not to be used by two threads at once."""
+# ------------------------------------------------------------------------------------------------------ starting workers
 
-    def __init__(self) -> None:
-        source = str(Path(__file__).parents[3])
-        path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", "from rubrank.verifiers.shared.worker import serve; serve()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-        self._replies: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+_starting = threading.Lock()
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._replies.put(line)
-        self._replies.put(b"")
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+class WorkerProcess(SpawnProcess):
+    """A fresh interpreter with the caller's `sys.path` that does not import the caller's main module."""
 
-    def ask(self, request: bytes, wall: float) -> bytes:
-        """The reply; b"" if it died, `queue.Empty` if it is late."""
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(request)
-            self._process.stdin.flush()
-        except OSError:
-            return b""
-        return self._replies.get(timeout=wall)
+    def start(self) -> None:
+        """Start it. multiprocessing ends it with this process instead of waiting for it."""
+        super().start()
+        # Only in our copy of the object: a process that is itself marked as a daemon may not start workers of its own.
+        self._config["daemon"] = True
 
-    def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._reader.join(timeout=5)
-        for pipe in (self._process.stdin, self._process.stdout):
+    @staticmethod
+    def _Popen(process_obj: Any) -> Popen:  # noqa: N802 - the hook of multiprocessing
+        # multiprocessing would import the caller's script in the worker, which without a guard starts everything again.
+        # It skips the import if the main module has no file, so an empty module stands in while the worker starts.
+        # PYTHONSAFEPATH keeps a file such as queue.py in the current folder from replacing a standard module.
+        with _starting:
+            main = sys.modules["__main__"]
+            safe_path = os.environ.get(_SAFE_PATH)
+            sys.modules["__main__"] = ModuleType("__main__")
+            os.environ[_SAFE_PATH] = "1"
             try:
-                if pipe is not None:
-                    pipe.close()
-            except OSError:
-                pass
-
-    def forget(self) -> None:
-        """In a forked child: the process is the parent's, and must see its end of file when the parent ends."""
-        self._process.returncode = 0  # nothing to wait for
-        if self._process.stdin is not None:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._process.stdin.fileno())
-            os.close(nowhere)
+                return Popen(process_obj)
+            finally:
+                sys.modules["__main__"] = main
+                if safe_path is None:
+                    del os.environ[_SAFE_PATH]
+                else:
+                    os.environ[_SAFE_PATH] = safe_path
 
 
-class _Pool:
-    """Idle workers, the last used first."""
+class WorkerContext(SpawnContext):
+    """The multiprocessing context of our pools."""
 
-    def __init__(self) -> None:
-        self._idle: list[_HelperProcess] = []
-        self._lock = threading.Lock()
-
-    def take(self) -> tuple[_HelperProcess, bool]:
-        """A worker, and whether it is new."""
-        with self._lock:
-            if self._idle:
-                return self._idle.pop(), False
-        return _HelperProcess(), True
-
-    def give_back(self, worker: _HelperProcess) -> None:
-        with self._lock:
-            if len(self._idle) < _MOST_IDLE:
-                self._idle.append(worker)
-                return
-        worker.end()
-
-    def end(self) -> None:
-        with self._lock:
-            workers, self._idle = self._idle, []
-        for worker in workers:
-            worker.end()
-
-    def after_fork(self) -> None:
-        for worker in self._idle:
-            worker.forget()
-        self._inherited = self._idle  # kept, so that no destructor touches the parent's processes
-        self._idle, self._lock = [], threading.Lock()
+    Process = WorkerProcess
 
 
-_POOL = _Pool()
-atexit.register(_POOL.end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_POOL.after_fork)
+# ----------------------------------------------------------------------------------------------------------------- calls
+
+_pools: dict[int, ProcessPool] = {}
+"""By process id: a forked process cannot use the pool of its parent."""
+_pools_lock = threading.Lock()
 
 
-def call(function: str, arguments: list[Any], *, seconds: float) -> Any:
-    """`module:function(*arguments)`, computed in a worker; arguments and result are JSON. Raises `WorkerFailed`."""
-    request = json.dumps([function, arguments, seconds]).encode() + b"\n"
-    worker, new = _POOL.take()
-    reply = _asked(worker, request, seconds)
-    if not reply and not new:  # it may have died while idle; once more with a fresh one
-        worker = _HelperProcess()
-        reply = _asked(worker, request, seconds)
-    if not reply:
-        raise WorkerFailed("the worker process died")
-    _POOL.give_back(worker)
-    result, error = json.loads(reply)
-    if error is not None:
-        raise WorkerFailed(error)
-    return result
+def call(function: str, arguments: list[Any], *, seconds: float, wall_seconds: float | None = None) -> Any:
+    """Run `module:function(*arguments)` in a worker and return its result. Raises `WorkerFailed`.
 
-
-def _asked(worker: _HelperProcess, request: bytes, seconds: float) -> bytes:
+    seconds: processor time. wall_seconds: time after which the worker is killed; None: 6 × seconds + 20.
+    """
+    wall = 6.0 * seconds + 20.0 if wall_seconds is None else wall_seconds
+    pool = _healthy_pool()
     try:
-        reply = worker.ask(request, _WALL * seconds + _START)
-    except queue.Empty:
-        worker.end()
+        try:
+            future = pool.schedule(_run, args=(function, arguments, seconds), timeout=wall)
+            return future.result()
+        except (BrokenProcessPool, RuntimeError):  # idle workers died before the call began
+            future = _healthy_pool(broken=pool).schedule(_run, args=(function, arguments, seconds), timeout=wall)
+            return future.result()
+    except FutureTimeout:
         raise WorkerFailed(f"no result within {seconds:g} s of computing; the worker was ended") from None
-    except BaseException:  # an interrupted call must not leave its reply for the next one
-        worker.end()
+    except ProcessExpired:
+        raise WorkerFailed("the worker process died") from None
+    except WorkerFailed:
         raise
-    if not reply:
-        worker.end()
-    return reply
+    except Exception as error:
+        raise WorkerFailed(f"{type(error).__name__}: {error}"[:300]) from None
+
+
+def _healthy_pool(broken: ProcessPool | None = None) -> ProcessPool:
+    process = os.getpid()
+    with _pools_lock:
+        pool = _pools.get(process)
+        if pool is None or pool is broken or not pool.active:
+            number = min(_MOST_WORKERS, os.cpu_count() or 1)
+            pool = ProcessPool(number, initializer=_prepare_worker, context=WorkerContext())
+            _pools[process] = pool
+        return pool
+
+
+def _prepare_worker() -> None:
+    os.environ.pop(_SAFE_PATH, None)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)  # some libraries print
+    os.dup2(nowhere, 2)
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    except (ValueError, OSError):  # the system or a lower hard limit does not allow it
+        pass
 
 
 class _OutOfTime(BaseException):
     """Not an Exception, so that no library swallows it."""
 
 
-def serve() -> None:
-    """The worker's loop: requests from stdin, replies to what was stdout; whatever prints goes nowhere."""
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    _limit_memory()
-    for line in sys.stdin.buffer:
-        replies.write(json.dumps(_answer(*json.loads(line))).encode() + b"\n")
-        replies.flush()
+def _raise_out_of_time(*_: object) -> None:
+    raise _OutOfTime
 
 
-def _limit_memory() -> None:
-    try:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    except (ImportError, ValueError, OSError):  # not on this system
-        pass
-
-
-def _answer(function: str, arguments: list[Any], seconds: float) -> tuple[Any, str | None]:
+def _run(function: str, arguments: list[Any], seconds: float) -> Any:
+    """In the worker: import the function, then call it under the limit on processor time."""
     module, _, name = function.partition(":")
+    target = getattr(importlib.import_module(module), name)  # before the timer starts: imports are not part of the call
+    signal.signal(signal.SIGPROF, _raise_out_of_time)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
-        target = getattr(importlib.import_module(module), name)  # imports are not the call's time
-        with _TimeLimit(seconds):
-            return target(*arguments), None
+        return target(*arguments)
     except _OutOfTime:
-        return None, f"no result within {seconds:g} s of computing"
-    except Exception as error:
-        return None, f"{type(error).__name__}: {error}"[:300]
-
-
-class _TimeLimit:
-    """Raises `_OutOfTime` when this much processor time is used; where there is no such timer, the wall clock rules."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def __enter__(self) -> None:
-        import signal
-
-        if hasattr(signal, "SIGPROF"):
-            signal.signal(signal.SIGPROF, self._stop)
-            signal.setitimer(signal.ITIMER_PROF, self._seconds)
-
-    def __exit__(self, *_: object) -> None:
-        import signal
-
-        if hasattr(signal, "SIGPROF"):
-            signal.setitimer(signal.ITIMER_PROF, 0)
-
-    @staticmethod
-    def _stop(*_: object) -> None:
-        raise _OutOfTime
+        raise WorkerFailed(f"no result within {seconds:g} s of computing") from None
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
