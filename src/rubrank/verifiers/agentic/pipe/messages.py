@@ -180,8 +180,9 @@ def encode(value: Any, refer: Callable[[Any], Any]) -> Any:
     if kind in _TAGS:
         tag = _TAGS[kind]
         return _encode_state(tag, _CODECS[tag][1](value), refer)
-    if isinstance(value, type) and getattr(builtins, value.__name__, None) is value:
-        return ["type", value.__name__]
+    type_name = value.__name__ if isinstance(value, type) else ""
+    if type_name and getattr(builtins, type_name, None) is value:
+        return ["type", type_name]
     if isinstance(value, tuple) and hasattr(kind, "_fields") and kind.__bases__ == (tuple,):
         return _encode_state("named tuple", [kind.__name__, list(kind._fields), *value], refer)
     if kind.__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "-") in _NUMBERS:
