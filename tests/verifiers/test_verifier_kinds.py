@@ -10,7 +10,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.data.json_answers import json_of
 from rubrank.verifiers.text.privacy import iban, luhn
 from rubrank.verifiers.text.similarity import longest_common, tokens
-from rubrank.verifiers.truth.measured import digits_of, read_quantity
+from rubrank.verifiers.truth.measurements import digits_of, read_quantity
 from rubrank.verifiers.verifier import find_verifier
 
 

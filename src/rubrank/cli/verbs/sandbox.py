@@ -31,7 +31,7 @@ def _sandbox() -> None:
 def check(as_json: AsJson = False) -> None:
     """Attack this machine from inside the sandbox, and say what held; exit code 1 if code would not be contained."""
     with errors_in_words():
-        from rubrank.verifiers.shared.sandboxes.checking import check as examine
+        from rubrank.verifiers.shared.sandboxes.self_test import check as examine
 
         found = examine()
         if as_json:

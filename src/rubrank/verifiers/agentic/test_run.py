@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from rubrank.verifiers.shared import sandbox
-from rubrank.verifiers.shared.sandboxes.bundling import command
+from rubrank.verifiers.shared.sandboxes.bundle import command
 
 _PIPE = "rubrank.verifiers.agentic.pipe"
 _TEST_FOLDERS = {"test", "tests", "testing", "testdata", "test_data", "fixtures"}

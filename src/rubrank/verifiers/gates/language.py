@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.gates.strays import stray_word
+from rubrank.verifiers.gates.stray_words import stray_word
 from rubrank.verifiers.shared.language import detect_language, written_by_one
 from rubrank.verifiers.shared.language_names import language_code, named_languages
 from rubrank.verifiers.shared.language_shares import (

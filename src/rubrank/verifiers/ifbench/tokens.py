@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from rubrank.texts.lexicon import ABBREVIATIONS, SENTENCE_STARTERS
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.seen import reads_signs, seen
+from rubrank.verifiers.shared.compared_text import reads_signs, seen
 from rubrank.verifiers.verifier import BINARY, verifier
 
 UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f]")

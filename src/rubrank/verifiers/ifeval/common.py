@@ -16,9 +16,9 @@ from pydantic import BeforeValidator
 from rubrank._plain import clean
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
+from rubrank.verifiers.shared.compared_text import reads_signs, seen
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation
-from rubrank.verifiers.shared.seen import reads_signs, seen
 from rubrank.verifiers.verifier import Answer, verifier
 
 Lang: TypeAlias = Literal["en", "fr", "es", "ja"]

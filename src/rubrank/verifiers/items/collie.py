@@ -43,9 +43,9 @@ from rubrank._plain import Strict
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import public_sentences, public_tokens
 from rubrank.verifiers.ifeval.common import relation_word
-from rubrank.verifiers.shared import combining as c
+from rubrank.verifiers.shared import checks as c
 from rubrank.verifiers.shared import primitives as p
-from rubrank.verifiers.shared.combining import Check, Holds
+from rubrank.verifiers.shared.checks import Check, Holds
 from rubrank.verifiers.shared.primitives import Level, TextMeasure
 from rubrank.verifiers.shared.relation import Relation
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, missing, verifier

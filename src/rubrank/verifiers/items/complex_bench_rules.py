@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.combining import Holds
+from rubrank.verifiers.shared.checks import Holds
 from rubrank.verifiers.verifier import Compat
 
 _LINE = re.compile(r"(model_|not |not_)?(model_)?(not_)?([A-Za-z_]+?)(_each)?:\s*(.*)\Z", re.DOTALL)

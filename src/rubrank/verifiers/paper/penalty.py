@@ -11,10 +11,10 @@ from rubrank._plain import word_list
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import count_phrase, count_sentences, folded, split_code, without_code
 from rubrank.verifiers.gates.empty import empty_answer
-from rubrank.verifiers.gates.garbled import garbled_text
-from rubrank.verifiers.gates.repeating import repeat_segment
-from rubrank.verifiers.gates.thinking import think_leak
-from rubrank.verifiers.gates.truncated import truncated
+from rubrank.verifiers.gates.legibility import garbled_text
+from rubrank.verifiers.gates.repetition import repeat_segment
+from rubrank.verifiers.gates.think_leak import think_leak
+from rubrank.verifiers.gates.truncation import truncated
 from rubrank.verifiers.shared.language_names import QUOTED
 from rubrank.verifiers.verifier import BINARY, Answer, Verdict, missing, verifier
 

@@ -11,7 +11,7 @@ Four kinds of function, each made by calling one of the names here with its para
     test      number or piece → bool    number, between, equals, differs, contains, lacks, starts, ends, matches,
                                         one_of, upper, lower, capitalised
     check     text → Found              holds(measure, test); over units: every, some, none, at_least, at_most, exactly;
-                                        over the measures of units: in_order (in `rubrank.verifiers.shared.combining`)
+                                        over the measures of units: in_order (in `rubrank.verifiers.shared.checks`)
     logic     checks → check            both, either, negated (there too)
 
 The grammar is that of COLLIE (Yao et al., 2023); `verifiers.items.collie` builds such functions from data. Words and

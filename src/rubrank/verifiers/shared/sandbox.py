@@ -34,7 +34,7 @@ from typing import Any, Literal, TypeAlias
 
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors, refuses_wrong_kinds
 from rubrank.verifiers.shared.sandboxes.folders import STRANGERS, folder
-from rubrank.verifiers.shared.sandboxes.talking import Talk, TalkOutcome
+from rubrank.verifiers.shared.sandboxes.process import Talk, TalkOutcome
 
 Ended: TypeAlias = Literal["exit", "signal", "timeout", "output", "killed"]
 WALLS = ("network", "signals", "memory", "files")

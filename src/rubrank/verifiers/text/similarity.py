@@ -20,7 +20,7 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.answers import read_answer
-from rubrank.verifiers.truth.known import known_truths
+from rubrank.verifiers.truth.truths import known_truths
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
 LONGEST = 2_000

@@ -18,8 +18,8 @@ from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.shared.choices import chosen_letters, option_texts
 from rubrank.verifiers.shared.worker import WorkerFailed, call
 from rubrank.verifiers.truth.claims import claims, normalised
-from rubrank.verifiers.truth.known import Truth, known_truths
 from rubrank.verifiers.truth.quantities import close, quantity
+from rubrank.verifiers.truth.truths import Truth, known_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 _NAMES = {"normalized": "normalised", "mathematical": "math", "mathematics": "math", "number": "numeric"}

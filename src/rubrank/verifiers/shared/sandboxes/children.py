@@ -2,7 +2,7 @@
 
     why, out = attempt(body, seconds)         "" if body(word, said, out) wrote the word to `said` at its end
 
-Standard library alone: `bundling.py` sends it along with the programs that import it.
+Standard library alone: `bundle.py` sends it along with the programs that import it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.answers import read_answer
-from rubrank.verifiers.truth.known import known_truths
+from rubrank.verifiers.truth.truths import known_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 _NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:\s*(?:[eE]|[x×·]\s*10\s*\^?)\s*\{?[-+−]?\d{1,3}\}?)?"
