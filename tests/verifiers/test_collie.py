@@ -12,7 +12,7 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.items.collie_files import read_collie
-from rubrank.verifiers.shared import combining as c
+from rubrank.verifiers.shared import checks as c
 from rubrank.verifiers.shared import primitives as p
 from rubrank.verifiers.verifier import find_verifier
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from rubrank.texts.lexicon import ABBREVIATIONS, SENTENCE_STARTERS
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.compared_text import reads_signs, seen
+from rubrank.verifiers.shared.compared_text import reads_signs, select_text
 from rubrank.verifiers.verifier import BINARY, verifier
 
 UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f]")
@@ -38,7 +38,7 @@ def instruction(name: str, family: str, version: int = 1) -> Callable[[_F], _F]:
     def register(function: _F) -> _F:
         @wraps(function)
         def checked(text: Text, **params: Any) -> Any:
-            text = seen(name, text, params.get("compat"))
+            text = select_text(name, text, params.get("compat"))
             return function(text, **params) if text.raw.strip() else (False, "the answer is empty")
 
         verifier(name, family=family, domain=BINARY, version=version + (not reads_signs(name)))(checked)

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator
 from rubrank._plain import clean
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.compared_text import reads_signs, seen
+from rubrank.verifiers.shared.compared_text import reads_signs, select_text
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation
 from rubrank.verifiers.verifier import Answer, verifier
@@ -54,7 +54,7 @@ def instruction(
         def guarded(subject: Text | Rollout, **params: Any) -> Answer:
             # What asks for the prompt too is about signs, and reads the answer as it was written.
             if isinstance(subject, Text):
-                subject = seen(name, subject, params.get("compat"))
+                subject = select_text(name, subject, params.get("compat"))
             raw = subject.raw if isinstance(subject, Text) else subject.answer
             if not raw.strip():
                 return False, "the answer is empty"

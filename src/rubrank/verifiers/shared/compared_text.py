@@ -1,8 +1,8 @@
 """What an instruction looks at: the text as a reader sees it, or as it was written.
 
-seen("keywords:existence", text, "fixed")       # text.shown: a word in a comment is not there
-seen("detectable_format:title", text, "fixed")  # the text itself: its signs are what is asked
-seen("keywords:existence", text, "upstream")    # the text itself, as the public checker has it
+select_text("keywords:existence", text, "fixed")       # text.shown: a word in a comment is not there
+select_text("detectable_format:title", text, "fixed")  # the text itself: its signs are what is asked
+select_text("keywords:existence", text, "upstream")    # the text itself, as the public checker has it
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ def reads_signs(name: str) -> bool:
     return _OF_SIGNS.search(name) is not None
 
 
-def seen(name: str, text: Text, compat: object) -> Text:
+def select_text(name: str, text: Text, compat: object) -> Text:
     """The text that the instruction is held against."""
     return text if compat == "upstream" or reads_signs(name) else text.shown
