@@ -11,7 +11,7 @@ import pytest
 from cases import folded, spread
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.shared.language_names import requested
+from rubrank.verifiers.shared.language_names import find_request
 from rubrank.verifiers.verifier import find_verifier
 
 ANSWERS = Path(__file__).parents[3] / "shared" / "data" / "good_answers" / "answers.jsonl.gz"
@@ -286,7 +286,7 @@ ASKS_FRENCH = [
 
 @folded("prompt", ASKS_FRENCH)
 def test_a_language_that_is_asked_for(prompt):
-    assert requested(prompt).asked == {"fr"}
+    assert find_request(prompt).asked == {"fr"}
     for name in ("WrongLanguage", "LanguageDetection"):
         assert value(name, FRENCH, prompt) == 1
         assert value(name, ENGLISH, prompt) == 0

@@ -10,7 +10,7 @@ from cases import folded
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared import worker
 from rubrank.verifiers.shared.answers import read_answer
-from rubrank.verifiers.shared.choices import chosen_letters
+from rubrank.verifiers.shared.choices import find_choice
 from rubrank.verifiers.shared.numbers import read_numbers
 from rubrank.verifiers.truth import ground_truth
 from rubrank.verifiers.verifier import VERIFIERS
@@ -109,7 +109,7 @@ def test_tolerance_is_relative():
     ],
 )
 def test_the_chosen_letter(response, letters):
-    assert chosen_letters(response).letters == letters
+    assert find_choice(response).letters == letters
 
 
 def test_several_letters_where_one_is_true_are_ambiguous():

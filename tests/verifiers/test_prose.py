@@ -23,7 +23,7 @@ from rubrank.texts.reasoning import TAGS, split_reasoning
 from rubrank.texts.sentences import cut
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_runs
-from rubrank.verifiers.gates import empty, thinking
+from rubrank.verifiers.gates import empty, think_leak
 from rubrank.verifiers.ifeval.whole import no_comma
 from rubrank.verifiers.paper import format as paper_format
 from rubrank.verifiers.paper.length import letter_frequency
@@ -207,10 +207,10 @@ def test_on_every_real_response():
 @given(mixed)
 def test_thinking_is_found_wherever_it_stands(raw):
     tag = re.compile(
-        rf"</?(?:{thinking._TAG_NAMES})>|<\|(?:{thinking._TEMPLATE_NAMES})\|>|◁/?think▷|\[/?THINK\]", re.IGNORECASE
+        rf"</?(?:{think_leak._TAG_NAMES})>|<\|(?:{think_leak._TEMPLATE_NAMES})\|>|◁/?think▷|\[/?THINK\]", re.IGNORECASE
     )
-    assert thinking._tags(raw) == [m[0] for m in tag.finditer(raw)]
-    pattern = thinking._MONOLOGUE.pattern.replace("(?=(?-i:[WHOANBwhoanb等不嗯]))", "")
+    assert think_leak._tags(raw) == [m[0] for m in tag.finditer(raw)]
+    pattern = think_leak._MONOLOGUE.pattern.replace("(?=(?-i:[WHOANBwhoanb等不嗯]))", "")
     line = re.compile(pattern.replace(r"(?i)\n", "(?mi)^"))
-    assert len(thinking._MONOLOGUE.findall("\n" + raw)) == len(line.findall(raw))
-    assert thinking.think_leak(Rollout(response=raw, reasoning=""))[1]
+    assert len(think_leak._MONOLOGUE.findall("\n" + raw)) == len(line.findall(raw))
+    assert think_leak.think_leak(Rollout(response=raw, reasoning=""))[1]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared import worker
 from rubrank.verifiers.shared.answers import read_answer
-from rubrank.verifiers.shared.choices import chosen_letters
+from rubrank.verifiers.shared.choices import find_choice
 from rubrank.verifiers.truth import ground_truth
 from rubrank.verifiers.verifier import find_verifier
 
@@ -37,7 +37,7 @@ def filled(template, letter, lower=False):
 @folded("letter", "ABCD")
 def test_an_option_is_chosen(template, letter):
     text = filled(template, letter)
-    assert chosen_letters(text).letters == letter, text
+    assert find_choice(text).letters == letter, text
     assert verdict(text, letter, "choice").value == 1
     wrong = OTHERS[letter][0]
     assert verdict(text, wrong, "choice").value == 0
@@ -51,7 +51,7 @@ def test_choices_in_longer_words(answer, truth, right):
 
 @folded("template", [t for t in PHRASINGS["chosen"] if "{Y}" not in t])
 def test_small_letters_are_options_too(template):
-    assert chosen_letters(filled(template, "B", lower=True)).letters == "B"
+    assert find_choice(filled(template, "B", lower=True)).letters == "B"
 
 
 @folded("template", PHRASINGS["not_chosen"])

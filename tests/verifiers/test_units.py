@@ -6,7 +6,7 @@ from cases import folded
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.segmented import count_all_words
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.persons import first_person
+from rubrank.verifiers.shared.persons import find_first_person
 from rubrank.verifiers.verifier import find_verifier
 
 
@@ -108,7 +108,7 @@ def test_entries_in_a_sentence(text, count):
     ],
 )
 def test_no_first_person(text):
-    assert first_person(text) is None
+    assert find_first_person(text) is None
     assert verdict("ForbiddenContent", text, kinds=["first person"]) == 1
 
 
@@ -130,7 +130,7 @@ def test_no_first_person(text):
     ],
 )
 def test_first_person(text):
-    assert first_person(text)
+    assert find_first_person(text)
     assert verdict("DictionRequirement", text, tone="no first person") == 0
 
 

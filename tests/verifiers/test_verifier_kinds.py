@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.data.json_answers import json_of
-from rubrank.verifiers.text.privacy import iban, luhn
-from rubrank.verifiers.text.similarity import longest_common, tokens
-from rubrank.verifiers.truth.measurements import digits_of, read_quantity
+from rubrank.verifiers.data.json_answers import find_json
+from rubrank.verifiers.text.privacy import is_iban, passes_luhn
+from rubrank.verifiers.text.similarity import longest_common, tokenize
+from rubrank.verifiers.truth.measurements import count_digits, read_quantity
 from rubrank.verifiers.verifier import find_verifier
 
 
@@ -33,7 +33,7 @@ def test_a_text_is_like_itself_in_every_measure(text):
     for name in ("TokenF1", "Rouge", "ChrF"):
         more = {"whole": True} if name == "TokenF1" else {}
         found = verdict(name, text, references=text, **more)
-        assert found.value == pytest.approx(1.0 if tokens(text) or (name == "ChrF" and text.strip()) else found.value)
+        assert found.value == pytest.approx(1.0 if tokenize(text) or (name == "ChrF" and text.strip()) else found.value)
 
 
 def test_embeddings_of_a_model_made_on_the_spot(tmp_path):
@@ -52,7 +52,7 @@ def test_embeddings_of_a_model_made_on_the_spot(tmp_path):
 
 @folded(("text", "count"), [("0.0420", 3), ("1200", 4), ("1.2e3", 2), ("-3.50", 3), ("0", 1)])
 def test_significant_digits_as_written(text, count):
-    assert digits_of(text) == count
+    assert count_digits(text) == count
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_quantities_are_read(text, number, unit):
 
 
 def test_check_digits():
-    assert luhn("4111111111111111")
-    assert not luhn("4111111111111112")
-    assert iban("GB82 WEST 1234 5698 7654 32")
-    assert not iban("GB82 WEST 1234 5698 7654 33")
+    assert passes_luhn("4111111111111111")
+    assert not passes_luhn("4111111111111112")
+    assert is_iban("GB82 WEST 1234 5698 7654 32")
+    assert not is_iban("GB82 WEST 1234 5698 7654 33")
 
 
 def test_the_last_fence_is_the_json_and_a_hostile_one_is_read_in_time():
-    assert json_of('```json\n{"a": 1}\n```\ntext\n```\n{"a": 2}\n```') == {"a": 2}
+    assert find_json('```json\n{"a": 1}\n```\ntext\n```\n{"a": 2}\n```') == {"a": 2}
     with pytest.raises(ValueError, match="no JSON"):
-        json_of("`" * 200_000)
+        find_json("`" * 200_000)

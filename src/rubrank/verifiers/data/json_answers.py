@@ -20,7 +20,7 @@ from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 _NONE = object()
 
 
-def json_of(answer: str, bare: bool = False) -> Any:
+def find_json(answer: str, bare: bool = False) -> Any:
     """The JSON value of an answer; ValueError where there is none. `bare`: nothing may stand around it."""
     text = answer.strip()
     fences = [] if bare else [code for tag, code in split_code(text)[1] if tag.lower() in ("", "json", "json5")]
@@ -44,7 +44,7 @@ def json_schema(rollout: Rollout, *, schema: dict[str, Any] | None = None, bare:
     if not isinstance(wanted, Mapping):
         return missing("no schema: give `schema`, or metadata['schema']")
     try:
-        value = json_of(rollout.answer, bare)
+        value = find_json(rollout.answer, bare)
         check_size(value, "the answer")
     except (ValueError, TooBig) as error:
         return False, str(error)[:200]
@@ -74,7 +74,7 @@ def json_match(
     if wanted is _NONE:
         return missing("nothing expected: give `expected`, or metadata['expected']")
     try:
-        value = json_of(rollout.answer)
+        value = find_json(rollout.answer)
         check_size(value, "the answer")
         check_size(wanted, "expected")
     except (ValueError, TooBig) as error:

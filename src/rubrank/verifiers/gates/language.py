@@ -6,19 +6,19 @@ import re
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.gates.stray_words import stray_word
-from rubrank.verifiers.shared.language import detect_language, written_by_one
+from rubrank.verifiers.shared.language import detect_language, has_own_script
 from rubrank.verifiers.shared.language_names import language_code, named_languages
 from rubrank.verifiers.shared.language_shares import (
     LEAST,
     Accepted,
-    accepted,
+    extract_prose,
+    find_accepted,
     fits,
-    prose_of,
-    quotes,
-    share_of_others,
-    share_within,
-    shares,
-    weight,
+    measure_languages,
+    measure_others,
+    measure_within,
+    quotes_language,
+    weigh,
 )
 from rubrank.verifiers.shared.relation import Share
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
@@ -43,15 +43,15 @@ def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share
     few words are enough where the script shows the language (Chinese, Thai …). Not covered: dialects; Simplified or
     Traditional; a condition in the prompt that decides for one of two languages (both are accepted).
     """
-    prose = prose_of(rollout.answer)
+    prose = extract_prose(rollout.answer)
     if not any(c.isalpha() for c in prose):
         return True, "no words of any language"
     if language is None and _is_open(rollout.question):
         return missing("the prompt leaves the language open")
-    wanted = accepted(rollout)
+    wanted = find_accepted(rollout)
     if language:
         wanted = Accepted(frozenset({language_code(language).split("-")[0]}), whole=True, sure=True)
-    if not wanted.languages or (weight(prose) < _SHORT and not _shown_by_script(prose)):
+    if not wanted.languages or (weigh(prose) < _SHORT and not _shown_by_script(prose)):
         return missing("too little text to tell the language")
     if strange := stray_word(rollout, prose, wanted):
         return False, f"{strange!r} in the midst of a sentence"
@@ -59,20 +59,22 @@ def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share
 
 
 def _by_shares(answer: str, prose: str, wanted: Accepted, most: float) -> Answer:
-    other, main = share_of_others(answer, wanted.languages), detect_language(prose)[0]
+    other, main = measure_others(answer, wanted.languages), detect_language(prose)[0]
     reason = f"{other:.0%} not in {'/'.join(sorted(wanted.languages))}; mostly {main or 'unclear'}"
-    if other > most and fits(main, wanted) and not written_by_one(main):  # names by the dozen, as in a list of places
+    if other > most and fits(main, wanted) and not has_own_script(main):  # names by the dozen, as in a list of places
         other = 0.0
-    if other > most and (share_within(answer, wanted.languages) >= _QUOTED or quotes(answer, wanted.languages)):
+    if other > most and (
+        measure_within(answer, wanted.languages) >= _QUOTED or quotes_language(answer, wanted.languages)
+    ):
         return missing(f"partly in the language expected: {reason}")
-    if other <= most and main not in wanted.languages and not wanted.languages & shares(answer).keys():
+    if other <= most and main not in wanted.languages and not wanted.languages & measure_languages(answer).keys():
         return missing(f"languages too close to tell, or too few words: {reason}")
     return other <= most, reason
 
 
 def _shown_by_script(prose: str) -> bool:
     """Four Chinese characters, or a dozen letters of another script that one language writes."""
-    return weight(prose) >= LEAST and written_by_one(detect_language(prose)[0])
+    return weigh(prose) >= LEAST and has_own_script(detect_language(prose)[0])
 
 
 def _is_open(question: str) -> bool:

@@ -23,7 +23,7 @@ from rubrank.verifiers.ifbench.tokens import (
     public_tokens,
 )
 from rubrank.verifiers.ifbench.words import word_at
-from rubrank.verifiers.shared.relation import Count, Relation, counted
+from rubrank.verifiers.shared.relation import Count, Relation, compare_count
 from rubrank.verifiers.verifier import Answer, Compat, missing
 
 
@@ -65,7 +65,7 @@ def word_once(text: Text, *, keyword: Word, compat: Compat = "fixed") -> Answer:
     Passes: "The river runs." for river. Fails: none or two. Upstream counts inside of words, too ("rivers"). Not
     covered: inflected forms, which are other words.
     """
-    return counted(_count(keyword, text, compat), f"time {keyword!r}", "exactly", 1)
+    return compare_count(_count(keyword, text, compat), f"time {keyword!r}", "exactly", 1)
 
 
 def _count(keyword: str, text: Text, compat: Compat) -> int:
@@ -90,7 +90,7 @@ def word_count_different_numbers(
     if compat == "upstream" and relation is None:
         return missing("the public checker draws the relation at random when the data has none")
     asked: Relation = relation if compat == "upstream" and relation else "exactly"
-    return counted(_count(keyword, text, compat), f"time {keyword!r}", asked, frequency)
+    return compare_count(_count(keyword, text, compat), f"time {keyword!r}", asked, frequency)
 
 
 @instruction("keywords:exclude_word_harder", family="if_rlvr")
@@ -104,7 +104,7 @@ def exclude_word_harder(text: Text, *, keyword: Word, compat: Compat = "fixed") 
         n = text.raw.count(f" {keyword.strip()} ")
     else:
         n = count_whole(keyword, text.raw)
-    return counted(n, f"time {keyword!r}", "exactly", 0)
+    return compare_count(n, f"time {keyword!r}", "exactly", 0)
 
 
 @instruction("keywords:palindrome", family="if_rlvr")
@@ -228,7 +228,7 @@ def lowercase_counting(text: Text, *, N: Count, compat: Compat = "fixed") -> Ans
     them, "café" none). Not covered: scripts without capitals, whose words are not small.
     """
     n = len(_SMALL.findall(text.raw)) if compat == "upstream" else sum(word.islower() for word in text.words)
-    return counted(n, "lowercase word", "at most", N)
+    return compare_count(n, "lowercase word", "at most", N)
 
 
 @instruction("count:counting_composition", family="if_rlvr", version=2)
@@ -281,7 +281,7 @@ def letter_counting(text: Text, *, N: Count, relation: Relation, compat: Compat 
     marks are no letters.
     """
     n = len(_ASCII_LETTERS.findall(text.raw)) if compat == "upstream" else sum(map(str.isalpha, text.raw))
-    return counted(n, "letter", relation, N)
+    return compare_count(n, "letter", relation, N)
 
 
 @instruction("letters:letter_counting2", family="if_rlvr")
@@ -292,4 +292,4 @@ def letter_counting2(text: Text, *, letter: Word, let_frequency: Count, let_rela
     """
     wanted = letter.strip().lower()
     n = text.raw.lower().count(wanted) if wanted else 0
-    return counted(n, f"letter {wanted!r}", let_relation, let_frequency)
+    return compare_count(n, f"letter {wanted!r}", let_relation, let_frequency)

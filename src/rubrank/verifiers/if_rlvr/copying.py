@@ -9,7 +9,7 @@ import re
 
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import instruction, public_sentences
-from rubrank.verifiers.shared.relation import Count, counted
+from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
 _DIVIDER = re.compile(r"\s?\*\*\*\s?")
@@ -40,7 +40,7 @@ def repeat_phrase(text: Text, *, phrase: str, small_n: Count, compat: Compat = "
     changes = [sum(a != b for a, b in zip(words[i : i + size], plain, strict=True)) for i in starts]
     if 0 in changes:
         return False, "the phrase occurs unchanged"
-    return counted(changes.count(1), "changed phrase", "exactly", small_n)
+    return compare_count(changes.count(1), "changed phrase", "exactly", small_n)
 
 
 def _repeated_upstream(raw: str, wanted: list[str], small_n: int) -> Answer:
@@ -205,7 +205,7 @@ def _two(parts: list[str]) -> Answer:
     inner = [part for i, part in enumerate(parts) if part.strip() or 0 < i < len(parts) - 1]
     if not all(part.strip() for part in inner):
         return False, "an empty paragraph between two others"
-    return counted(len(inner), "paragraph", "exactly", 2)
+    return compare_count(len(inner), "paragraph", "exactly", 2)
 
 
 # ---- forbidden marks ------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def punctuation_dot(text: Text, *, compat: Compat = "fixed") -> Answer:
 
     Passes: "No dots here!" Fails: "3.5", "Yes." Upstream knows "." only. Not covered: the ellipsis sign …
     """
-    return counted(_marks(text, "." if compat == "upstream" else ".。．"), "full stop", "exactly", 0)
+    return compare_count(_marks(text, "." if compat == "upstream" else ".。．"), "full stop", "exactly", 0)
 
 
 @instruction("punctuation:punctuation_exclamation", family="if_rlvr")
@@ -226,7 +226,7 @@ def punctuation_exclamation(text: Text, *, compat: Compat = "fixed") -> Answer:
 
     Passes: "Calm." Fails: "Go!", "a != b". Upstream knows "!" only. Not covered: ¡ and the interrobang ‽.
     """
-    return counted(_marks(text, "!" if compat == "upstream" else "!！"), "exclamation mark", "exactly", 0)
+    return compare_count(_marks(text, "!" if compat == "upstream" else "!！"), "exclamation mark", "exactly", 0)
 
 
 def _marks(text: Text, marks: str) -> int:

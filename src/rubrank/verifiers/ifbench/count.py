@@ -18,7 +18,7 @@ from rubrank.verifiers.ifbench.tokens import (
     trimmed,
     without_punctuation,
 )
-from rubrank.verifiers.shared.relation import Count, counted
+from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
 _RUN = re.compile(r"\w+")
@@ -51,7 +51,7 @@ def unique_word_count(text: Text, *, N: Count, compat: Compat = "fixed") -> Answ
         n = len({trimmed(word) for word in text.raw.lower().split()})
     else:
         n = len({word.casefold() for word in text.words})
-    return counted(n, "different word", "at least", N)
+    return compare_count(n, "different word", "at least", N)
 
 
 @instruction("count:conjunctions", family="ifbench")
@@ -65,7 +65,7 @@ def conjunctions(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Ans
         found = {word for word in text.raw.split() if trimmed(word).lower() in COORDINATORS}
     else:
         found = {word.lower() for word in text.words} & COORDINATORS
-    return counted(len(found), "different conjunction", "at least", small_n)
+    return compare_count(len(found), "different conjunction", "at least", small_n)
 
 
 @instruction("count:person_names", family="ifbench")
@@ -79,7 +79,7 @@ def person_names(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
         found = {name for name in PERSON_NAMES if name in text.raw}
     else:
         found = set(_NAMES.findall(text.raw))
-    return counted(len(found), "different listed name", "at least", N)
+    return compare_count(len(found), "different listed name", "at least", N)
 
 
 @instruction("count:numbers", family="ifbench")
@@ -93,7 +93,7 @@ def numbers(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
         n = len(_DIGITS.findall(without_punctuation(text.raw)))
     else:
         n = len(_NUMBER.findall(text.raw))
-    return counted(n, "number", "exactly", N)
+    return compare_count(n, "number", "exactly", N)
 
 
 @instruction("count:punctuation", family="ifbench")
@@ -148,7 +148,7 @@ def pronouns(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     else:
         stems = (word.lower().replace("’", "'").partition("'")[0] for word in text.words)
         n = sum(stem in PERSONAL_PRONOUNS or stem in OTHER_PRONOUNS for stem in stems)
-    return counted(n, "pronoun", "at least", N)
+    return compare_count(n, "pronoun", "at least", N)
 
 
 @instruction("count:keywords_multiple", family="ifbench", version=2)

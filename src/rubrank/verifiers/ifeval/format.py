@@ -11,7 +11,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.asked import allows_more, asks_for_several, at_least
 from rubrank.verifiers.ifeval.common import AnyRelation, Lang, as_pattern, count_pattern, instruction
-from rubrank.verifiers.shared.relation import Count, counted, holds
+from rubrank.verifiers.shared.relation import Count, compare_count, holds
 from rubrank.verifiers.verifier import Answer, Compat
 
 _BULLET = re.compile(r"(?:[-*+•‣◦▪–]|・)[ \t\u3000]*\S")
@@ -33,7 +33,7 @@ def number_bullet_lists(text: Text, *, num_bullets: Count, lang: Lang = "en", co
     else:
         dashes = sum(line.lstrip()[:1] == "-" for line in lines) if lang != "es" else 0
         count = _dots(lines) if lang == "ja" else _stars(lines) + dashes
-    return counted(count, "bullet", "exactly", num_bullets)
+    return compare_count(count, "bullet", "exactly", num_bullets)
 
 
 def _is_bullet(line: str) -> bool:
@@ -88,7 +88,7 @@ def number_highlighted_sections(
     else:
         count = sum(bool(m.strip("*").strip()) for m in _SPAN.findall(text.raw))
         count += sum(bool(m[2:-2].strip()) for m in _SPAN_2.findall(text.raw))
-    return counted(count, "highlight", "at least" if compat == "upstream" else relation, num_highlights)
+    return compare_count(count, "highlight", "at least" if compat == "upstream" else relation, num_highlights)
 
 
 @instruction("detectable_format:multiple_sections", version=2)
@@ -113,14 +113,14 @@ def multiple_sections(
         literal = spliter if lang != "ja" else re.escape(spliter)
         pattern = rf"第[\d０-９]+{literal}" if lang == "ja" else rf"{literal}\s?\d+"
         # The word comes from the data, so RE2; its digits are ASCII, as those of the prompts are.
-        return counted(count_pattern(raw, f"(?-i){pattern}"), "section", "at least", num_sections)
+        return compare_count(count_pattern(raw, f"(?-i){pattern}"), "section", "at least", num_sections)
     if relation == "exactly" and at_least(rollout.question, num_sections, spliter):
         relation = "at least"
     numbers = _section_numbers(raw, re.escape(spliter), lang)
     versions = _versions(numbers) if "******" in raw or asks_for_several(rollout.question) else []
     if len(versions) > 1 and all(holds(n, relation, num_sections) for n in versions):
         return True, f"{len(versions)} versions of {versions[0]} sections each"
-    return counted(len(numbers), "section", relation, num_sections)
+    return compare_count(len(numbers), "section", relation, num_sections)
 
 
 _BEFORE = r"^[ \t]{0,20}[#*_>\-]{0,8}[ \t]{0,8}[*_<\[【(\"“„«'‘\\]{0,8}"
@@ -262,7 +262,7 @@ def number_placeholders(
         count = sum(map(_brackets, text.raw.split("\n")))
     else:
         count = sum(map(_is_placeholder, _PLACEHOLDER.finditer(text.raw)))
-    return counted(count, "placeholder", "at least" if compat == "upstream" else relation, num_placeholders)
+    return compare_count(count, "placeholder", "at least" if compat == "upstream" else relation, num_placeholders)
 
 
 def _brackets(line: str) -> int:

@@ -11,7 +11,7 @@ from rubrank.texts.words import count_runs
 from rubrank.verifiers.ifeval.asked import without_frame
 from rubrank.verifiers.ifeval.common import AnyRelation, Lang, instruction
 from rubrank.verifiers.ifeval.nltk_like import count_sentences
-from rubrank.verifiers.shared.relation import Count, counted
+from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -30,7 +30,7 @@ def number_words(
     upstream: runs of letters, digits and underscores: "don't" is two, a Chinese clause is one.
     """
     count = count_runs(text.raw) if compat == "upstream" else count_all_words(text)
-    return counted(count, "word", relation, num_words)
+    return compare_count(count, "word", relation, num_words)
 
 
 @instruction("length_constraints:number_sentences", version=4)
@@ -48,7 +48,7 @@ def number_sentences(
         count = len(Text(without_frame(text.raw)).shown.sentences)
     else:
         count = _japanese_sentences(text.raw) if lang == "ja" else count_sentences(text.raw, lang)
-    return counted(count, "sentence", relation, num_sentences)
+    return compare_count(count, "sentence", relation, num_sentences)
 
 
 _JAPANESE_END = re.compile("[。!?！？]+[」』）)]*|\n")
@@ -67,11 +67,11 @@ def number_paragraphs(text: Text, *, num_paragraphs: Count, compat: Compat = "fi
     upstream: `***` also divides inside `***bold***`, and an empty paragraph between two dividers fails.
     """
     if compat == "fixed":
-        return counted(sum(map(_says_something, _divided(text.raw))), "paragraph", "exactly", num_paragraphs)
+        return compare_count(sum(map(_says_something, _divided(text.raw))), "paragraph", "exactly", num_paragraphs)
     parts = [bool(part.strip()) for part in _STARS.split(text.raw)]
     if not all(parts[1:-1]):
         return False, "an empty paragraph between two dividers"
-    return counted(sum(parts), "paragraph", "exactly", num_paragraphs)
+    return compare_count(sum(parts), "paragraph", "exactly", num_paragraphs)
 
 
 def _divided(raw: str) -> list[str]:
@@ -113,7 +113,7 @@ def nth_paragraph_first_word(
         return _first_word_upstream(text.raw, num_paragraphs, nth_paragraph, first_word.lower(), lang)
     paragraphs = text.paragraphs
     if len(paragraphs) != num_paragraphs:
-        return counted(len(paragraphs), "paragraph", "exactly", num_paragraphs)
+        return compare_count(len(paragraphs), "paragraph", "exactly", num_paragraphs)
     if not 1 <= nth_paragraph <= len(paragraphs):
         return False, f"no paragraph {nth_paragraph}"
     start = _LEADING.sub("", paragraphs[nth_paragraph - 1], count=1).casefold()

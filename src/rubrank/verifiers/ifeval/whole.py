@@ -7,7 +7,7 @@ import re
 from rubrank.texts.prose import COMMAS
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.common import Lang, instruction
-from rubrank.verifiers.shared.relation import counted
+from rubrank.verifiers.shared.relation import compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
 _COMMAS = {"en": ",", "fr": ",", "es": ",", "ja": "、"}
@@ -22,7 +22,7 @@ def no_comma(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answ
     """
     commas = _COMMAS[lang] if compat == "upstream" else COMMAS
     count = sum(text.raw.count(comma) for comma in commas)
-    return counted(count, "comma", "exactly", 0)
+    return compare_count(count, "comma", "exactly", 0)
 
 
 _QUOTES = {
@@ -120,6 +120,6 @@ def two_responses(text: Text, *, compat: Compat = "fixed") -> Answer:
         return False, "an empty answer between two dividers"
     answers = [part.strip() for part in parts if part.strip()]
     if len(answers) != 2:
-        return counted(len(answers), "answer", "exactly", 2)
+        return compare_count(len(answers), "answer", "exactly", 2)
     same = answers[0] == answers[1] if compat == "upstream" else _folded_line(answers[0]) == _folded_line(answers[1])
     return not same, "twice the same answer" if same else "two different answers"

@@ -7,9 +7,9 @@ import string
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.common import AnyRelation, Lang, brief, count_pattern, count_word, instruction
 from rubrank.verifiers.ifeval.nltk_like import count_capital_words
-from rubrank.verifiers.shared.language import detect_language, detectable, is_other
+from rubrank.verifiers.shared.language import detect_language, is_detectable, is_other
 from rubrank.verifiers.shared.public_tools import has_janome, has_langdetect, japanese_tokens, public_language
-from rubrank.verifiers.shared.relation import Count, counted, holds
+from rubrank.verifiers.shared.relation import Count, compare_count, holds
 from rubrank.verifiers.verifier import Answer, Compat, missing
 
 _SURE = 0.5  # of another language, to say that the answer is not in the one asked for
@@ -42,7 +42,7 @@ def frequency(
     Passes: "war and War" for "war" at least 2. Fails: "warm war" for at least 2. Not covered: inflected forms.
     upstream: a pattern that may match inside words ("warm" counts); in Japanese words of the public analyser.
     """
-    return counted(_count(text, keyword.strip(), lang, compat), f"“{keyword}”", relation, frequency)
+    return compare_count(_count(text, keyword.strip(), lang, compat), f"“{keyword}”", relation, frequency)
 
 
 @instruction("keywords:forbidden_words", version=2)
@@ -99,7 +99,7 @@ def letter_frequency(
     count = lowered.count(letter)
     if len(letter) == 1 and "ぁ" <= letter <= "ん":
         count += lowered.count(chr(ord(letter) + 96))
-    return counted(count, f"“{letter}”", let_relation, let_frequency)
+    return compare_count(count, f"“{letter}”", let_relation, let_frequency)
 
 
 @instruction("language:response_language", version=2)
@@ -119,7 +119,7 @@ def response_language(text: Text, *, language: str, compat: Compat = "fixed") ->
     found, sure = detect_language(text.raw)
     if not found:
         return False, f"no letters found, {wanted} asked"
-    if not detectable(wanted):
+    if not is_detectable(wanted):
         return missing(f"{wanted} is not among the languages that can be detected")
     reason = f"language {found} ({sure:.0%} sure), {wanted} asked"
     right = found == wanted.split("-")[0]
@@ -150,7 +150,7 @@ def capital_word_frequency(
         count = count_capital_words(text.raw)
     else:
         count = sum(word.isupper() and sum(map(str.isalpha, word)) > 1 for word in text.words)
-    return counted(count, "capital word", capital_relation, capital_frequency)
+    return compare_count(count, "capital word", capital_relation, capital_frequency)
 
 
 @instruction("change_case:english_capital", version=2)

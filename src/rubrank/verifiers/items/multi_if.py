@@ -18,7 +18,7 @@ from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Message, Rollout
 from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.items.multi_if_counts import WORDS, is_undecided, public_count
-from rubrank.verifiers.shared.relation import counted
+from rubrank.verifiers.shared.relation import compare_count
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, Mode, Verdict, loose_variants, missing, verifier
 
 
@@ -101,7 +101,9 @@ def _counted_publicly(name: str, params: BaseModel, answer: str, mode: Mode) -> 
         if count is None or not variant.strip():
             return last
         unit = "word" if name == WORDS else "sentence"
-        right, reason = counted(count, unit, getattr(params, "relation", "at least"), getattr(params, f"num_{unit}s"))
+        right, reason = compare_count(
+            count, unit, getattr(params, "relation", "at least"), getattr(params, f"num_{unit}s")
+        )
         last = Verdict(float(right), reason)
         if right:
             break

@@ -8,7 +8,7 @@ from functools import partial
 
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.common import AnyRelation, instruction
-from rubrank.verifiers.shared.relation import Count, counted
+from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
 spanish = partial(instruction, family="m_ifeval", languages=("es",))
@@ -36,7 +36,7 @@ def tildes(text: Text, *, num_words: Count, relation: AnyRelation = "at least", 
     Passes: "Él está aquí" for at least 3. Fails: "año, pingüino" for at least 1 (ñ and ü are no tildes).
     Not covered: whether the accents are right. upstream: a hyphen divides words, and accents must be single characters.
     """
-    return counted(_words_with(text, _TILDES, compat), "word with tilde", relation, num_words)
+    return compare_count(_words_with(text, _TILDES, compat), "word with tilde", relation, num_words)
 
 
 @spanish("es:special_character:enie")
@@ -46,7 +46,7 @@ def enie(text: Text, *, let_frequency: Count, compat: Compat = "fixed") -> Answe
     Passes: "El niño sueña" for 2. Fails: "año año año" for 2 (each counts). Not covered: whether they are Spanish.
     upstream: a hyphen divides words.
     """
-    return counted(_words_with(text, frozenset("ñÑ"), compat), "word with ñ", "exactly", let_frequency)
+    return compare_count(_words_with(text, frozenset("ñÑ"), compat), "word with ñ", "exactly", let_frequency)
 
 
 @spanish("es:special_character:dieresis")
@@ -56,7 +56,7 @@ def dieresis(text: Text, *, let_frequency: Count, compat: Compat = "fixed") -> A
     Passes: "El pingüino bilingüe" for 2. Fails: "guerra" for 1. Not covered: ü in foreign names counts too.
     upstream: a hyphen divides words.
     """
-    return counted(_words_with(text, frozenset("üÜ"), compat), "word with ü", "exactly", let_frequency)
+    return compare_count(_words_with(text, frozenset("üÜ"), compat), "word with ü", "exactly", let_frequency)
 
 
 @spanish("es:punctuation:question_marks")

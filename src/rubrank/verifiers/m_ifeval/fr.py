@@ -10,7 +10,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.asked import quoted_in
 from rubrank.verifiers.ifeval.common import brief, instruction
-from rubrank.verifiers.shared.relation import counted
+from rubrank.verifiers.shared.relation import compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
 french = partial(instruction, family="m_ifeval", languages=("fr",))
@@ -70,7 +70,7 @@ def ethel_or_cedilla(text: Text, *, forbidden_char: str, compat: Compat = "fixed
     upstream: a ç written with a combining cedilla is not seen.
     """
     body = text.raw if compat == "upstream" else unicodedata.normalize("NFC", text.raw)
-    return counted(body.lower().count(forbidden_char.lower()), f"“{forbidden_char}”", "exactly", 0)
+    return compare_count(body.lower().count(forbidden_char.lower()), f"“{forbidden_char}”", "exactly", 0)
 
 
 _TU = re.compile(r"(?<!\w)(?:tu|te|toi|ton|ta|tes|tiens?|tiennes?|t['’](?=\w))(?!\w)|(?<!\w)t['’]\w", re.IGNORECASE)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.common import AnyRelation, brief, instruction
 from rubrank.verifiers.shared.public_tools import has_janome, japanese_tokens
-from rubrank.verifiers.shared.relation import Count, counted
+from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
 japanese = partial(instruction, family="m_ifeval", languages=("ja",))
@@ -45,7 +45,7 @@ def kanji(text: Text, *, kanji_limit: Count, relation: AnyRelation = "at least",
     Passes: "東京都" for at least 3. Fails: "とうきょう" for at least 1. Not covered: which kanji.
     upstream: 々 and rare kanji beyond U+9FAF are not counted.
     """
-    return counted(sum(1 for _ in _ONE_KANJI[compat].finditer(text.raw)), "kanji", relation, kanji_limit)
+    return compare_count(sum(1 for _ in _ONE_KANJI[compat].finditer(text.raw)), "kanji", relation, kanji_limit)
 
 
 @japanese("ja:letters:kansuuji")
@@ -122,7 +122,7 @@ def no_period(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "行こう！" Fails: "行く。", "行く｡" (half width). Not covered: the full stop of Latin script.
     upstream: the half-width ｡ is not seen.
     """
-    return counted(sum(map(text.raw.count, "。" if compat == "upstream" else "。｡")), "full stop", "exactly", 0)
+    return compare_count(sum(map(text.raw.count, "。" if compat == "upstream" else "。｡")), "full stop", "exactly", 0)
 
 
 @japanese("ja:length_constraints:number_letters")
@@ -135,7 +135,7 @@ def number_letters(
     upstream: spaces and line breaks count.
     """
     count = len(text.raw) if compat == "upstream" else sum(map(len, text.raw.split()))
-    return counted(count, "character", relation, num_letters)
+    return compare_count(count, "character", relation, num_letters)
 
 
 _ITEM_UPSTREAM = re.compile(r"\d+\.(\s|$)")
@@ -154,7 +154,7 @@ def number_numbered_lists(text: Text, *, num_items: Count, compat: Compat = "fix
         count = sum(_numbered(line.lstrip(), i + 1 == len(lines)) for i, line in enumerate(lines))
     else:
         count = sum(_ITEM.match(line.strip()) is not None for line in lines)
-    return counted(count, "item", "exactly", num_items)
+    return compare_count(count, "item", "exactly", num_items)
 
 
 def _numbered(line: str, is_last: bool) -> bool:
@@ -200,12 +200,12 @@ def nominal_ending(text: Text, *, count: Count, compat: Compat = "fixed") -> Ans
     if compat == "upstream" and has_janome():
         tokens = japanese_tokens(_QUOTED.sub("", text.raw))
         nouns = sum(mark in "。！？" and kind == "名詞" for (_, kind), (mark, _) in pairwise(tokens))
-        return counted(nouns, "nominal ending", "at least", count)
+        return compare_count(nouns, "nominal ending", "at least", count)
     ends = _END if compat == "upstream" else _END_FIXED
     sentences = ends.split(_QUOTED.sub("", text.raw))
     if compat == "upstream":
         sentences = sentences[:-1]  # what no mark closes
-    return counted(sum(map(_ends_with_noun, sentences)), "nominal ending", "at least", count)
+    return compare_count(sum(map(_ends_with_noun, sentences)), "nominal ending", "at least", count)
 
 
 def _ends_with_noun(sentence: str) -> bool:

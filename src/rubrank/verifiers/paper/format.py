@@ -21,7 +21,7 @@ from rubrank.texts.prose import (
     without_code,
 )
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.relation import Count, Relation, asks_for_a_number, in_range
+from rubrank.verifiers.shared.relation import Count, Relation, check_count_parameters, compare_range
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 Highlight: TypeAlias = Literal["any", "bold", "italic", "marked", "brackets"]
@@ -39,7 +39,7 @@ _HIGHLIGHTS: dict[str, re.Pattern[str]] = {
 _UNDERSCORED = re.compile(r"(?<![\w_])_{1,2}(?=[^\s_])[^_\n]*(?<=[^\s_])_{1,2}(?![\w_])")
 
 
-@verifier("BulletCount", family="format", domain=BINARY, version=2, check=asks_for_a_number)
+@verifier("BulletCount", family="format", domain=BINARY, version=2, check=check_count_parameters)
 def bullet_count(
     text: Text,
     *,
@@ -58,15 +58,15 @@ def bullet_count(
     """
     text = text.shown
     if kind == "bullet" and nested:
-        return in_range(count_bullets(text), "bullet", relation, count, low, high)
+        return compare_range(count_bullets(text), "bullet", relation, count, low, high)
     items = [item for item in list_items(text.raw) if kind in ("any", item.kind)]
     top = min((item.indent for item in items), default=0)
     n = len(items) if nested else sum(item.indent <= top + 1 for item in items)
     unit = {"bullet": "bullet", "numbered": "numbered item", "any": "list item"}[kind]
-    return in_range(n, unit, relation, count, low, high)
+    return compare_range(n, unit, relation, count, low, high)
 
 
-@verifier("HighlightCount", family="format", domain=BINARY, version=1, check=asks_for_a_number)
+@verifier("HighlightCount", family="format", domain=BINARY, version=1, check=check_count_parameters)
 def highlight_count(
     text: Text,
     *,
@@ -86,9 +86,11 @@ def highlight_count(
         lines = "\n".join(_unbulleted(line) for line in prose.splitlines())
         rest, n = _STARS.subn(" ", lines)
         rest, more = _UNDERSCORED.subn(" ", rest)
-        return in_range(n + more + len(_HIGHLIGHTS["marked"].findall(rest)), "highlight", relation, count, low, high)
+        return compare_range(
+            n + more + len(_HIGHLIGHTS["marked"].findall(rest)), "highlight", relation, count, low, high
+        )
     lines = "\n".join(_unbulleted(line) for line in prose.splitlines())
-    return in_range(len(_HIGHLIGHTS[kind].findall(lines)), f"{kind} highlight", relation, count, low, high)
+    return compare_range(len(_HIGHLIGHTS[kind].findall(lines)), f"{kind} highlight", relation, count, low, high)
 
 
 def _unbulleted(line: str) -> str:
@@ -96,7 +98,7 @@ def _unbulleted(line: str) -> str:
     return start[2:] if start[:2] in ("* ", "*\t") else "" if is_rule(line) else line
 
 
-@verifier("ParagraphCount", family="format", domain=BINARY, version=2, check=asks_for_a_number)
+@verifier("ParagraphCount", family="format", domain=BINARY, version=2, check=check_count_parameters)
 def paragraph_count(
     text: Text,
     *,
@@ -116,8 +118,8 @@ def paragraph_count(
     text = text.shown
     if separator:
         pieces = [p for p in text.raw.split(separator) if any(c.isalnum() for c in p)]
-        return in_range(len(pieces), "paragraph", relation, count, low, high)
-    return in_range(_count_paragraphs(text), "paragraph", relation, count, low, high)
+        return compare_range(len(pieces), "paragraph", relation, count, low, high)
+    return compare_range(_count_paragraphs(text), "paragraph", relation, count, low, high)
 
 
 def _count_paragraphs(text: Text) -> int:

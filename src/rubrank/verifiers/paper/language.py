@@ -11,18 +11,18 @@ from pydantic import Field
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.language import detectable
+from rubrank.verifiers.shared.language import is_detectable
 from rubrank.verifiers.shared.language_names import language_code
 from rubrank.verifiers.shared.language_shares import (
     LEAST,
     Accepted,
-    accepted,
+    find_accepted,
     fits,
-    quotes,
-    share_of_others,
-    share_within,
-    shares,
-    weight,
+    measure_languages,
+    measure_others,
+    measure_within,
+    quotes_language,
+    weigh,
 )
 from rubrank.verifiers.shared.relation import Share
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
@@ -33,7 +33,7 @@ _QUOTED = 0.3  # of an answer, in quotations: a translation and words about it
 
 def _can_be_told(params: Any) -> str | None:
     asked = [params.language] if isinstance(params.language, str) else params.language
-    unknown = [name for name in asked if not detectable(language_code(name).split("-")[0])]
+    unknown = [name for name in asked if not is_detectable(language_code(name).split("-")[0])]
     if unknown or not asked:
         return f"of a language that can be told, not {unknown[0]!r}" if unknown else "given: a `language`"
     return None
@@ -49,10 +49,10 @@ def language_requirement(text: Text, *, language: str | tuple[str, ...], share: 
     romanised text.
     """
     asked = [language_code(name) for name in ([language] if isinstance(language, str) else language)]
-    unknown = [code for code in asked if not detectable(code.split("-")[0])]
+    unknown = [code for code in asked if not is_detectable(code.split("-")[0])]
     if unknown:
         return missing(f"the language {unknown[0]!r} cannot be detected")
-    found, codes = shares(text.raw), {code.split("-")[0] for code in asked}
+    found, codes = measure_languages(text.raw), {code.split("-")[0] for code in asked}
     if not found:
         return missing("no words to tell a language by")
     part = sum(found.get(code, 0.0) for code in codes)
@@ -61,7 +61,7 @@ def language_requirement(text: Text, *, language: str | tuple[str, ...], share: 
     if part >= share and asked == ["zh-hant"]:
         return _variant(text.raw, simplified=False)
     main = max(found, key=found.__getitem__)
-    if part < share and share_of_others(text.raw, codes) <= 1 - share:
+    if part < share and measure_others(text.raw, codes) <= 1 - share:
         return missing(f"too few words that show a language: perhaps {main}, {'/'.join(asked)} asked")
     return part >= share, f"{part:.0%} in {'/'.join(asked)}, {share:.0%} asked; mostly {main}"
 
@@ -96,20 +96,20 @@ def language_detection(
     text on either side, too few words that show a language. Not covered: a language that the prompt asks for by hints
     ("for my Spanish grandmother"); give `languages` then.
     """
-    found = shares(rollout.answer)
-    if not found or weight(rollout.answer) < least_letters:
+    found = measure_languages(rollout.answer)
+    if not found or weigh(rollout.answer) < least_letters:
         return missing("the answer is too short to tell its language")
     main = max(found, key=found.__getitem__)
     given = frozenset(language_code(name).split("-")[0] for name in languages)
-    wanted = Accepted(given, whole=True, sure=True) if given else accepted(rollout)
+    wanted = Accepted(given, whole=True, sure=True) if given else find_accepted(rollout)
     if not wanted.languages:
         return missing("the prompt is too short to tell its language")
     reason = f"the answer is in {main}, {'/'.join(sorted(wanted.languages))} expected"
     if main in wanted.languages:
         return True, reason
     inside = sum(found.get(code, 0.0) for code in wanted.languages)
-    if fits(main, wanted) or share_of_others(rollout.answer, wanted.languages) <= inside:
+    if fits(main, wanted) or measure_others(rollout.answer, wanted.languages) <= inside:
         return missing(f"too few words that show a language; perhaps {reason}")
-    if share_within(rollout.answer, wanted.languages) >= _QUOTED or quotes(rollout.answer, wanted.languages):
+    if measure_within(rollout.answer, wanted.languages) >= _QUOTED or quotes_language(rollout.answer, wanted.languages):
         return missing(f"what is quoted is in another language; perhaps {reason}")
     return False, reason

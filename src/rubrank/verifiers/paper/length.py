@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from rubrank.texts.prose import HAN, count_sentences, is_heading, list_items, split_code
 from rubrank.texts.segmented import count_all_words
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.relation import Count, Relation, asks_for_a_number, in_range
+from rubrank.verifiers.shared.relation import Count, Relation, check_count_parameters, compare_range
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 Unit: TypeAlias = Literal["words", "characters", "characters without spaces", "han"]
@@ -29,7 +29,7 @@ _LAST_TWO = re.compile(
 )
 
 
-@verifier("WordCount", family="length", domain=BINARY, version=2, check=asks_for_a_number)
+@verifier("WordCount", family="length", domain=BINARY, version=2, check=check_count_parameters)
 def word_count(
     text: Text,
     *,
@@ -48,14 +48,14 @@ def word_count(
     """
     text = text.shown
     if unit == "words":
-        return in_range(count_all_words(text), "word", relation, count, low, high)
+        return compare_range(count_all_words(text), "word", relation, count, low, high)
     if unit == "han":
-        return in_range(len(_HAN.findall(text.raw)), "Chinese character", relation, count, low, high)
+        return compare_range(len(_HAN.findall(text.raw)), "Chinese character", relation, count, low, high)
     n = len(text.raw) if unit == "characters" else len("".join(text.raw.split()))
-    return in_range(n, "character", relation, count, low, high)
+    return compare_range(n, "character", relation, count, low, high)
 
 
-@verifier("SentenceCount", family="length", domain=BINARY, version=3, check=asks_for_a_number)
+@verifier("SentenceCount", family="length", domain=BINARY, version=3, check=check_count_parameters)
 def sentence_count(
     text: Text,
     *,
@@ -70,10 +70,10 @@ def sentence_count(
     is a sentence of its own; headings, rules and code are none. Not covered: verse without punctuation (a stanza is
     one).
     """
-    return in_range(count_sentences(text.shown), "sentence", relation, count, low, high)
+    return compare_range(count_sentences(text.shown), "sentence", relation, count, low, high)
 
 
-@verifier("EntryCount", family="length", domain=BINARY, version=2, check=asks_for_a_number)
+@verifier("EntryCount", family="length", domain=BINARY, version=2, check=check_count_parameters)
 def entry_count(
     text: Text,
     *,
@@ -96,7 +96,7 @@ def entry_count(
     n = {"list": lambda: _listed(text, nested), "lines": lambda: _lines(text), "table": lambda: _rows(text)}.get(
         kind, lambda: len(_elements(text) or ()) if kind == "json" else _separated(text, separator)
     )()
-    return in_range(n, "entry", relation, count, low, high)
+    return compare_range(n, "entry", relation, count, low, high)
 
 
 def _entry_kind(text: Text) -> Entries:
@@ -154,7 +154,7 @@ def _elements(text: Text) -> list[object] | dict[str, object] | None:
 def _one_letter(params: Any) -> str | None:
     if len(unicodedata.normalize("NFC", params.letter)) != 1:
         return "with a `letter` of one character"
-    return asks_for_a_number(params)
+    return check_count_parameters(params)
 
 
 @verifier("LetterFrequency", family="length", domain=BINARY, version=2, check=_one_letter)
@@ -181,4 +181,4 @@ def letter_frequency(
     else:
         forms = {wanted} if case_sensitive else {wanted, wanted.lower(), wanted.upper()}
         n = sum(map(text.composed.count, forms))
-    return in_range(n, f"{wanted!r}", relation, count, low, high)
+    return compare_range(n, f"{wanted!r}", relation, count, low, high)

@@ -23,7 +23,7 @@ from rubrank.texts.prose import (
 )
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.patterns import compile_re2
-from rubrank.verifiers.shared.persons import first_person
+from rubrank.verifiers.shared.persons import find_first_person
 from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
@@ -199,7 +199,7 @@ def _has(kind: str, text: Text) -> bool:
     if kind == "heading":
         return any(map(is_heading, split_code(with_marked_titles(text).raw)[0]))
     if kind == "first person":
-        return first_person(text.raw) is not None
+        return find_first_person(text.raw) is not None
     return any(sign in text.raw for sign in _SIGNS.get(kind, ("",))) and bool(_KINDS[kind].search(text.raw))
 
 
@@ -245,7 +245,7 @@ def diction_requirement(
 
 def _breaches(shown: str, place: str, tone: str | None) -> list[str]:
     if tone == "no first person":
-        return [who] if (who := first_person(shown)) else []
+        return [who] if (who := find_first_person(shown)) else []
     found = [match[0]] if tone and (match := _KINDS["contractions"].search(place)) else []
     if tone == "formal":
         found += [w for w in _SLANG if count_phrase(place, w)] + [w for w in _SLANG_ZH if w in place]

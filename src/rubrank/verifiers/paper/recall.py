@@ -11,7 +11,7 @@ from pydantic import Field
 from rubrank._plain import word_set
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import folded, sentences
-from rubrank.verifiers.shared.negation import denials, has_denial
+from rubrank.verifiers.shared.negation import find_denials, has_denial
 from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
@@ -74,7 +74,7 @@ class _SaidWords:
 
     @classmethod
     def of(cls, sentence: str) -> _SaidWords:
-        found = denials(sentence) if has_denial(sentence) else []
+        found = find_denials(sentence) if has_denial(sentence) else []
         return cls(
             frozenset(_tokens(sentence)), tuple((frozenset(_tokens(clause)), _first(scope)) for clause, scope in found)
         )

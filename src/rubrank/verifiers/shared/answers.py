@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from rubrank.verifiers.shared.statements import statement_ends
+from rubrank.verifiers.shared.statements import find_statements
 
 Extractor: TypeAlias = Literal["answer_tag", "solution_tag", "boxed", "hash", "json", "stated", "last", "whole"]
 DEFAULT: tuple[Extractor, ...] = ("answer_tag", "solution_tag", "boxed", "hash", "json", "stated", "last")
@@ -180,7 +180,7 @@ def _json(text: str) -> str | None:
 
 def _stated(text: str) -> str | None:
     """The line behind the last statement, or the next one that says something."""
-    for end in reversed(statement_ends(text)):
+    for end in reversed(find_statements(text)):
         lines = (line for line in text[end:].split("\n", 8)[:8] if any(map(str.isalnum, line)))
         if line := next(lines, ""):
             return line[:_MOST].lstrip("> ")

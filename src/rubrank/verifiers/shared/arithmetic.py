@@ -33,14 +33,14 @@ class _NoSumError(ValueError):
     """The text is no sum."""
 
 
-def raised(text: str) -> str:
+def spell_powers(text: str) -> str:
     """With raised digits as powers: 2¹⁰ as 2^{10}."""
     return _RAISED.sub(lambda m: "^{" + m[0].translate(_SUPERSCRIPTS) + "}", text)
 
 
 def evaluate(text: str) -> float | None:
     """The value of a sum; None if the text is none (words, letters, a list)."""
-    text = raised(text.strip())
+    text = spell_powers(text.strip())
     if not text or len(text) > _LONGEST:
         return None
     for pattern, by in _REPLACED:

@@ -1,6 +1,6 @@
 """Which option an answer chooses: "A is correct.", "the answer is b", D项正确, （A）错误；（B）正确, "I'd go with C".
 
->>> chosen_letters("所以答案是B。"), chosen_letters("(A) is wrong; (B) is right.")
+>>> find_choice("所以答案是B。"), find_choice("(A) is wrong; (B) is right.")
 (Choice(letters='B', how='the last statement'), Choice(letters='B', how='what is called right'))
 
 Tried in this order: a marked result (tags, \\\\boxed, ####, JSON); a statement ("answer is", "I choose", 故选); what is
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from rubrank._plain import clean
 from rubrank.verifiers.shared.answers import DEFAULT, TAIL, Extractor, read_answer
-from rubrank.verifiers.shared.statements import STATED, after_retraction, denied, statement_ends
+from rubrank.verifiers.shared.statements import STATED, after_retraction, find_statements, is_denied
 
 _LATIN = "A-Za-zÀ-ɏ0-9"
 _OPEN, _SHUT = r"[(（\[【「<{\\$*_\"“'‘`\s]", r"[)）\]】」>}$*_\"”'’`\s]"
@@ -129,7 +129,7 @@ _ARTICLE = re.compile(
 )
 
 
-def chosen_letters(text: str, options: str = "ABCDEFGHIJ", extractors: Sequence[Extractor] = DEFAULT) -> Choice:
+def find_choice(text: str, options: str = "ABCDEFGHIJ", extractors: Sequence[Extractor] = DEFAULT) -> Choice:
     """The options that the answer chooses."""
     finder = _finder(options)
     text = _plain_letters(clean(text[-TAIL:]), finder.options)
@@ -153,7 +153,7 @@ def _marked(inside: str, finder: _ChoiceFinder) -> str:
 
 def _stated(text: str, finder: _ChoiceFinder) -> str:
     """The letters behind the last "answer is", "I choose", 故选 that denies nothing."""
-    ends = set(statement_ends(text))
+    ends = set(find_statements(text))
     found = ""
     for group in finder.group.finditer(text):
         start = group.start("first") if group["first"] else group.start("run")
@@ -161,7 +161,7 @@ def _stated(text: str, finder: _ChoiceFinder) -> str:
         at = max(0, start - 80) + len(before)
         stated = any(at <= end <= start for end in ends) or _CHOOSE.search(before) is not None
         stated = stated or _behind_statement(text, at)
-        if not stated or _is_article(text, group) or denied(text, start, _end(group)):
+        if not stated or _is_article(text, group) or is_denied(text, start, _end(group)):
             continue
         found = finder.letters(group)
     return found
@@ -203,7 +203,9 @@ def _called_right(text: str, finder: _ChoiceFinder) -> str:
     found: set[str] = set()
     for group in finder.group.finditer(text):
         start = group.start("first") if group["first"] else group.start("run")
-        if denied(text, start, _end(group)) or ((group["first"] or "A").islower() and group["first"] not in "bcdefgh"):
+        if is_denied(text, start, _end(group)) or (
+            (group["first"] or "A").islower() and group["first"] not in "bcdefgh"
+        ):
             continue
         if _RIGHT.match(text, _end(group)):
             found |= set(finder.letters(group))
@@ -230,7 +232,9 @@ def _alone(line: str, finder: _ChoiceFinder) -> str:
     end = _end(group)
     rest = line[end:].lstrip()
     single = line[end : end + 1]
-    ends = not rest.strip(")）]】」>}$*_\"”'’`.。!！ ") or (single in ").:：、）．.】]," and not denied(line, 0, end))
+    ends = not rest.strip(")）]】」>}$*_\"”'’`.。!！ ") or (
+        single in ").:：、）．.】]," and not is_denied(line, 0, end)
+    )
     return finder.letters(group) if ends else ""
 
 
@@ -239,7 +243,7 @@ def _bracketed(text: str, finder: _ChoiceFinder) -> str:
     found = {
         m[1].upper()
         for m in re.finditer(r"[(（【\[]\s*([A-Za-z])\s*[)）】\]]", text)
-        if m[1].upper() in finder.options and not denied(text, m.start(), m.end())
+        if m[1].upper() in finder.options and not is_denied(text, m.start(), m.end())
     }
     return "".join(sorted(found))
 
@@ -251,7 +255,7 @@ def _last_capital(text: str, finder: _ChoiceFinder) -> str:
         start = group.start("first") if group["first"] else group.start("run")
         first, end = group["first"] or "", _end(group)
         pronoun = first == "I" and "(" not in group[0] and re.match(r"[.):]\s", text[end : end + 2]) is None
-        if first.isupper() and not pronoun and not _is_article(text, group) and not denied(text, start, end):
+        if first.isupper() and not pronoun and not _is_article(text, group) and not is_denied(text, start, end):
             found = finder.letters(group)
     return found
 
@@ -261,6 +265,6 @@ _OPTION_LINE = re.compile(
 )
 
 
-def option_texts(question: str, options: str = "ABCDEFGHIJ") -> dict[str, str]:
+def find_option_texts(question: str, options: str = "ABCDEFGHIJ") -> dict[str, str]:
     """The texts of the options that a question lists: {"A": "Paris", …}."""
     return {m[1]: m[2].strip() for m in _OPTION_LINE.finditer(question[-TAIL:]) if m[1] in options.upper()}

@@ -183,7 +183,7 @@ def _known_words(text: str, found: str, languages: Collection[str]) -> bool:
     return known > hits[found] if found in _SMALL_WORDS else False
 
 
-def written_by_one(language: str) -> bool:
+def has_own_script(language: str) -> bool:
     """Has the language a script of its own (or shared by a family of which Chinese and Japanese are the only one)?"""
     return language in _OWN_SCRIPT
 
@@ -193,7 +193,7 @@ def script_of(language: str) -> str:
     return _SCRIPT_OF.get(language, "Latin")
 
 
-def detectable(language: str) -> bool:
+def is_detectable(language: str) -> bool:
     """Can `detect_language` ever answer this?"""
     return language.lower().split("-")[0] in _known_languages()
 
@@ -258,11 +258,11 @@ def _by_small_words(prose: str) -> tuple[str, float] | None:
 
 def _chances(prose: str, script: str) -> dict[str, float]:
     """How likely each language of the script is, as the statistics have it."""
-    letters = letters_of(prose, script)[:_ENOUGH_LETTERS]
+    letters = select_letters(prose, script)[:_ENOUGH_LETTERS]
     return _ranked(letters, script) if any(map(str.isalpha, letters)) else {}
 
 
-def letters_of(prose: str, script: str) -> str:
+def select_letters(prose: str, script: str) -> str:
     """What is written in one script, with its punctuation."""
     return " ".join(" ".join(_ONLY[script].findall(prose)).split())
 

@@ -4,7 +4,7 @@
     ('fr', 'pt')
     >>> target_languages("Translate the German notice below into French."), target_languages("How are you?")
     ({'fr'}, set())
-    >>> requested("若正确，请用英文回答；否则输出原文。")
+    >>> find_request("若正确，请用英文回答；否则输出原文。")
     Request(asked=frozenset(), possible=frozenset({'en'}), whole=False)
 
 A prompt asks surely ("Answer in French"), or it makes a language possible: in one branch of a condition, for a part of
@@ -145,11 +145,11 @@ def named_languages(text: str) -> frozenset[str]:
 
 def target_languages(prompt: str) -> set[str]:
     """The languages that the prompt surely asks for."""
-    return set(requested(prompt).asked)
+    return set(find_request(prompt).asked)
 
 
 @lru_cache(maxsize=1024)
-def requested(prompt: str) -> Request:
+def find_request(prompt: str) -> Request:
     """What the prompt asks for outside quotations and code; nothing if it only speaks about a language."""
     said = QUOTED.sub(" ", "\n".join(split_code(_unquoted(prompt[:_MOST]))[0]))
     if not NAMED.search(said.lower()) and "译" not in said:

@@ -1,7 +1,7 @@
 """The languages that an answer is written in, and those in which its prompt lets it be written.
 
-    shares("Il pleut. " * 5 + "It rains. " * 5)      # {"fr": 0.5, "en": 0.5}, about
-    accepted(rollout)                                # Accepted(languages={"fr"}, whole=True): "Answer in French."
+    measure_languages("Il pleut. " * 5 + "It rains. " * 5)      # {"fr": 0.5, "en": 0.5}, about
+    find_accepted(rollout)                                # Accepted(languages={"fr"}, whole=True): "Answer in French."
 
 Code and addresses are no language, quotations none where there is enough besides. Prose that was put into a code fence
 is prose: nothing is hidden there.
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN, has_fence, split_code, without_code
-from rubrank.verifiers.shared.language import SURE, count_scripts, detect_language, is_other, letters_of, script_of
-from rubrank.verifiers.shared.language_names import QUOTED, named_languages, requested
+from rubrank.verifiers.shared.language import SURE, count_scripts, detect_language, is_other, script_of, select_letters
+from rubrank.verifiers.shared.language_names import QUOTED, find_request, named_languages
 
 _SPLIT = re.compile(r"\n[ \t]*\n|(?<=[。！？])|(?<=[.!?])\s")
 _DENSE = re.compile(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
@@ -30,12 +30,12 @@ _CODE = re.compile(
 _WORDS = re.compile(r"[^\W\d_]{2,}")
 
 
-def weight(text: str) -> int:
+def weigh(text: str) -> int:
     """How much text there is to tell a language by: letters, those of Chinese, Japanese and Korean as three."""
     return sum(map(str.isalpha, text)) + 2 * len(_DENSE.findall(text))
 
 
-def prose_of(text: str) -> str:
+def extract_prose(text: str) -> str:
     """The text without code and addresses; prose in a code fence is kept."""
     prose = without_code(text)
     if not has_fence(text) and "`" not in text:
@@ -56,44 +56,48 @@ def _is_worded(line: str) -> bool:
     return len(_WORDS.findall(line)) >= 4 or len(_DENSE.findall(line)) >= 6
 
 
-def shares(text: str) -> dict[str, float]:
+def measure_languages(text: str) -> dict[str, float]:
     """The languages of the text's sentences, by their share; code, addresses and quotations left out."""
     sizes: dict[str, float] = {}
     for piece in _pieces(text):
         code, sure = detect_language(piece)
         if code and sure >= _CLEAR:
-            sizes[code] = sizes.get(code, 0.0) + weight(piece)
+            sizes[code] = sizes.get(code, 0.0) + weigh(piece)
     total = sum(sizes.values())
     return {code: size / total for code, size in sizes.items()} if total else {}
 
 
-def share_of_others(text: str, languages: Collection[str]) -> float:
+def measure_others(text: str, languages: Collection[str]) -> float:
     """How much of the text is surely in none of these languages."""
-    sizes = [(weight(piece), is_other(piece, languages)) for piece in _pieces(text)]
+    sizes = [(weigh(piece), is_other(piece, languages)) for piece in _pieces(text)]
     return sum(size for size, other in sizes if other) / max(1, sum(size for size, _ in sizes))
 
 
-def share_within(text: str, languages: Collection[str]) -> float:
+def measure_within(text: str, languages: Collection[str]) -> float:
     """How much of the text, quotations and all, is in these languages."""
-    prose = prose_of(text[:200_000])
-    pieces = [piece for part in (*QUOTED.findall(prose), QUOTED.sub("\n\n", prose)) for piece in merged(part)]
-    inside = sum(weight(piece) for piece in pieces if detect_language(piece)[0] in languages)
-    return inside / max(1, sum(map(weight, pieces)))
+    prose = extract_prose(text[:200_000])
+    pieces = [piece for part in (*QUOTED.findall(prose), QUOTED.sub("\n\n", prose)) for piece in merge_sentences(part)]
+    inside = sum(weigh(piece) for piece in pieces if detect_language(piece)[0] in languages)
+    return inside / max(1, sum(map(weigh, pieces)))
 
 
-def quotes(text: str, languages: Collection[str]) -> bool:
+def quotes_language(text: str, languages: Collection[str]) -> bool:
     """Is a sentence or phrase in these languages quoted, as in: the translation is "Das Wetter ist schön"?"""
-    found = (detect_language(span) for span in QUOTED.findall(prose_of(text[:200_000]))[:50] if weight(span) >= LEAST)
+    found = (
+        detect_language(span) for span in QUOTED.findall(extract_prose(text[:200_000]))[:50] if weigh(span) >= LEAST
+    )
     return any(code in languages and sure >= 0.5 for code, sure in found)
 
 
 def _pieces(text: str) -> list[str]:
-    prose = prose_of(text[:200_000])
+    prose = extract_prose(text[:200_000])
     plain = QUOTED.sub(" ", prose)
-    return merged(plain if weight(plain) >= max(LEAST, 0.4 * weight(prose)) else prose)  # all quoted: that is the text
+    return merge_sentences(
+        plain if weigh(plain) >= max(LEAST, 0.4 * weigh(prose)) else prose
+    )  # all quoted: that is the text
 
 
-def merged(prose: str) -> list[str]:
+def merge_sentences(prose: str) -> list[str]:
     """Sentences joined with their neighbours until each is long enough to tell its language, about a dozen of them."""
     pieces = _SPLIT.split(prose)
     least = max(60, sum(map(len, pieces)) // 12)
@@ -105,7 +109,7 @@ def merged(prose: str) -> list[str]:
             size = 0
         else:
             found[-1] += " " + piece
-        size += weight(piece)
+        size += weigh(piece)
     if len(found) > 1 and size < least:
         last = found.pop()
         found[-1] += " " + last
@@ -137,30 +141,30 @@ _RULES_DIFFER = re.compile(
 )
 
 
-def accepted(rollout: Rollout) -> Accepted:
+def find_accepted(rollout: Rollout) -> Accepted:
     """What the prompt asks for; else every language that it is written in, names or makes possible."""
     rules = "\n\n".join(m.content for m in rollout.prompt if m.role in ("system", "developer"))
-    if (request := requested(rollout.question)).whole:
+    if (request := find_request(rollout.question)).whole:
         return Accepted(request.asked, whole=True, sure=True)
-    if (request := requested(rules)).whole and _ALWAYS.search(rules) and not _RULES_DIFFER.search(rules):
+    if (request := find_request(rules)).whole and _ALWAYS.search(rules) and not _RULES_DIFFER.search(rules):
         return Accepted(request.asked, whole=True, sure=True)
     said = "\n\n".join((rules, *(m.content for m in rollout.prompt if m.role == "user")))[:50_000]
-    own, sure = languages_of(rollout.question)
+    own, sure = find_prompt_languages(rollout.question)
     if len(rollout.prompt) > 1:  # rules in Chinese may be kept in Chinese, whatever the question is in
-        everywhere, all_sure = languages_of(said)
+        everywhere, all_sure = find_prompt_languages(said)
         own, sure = own | everywhere, sure and (all_sure or bool(own))
-    found = own | named_languages(said) | requested(rollout.question).asked | requested(rules).asked
+    found = own | named_languages(said) | find_request(rollout.question).asked | find_request(rules).asked
     return Accepted(frozenset(found), sure=sure) if own else Accepted()
 
 
-def languages_of(prompt: str) -> tuple[frozenset[str], bool]:
+def find_prompt_languages(prompt: str) -> tuple[frozenset[str], bool]:
     """The languages that a prompt is written in or quotes, and whether that of its letters is certain."""
     prose = _without_code_lines(prompt)
     counts = count_scripts(prose)
     total = sum(n * (3 if name == "Han" else 1) for name, n in counts.items())
     found, sure = set[str](), True
     for script, n in counts.items():
-        letters = letters_of(prose, script)
+        letters = select_letters(prose, script)
         if script in ("Han", "Kana"):
             code, certain = detect_language(letters)
             found |= (
@@ -188,7 +192,7 @@ def _within_script(letters: str, script: str) -> tuple[set[str], bool]:
     """The languages of the sentences, and whether that of the whole is certain."""
     main, certain = detect_language(letters)
     found = {main}
-    for piece in merged(letters):
+    for piece in merge_sentences(letters):
         code, sure = detect_language(piece)
         found |= {code} if sure >= 0.5 else set()
     unsure = certain < SURE
@@ -199,7 +203,7 @@ def _without_code_lines(prompt: str) -> str:
     """The prompt without code, fenced or not, unless nothing else is there."""
     outside = split_code(prompt)[0] if has_fence(prompt) else prompt.splitlines()
     prose = "\n".join(line for line in outside if not (line.isascii() and _is_code(line)))
-    return prose if weight(prose) >= LEAST else prompt
+    return prose if weigh(prose) >= LEAST else prompt
 
 
 def _is_code(line: str) -> bool:

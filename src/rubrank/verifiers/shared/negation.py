@@ -1,8 +1,8 @@
 """What a sentence denies: "Profits did not rise" denies the rise; "not only did they rise" denies nothing.
 
->>> denials("The board did not approve the merger.")
+>>> find_denials("The board did not approve the merger.")
 [('The board did not approve the merger', 'approve the merger')]
->>> denials("董事会没有批准合并，但会议很长。")
+>>> find_denials("董事会没有批准合并，但会议很长。")
 [('董事会没有批准合并', '批准合并')]
 
 A word of denial is looked for in some dozen languages; what stands behind it, to the end of the clause, is denied. Not
@@ -36,7 +36,7 @@ _CLAUSE = re.compile(
 )
 
 
-def denials(sentence: str) -> list[tuple[str, str]]:
+def find_denials(sentence: str) -> list[tuple[str, str]]:
     """The clauses that deny something, each with what it denies: the words behind the word of denial (before it in
     Japanese and Korean)."""
     found = []

@@ -16,7 +16,7 @@ import unicodedata
 from dataclasses import dataclass, field
 
 from rubrank._plain import word_list
-from rubrank.verifiers.shared.arithmetic import raised
+from rubrank.verifiers.shared.arithmetic import spell_powers
 from rubrank.verifiers.shared.numerals import (
     ENGLISH,
     ENGLISH_PART,
@@ -24,10 +24,10 @@ from rubrank.verifiers.shared.numerals import (
     HAN_DIGITS,
     HAN_SCALES,
     SINO_KOREAN,
-    english,
-    english_part,
-    han,
-    korean,
+    read_english,
+    read_english_fraction,
+    read_han,
+    read_korean,
 )
 from rubrank.verifiers.shared.units import MONEY, UNITS
 
@@ -100,13 +100,13 @@ class Number:
     """As it stands in the text, with its unit."""
     start: int = field(default=0, compare=False, repr=False)
     end: int = field(default=0, compare=False, repr=False)
-    """Its place in `prepared(text)`, without the unit."""
+    """Its place in `prepare(text)`, without the unit."""
     in_words: bool = field(default=False, compare=False, repr=False)
 
 
-def prepared(text: str) -> str:
+def prepare(text: str) -> str:
     """The text in which numbers are looked for: one width, ASCII digits, powers as ^{…}, no thin spaces of LaTeX."""
-    text = raised(_FRACTION_SIGN.sub(" ", text))
+    text = spell_powers(_FRACTION_SIGN.sub(" ", text))
     text = unicodedata.normalize("NFKC", text).replace("−", "-").replace("⁄", "/").replace("\u00ad", "")
     text = re.sub(r"\\[,!;: ]|\{,\}|\\(?:left|right)\b", "", text).replace("٫", ".").replace("٬", ",")
     if text.isascii():
@@ -116,7 +116,7 @@ def prepared(text: str) -> str:
 
 def read_numbers(text: str) -> list[Number]:
     """All numbers of the text, in order."""
-    text = prepared(text)
+    text = prepare(text)
     found = []
     for match in _NUMBER.finditer(text):
         value = None if _GLUED.search(text, max(0, match.start() - 12), match.start()) else _value(match)
@@ -169,12 +169,12 @@ def _base(part: dict[str, str | None]) -> float | None:
         half = part["hanhalf"] or ""
         if part["han"] == "一半":
             return 0.5
-        return han(part["han"].removesuffix(half)) + (0.5 if half else 0.0)
+        return read_han(part["han"].removesuffix(half)) + (0.5 if half else 0.0)
     if part["korean"]:
-        return korean(part["korean"])
+        return read_korean(part["korean"])
     if part["part"]:
-        return english_part(part["part"])
-    return english(part["word"] or "") + (0.5 if part["wordhalf"] else 0.0)
+        return read_english_fraction(part["part"])
+    return read_english(part["word"] or "") + (0.5 if part["wordhalf"] else 0.0)
 
 
 def _with_parts(value: float, part: dict[str, str | None]) -> float:
@@ -192,7 +192,7 @@ def _with_parts(value: float, part: dict[str, str | None]) -> float:
 
 
 def _either(numeral: str) -> float:
-    return float(numeral) if numeral[0].isascii() else han(numeral)
+    return float(numeral) if numeral[0].isascii() else read_han(numeral)
 
 
 def _ratio(a: float, b: float) -> float:

@@ -1,7 +1,7 @@
 """Numbers in words: 壹佰贰拾, 廿三, 삼백이십, forty-two, cuarenta y dos, quatre-vingt-dix-sept, zweiundvierzig.
 
->>> han("壹佰贰拾"), han("三万五"), word_number("quatre-vingt-dix-sept"), english("two hundred and five")
-(120.0, 35000.0, 97.0, 205.0)
+>>> read_han("壹佰贰拾"), read_han("三万五"), read_number_words("quatre-vingt-dix-sept")
+(120.0, 35000.0, 97.0)
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NATIVE = re.compile(rf"({'|'.join(_KOREAN_TENS)})?({'|'.join(sorted(_KOREAN_ONE
 SINO_KOREAN = f"[{''.join(_KOREAN)}{''.join(_KOREAN_STEPS)}]"
 
 
-def han(numeral: str) -> float:
+def read_han(numeral: str) -> float:
     """A numeral of Chinese characters, formal or not; 点 divides the decimals."""
     whole, _, decimals = numeral[:60].replace("點", "点").partition("点")
     digits = "".join(str(_DIGITS[c]) for c in decimals if c in _DIGITS)
@@ -65,7 +65,7 @@ def _steps(numeral: str) -> float:
     return float(total + section + (digit * last // 10 if short else digit))
 
 
-def korean(numeral: str) -> float | None:
+def read_korean(numeral: str) -> float | None:
     """A Sino-Korean or native Korean numeral; None if it is none."""
     numeral = numeral.replace(" ", "")[:40]
     native = _NATIVE.fullmatch(numeral)
@@ -76,7 +76,7 @@ def korean(numeral: str) -> float | None:
     chinese = "零一二三四五六七八九"
     written = "".join(chinese[_KOREAN[c]] if c in _KOREAN else _KOREAN_STEPS[c] for c in numeral)
     # Korean has no short form: 백이 is 102.
-    return han(re.sub("(?<=[百千万亿])(?=[一二三四五六七八九]$)", "零", written))
+    return read_han(re.sub("(?<=[百千万亿])(?=[一二三四五六七八九]$)", "零", written))
 
 
 # ---- English -------------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ ENGLISH_PART = (
 )
 
 
-def english(words: str) -> float:
+def read_english(words: str) -> float:
     """Words such as "three hundred and five"."""
     total = current = 0
     for word in re.split(r"[\s-]+", words.lower())[:40]:
@@ -116,7 +116,7 @@ def english(words: str) -> float:
     return float(total + current)
 
 
-def english_part(words: str) -> float:
+def read_english_fraction(words: str) -> float:
     """Words such as "three quarters", "half", "a third"."""
     *many, part = re.split(r"[\s-]+", words.lower())
     singular = part.rstrip("s")
@@ -169,7 +169,7 @@ _WORDS = {code: dict(entry.split("=") for entry in entries.split()) for code, en
 _TOKENS = {code: re.compile("|".join(sorted(table, key=len, reverse=True))) for code, table in _WORDS.items()}
 
 
-def word_number(words: str) -> float | None:
+def read_number_words(words: str) -> float | None:
     """A number in words of French, Spanish, Portuguese, Italian, German, Dutch or Russian, if that is all there is."""
     plain = re.sub(r"[\s\-‐­]+", "", words.casefold())[:200].replace("ß", "ss")
     if not plain or not plain.isalpha():

@@ -1,4 +1,4 @@
-"""Who speaks: `first_person("In World War I we lost.")` finds "we", not the numeral.
+"""Who speaks: `find_first_person("In World War I we lost.")` finds "we", not the numeral.
 
 Not covered: other languages than English and Chinese; words in capitals throughout ("US", "ME" are no pronouns).
 """
@@ -32,7 +32,7 @@ _DUG = re.compile(
 )
 
 
-def first_person(text: str) -> str | None:
+def find_first_person(text: str) -> str | None:
     """The first pronoun of the first person, if there is one."""
     for found in _PRONOUN.finditer(text):
         if not _is_numeral(text, found) and not _is_pit(text, found):

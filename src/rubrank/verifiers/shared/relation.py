@@ -39,13 +39,13 @@ def holds(count: float, relation: Relation, asked: float) -> bool:
     return _TESTS[relation](count, asked)
 
 
-def counted(count: int, unit: str, relation: Relation, asked: float) -> tuple[bool, str]:
+def compare_count(count: int, unit: str, relation: Relation, asked: float) -> tuple[bool, str]:
     """The verdict with its reason: `3 bullets found, at least 4 asked`."""
     plural = unit if count == 1 else f"{unit}s"
     return holds(count, relation, asked), f"{count} {plural} found, {relation} {asked:g} asked"
 
 
-def asks_for_a_number(params: Any) -> str | None:
+def check_count_parameters(params: Any) -> str | None:
     """Do `relation` and `count`, or `low` and `high`, ask for something that a response can have?"""
     count, low, high = params.count, params.low, params.high
     if count is None and low is None and high is None:
@@ -59,7 +59,7 @@ def asks_for_a_number(params: Any) -> str | None:
     return None
 
 
-def in_range(
+def compare_range(
     n: int, unit: str, relation: Relation, count: int | None, low: int | None, high: int | None
 ) -> Verdict | tuple[bool, str]:
     """The verdict on a count: against `relation count`, or between `low` and `high` (either may be open)."""

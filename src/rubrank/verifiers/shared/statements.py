@@ -1,8 +1,8 @@
 """How answers are stated in running words: "the answer is", 答案是, la réponse est; and how they are denied or hedged.
 
->>> [text[end:] for text in ["So the final answer is 42.", "正解はB"] for end in statement_ends(text)]
+>>> [text[end:] for text in ["So the final answer is 42.", "正解はB"] for end in find_statements(text)]
 ['42.', 'B']
->>> denied("It is not", 9), denied("It is", 5)
+>>> is_denied("It is not", 9), is_denied("It is", 5)
 (True, False)
 
 The words of some thirty languages stand in tables; a language is added by adding its words. All patterns take time
@@ -78,7 +78,7 @@ _HEADING = re.compile(
 _COPULA_ENDS = tuple(f" {word}" for word in _words(COPULAS))
 
 
-def statement_ends(text: str) -> list[int]:
+def find_statements(text: str) -> list[int]:
     """Where the results begin that the text states, in order: behind "answer is", "Answer:", "## Answer"."""
     ends = []
     for match in STATED.finditer(text):
@@ -133,7 +133,7 @@ ALTERNATIVE = re.compile(
 """What joins two results of which only one can be meant."""
 
 
-def denied(text: str, start: int, end: int | None = None) -> bool:
+def is_denied(text: str, start: int, end: int | None = None) -> bool:
     """Is what stands at text[start:end] denied: "not X", 不是X; "X is wrong", X错误?"""
     if _DENIAL_BEFORE.search(text[max(0, start - 40) : start]):
         return True

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Group
-from rubrank.verifiers.text.similarity import tokens
+from rubrank.verifiers.text.similarity import tokenize
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 _LONGEST = 20_000  # tokens of an answer that are looked at
@@ -36,7 +36,7 @@ def group_diversity(
 
 
 def _grams(text: str, n: int) -> frozenset[tuple[str, ...]]:
-    found = tokens(text)[:_LONGEST]
+    found = tokenize(text)[:_LONGEST]
     if 0 < len(found) < n:
         return frozenset([tuple(found)])
     return frozenset(zip(*(found[i:] for i in range(n)), strict=False))

@@ -25,7 +25,7 @@ _CN_ID = re.compile(r"(?<!\w)[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|
 _EXAMPLES = ("example.com", "example.org", "example.net", ".example", ".invalid", ".test", "localhost")
 
 
-def luhn(digits: str) -> bool:
+def passes_luhn(digits: str) -> bool:
     """The check digit of payment cards."""
     total = 0
     for i, digit in enumerate(reversed(digits)):
@@ -34,7 +34,7 @@ def luhn(digits: str) -> bool:
     return total % 10 == 0
 
 
-def iban(text: str) -> bool:
+def is_iban(text: str) -> bool:
     """The check digits of account numbers."""
     bare = text.replace(" ", "")
     if not 15 <= len(bare) <= 34:
@@ -57,8 +57,8 @@ def _public(text: str) -> bool:
 
 _FINDERS: dict[str, tuple[re.Pattern[str], Callable[[str], bool]]] = {
     "email": (_EMAIL, lambda t: not t.lower().endswith(_EXAMPLES)),
-    "card": (_CARD, lambda t: luhn(re.sub(r"\D", "", t)) and len(set(re.sub(r"\D", "", t))) > 1),
-    "iban": (_IBAN, iban),
+    "card": (_CARD, lambda t: passes_luhn(re.sub(r"\D", "", t)) and len(set(re.sub(r"\D", "", t))) > 1),
+    "iban": (_IBAN, is_iban),
     "phone": (_PHONE, lambda t: "555" not in re.sub(r"\D", "", t)[-10:-4] and 7 <= len(re.sub(r"\D", "", t)) <= 15),
     "ip": (_IP, _public),
     "us_ssn": (_SSN, lambda t: True),

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from rubrank.texts.text import Text
-from rubrank.verifiers.text.similarity import tokens
+from rubrank.verifiers.text.similarity import tokenize
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -51,7 +51,7 @@ def distinct_n(text: Text, *, n: Annotated[int, Field(ge=1, le=8)] = 2) -> Answe
     Passes (1): "one two three". Part: "one two one two" has two of three bigrams. Fails (0): an empty answer. An answer
     shorter than n tokens has nothing to repeat, and 1. Not covered: saying the same in other words.
     """
-    found = tokens(text.raw)
+    found = tokenize(text.raw)
     if not found:
         return 0.0, "an empty answer"
     grams = [tuple(found[i : i + n]) for i in range(len(found) - n + 1)]

@@ -1,6 +1,6 @@
 """How close an answer is to a reference: tokens in common, ROUGE, chrF, embeddings.
 
-    >>> tokens("The Cat's tail, 西湖")
+    >>> tokenize("The Cat's tail, 西湖")
     ['the', 'cat', 's', 'tail', '西', '湖']
 
 Tokens are words without case and punctuation; Chinese, Japanese and Thai characters count one by one, so that identical
@@ -20,7 +20,7 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.answers import read_answer
-from rubrank.verifiers.truth.truths import known_truths
+from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
 LONGEST = 2_000
@@ -29,7 +29,7 @@ _TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 References = str | tuple[str, ...]
 
 
-def tokens(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """Words and single characters of unspaced scripts."""
     return _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
 
@@ -42,7 +42,7 @@ def _references(given: References | None, rollout: Rollout) -> tuple[str, ...]:
         return (found,)
     if isinstance(found, (list, tuple)):
         return tuple(map(str, found))
-    return tuple(known_truths(None, rollout.metadata).values)
+    return tuple(find_truths(None, rollout.metadata).values)
 
 
 def f_score(overlap: int, got: int, wanted: int) -> float:
@@ -67,8 +67,8 @@ def token_f1(rollout: Rollout, *, references: References | None = None, whole: b
     if not known:
         return missing("no reference: give `references`, or one in the data")
     given = rollout.answer if whole else (read_answer(rollout.answer).text or rollout.answer)
-    mine = tokens(given)
-    scores = [f_score(overlap_of(mine, tokens(one)), len(mine), len(tokens(one))) if mine else 0.0 for one in known]
+    mine = tokenize(given)
+    scores = [f_score(overlap_of(mine, tokenize(one)), len(mine), len(tokenize(one))) if mine else 0.0 for one in known]
     return max(scores), f"F1 {max(scores):.2f} with the nearest of {len(known)} reference(s)"
 
 
@@ -82,11 +82,11 @@ def contains_any(
     two with `need="all"`. Missing: no reference. Not covered: a reference that is denied ("not Paris") passes: use
     GroundTruthMatch where that matters.
     """
-    known = [one for one in _references(references, rollout) if tokens(one)]
+    known = [one for one in _references(references, rollout) if tokenize(one)]
     if not known:
         return missing("no reference: give `references`, or one in the data")
-    text = "\x00".join(["", *tokens(rollout.answer), ""])
-    found = [one for one in known if "\x00".join(["", *tokens(one), ""]) in text]
+    text = "\x00".join(["", *tokenize(rollout.answer), ""])
+    found = [one for one in known if "\x00".join(["", *tokenize(one), ""]) in text]
     passed = len(found) == len(known) if need == "all" else bool(found)
     return passed, f"{len(found)} of {len(known)} found" + (f": {found[0][:60]!r}" if found else "")
 
@@ -123,8 +123,8 @@ def rouge(
     known = _references(references, rollout)
     if not known:
         return missing("no reference: give `references`, or one in the data")
-    mine = tokens(rollout.answer)[:LONGEST]
-    best = max(_rouge(mine, tokens(one)[:LONGEST], kind, measure) for one in known)
+    mine = tokenize(rollout.answer)[:LONGEST]
+    best = max(_rouge(mine, tokenize(one)[:LONGEST], kind, measure) for one in known)
     return best, f"ROUGE-{kind} {measure} {best:.2f}"
 
 

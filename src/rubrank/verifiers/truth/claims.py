@@ -15,13 +15,13 @@ import unicodedata
 from rubrank._plain import clean, word_set
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.paper.language import converter
-from rubrank.verifiers.shared.statements import ALTERNATIVE, RETRACTION, denied
+from rubrank.verifiers.shared.statements import ALTERNATIVE, RETRACTION, is_denied
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _LONGEST = 600  # characters of a sentence that may claim something
 
 
-def normalised(text: str) -> str:
+def normalise(text: str) -> str:
     """Without case, width, punctuation, articles, and in Simplified characters."""
     text = unicodedata.normalize("NFKC", clean(text)).casefold()
     if not text.isascii():
@@ -133,7 +133,7 @@ def _spaced(char: str) -> bool:
 
 def _is_claim(sentence: str, start: int, end: int, question: str) -> bool:
     before, after = sentence[:start], sentence[end:]
-    if denied(sentence, start) or _NOT.match(after) or _hedged(before, after):
+    if is_denied(sentence, start) or _NOT.match(after) or _hedged(before, after):
         return False
     at_end = _END.match(after) is not None or _apposition(after, question)
     named = _CLAIM_BEFORE.search(before[-80:]) or _DESCRIBED_BEFORE.search(before[-120:])

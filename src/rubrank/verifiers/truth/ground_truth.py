@@ -15,11 +15,11 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import bare, list_items
 from rubrank.verifiers.shared.answers import DEFAULT, TAIL, AnswerReading, Extractor, read_answer
 from rubrank.verifiers.shared.arithmetic import evaluate
-from rubrank.verifiers.shared.choices import chosen_letters, option_texts
+from rubrank.verifiers.shared.choices import find_choice, find_option_texts
 from rubrank.verifiers.shared.worker import WorkerFailed, call
-from rubrank.verifiers.truth.claims import claims, normalised
-from rubrank.verifiers.truth.quantities import close, quantity
-from rubrank.verifiers.truth.truths import Truth, known_truths
+from rubrank.verifiers.truth.claims import claims, normalise
+from rubrank.verifiers.truth.quantities import is_close, read_quantity
+from rubrank.verifiers.truth.truths import Truth, find_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 _NAMES = {"normalized": "normalised", "mathematical": "math", "mathematics": "math", "number": "numeric"}
@@ -81,7 +81,7 @@ def ground_truth_match(
     contradicts itself ("41 = 42"); one that cannot be computed in time. Missing: no truth known, a truth that does not
     suit the mode, a machine that cannot compute. Not covered: a right result that is stated only in passing.
     """
-    known = known_truths(truth, rollout.metadata)
+    known = find_truths(truth, rollout.metadata)
     if not known.values:
         return missing(f"no ground truth is known: {known.where}")
     asked = _Asked(rollout.answer, rollout.question, known.values, extractors)
@@ -96,7 +96,7 @@ def ground_truth_match(
 
 def _same_text(asked: _Asked, *, exact: bool) -> Answer:
     reading = asked.reading
-    form = str.strip if exact else normalised
+    form = str.strip if exact else normalise
     candidates = {form(reading.text)}
     if not reading.explicit and len(asked.answer) < 10_000:
         candidates.add(form(asked.answer))
@@ -109,7 +109,7 @@ def _same_text(asked: _Asked, *, exact: bool) -> Answer:
 
 
 def _same_number(asked: _Asked, tolerance: float) -> Answer:
-    expected = [number for t in asked.truths if (number := quantity(t, listed=False).number)]
+    expected = [number for t in asked.truths if (number := read_quantity(t, listed=False).number)]
     if not expected:
         return missing(f"the truth {asked.truths[0][:80]!r} is not a number")
     reading = asked.reading
@@ -118,24 +118,24 @@ def _same_number(asked: _Asked, tolerance: float) -> Answer:
     ):  # also 5:30, 3:4, 2024-05-01
         return True, asked.said(reading.text, reading.how)
     marked = reading.explicit and reading.how != "the last statement"
-    found, how = quantity(reading.text, listed=marked, last=not reading.explicit), reading.how
+    found, how = read_quantity(reading.text, listed=marked, last=not reading.explicit), reading.how
     if found.number is None and not found.problem and not marked and "last" in asked.extractors:
-        found, how = quantity(asked.answer[-5000:], listed=False, last=True), "the last number"
+        found, how = read_quantity(asked.answer[-5000:], listed=False, last=True), "the last number"
     if found.number is None:
         problem = found.problem or "no number found in the answer"
         return False, f"{problem} ({how}), {asked.truths[0][:80]!r} expected"
-    same = any(close(found.number, one, tolerance) for one in expected)
+    same = any(is_close(found.number, one, tolerance) for one in expected)
     return same, asked.said(found.number.written, how)
 
 
 def _same_choice(asked: _Asked, options: str) -> Answer:
     wanted = {_letters_of(t, options) for t in asked.truths}
-    texts = option_texts(asked.question, options)
+    texts = find_option_texts(asked.question, options)
     if "" in wanted:
         wanted = {_letter_of_text(t, texts) for t in asked.truths}
     if "" in wanted:
         return missing(f"the truth {asked.truths[0][:80]!r} names no option of {options}")
-    choice = chosen_letters(asked.answer, options, asked.extractors)
+    choice = find_choice(asked.answer, options, asked.extractors)
     letters, how = choice.letters, choice.how
     if not letters:  # the text of an option, without its letter
         reading = asked.reading
@@ -152,13 +152,13 @@ def _letters_of(truth: str, options: str) -> str:
     bare_letters = re.sub(r"[\s,，、;/()（）.]|\band\b", "", truth)
     if bare_letters and len(bare_letters) <= len(options) and all(c in options for c in bare_letters.upper()):
         return "".join(sorted(set(bare_letters.upper())))
-    return chosen_letters(truth, options).letters
+    return find_choice(truth, options).letters
 
 
 def _letter_of_text(text: str, texts: dict[str, str]) -> str:
     """The letter of the only option with this text."""
-    wanted = normalised(text) if text else ""
-    found = [letter for letter, option in texts.items() if wanted and normalised(option) == wanted]
+    wanted = normalise(text) if text else ""
+    found = [letter for letter, option in texts.items() if wanted and normalise(option) == wanted]
     return found[0] if len(found) == 1 else ""
 
 
@@ -167,13 +167,13 @@ _SEPARATOR = re.compile(r"[,，、;；|\n]|(?<=\s)(?:and|or)(?=\s)|和|与|以�
 
 def _same_set(asked: _Asked) -> Answer:
     single = asked.truths[0] if len(asked.truths) == 1 else None
-    wanted = {normalised(t) for t in (_SEPARATOR.split(single.strip(" {}[]()\\")) if single else asked.truths)} - {""}
+    wanted = {normalise(t) for t in (_SEPARATOR.split(single.strip(" {}[]()\\")) if single else asked.truths)} - {""}
     reading = asked.reading
     items = [item.text for item in list_items(asked.answer[-50_000:])]
     how = "the list"
     if not items or (reading.explicit and reading.how != "the last statement"):
         items, how = _SEPARATOR.split(reading.text.strip(" {}[]()\\")), reading.how
-    found = {normalised(bare(item)) for item in items} - {""}
+    found = {normalise(bare(item)) for item in items} - {""}
     lacking, extra = sorted(wanted - found), sorted(found - wanted)
     said = f"{len(wanted & found)} of {len(wanted)} entries in {how}; lacking {lacking[:3]}, extra {extra[:3]}"
     return found == wanted, said
@@ -212,7 +212,7 @@ def _without_marks(text: str) -> str:
 
 def _impossible(text: str) -> str:
     """Why the result cannot be right, whatever the truth: it contradicts itself, or cannot be computed."""
-    problem = quantity(text, listed=False).problem
+    problem = read_quantity(text, listed=False).problem
     if problem.endswith(("contradicts itself", "is too large")) or (
         problem and re.search(r"≠|\\neq?(?![a-z])|!=", text)
     ):

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.answers import read_answer
-from rubrank.verifiers.truth.truths import known_truths
+from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 _NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:\s*(?:[eE]|[x×·]\s*10\s*\^?)\s*\{?[-+−]?\d{1,3}\}?)?"
@@ -34,7 +34,7 @@ def _number(text: str) -> float:
     return float(text)
 
 
-def digits_of(text: str) -> int:
+def count_digits(text: str) -> int:
     """Significant digits as written: 0.0420 has three, 1200 four, 1.2e3 two."""
     head = re.split(r"[eE]|[x×·]", text.replace(",", ""))[0].strip().lstrip("-+−")
     return len(head.replace(".", "").lstrip("0")) or 1
@@ -68,14 +68,14 @@ def quantity_match(
     Missing: no truth; pint not installed where units differ; a unit of the truth that is not known. Not covered: sums
     such as "5 km 200 m".
     """
-    known = [truth] if truth is not None else list(known_truths(None, rollout.metadata).values)
+    known = [truth] if truth is not None else list(find_truths(None, rollout.metadata).values)
     if not known:
         return missing("no ground truth is known")
     given = read_quantity(read_answer(rollout.answer).text or rollout.answer) or read_quantity(rollout.answer)
     if given is None:
         return False, "no number in the answer"
-    if digits is not None and digits_of(given[2]) != digits:
-        return False, f"{digits_of(given[2])} significant digits, {digits} asked"
+    if digits is not None and count_digits(given[2]) != digits:
+        return False, f"{count_digits(given[2])} significant digits, {digits} asked"
     verdicts = [_compare(given, one, tolerance, unit) for one in known]
     return next((v for v in verdicts if isinstance(v, tuple) and v[0]), verdicts[0])
 

@@ -1,6 +1,6 @@
 """The one number that a result gives: read, computed, and checked against itself.
 
->>> quantity("x = 6 \\\\times 7 = 42", listed=True).number.value, quantity("41 = 42", listed=True).problem
+>>> read_quantity("x = 6 \\\\times 7 = 42", listed=True).number.value, read_quantity("41 = 42", listed=True).problem
 (42.0, '41 = 42 contradicts itself')
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from rubrank._plain import word_set
 from rubrank.verifiers.shared.arithmetic import evaluate
-from rubrank.verifiers.shared.numbers import Number, prepared, read_numbers
-from rubrank.verifiers.shared.numerals import korean, word_number
-from rubrank.verifiers.shared.statements import ALTERNATIVE, denied
+from rubrank.verifiers.shared.numbers import Number, prepare, read_numbers
+from rubrank.verifiers.shared.numerals import read_korean, read_number_words
+from rubrank.verifiers.shared.statements import ALTERNATIVE, is_denied
 from rubrank.verifiers.shared.units import UNITS, dimension
 
 
@@ -43,13 +43,13 @@ _LIST = re.compile(r"[\s$]*(?:,|;|、|，|and|和|und|et|y|e|и)[\s$]*", re.IGNO
 _DECIMALS = re.compile(r"\d[.,](\d+)")
 
 
-def quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
+def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
     """The number that a text gives as its result.
 
     `listed`: a comma between numbers makes a list, of which none is the result (in a box or tag; not in a sentence).
     `last`: the last number counts, not the first (for a line that is not marked as the result).
     """
-    text = _TAG.sub(" ", prepared(text[:5000])).replace("\\(", " ").replace("\\)", " ").strip()
+    text = _TAG.sub(" ", prepare(text[:5000])).replace("\\(", " ").replace("\\)", " ").strip()
     text = _DOLLARS.sub(r"\1", text.replace("\\$", "$"))
     unequal = _UNEQUAL.search(text)
     if unequal and (listed or not last):
@@ -83,7 +83,7 @@ def _contradiction(sides: list[str]) -> str:
 
 def _of_side(side: str, listed: bool, last: bool) -> Quantity:
     numbers = read_numbers(side)
-    text = prepared(side)
+    text = prepare(side)
     plain = [n for n in numbers if not n.in_words] or numbers
     if len(numbers) != 1 or _is_sum(text, numbers[0]):
         value = evaluate(side) if "%" not in side else None
@@ -94,7 +94,7 @@ def _of_side(side: str, listed: bool, last: bool) -> Quantity:
                 if math.isinf(value)
                 else Quantity(Number(value, written=written))
             )
-    stated = [n for n in (plain if last else numbers) if not denied(text, n.start)]
+    stated = [n for n in (plain if last else numbers) if not is_denied(text, n.start)]
     if not stated:
         value = _in_words(side)
         return Quantity(Number(value, written=side[:80]) if value is not None else None)
@@ -142,14 +142,14 @@ def _in_words(side: str) -> float | None:
         phrase = " ".join(words[:n])
         if phrase.casefold() in _ARTICLES:
             continue
-        value = word_number(phrase)
-        value = korean(re.sub("(?:입니다|이다|개|명|예요|이에요)$", "", phrase)) if value is None else value
+        value = read_number_words(phrase)
+        value = read_korean(re.sub("(?:입니다|이다|개|명|예요|이에요)$", "", phrase)) if value is None else value
         if value is not None:
             return value
     return None
 
 
-def close(given: Number, true: Number, tolerance: float) -> bool:
+def is_close(given: Number, true: Number, tolerance: float) -> bool:
     """Are they the same quantity? Units convert; a unit or percent sign that only one of them has is taken as "
     "unsaid."""
     if given.unit and true.unit and dimension(given.unit) != dimension(true.unit):

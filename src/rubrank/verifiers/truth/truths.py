@@ -1,6 +1,6 @@
 """Where the ground truth of a query stands: in the criterion, or in the data under one of the usual names.
 
->>> known_truths(None, {"reward_model": {"style": "rule", "ground_truth": "42"}}).values
+>>> find_truths(None, {"reward_model": {"style": "rule", "ground_truth": "42"}}).values
 ('42',)
 
 Looked for in the metadata itself, then in `reward_model` (verl), `reward_spec`, `extra_info`, `info`, `metadata`,
@@ -28,27 +28,25 @@ HOLDERS = ("reward_model", "reward_spec", "extra_info", "info", "metadata", "lab
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTruths:
+class Truths:
     """The truths, any of which is right; empty if none is known, and then `where` says what was looked for."""
 
     values: tuple[str, ...]
     where: str
 
 
-def known_truths(given: Truth | None, metadata: Mapping[str, Any]) -> KnownTruths:
+def find_truths(given: Truth | None, metadata: Mapping[str, Any]) -> Truths:
     """The criterion's own truth, or the first that the data hold."""
     if given is not None and (values := _values(given)):
-        return KnownTruths(values, "the criterion")
+        return Truths(values, "the criterion")
     holders: list[tuple[str, Mapping[str, Any]]] = [("", metadata)]
     holders += [(f"{name}.", inner) for name in HOLDERS if (inner := _mapping(metadata.get(name))) is not None]
     for name in NAMES:
         for prefix, holder in holders:
             if values := _values(holder.get(name)):
-                return KnownTruths(values, f"{prefix}{name}")
+                return Truths(values, f"{prefix}{name}")
     there = ", ".join(sorted(map(str, metadata))[:12]) or "nothing"
-    return KnownTruths(
-        (), f"looked for {', '.join(NAMES[:12])} … also in {', '.join(HOLDERS[:4])}; the data hold {there}"
-    )
+    return Truths((), f"looked for {', '.join(NAMES[:12])} … also in {', '.join(HOLDERS[:4])}; the data hold {there}")
 
 
 def _mapping(value: Any) -> Mapping[str, Any] | None:
