@@ -21,6 +21,8 @@ from rubrank.fusion.attributes.length import lengths as lengths
 from rubrank.fusion.attributes.markdown import MARKERS as MARKERS
 from rubrank.fusion.attributes.markdown import markdown_counts as markdown_counts
 from rubrank.fusion.attributes.markdown import markdown_density as markdown_density
+from rubrank.fusion.files import explain_file as explain_file
+from rubrank.fusion.files import fuse_file as fuse_file
 from rubrank.fusion.fusing import fuse as fuse
 from rubrank.fusion.fusing import utilities as utilities
 from rubrank.fusion.gate import Gate as Gate
@@ -35,9 +37,6 @@ from rubrank.fusion.rlvr2 import RLVR2 as RLVR2
 from rubrank.fusion.rules import find_rule as find_rule
 from rubrank.fusion.rules import rule as rule
 from rubrank.fusion.rules import rule_names as rule_names
-from rubrank.fusion.stream.files import Columns as Columns
-from rubrank.fusion.stream.files import explain_file as explain_file
-from rubrank.fusion.stream.files import fuse_file as fuse_file
 from rubrank.grading.grade import grade as grade
 from rubrank.grading.showing import show_calls as show_calls
 from rubrank.judges import judge_kind as judge_kind
@@ -87,6 +86,7 @@ from rubrank.studies.statistics.correlation import spearman as spearman
 from rubrank.studies.statistics.resampling import Measure as Measure
 from rubrank.studies.statistics.resampling import Resampling as Resampling
 from rubrank.studies.statistics.resampling import ratio_measure as ratio_measure
+from rubrank.tables.columns import Columns as Columns
 from rubrank.texts.reasoning import split_reasoning as split_reasoning
 from rubrank.texts.text import Text as Text
 from rubrank.training.controls import Control as Control

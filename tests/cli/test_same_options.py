@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from rubrank.cli.app import app
 from rubrank.cli.options import FLAGS, TableOptions, WhereOptions, fuse_options
 from rubrank.fusion.options import FuseOptions
-from rubrank.fusion.stream.names import Columns
 from rubrank.records.files import read_records
 from rubrank.studies.replay.logged import read_logged
 from rubrank.studies.replay.replay import replay
 from rubrank.studies.replay.robustness import robustness
+from rubrank.tables.columns import Columns
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 VERBS = ("fuse", "explain", "record", "replay", "robustness", "report")

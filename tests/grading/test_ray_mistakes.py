@@ -14,8 +14,8 @@ import rubrank
 from rubrank import InvalidInput, RubrankError
 from rubrank._plugins import Imported
 from rubrank.cli.app import app
-from rubrank.fusion.stream.files import fuse_file
-from rubrank.fusion.stream.pooling import modules_of
+from rubrank.fusion.cluster import modules_of
+from rubrank.fusion.files import fuse_file
 from rubrank.grading.cluster import check_reachable, found_ray, got, held, start
 from rubrank.grading.plan import shared_rubric
 from rubrank.grading.ray_data import ActorSetting, Grader, grade_on_ray

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import rubrank
 from rubrank import RLVR2, Group, Rollout, rule_names
+from rubrank.fusion.files import explain_file, fuse_file
 from rubrank.fusion.options import FuseOptions
-from rubrank.fusion.stream.files import explain_file, fuse_file
 from rubrank.records.files import read_records
 from rubrank.records.record import record_table
 from rubrank.records.unfolding import fused_group

@@ -11,8 +11,8 @@ import pytest
 from cases import folded
 
 from rubrank import RLVR2, Fused, Gate, Gated, Group, Rollout, ScoreBatch, find_rule, fuse, rule_names
+from rubrank.fusion.files import explain_file, fuse_file
 from rubrank.fusion.options import FuseOptions
-from rubrank.fusion.stream.files import explain_file, fuse_file
 from rubrank.records.files import read_records
 from rubrank.records.record import records_of
 from rubrank.records.unfolding import fused_group

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import rubrank
 from rubrank._plugins import failed_in
 from rubrank.cli.app import app
+from rubrank.fusion.files import fuse_file
 from rubrank.fusion.options import FuseOptions
-from rubrank.fusion.stream.files import fuse_file
 from rubrank.judges import judged
 from rubrank.records.record import record_table
 from rubrank.studies.replay.replay import run_rule

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.inspect_logs import GRADES
 from rubrank.rollouts.reading import read_groups, read_rollouts
+from rubrank.tables.inspect_logs import GRADES
 
 ROWS = [
     {"prompt_id": q, "prompt": f"Ask {q}", "response": f"{q}{i}", "truth": "42"} for q in ("q1", "q2") for i in range(2)
@@ -124,7 +124,7 @@ def test_a_folder_or_pattern_of_what_trl_logs(tmp_path):
 
 def test_a_folder_of_two_kinds_is_refused_and_names_both(tmp_path):
     written(tmp_path, "r.jsonl"), written(tmp_path, "r.csv")
-    with pytest.raises(InvalidInput, match=r"of one kind; got CSV \(r.csv\) and JSON Lines \(r.jsonl\)"):
+    with pytest.raises(InvalidInput, match=r"of one format; got CSV \(r.csv\) and JSON Lines \(r.jsonl\)"):
         read_groups(tmp_path)
     with pytest.raises(InvalidInput, match="none"):
         read_groups(str(tmp_path / "*.parquet"))
@@ -278,7 +278,7 @@ def test_the_same_sample_of_two_logs_is_two_groups(tmp_path):
 
 
 def test_tool_calls_of_inspect():
-    from rubrank.rollouts.inspect_logs import log_rows
+    from rubrank.tables.inspect_logs import log_rows
 
     call = {"id": "c1", "function": "add", "arguments": {"a": 1}}
     turns = [

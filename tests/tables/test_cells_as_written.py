@@ -12,9 +12,7 @@ import polars as pl
 import pytest
 
 from rubrank.errors import BadTable
-from rubrank.fusion.stream import readers
-from rubrank.fusion.stream.files import fuse_file
-from rubrank.fusion.stream.readers import _end_of_csv_record
+from rubrank.fusion.files import fuse_file
 from rubrank.grading.grade import grade
 from rubrank.rollouts.reading import read_groups
 from rubrank.scores.files import read_scores
@@ -135,33 +133,30 @@ def test_groups_named_by_bytes_are_refused(tmp_path):
 # -------------------------------------------------------------------------------------------------------------- quotes
 
 
-def _slowly(data: bytes) -> int:
-    cut = data.rfind(b"\n") + 1
-    while cut and data.count(b'"', 0, cut) % 2:
-        cut = data.rfind(b"\n", 0, cut - 1) + 1
-    return cut
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"\n", b'"', b'"\n', b'a\n"b\nc\n', b'a,"b\n"\nc,"d\n', b'\n"\n"\n"\n\n', b'x\ny"']
-)
-def test_records_end_outside_quotes(data):
-    assert _end_of_csv_record(data) == _slowly(data)
-
-
-def test_a_quote_that_nothing_closes_is_found_before_the_whole_file_is_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "BLOCK", 1 << 10)
-    monkeypatch.setattr(readers, "_LONGEST", 16 << 10)
-    lines = "".join(f"q{i // 4},{i % 3},note {i}\n" for i in range(5000))
+@pytest.mark.parametrize("rows_after", [1, 5000])
+def test_a_quote_that_nothing_closes_is_named(tmp_path, rows_after):
+    lines = "".join(f"q{i // 4},{i % 3},note {i}\n" for i in range(rows_after))
     (tmp_path / "scores.csv").write_text('uid,F,note\nq,1,5" screen\n' + lines)
-    with pytest.raises(BadTable, match="Close its quotes"):
+    with pytest.raises(BadTable, match=r"line 2 .*Close its quotes"):
         rewards(tmp_path / "scores.csv")
+
+
+def test_two_quotes_within_cells_do_not_swallow_the_rows_between_them(tmp_path):
+    lines = ["q,1,flat", 'q,0,5" screen', "q,1,flat", 'q,2,7" screen', "q,0,flat"]
+    (tmp_path / "scores.csv").write_text("uid,F,note\n" + "\n".join(lines) + "\n")
+    with pytest.raises(BadTable, match=r"line 3 .*Close its quotes"):
+        rewards(tmp_path / "scores.csv")
+
+
+def test_quotes_within_one_line_are_no_mistake(tmp_path):
+    (tmp_path / "scores.csv").write_text('uid,F,note\nq,1,a "flat" one\nq,0,"two ""round"", ones\nmore"\n')
+    assert rewards(tmp_path / "scores.csv") == [1.0, 0.0]
 
 
 # ------------------------------------------------------------------------------------------------------ temporary files
 
 
-def test_rows_that_are_put_into_a_file_go_away_with_their_reader(tmp_path, monkeypatch):
+def test_rows_in_memory_leave_no_temporary_files(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     fuse_file([{"uid": "q", "F": 1.0}, {"uid": "q", "F": 0.0}])
     with pytest.raises(BadTable, match="at least one row"):

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from cases import thinned
 
-from rubrank.fusion.stream.files import Columns, explain_file, fuse_file
+from rubrank.fusion.files import explain_file, fuse_file
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import read_scores
 from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.tables.columns import Columns
 from rubrank.verifiers.verifier import UNIT
 
 NAN = float("nan")

@@ -14,18 +14,19 @@ import numpy as np
 import polars as pl
 import pytest
 from cases import thinned
+from few_columns import allow_few_columns
 from typer.testing import CliRunner
 
 import rubrank
 from rubrank import BadTable, Gate, InvalidInput, UnknownName
 from rubrank.cli.app import app
+from rubrank.fusion.files import explain_file, fuse_file
 from rubrank.fusion.options import FuseOptions
-from rubrank.fusion.stream import graded, plan, readers, survey
-from rubrank.fusion.stream.files import Columns, explain_file, fuse_file, has_rubric
-from rubrank.scores import writing as score_writing
+from rubrank.scores import output as score_output
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.files import read_scores
+from rubrank.scores.files import has_rubric, read_scores
 from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.tables.columns import Columns
 from rubrank.verifiers.verifier import TERNARY, UNIT, Domain
 
 FACTS = CriterionData("Facts", weight=2.0, domain=TERNARY)
@@ -73,21 +74,16 @@ def plain(groups: int = 16) -> ScoreTable:
     return ScoreTable(tuple(made(f"q{g}", [FACTS, SLIPS, LENGTH, EMPTY, MARKS], n, r) for g, n in enumerate(sizes)))
 
 
-HOW = ["whole", "small blocks", "wide", "long", "long and wide"]
+HOW = ["whole", "wide", "long", "long and wide"]
 
 
 @pytest.fixture
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Blocks of a few groups; too many criteria for columns; one row per score."""
-    if request.param != "whole":
-        monkeypatch.setattr(readers, "BLOCK", 3000)
-        monkeypatch.setattr(readers, "SLICE", 50)
-        monkeypatch.setattr(graded, "_LINES", 20)
+    """As it is; too many criteria for columns; one row per score."""
     if "wide" in request.param:
-        for part in (readers, survey, plan):
-            monkeypatch.setattr(part, "WIDE", 3)
+        allow_few_columns(monkeypatch, 3)
     if "long" in request.param:
-        monkeypatch.setattr(score_writing, "_WIDEST", 2)
+        monkeypatch.setattr(score_output, "_MOST_CRITERION_COLUMNS", 2)
     return str(request.param)
 
 

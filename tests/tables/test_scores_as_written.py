@@ -106,5 +106,5 @@ def test_rows_of_a_group_have_one_rubric(tmp_path, number):
     row = json.loads(lines[2]) | {"rubric": number}
     row |= {"scores": {"SentenceCount": 1.0}, "reasons": {"SentenceCount": ""}}
     (tmp_path / "scores.jsonl").write_text("\n".join([*lines[:2], json.dumps(row), *lines[3:]]) + "\n")
-    with pytest.raises(BadTable, match="rows of group 'a' are of the rubrics 0 and"):
+    with pytest.raises(BadTable, match="the rubric of group 'a' must be one number"):
         read_scores(tmp_path / "scores.jsonl")

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from rubrank import BadTable, fuse_file, grade
-from rubrank.fusion.stream.files import has_rubric
+from rubrank.scores.files import has_rubric
 
 LENGTHS = [
     {"name": f"Words{n}", "verifier": "WordCount", "params": {"relation": "at least", "count": n}} for n in (3, 6)
@@ -42,7 +42,7 @@ def rewards(source, output):
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "jsonl.gz"])
 def test_score_files_bring_the_rubrics_of_all_of_them(tmp_path, monkeypatch, suffix, long):
     if long:
-        monkeypatch.setattr("rubrank.scores.writing._WIDEST", 0)
+        monkeypatch.setattr("rubrank.scores.output._MOST_CRITERION_COLUMNS", 0)
     folder = tmp_path / "scores"
     folder.mkdir()
     for i, half in enumerate(HALVES):
@@ -54,7 +54,7 @@ def test_score_files_bring_the_rubrics_of_all_of_them(tmp_path, monkeypatch, suf
 
 def test_wide_and_long_score_files_together(tmp_path, monkeypatch):
     HALVES[0].write(tmp_path / "a.parquet")
-    monkeypatch.setattr("rubrank.scores.writing._WIDEST", 0)
+    monkeypatch.setattr("rubrank.scores.output._MOST_CRITERION_COLUMNS", 0)
     HALVES[1].write(tmp_path / "b.parquet")
     assert rewards(str(tmp_path / "*.parquet"), tmp_path / "rewards.jsonl") == WANTED
 

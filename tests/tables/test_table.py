@@ -14,13 +14,14 @@ import numpy as np
 import polars as pl
 import pytest
 from cases import thinned
+from few_columns import allow_few_columns
 
 import rubrank
 from rubrank import BadTable, InvalidInput, ScoreBatch, UnknownName
+from rubrank.fusion import files
+from rubrank.fusion.files import explain_file, fuse_file
 from rubrank.fusion.options import FuseOptions
-from rubrank.fusion.stream import files as table
-from rubrank.fusion.stream import plan, readers, survey
-from rubrank.fusion.stream.files import Columns, explain_file, fuse_file
+from rubrank.tables.columns import Columns
 
 LONGFORM = Path(__file__).parents[3] / "shared" / "data" / "longform_writing" / "scores.jsonl.gz"
 NAMES = ["Facts", "Style", "Clean"]
@@ -75,13 +76,6 @@ def lines(*rows: object) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of a few rows, so that a small file has many."""
-    monkeypatch.setattr(readers, "BLOCK", 1500)
-    monkeypatch.setattr(readers, "SLICE", 40)
-
-
 def expected(frame: pl.DataFrame, options: FuseOptions, **more: Any) -> np.ndarray:
     if more:
         options = options.model_copy(update={"attribute": ("tokens",)})
@@ -91,7 +85,6 @@ def expected(frame: pl.DataFrame, options: FuseOptions, **more: Any) -> np.ndarr
     return options.found_rule()(ScoreBatch.of_arrays(values, groups=frame["uid"].to_list(), **given)).reward
 
 
-@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize(
     ("source", "out"),
     [
@@ -114,7 +107,6 @@ def test_every_format_to_every_other(tmp_path: Path, source: str, out: str) -> N
     assert sorted(os.listdir(tmp_path)) == sorted([path.name, target.name])
 
 
-@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("source", ["jsonl", "csv", "parquet"])
 @pytest.mark.parametrize("columns", [Columns(attributes=["tokens"]), Columns(attributes=["tokens"], batch="step")])
 def test_pooled_over_a_batch(tmp_path: Path, source: str, columns: Columns) -> None:
@@ -128,7 +120,6 @@ def test_pooled_over_a_batch(tmp_path: Path, source: str, columns: Columns) -> N
     assert load(tmp_path / "out.parquet")["reward"].to_list() == np.concatenate(rewards).tolist()
 
 
-@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("pool", ["group", "batch"])
 @pytest.mark.parametrize("source", thinned(["jsonl", "csv", "parquet"]))
 def test_any_order(tmp_path: Path, source: str, pool: Any) -> None:
@@ -154,7 +145,6 @@ def test_a_batch_that_comes_back(tmp_path: Path) -> None:
     assert fuse_file(path, columns=Columns(batch="step")).groups == 3  # groups alone stand together
 
 
-@pytest.mark.usefixtures("small_blocks")
 def test_lines_keep_their_spelling(tmp_path: Path) -> None:
     text = [f'{{ "uid":{g // 2},  "scores" : {{"é": 1.0, "B":{g}}}, "x": [1,{{"y":null}}] }}' for g in range(40)]
     path = write(tmp_path, "\ufeff" + "\r\n".join(text) + "\r\n\r\n")
@@ -203,7 +193,6 @@ def test_nested_becomes_json_in_csv(tmp_path: Path) -> None:
     assert result["x"].to_list() == ["[1,2]", None]
 
 
-@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("out", ["out.jsonl", "out.parquet"])
 def test_ragged_rubrics_and_mixed_types(tmp_path: Path, out: str) -> None:
     rows = [
@@ -248,9 +237,7 @@ def test_parts_of_a_name_do_not_run_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("size", [12, 1 << 20])
-def test_blank_lines_of_csv_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, size: int) -> None:
-    monkeypatch.setattr(readers, "BLOCK", size)
+def test_blank_lines_of_csv_are_counted(tmp_path: Path, end: str) -> None:
     rows = ["uid,a,b", "", '1,"x\n,""y",', ",,", "", "2,1,0", "", "", ""]
     path = tmp_path / "t.csv"
     path.write_bytes(end.join(rows).encode())
@@ -270,7 +257,6 @@ def test_mistakes_among_very_many_criteria(tmp_path: Path) -> None:
     assert fuse_file(write(tmp_path, lines(*rows)), options=FuseOptions(low_quality=["50.0"])).groups == 100
 
 
-@pytest.mark.usefixtures("small_blocks")
 def test_too_many_criteria_for_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         {"uid": g, "scores": {"all": i, **{f"{g}.{j}": (i * j + g) % 3 for j in range(3)}}, "attributes": {"n": i}}
@@ -282,8 +268,7 @@ def test_too_many_criteria_for_columns(tmp_path: Path, monkeypatch: pytest.Monke
     path = write(tmp_path, lines(*rows))
     rule, columns = FuseOptions(weight={"all": 2, "3.1": 4}, global_quality=["7.0"]), Columns(attributes=["n"])
     fuse_file(path, tmp_path / "narrow.jsonl", rule, columns=columns, utilities=True)
-    for part in (readers, survey, plan):
-        monkeypatch.setattr(part, "WIDE", 4)
+    allow_few_columns(monkeypatch, 4)
     summary = fuse_file(path, tmp_path / "wide.jsonl", rule, columns=columns, utilities=True)
     assert (summary.groups, len(summary.criteria)) == (31, 90)
     for one, other in zip(*(read_lines(tmp_path / f"{name}.jsonl") for name in ("narrow", "wide")), strict=True):
@@ -376,7 +361,6 @@ def test_mistakes_beyond_text(tmp_path: Path) -> None:
         fuse_file(packed)
 
 
-@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("cell", [None, -1, "many"])
 @pytest.mark.parametrize("at", [0, 29])
 def test_attributes_are_measured_everywhere(tmp_path: Path, cell: object, at: int) -> None:
@@ -391,7 +375,7 @@ def test_an_error_leaves_the_old_output(tmp_path: Path, monkeypatch: pytest.Monk
     for name in ("out.csv", "out.jsonl", "out.parquet"):
         target = write(tmp_path, "precious", name)
         with monkeypatch.context() as patch:
-            patch.setattr(table, "_count", lambda *_: 1 / 0)
+            patch.setattr(files, "write_table", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 fuse_file(path, target, force=True)
         assert target.read_text() == "precious"
@@ -407,7 +391,7 @@ def test_a_link_to_the_input_is_the_input(tmp_path: Path) -> None:
 
 def test_options_are_checked_before_any_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(scores(), tmp_path / "in.csv")
-    monkeypatch.setattr(table, "_fuse_all", lambda *_: pytest.fail("fitted"))
+    monkeypatch.setattr(files, "fused_by", lambda *_: pytest.fail("fitted"))
     with pytest.raises(UnknownName, match=r"criterion with a weight of its own .* Did you mean 'Facts'"):
         fuse_file(path, options=FuseOptions(weight={"Fact": 1}))
     with pytest.raises(InvalidInput, match="weights must be finite and > 0; got -1 for 'Facts'"):

@@ -17,8 +17,9 @@ import pytest
 from cases import thinned
 
 from rubrank.errors import BadTable, InvalidInput
-from rubrank.fusion.stream.files import Columns, explain_file, fuse_file
-from rubrank.fusion.stream.tables import read_table
+from rubrank.fusion.files import explain_file, fuse_file
+from rubrank.scores.files import load_scores
+from rubrank.tables.columns import Columns
 
 WIDE = pl.DataFrame(
     {
@@ -84,7 +85,7 @@ NAMES = [
 def test_every_format_wide_and_long(tmp_path, expected, name, shape):
     path = saved(WIDE if shape == "wide" else LONG, tmp_path / name)
     assert rewards(path) == expected
-    found = read_table(path)
+    found = load_scores(path)
     assert len(found.table) == 5
     assert ("long" in found.shape) == (shape == "long")
     assert found.table["q2"].names == ("Facts",)
@@ -101,7 +102,7 @@ def test_standard_input(tmp_path, monkeypatch, expected, name):
     data = saved(LONG, tmp_path / name).read_bytes()
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
     assert rewards("-") == expected
-    assert len(read_table("-").table) == 5  # kept: it can be read once only
+    assert len(load_scores("-").table) == 5  # kept: it can be read once only
 
 
 def test_a_long_table_is_explained_rollout_by_rollout(tmp_path):
@@ -155,7 +156,7 @@ def test_rows_of_a_long_table_may_stand_apart(tmp_path, expected):
     path = saved(LONG.sort("criterion", maintain_order=True), tmp_path / "t.csv")
     summary = fuse_file(path, any_order=True)
     assert {str(group.label): np.round(group.reward, 12).tolist() for group in summary.first} == expected
-    assert len(read_table(path).table) == 5
+    assert len(load_scores(path).table) == 5
 
 
 # ---------------------------------------------------------------------------------------------------------------- steps
@@ -179,7 +180,7 @@ def test_the_folder_that_trl_logs_to(tmp_path, conversational):
     for source in (tmp_path / "run" / "completions", tmp_path / "run", str(tmp_path / "run/completions/*.parquet")):
         summary = fuse_file(source)
         assert (summary.rollouts, summary.groups, summary.criteria) == (8, 4, ("facts", "style"))
-        table = read_table(source).table
+        table = load_scores(source).table
         assert [len(group.scores) for group in table.groups] == [2, 2, 2, 2]
 
 
@@ -214,7 +215,7 @@ def test_a_log_of_inspect(tmp_path):
     summary = fuse_file(path)
     assert summary.criteria == ("match", "rubric.tone", "rubric.facts")
     assert (summary.rollouts, summary.groups, summary.shape) == (4, 2, "Inspect log")
-    table = read_table(path).table
+    table = load_scores(path).table
     assert table["q1"].scores.tolist() == [[1.0, 1.0, 1.0], [0.0, 2.0, 1.0]]
 
 
@@ -226,7 +227,7 @@ def test_other_encodings_are_one_line(tmp_path, name):
     text = "group\tÄ\nq\t1\n" if "tsv" in name else "group,Ä\nq,1\n" if "csv" in name else '{"group": "Ä", "F": 1}\n'
     data = text.encode("latin-1")
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
-    for read in (fuse_file, read_table):
+    for read in (fuse_file, load_scores):
         with pytest.raises(InvalidInput, match="Save it as UTF-8"):
             read(tmp_path / name)
 

@@ -245,14 +245,14 @@ def test_names_with_brackets_are_no_patterns(tmp_path):
 
 def test_scores_are_read_by_the_name_without_the_number(tmp_path):
     """As `explain` and `fuse` do, which read any source of scores."""
-    from rubrank.rollouts.sources import files_of
+    from rubrank.tables.sources import find_files
 
     for step in (0, 100, 1000100, 2):
         (tmp_path / f"records.{step:06d}.jsonl").write_text("{}\n")
     (tmp_path / "records.best.jsonl").write_text("{}\n")
-    found = [file.name for file in files_of(tmp_path / "records.jsonl")]
+    found = [file.name for file in find_files(tmp_path / "records.jsonl")]
     assert found == [f"records.{step:06d}.jsonl" for step in (0, 2, 100, 1000100)]
     (tmp_path / "records.jsonl").write_text("{}\n")
-    assert files_of(tmp_path / "records.jsonl") == [tmp_path / "records.jsonl"]
+    assert find_files(tmp_path / "records.jsonl") == [tmp_path / "records.jsonl"]
     with pytest.raises(InvalidInput, match="no such file"):
-        files_of(tmp_path / "other.jsonl")
+        find_files(tmp_path / "other.jsonl")

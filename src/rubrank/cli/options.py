@@ -26,7 +26,7 @@ from rubrank.cli.usage import UsageError
 from rubrank.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
-    from rubrank.fusion.stream.files import Columns
+    from rubrank.tables.columns import Columns
 
 _META = "rubrank.options"
 _OPEN = "rubrank.open"
@@ -56,7 +56,7 @@ class WhereOptions(Strict):
 
     def columns(self) -> Columns:
         """The same as files take it."""
-        from rubrank.fusion.stream.files import Columns
+        from rubrank.tables.columns import Columns
 
         unknown = next((field for field in self.column if field not in _LONG_FIELDS), None)
         if unknown is not None:

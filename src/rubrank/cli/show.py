@@ -16,8 +16,8 @@ from rubrank.cli.printing import print_line, table
 from rubrank.errors import counted
 
 if TYPE_CHECKING:
+    from rubrank.fusion.files import Summary
     from rubrank.fusion.group import FusedGroup
-    from rubrank.fusion.stream.files import Summary
 
 _CRITERIA = 30
 BY_RUBRIC = "by the rubric in the file"

@@ -17,7 +17,7 @@ from rubrank._files import existing_file, read_text, replacing, unpacked_suffix
 from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import ItemScore, Row
 from rubrank.evaluation.scoring import EvalRun
-from rubrank.rollouts.rows import read_rows
+from rubrank.tables.rows import read_rows
 
 _KIND, _VERSION = "rubrank eval", 1
 

@@ -22,12 +22,12 @@ from rubrank.grading.plan import plan_of, shared_rubric
 from rubrank.grading.ray_data import OWNER, ActorSetting, Grader, _absolute, _checked_setting, actors, limits_of
 from rubrank.judges import COMPARES
 from rubrank.judges.judge import Judges
-from rubrank.rollouts.columns import COLUMNS
 from rubrank.rollouts.reading import groups_of_rows
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Rubric
+from rubrank.scores.output import OUTCOMES, REASON_SUFFIX, outcomes_text
 from rubrank.scores.table import GroupScores
-from rubrank.scores.writing import OUTCOMES, REASON, outcomes_text
+from rubrank.tables.columns import COLUMNS
 from rubrank.verifiers.verifier import Compat, Mode
 
 _ROW = "row of the batch"
@@ -80,7 +80,7 @@ def _compared(rubric: Rubric, judges: Judges | None) -> bool:
 
 def _check_columns(names: Sequence[str], rubric: Rubric, group: str, together: bool) -> None:
     """Before anything is graded: columns that are missing, would be replaced, or would be left out of account."""
-    added = [c.name + end for c in rubric.criteria for end in ("", REASON)] + [OUTCOMES] * together
+    added = [c.name + end for c in rubric.criteria for end in ("", REASON_SUFFIX)] + [OUTCOMES] * together
     twice = next((name for name in added if name in names), None)
     if twice is not None:
         raise InvalidInput(OWNER, "added columns", "new to the dataset", f"{twice!r} again", "Rename or drop it.")
@@ -108,7 +108,7 @@ class RowGrader:
             numbers = [float(x) for group in scored for x in group.scores[:, k]]
             reasons = [clean(row[k]) for group in scored for row in group.reasons]
             table = table.append_column(criterion.name, pa.array(numbers, pa.float64()))
-            table = table.append_column(criterion.name + REASON, pa.array(reasons, pa.string()))
+            table = table.append_column(criterion.name + REASON_SUFFIX, pa.array(reasons, pa.string()))
         if self._together:
             table = table.append_column(OUTCOMES, pa.array(_outcomes(scored), pa.string()))
         return table

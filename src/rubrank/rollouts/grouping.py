@@ -19,9 +19,9 @@ from typing import Any
 
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.rollouts.columns import GROUP_NAMES, STEP_NAMES, WEAK_GROUP_NAMES
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.rollouts.rows import Row
+from rubrank.tables.columns import GROUP_NAMES, STEP_NAMES, WEAK_GROUP_NAMES
+from rubrank.tables.rows import Row
 
 
 @dataclass(frozen=True)

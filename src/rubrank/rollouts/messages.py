@@ -10,8 +10,17 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rubrank.rollouts.columns import reasoning_in
-from rubrank.rollouts.rows import Row
+from rubrank.tables.columns import COLUMNS
+from rubrank.tables.rows import Row
+
+
+def reasoning_in(message: Mapping[str, Any]) -> str | None:
+    """The reasoning that a chat message carries beside its content; None if there is none."""
+    for name in ("reasoning_content", *COLUMNS["reasoning"]):
+        text = message.get(name)
+        if isinstance(text, str) and text:
+            return text
+    return None
 
 
 def are_messages(value: Any) -> bool:

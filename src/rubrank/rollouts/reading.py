@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.rollouts.columns import COLUMNS
 from rubrank.rollouts.grouping import RowPart, collected, find_keys, part_of
 from rubrank.rollouts.messages import are_messages, decoded, prompt_message, said_message, tool_calls_of
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
-from rubrank.rollouts.rows import Row, Source, format_of_source, is_table, read_rows
 from rubrank.rollouts.shapes import as_usual
+from rubrank.tables.columns import COLUMNS
+from rubrank.tables.rows import Row, Source, read_rows
+from rubrank.tables.sources import describe_source, is_table
 
 _STRUCTURED = ("tool_calls", "tools", "token_counts", "metadata")
 _PER_ROLLOUT = ("reasoning", "tool_calls", "finish_reason", "token_counts")
@@ -70,7 +71,7 @@ def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> R
         if source and all(isinstance(item, Rollout) for item in source):
             return Rollouts(_by_prompt(source), "rollouts", "prompt")
     found, shapes, by = _read(read_rows(source), where, columns)
-    return Rollouts(found, ", ".join(filter(None, [format_of_source(source), *shapes])), by)
+    return Rollouts(found, ", ".join(filter(None, [describe_source(source), *shapes])), by)
 
 
 # --------------------------------------------------------------------------------------------------------------- groups

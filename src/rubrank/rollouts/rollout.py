@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rubrank._plain import validated
-from rubrank.rollouts.columns import reasoning_in
+from rubrank.rollouts.messages import reasoning_in
 from rubrank.texts.reasoning import reopened, split_reasoning
 from rubrank.texts.text import Text
 

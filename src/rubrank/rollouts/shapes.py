@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.columns import COLUMNS
 from rubrank.rollouts.messages import are_messages, decoded
-from rubrank.rollouts.rows import Row
+from rubrank.tables.columns import COLUMNS
+from rubrank.tables.rows import Row
 
 _ROLES = {
     "human": "user",

@@ -22,13 +22,13 @@ from pydantic import ValidationError
 
 from rubrank._plain import in_our_words
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
-from rubrank.rollouts.columns import COLUMNS
 from rubrank.rollouts.reading import groups_of_rows
-from rubrank.rollouts.rows import Row, read_rows
 from rubrank.rubrics.dependencies import in_cycles
 from rubrank.rubrics.notes import YES_NO, yes_no_only
 from rubrank.rubrics.public import rubric_data, to_rubric
 from rubrank.rubrics.rubric import MOST_CRITERIA, Criterion, Rubric, merge_extended, read_data
+from rubrank.tables.columns import COLUMNS
+from rubrank.tables.rows import Row, read_rows
 
 _RUBRICS = (".yaml", ".yml", ".toml", ".json")
 

@@ -1,236 +1,383 @@
-"""Score tables from files, as `writing.py` writes them: scores, reasons, and what each criterion is.
+"""Scores read from files: those that `ScoreTable.write` wrote, with their rubrics, and tables of any other origin.
 
-JSON Lines: one object per rollout,
+JSON Lines: a header {"rubrank": "scores", "version": 1, "rubrics": [[{criterion} …] …]}, then one object per rollout,
 
     {"group": "q7", "rollout": 0, "rubric": 0, "scores": {"WordCount": 1.0}, "reasons": {"WordCount": "312 words …"}}
 
-after a first line {"rubrank": "scores", "version": 1, "rubrics": [[{criterion} …] …]}; a missing score is null.
-Parquet: a row per rollout with the columns group, rollout, rubric, and for every criterion its score and `… (reason)`;
-the rubrics are in the file's metadata under "rubrank". With very many criteria (each query has its own), a row per
-score: group, rollout, rubric, criterion, score, reason. Where responses were compared instead of scored, a row has
-`outcomes` too, a JSON text: {"GeneralQuality": [null, 1.0, 0.5]}, this rollout against each of its group.
+where `rubric` is the number of the row's rubric and a missing score is null. Parquet: one row per rollout with the
+columns group, rollout, rubric, and for every criterion its score and "… (reason)"; the header is in the metadata.
+With very many criteria (each query has its own) Parquet has one row per score: group, rollout, rubric, criterion,
+score, reason. Where responses were compared instead of scored, a row also has `outcomes`, a JSON text:
+{"GeneralQuality": [null, 1.0, 0.5]}, this rollout against each of its group.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import polars as pl
+from polars.exceptions import PolarsError
 
 from rubrank._files import existing_file, in_our_words_of, open_bytes, wrong_suffix
-from rubrank.errors import BadTable, only_our_errors
+from rubrank.errors import BadTable, UnknownName, counted, only_our_errors
 from rubrank.judges.judgments import Provenance
 from rubrank.scores.criterion import SLACK, CriterionData
+from rubrank.scores.output import OUTCOMES, REASON_SUFFIX, RUBRIC, SUFFIXES, VERSION
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.scores.writing import OUTCOMES, REASON, SUFFIXES, VERSION
-from rubrank.verifiers.verifier import Domain
+from rubrank.tables.columns import REASONS, SCORES, Columns
+from rubrank.tables.layout import Layout, find_layout
+from rubrank.tables.long import read_table
+from rubrank.tables.rows import read_file_rows
+from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset
+from rubrank.tables.table import Table, raising_bad_table, read_bytes, read_columnar_files, read_json_lines
+from rubrank.verifiers.domain import UNIT, Domain
 
-_GLANCE = 64  # bytes in which a header gives itself away; the first line of another table may be long
+Rubrics: TypeAlias = tuple[tuple[CriterionData, ...], ...]
+_REMEDY = "Write it with ScoreTable.write."
+_HEADER_START_BYTES = 64  # enough to recognise a header; the first line of another table may be long
 
 
 @only_our_errors
 def read_scores(path: str | Path) -> ScoreTable:
-    """The table that `ScoreTable.write` wrote."""
+    """The table that `ScoreTable.write` wrote, with reasons."""
     path = Path(path)
     existing_file(path, error_type=BadTable)
-    if path.suffix == ".parquet":
-        return _within_domains(_read_parquet(path), path)
-    if path.name.endswith(SUFFIXES[1:]):
-        with in_our_words_of(path):
-            return _within_domains(_read_jsonl(path), path)
-    raise wrong_suffix(path, SUFFIXES)
+    if not path.name.endswith(SUFFIXES):
+        raise wrong_suffix(path, SUFFIXES)
+    score_file = open_score_file(path)
+    if score_file is None:
+        raise BadTable(str(path), "file", f"a score table of version {VERSION}", "something else", _REMEDY)
+    if not len(score_file.table.frame):
+        return ScoreTable((), read=score_file.provenance)
+    return score_file.score_table(score_file.layout(any_order=True), with_reasons=True)[0]
 
 
-def _within_domains(table: ScoreTable, path: Path) -> ScoreTable:
-    """The table, whose scores must be possible ones: a file can be edited."""
-    ends: dict[tuple[CriterionData, ...], Any] = {}
-    for group in table:
-        if group.criteria not in ends:
-            domains = [criterion.domain for criterion in group.criteria]
-            ends[group.criteria] = np.array([[d.low - SLACK, d.high + SLACK] for d in domains]).T
-        low, high = ends[group.criteria]
-        outside = np.argwhere((group.scores < low) | (group.scores > high))
-        if len(outside):
-            i, k = outside[0]
-            domain = group.criteria[k].domain
-            where = f"the score of rollout {i} of group {group.id!r} on {group.names[k]!r}"
-            allowed = f"from {domain.low:g} to {domain.high:g}, its domain"
-            raise BadTable(str(path), where, allowed, f"{group.scores[i, k]:g}", "Write the file with `rubrank grade`.")
-    return table
+# --------------------------------------------------------------------------------------------- score files of our own
 
 
-# ---------------------------------------------------------------------------------------------------------- rubrics
+@dataclass(frozen=True, eq=False)
+class ScoreFile:
+    """One or more files that `ScoreTable.write` wrote: their rows, and the rubrics they were graded by."""
+
+    table: Table
+    rubrics: Rubrics
+    """By the numbers in the column `rubric`."""
+    provenance: Provenance | None
+
+    @cached_property
+    def criteria(self) -> dict[str, CriterionData]:
+        """All criteria, as the first rubric that has them defines them."""
+        found: dict[str, CriterionData] = {}
+        for rubric in self.rubrics:
+            for criterion in rubric:
+                found.setdefault(criterion.name, criterion)
+        return found
+
+    def layout(self, *, attributes: Sequence[str] = (), any_order: bool = False) -> Layout:
+        """The columns of the file; cells are checked."""
+        columns = Columns(group=("group",), criteria=tuple(self.criteria), attributes=attributes)
+        if RUBRIC not in self.table.frame.columns:
+            raise UnknownName.of(str(self.table.path), "column", RUBRIC, self.table.frame.columns)
+        return find_layout(self.table, columns, any_order=any_order)
+
+    def score_table(self, layout: Layout, *, with_reasons: bool = False) -> tuple[ScoreTable, np.ndarray]:
+        """The groups with their criteria, and for every row of the score table its row in the file."""
+        rubric_of_row = self.table.frame.get_column(RUBRIC).to_list()
+        outcomes_of_row: Sequence[str | None] = [None] * len(rubric_of_row)
+        if OUTCOMES in self.table.frame.columns:
+            outcomes_of_row = self.table.frame.get_column(OUTCOMES).to_list()
+        groups = []
+        for label, rows in layout.rows_of_groups.items():
+            rubric = self.rubrics[self._rubric_number(label, {rubric_of_row[row] for row in rows})]
+            names = [criterion.name for criterion in rubric]
+            outcomes = read_outcomes(outcomes_of_row[row] for row in rows)
+            group = GroupScores(
+                str(label),
+                rubric,
+                layout.scores_of(rows, names),
+                tuple(self._reasons(row, names) for row in rows) if with_reasons else (),
+                {name: matrix for name, matrix in outcomes.items() if name in names},
+            )
+            _check_domains(group, self.table.path)
+            groups.append(group)
+        order = np.concatenate(list(layout.rows_of_groups.values()))
+        return ScoreTable(tuple(groups), read=self.provenance), order
+
+    def _rubric_number(self, label: Any, numbers: set[Any]) -> int:
+        first = next(iter(numbers))
+        if len(numbers) == 1 and first in range(len(self.rubrics)):
+            return int(first)
+        allowed = f"one number from 0 to {len(self.rubrics) - 1}"
+        got = " and ".join(sorted(map(str, numbers)))
+        raise BadTable(str(self.table.path), f"the rubric of group {label!r}", allowed, got, _REMEDY)
+
+    def _reasons(self, row: int, names: Sequence[str]) -> tuple[str, ...]:
+        reasons = self._reasons_of_row[row]
+        return tuple(reasons.get(name) or "" for name in names)
+
+    @cached_property
+    def _reasons_of_row(self) -> list[Mapping[str, Any]]:
+        if self.table.json_lines is not None:
+            return [json.loads(line).get(REASONS) or {} for line in self.table.lines]
+        columns = {name + REASON_SUFFIX: name for name in self.criteria}
+        present = [column for column in self.table.frame.columns if column in columns]
+        rows = self.table.frame.select(present).rename({column: columns[column] for column in present})
+        return list(rows.iter_rows(named=True))
 
 
-@dataclass(frozen=True)
-class Header:
-    """What a score file says about itself."""
-
-    rubrics: tuple[tuple[CriterionData, ...], ...]
-    """The criteria of each rubric, by the numbers that the rows use."""
-    long: bool
-    """One row per score, not one per rollout?"""
+def open_score_file(source: Any) -> ScoreFile | None:
+    """The score file, or files, that a source names; None if it is another table."""
+    with raising_bad_table():
+        return _open_score_file(source)
 
 
-def read_header(path: Path) -> Header | None:
-    """The header of a file that `write_scores` wrote; None: another table, or a file that its reader will refuse."""
-    data = _parquet_header(path) if path.suffix == ".parquet" else _first_line(path)
-    if not isinstance(data, Mapping) or data.get("rubrank") != "scores":
+def _open_score_file(source: Any) -> ScoreFile | None:
+    if not isinstance(source, str | Path) or is_dataset(source):
         return None
-    try:
-        return Header(tuple(_read_header(data, path)), data.get("layout") == "long")
-    except (KeyError, TypeError, ValueError) as error:
-        raise _no_scores(path, error) from None
-
-
-def _parquet_header(path: Path) -> Any:
-    import polars
-
-    try:
-        return json.loads(polars.read_parquet_metadata(path).get("rubrank", "null"))
-    except (polars.exceptions.PolarsError, OSError, ValueError):
+    files = find_files(source)
+    if format_of(files[0]) not in ("JSON Lines", "Parquet"):
         return None
-
-
-def _first_line(path: Path) -> Any:
-    try:
-        with in_our_words_of(path), open_bytes(path) as file:
-            start = file.readline(_GLANCE)
-            if b'"rubrank"' not in start:
-                return None
-            return json.loads(start if start.endswith(b"\n") else start + file.readline())
-    except (OSError, EOFError, zlib.error, ValueError):
+    headers = [_read_header(path) for path in files]
+    known = [header for header in headers if header is not None]
+    if not known:
         return None
+    path = Path(source)
+    if len(known) < len(files):
+        other = next(file for file, header in zip(files, headers, strict=True) if header is None)
+        got = f"{other.name}, which brings no rubric, among others"
+        raise BadTable(str(source), "the files", "all score files of `rubrank grade`, or none", got, "")
+    rubrics_of_file = [_parse_rubrics(header, file) for file, header in zip(files, known, strict=True)]
+    # The same rubric may have different numbers in different files: here it has one.
+    rubrics = tuple(dict.fromkeys(rubric for rubrics in rubrics_of_file for rubric in rubrics))
+    provenance = Provenance.of_dict(known[0]["judging"]) if known[0].get("judging") else None
+    shape = describe_source(source)
+    is_long = [header.get("layout") == "long" for header in known]
+    if len(files) == 1:
+        rubrics = rubrics_of_file[0]
+        if format_of(files[0]) == "JSON Lines":
+            _, _, rows = read_bytes(files).partition(b"\n")
+            return ScoreFile(read_json_lines(rows, path, shape, first_line=2), rubrics, provenance)
+    if format_of(files[0]) == "Parquet" and not any(is_long):
+        frames = [
+            _renumber(read_columnar_files([file], path), own, rubrics)
+            for file, own in zip(files, rubrics_of_file, strict=True)
+        ]
+        frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
+        numbers = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
+        return ScoreFile(Table(path, shape, frame, numbers, "row"), rubrics, provenance)
+    lines = []
+    for file, own, long in zip(files, rubrics_of_file, is_long, strict=True):
+        for row in _rollouts_of_file(file, own, long):
+            number = row[RUBRIC]
+            if number in range(len(own)):
+                number = rubrics.index(own[number])
+            lines.append(json.dumps({**row, RUBRIC: number}).encode())
+    table = read_json_lines(b"\n".join(lines), path, shape)
+    return ScoreFile(replace(table, unit="rollout"), rubrics, provenance)
 
 
-def _no_scores(path: Path, error: Exception) -> BadTable:
-    if isinstance(error, BadTable):
-        return error
-    return BadTable(str(path), "file", "a score table", repr(error), "Write it with ScoreTable.write.")
-
-
-def _provenance(header: Mapping[str, Any]) -> Provenance | None:
-    return Provenance.of_dict(header["judging"]) if header.get("judging") else None
-
-
-def _read_header(data: Any, path: Path) -> list[tuple[CriterionData, ...]]:
-    if not isinstance(data, Mapping) or data.get("rubrank") != "scores" or data.get("version") != VERSION:
-        raise BadTable(
-            str(path),
-            "file",
-            f"a score table of version {VERSION}",
-            "something else",
-            "Write it with ScoreTable.write.",
-        )
-    return [tuple(_criterion(criterion) for criterion in rubric) for rubric in data["rubrics"]]
-
-
-def _criterion(data: Mapping[str, Any]) -> CriterionData:
-    domain = data["domain"]
-    return CriterionData(
-        **{
-            **data,
-            "domain": Domain(domain["kind"], tuple(domain["values"]), domain["low"], domain["high"]),
-            "depends": tuple((on, kind) for on, kind in data["depends"]),
-        }
-    )
-
-
-# ------------------------------------------------------------------------------------------------------- JSON Lines
+def has_rubric(source: Any) -> bool:
+    """Is it a file that `ScoreTable.write` wrote, with the rubric that it was graded by?"""
+    return open_score_file(source) is not None
 
 
 def read_outcomes(texts: Iterable[str | None]) -> dict[str, np.ndarray]:
-    """The outcomes of a group from the texts of its rows."""
+    """The comparisons of a group, criterion by criterion, from the texts of its rows."""
     rows = [json.loads(text) for text in texts if text]
-    return {name: np.array([row[name] for row in rows], dtype=float) for name in (rows[0] if rows else ())}
+    if not rows:
+        return {}
+    return {name: np.array([row[name] for row in rows], dtype=float) for name in rows[0]}
 
 
-def _read_jsonl(path: Path) -> ScoreTable:
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-        try:
-            lines = (json.loads(line) for line in file if line.strip())
-            header = next(lines, None)
-            rubrics = _read_header(header, path)
-            return replace(_collected(_from_objects(lines, rubrics), rubrics), read=_provenance(header or {}))
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise _no_scores(path, error) from None
-
-
-_Cells = tuple[str, int, list[float], list[str], str | None]
-"""Group, number of its rubric, scores, reasons, and the text of outcomes, of one rollout."""
-
-
-def _from_objects(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
-    for row in rows:
-        names = [criterion.name for criterion in rubrics[row["rubric"]]]
-        scores = [math.nan if row["scores"][name] is None else float(row["scores"][name]) for name in names]
-        yield row["group"], row["rubric"], scores, [row["reasons"][name] for name in names], row.get(OUTCOMES)
-
-
-def _collected(rows: Iterable[_Cells], rubrics: list[tuple[CriterionData, ...]]) -> ScoreTable:
-    """Rows of a group stand together, in their order."""
-    groups: dict[str, tuple[int, list[list[float]], list[tuple[str, ...]], list[str | None]]] = {}
-    for id, rubric, scores, reasons, compared in rows:
-        found = groups.setdefault(id, (rubric, [], [], []))
-        if rubric < 0 or rubric != found[0]:
-            raise ValueError(f"the rows of group {id!r} are of the rubrics {found[0]} and {rubric}")
-        for column, cell in zip(found[1:], (scores, tuple(reasons), compared), strict=True):
-            column.append(cell)  # type: ignore[attr-defined]
-    return ScoreTable(tuple(_group(id, rubrics[rubric], *cells) for id, (rubric, *cells) in groups.items()))
-
-
-def _group(id: str, criteria: tuple[CriterionData, ...], scores: Any, reasons: Any, compared: Any) -> GroupScores:
-    matrix = np.array(scores, dtype=float).reshape(len(scores), -1)
-    return GroupScores(id, criteria, matrix, tuple(reasons), read_outcomes(compared))
-
-
-# ---------------------------------------------------------------------------------------------------------- Parquet
-
-
-def _read_parquet(path: Path) -> ScoreTable:
-    import polars
-
+def _read_header(path: Path) -> Mapping[str, Any] | None:
+    """The header of a score file; None if it is another table, or a file that its reader will refuse."""
     try:
-        header = json.loads(polars.read_parquet_metadata(path).get("rubrank", "null"))
-        rubrics = _read_header(header, path)
-        frame = polars.read_parquet(path, glob=False)
-        reshape = _from_wide if header["layout"] == "wide" else _from_long
-        table = _collected(reshape(frame.iter_rows(named=True), rubrics), rubrics)
-        return replace(table, read=_provenance(header or {}))
-    except (polars.exceptions.PolarsError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise _no_scores(path, error) from None
+        if format_of(path) == "Parquet":
+            data = json.loads(pl.read_parquet_metadata(path).get("rubrank", "null"))
+        else:
+            with in_our_words_of(path), open_bytes(path) as file:
+                start = file.readline(_HEADER_START_BYTES)
+                if b'"rubrank"' not in start:
+                    return None
+                data = json.loads(start if start.endswith(b"\n") else start + file.readline())
+    except (PolarsError, OSError, EOFError, zlib.error, ValueError):
+        return None
+    is_header = isinstance(data, Mapping) and data.get("rubrank") == "scores"
+    return data if is_header else None
 
 
-def _from_wide(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
+def _parse_rubrics(header: Mapping[str, Any], path: Path) -> Rubrics:
+    if header.get("version") != VERSION:
+        got = f"version {header.get('version')}"
+        raise BadTable(str(path), "file", f"a score table of version {VERSION}", got, _REMEDY)
+    try:
+        return tuple(tuple(_parse_criterion(data) for data in rubric) for rubric in header["rubrics"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadTable(str(path), "file", "a score table", repr(error), _REMEDY) from None
+
+
+def _parse_criterion(data: Mapping[str, Any]) -> CriterionData:
+    domain = data["domain"]
+    depends = tuple((name, kind) for name, kind in data["depends"])
+    parsed_domain = Domain(domain["kind"], tuple(domain["values"]), domain["low"], domain["high"])
+    return CriterionData(**{**data, "domain": parsed_domain, "depends": depends})
+
+
+def _renumber(frame: pl.DataFrame, own: Rubrics, rubrics: Rubrics) -> pl.DataFrame:
+    """The frame with the numbers that its rubrics have among all files."""
+    if own == rubrics[: len(own)] or RUBRIC not in frame.columns:
+        return frame
+    numbers = {number: rubrics.index(rubric) for number, rubric in enumerate(own)}
+    return frame.with_columns(pl.col(RUBRIC).replace_strict(numbers, default=None))
+
+
+def _rollouts_of_file(path: Path, rubrics: Rubrics, is_long: bool) -> Iterator[dict[str, Any]]:
+    """The rows of one score file as JSON Lines would have them."""
+    if is_long:
+        yield from _rollouts_of_long_file(path, rubrics)
+        return
+    rows = read_file_rows(path)
+    if format_of(path) == "JSON Lines":
+        next(rows)  # the header
+        yield from map(dict, rows)
+        return
+    criterion_columns = {criterion.name for rubric in rubrics for criterion in rubric}
+    criterion_columns |= {name + REASON_SUFFIX for name in criterion_columns}
     for row in rows:
-        names = [criterion.name for criterion in rubrics[row["rubric"]]]
-        scores = [math.nan if row[name] is None else row[name] for name in names]
-        yield row["group"], row["rubric"], scores, [row[name + REASON] for name in names], row.get(OUTCOMES)
+        names = [criterion.name for criterion in rubrics[row[RUBRIC]]]
+        rollout = {name: value for name, value in row.items() if name not in criterion_columns and value is not None}
+        rollout[SCORES] = {name: row[name] for name in names}
+        rollout[REASONS] = {name: row[name + REASON_SUFFIX] for name in names}
+        yield rollout
 
 
-def _from_long(rows: Iterable[Mapping[str, Any]], rubrics: list[tuple[CriterionData, ...]]) -> Iterator[_Cells]:
-    """One row per score → one per rollout; the rows of a rollout stand together, in the order of its criteria."""
-    scores: list[float] = []
-    reasons: list[str] = []
-    begun: tuple[Any, ...] = ()
-    names: list[str] = []
-    for row in rows:
-        of = row["group"], row["rollout"], row["rubric"]
-        if not scores:
-            begun, names = of, [criterion.name for criterion in rubrics[row["rubric"]]]
-        if of != begun or row["criterion"] != names[len(scores)]:
-            raise ValueError(f"{row['criterion']!r} of group {row['group']!r} is not where it was written")
-        scores.append(math.nan if row["score"] is None else row["score"])
-        reasons.append(row["reason"])
-        if len(scores) == len(names):
-            yield row["group"], row["rubric"], scores, reasons, row.get(OUTCOMES)
-            scores, reasons = [], []
-    if scores:
-        raise ValueError(f"the last rollout of group {begun[0]!r} has no {names[len(scores)]!r}")
+def _rollouts_of_long_file(path: Path, rubrics: Rubrics) -> Iterator[dict[str, Any]]:
+    """One object per rollout from one row per score; the rows of a rollout must be those that were written."""
+    cells = read_columnar_files([path], path).iter_rows(named=True)
+    for (group, rollout, number), rows in groupby(cells, itemgetter("group", "rollout", RUBRIC)):
+        scores: dict[str, Any] = {}
+        reasons: dict[str, Any] = {}
+        compared = None
+        written = []
+        for row in rows:
+            written.append(row["criterion"])
+            scores[row["criterion"]] = row["score"]
+            reasons[row["criterion"]] = row["reason"]
+            compared = row.get(OUTCOMES)
+        if number in range(len(rubrics)) and written != [criterion.name for criterion in rubrics[number]]:
+            got = f"others for rollout {rollout} of group {group!r}"
+            allowed = "a score table with a row for each criterion, in the order of its rubric"
+            raise BadTable(str(path), "file", allowed, got, _REMEDY)
+        yield {
+            "group": group,
+            "rollout": rollout,
+            RUBRIC: number,
+            SCORES: scores,
+            REASONS: reasons,
+            **({OUTCOMES: compared} if compared else {}),
+        }
+
+
+def _check_domains(group: GroupScores, path: Path) -> None:
+    """Raise if a score is impossible: a file can be edited."""
+    low = np.array([criterion.domain.low - SLACK for criterion in group.criteria])
+    high = np.array([criterion.domain.high + SLACK for criterion in group.criteria])
+    outside = np.argwhere((group.scores < low) | (group.scores > high))
+    if len(outside):
+        rollout, column = outside[0]
+        domain = group.criteria[column].domain
+        where = f"the score of rollout {rollout} of group {group.id!r} on {group.names[column]!r}"
+        allowed = f"from {domain.low:g} to {domain.high:g}, its domain"
+        got = f"{group.scores[rollout, column]:g}"
+        raise BadTable(str(path), where, allowed, got, "Write the file with `rubrank grade`.")
+
+
+# ------------------------------------------------------------------------------------------- tables of any other origin
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedScores:
+    """A score table, and how it was read."""
+
+    table: ScoreTable
+    shape: str
+    """The format in words, such as "long CSV"."""
+    by: str
+    """The columns that name the groups."""
+    attributes: np.ndarray | None = None
+    """(rollouts, D): the cells of the attribute columns that were named, rows as in the table."""
+
+    def __str__(self) -> str:
+        """read 512 rollouts in 64 groups (long CSV, by prompt_id)."""
+        size = f"{counted(len(self.table), 'rollout')} in {counted(len(self.table.groups), 'group')}"
+        return f"read {size} ({self.shape}, by {self.by})."
+
+
+def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
+    """All scores of a source of any kind; the rows of a group may stand apart.
+
+    A file that `ScoreTable.write` wrote brings its rubrics. Of other tables only names are known: their criteria weigh
+    the same, higher is better, and a scale is from 0 to 1 unless scores lie outside.
+    """
+    columns = columns or Columns()
+    score_file = open_score_file(source)
+    if score_file is not None:
+        layout = score_file.layout(attributes=columns.attributes, any_order=True)
+        table, order = score_file.score_table(layout, with_reasons=True)
+        attributes = None if layout.attributes_MD is None else layout.attributes_MD[order]
+        return LoadedScores(table, f"scores, {score_file.table.shape}", "group", attributes)
+    layout = find_layout(read_table(source, columns), columns, any_order=True)
+    criteria = _criteria_with_scales(layout)
+    groups = []
+    for label, rows in layout.rows_of_groups.items():
+        names = _names_scored_in(layout, rows) or list(layout.names[:1])
+        scores = layout.scores_of(rows, names)
+        no_reasons = (("",) * len(names),) * len(rows)
+        groups.append(GroupScores(str(label), tuple(criteria[name] for name in names), scores, no_reasons))
+    attributes = layout.attributes_MD
+    if attributes is not None:
+        attributes = attributes[np.concatenate(list(layout.rows_of_groups.values()))]
+    return LoadedScores(ScoreTable(tuple(groups)), layout.table.shape, "/".join(layout.group_columns), attributes)
+
+
+def _names_scored_in(layout: Layout, rows: np.ndarray) -> list[str]:
+    """The criteria on which a rollout of these has a score, in the order of the table."""
+    if layout.scores_MK is not None:
+        is_scored = ~np.isnan(layout.scores_MK[rows]).all(axis=0)
+        return [name for name, scored in zip(layout.names, is_scored, strict=True) if scored]
+    assert layout.table.ragged_scores is not None
+    names = {name for row in rows for name, value in layout.table.ragged_scores[row].items() if value is not None}
+    return [name for name in layout.names if name in names]
+
+
+def _criteria_with_scales(layout: Layout) -> dict[str, CriterionData]:
+    """Each criterion with a scale from 0 to 1, wider if its scores lie outside."""
+    low = dict.fromkeys(layout.names, 0.0)
+    high = dict.fromkeys(layout.names, 1.0)
+    if layout.scores_MK is not None:
+        for k, name in enumerate(layout.names):
+            low[name] = float(np.fmin.reduce(layout.scores_MK[:, k], initial=0.0))
+            high[name] = float(np.fmax.reduce(layout.scores_MK[:, k], initial=1.0))
+    else:
+        for scores in layout.table.ragged_scores or ():
+            for name, value in scores.items():
+                if value is not None and name in low and not math.isnan(value):
+                    low[name] = min(low[name], float(value))
+                    high[name] = max(high[name], float(value))
+    criteria = {}
+    for name in layout.names:
+        domain = UNIT
+        if (low[name], high[name]) != (0.0, 1.0):
+            domain = Domain("continuous", (), low[name], high[name])
+        criteria[name] = replace(CriterionData(name), domain=domain)
+    return criteria

@@ -27,8 +27,8 @@ from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.batching import score_batch_of
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.frames import Framed
+from rubrank.scores.output import write_scores
 from rubrank.scores.summary import CriterionSummary, summarise
-from rubrank.scores.writing import write_scores
 from rubrank.verifiers.domain import Layer
 
 Penalties: TypeAlias = Literal["rank", "ignore"]
@@ -148,6 +148,26 @@ class ScoreTable(Framed):
                 rubrics[id(group.criteria)] = tuple(replace(c, **changes.get(c.name, {})) for c in group.criteria)
         groups = tuple(replace(group, criteria=rubrics[id(group.criteria)]) for group in self.groups)
         return replace(self, groups=groups)
+
+    def only(self, names: Sequence[str]) -> ScoreTable:
+        """The table with some of its criteria."""
+        for name in names:
+            if name not in self.criteria:
+                raise UnknownName.of("ScoreTable", "criterion", name, self.criteria)
+        chosen = set(names)
+        groups = []
+        for group in self.groups:
+            columns = [k for k, name in enumerate(group.names) if name in chosen]
+            groups.append(
+                replace(
+                    group,
+                    criteria=tuple(group.criteria[k] for k in columns),
+                    scores=group.scores[:, columns],
+                    reasons=tuple(tuple(reasons[k] for k in columns) for reasons in group.reasons),
+                    outcomes={name: matrix for name, matrix in group.outcomes.items() if name in chosen},
+                )
+            )
+        return replace(self, groups=tuple(groups))
 
     # ------------------------------------------------------------------------------------------------------- fusion
 

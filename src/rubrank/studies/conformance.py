@@ -20,7 +20,7 @@ from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, RubrankError, UnknownName, only_our_errors
 from rubrank.rollouts.messages import decoded
 from rubrank.rollouts.rollout import Rollout, to_rollout
-from rubrank.rollouts.rows import read_rows
+from rubrank.tables.rows import read_rows
 from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.verifier import Compat, Mode
 

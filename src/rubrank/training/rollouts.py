@@ -25,8 +25,7 @@ from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 from rubrank.errors import only_our_errors
-from rubrank.rollouts.columns import reasoning_in
-from rubrank.rollouts.messages import are_messages, prompt_message, said_message
+from rubrank.rollouts.messages import are_messages, prompt_message, reasoning_in, said_message
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
 from rubrank.texts.reasoning import TAGS, opening_tag
 

@@ -146,7 +146,7 @@ def grade(
     from rubrank._files import output_at
     from rubrank.grading.missing import check_share
     from rubrank.rollouts.reading import read_rollouts
-    from rubrank.scores.writing import SUFFIXES
+    from rubrank.scores.output import SUFFIXES
 
     with errors_in_words():
         # Everything that can be known comes first: nothing is paid for and then refused.

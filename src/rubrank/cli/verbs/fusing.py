@@ -1,6 +1,6 @@
 """The verbs on score tables: `rubrank fuse FILE` and `rubrank explain FILE --group ID`, under any rule.
 
-Both read their options (`FuseOptions`, `TableOptions`), call one function of `rubrank.fusion.stream.files` and show
+Both read their options (`FuseOptions`, `TableOptions`), call one function of `rubrank.fusion.files` and show
 what came back.
 """
 
@@ -59,7 +59,7 @@ def fuse(
     has the weights, margins, directions and gates of its rubric, which options override.
     """
     from rubrank.cli import show
-    from rubrank.fusion.stream import files
+    from rubrank.fusion import files
     from rubrank.grading.progress import Bar
 
     with errors_in_words():
@@ -99,8 +99,9 @@ def explain(
 ) -> None:
     """Why the rollouts of a group got their rewards: scores, utilities, weights, and the reasons in words."""
     from rubrank.cli import show
-    from rubrank.fusion.stream import files
+    from rubrank.fusion import files
     from rubrank.grading.progress import Bar
+    from rubrank.scores.files import has_rubric
 
     with errors_in_words():
         where, options = given_options(context, *_models())
@@ -113,7 +114,7 @@ def explain(
                 any_order=where.any_order,
                 progress=lambda doing, share: bar(share, 1.0, doing),
             )
-        if files.has_rubric(file):
+        if has_rubric(file):
             typer.echo(show.BY_RUBRIC, err=True)
         if rollout is not None and not 0 <= rollout < len(found.reward):
             allowed = f"a number from 0 to {len(found.reward) - 1}"

@@ -16,11 +16,11 @@ from typing import Any
 
 from rubrank._files import read_text
 from rubrank.errors import InvalidInput
-from rubrank.fusion.stream.names import Columns
-from rubrank.fusion.stream.tables import read_table
+from rubrank.scores.files import load_scores
 from rubrank.scores.table import ScoreTable
 from rubrank.studies.audit.audit import audit
 from rubrank.studies.audit.result import Audit
+from rubrank.tables.columns import Columns
 
 _OWNER = "audit"
 
@@ -50,7 +50,7 @@ def audit_files(
         raise InvalidInput(_OWNER, "scores", "at least one score table", "none", "Name the file that grade wrote.")
     tables: dict[str, list[ScoreTable]] = {}
     for name, path in map(_named, scores):
-        tables.setdefault(name, []).append(read_table(path, table_columns).table)
+        tables.setdefault(name, []).append(load_scores(path, table_columns).table)
     first = next(iter(tables.values()))[0]
     return audit(
         tables,
@@ -73,7 +73,7 @@ def _named(given: str | Path) -> tuple[str, str]:
 
 
 def _humans(given: str | Path | Sequence[str | Path], columns: Columns | None) -> list[ScoreTable]:
-    return [read_table(path, columns).table for path in ([given] if isinstance(given, str | Path) else given)]
+    return [load_scores(path, columns).table for path in ([given] if isinstance(given, str | Path) else given)]
 
 
 def _answers(table: ScoreTable, rollouts: str | Path, columns: Mapping[str, Any] | None) -> list[str]:

@@ -20,12 +20,12 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.options import FuseOptions
-from rubrank.fusion.stream.names import Columns
-from rubrank.fusion.stream.tables import read_table
 from rubrank.records.files import is_records, read_records
 from rubrank.records.record import GroupRecord, table_of
 from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.files import load_scores
 from rubrank.scores.table import ScoreTable
+from rubrank.tables.columns import Columns
 
 _LENGTHS = ("reasoning_length", "answer_length")
 
@@ -57,7 +57,7 @@ def read_logged(
         what = f"read {len(logged.table):,} rollouts in {len(logged.table.groups):,} groups (records)."
     else:
         asked = _in_table(columns or Columns(), measured=rollouts is not None)
-        found = read_table(source, asked)
+        found = load_scores(source, asked)
         names = () if found.attributes is None else tuple(asked.attributes)
         logged, what = Logged(found.table, found.attributes, names), str(found)
     if said is not None:

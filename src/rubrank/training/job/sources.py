@@ -18,9 +18,9 @@ from typing import Any
 from rubrank._files import existing_file
 from rubrank._plain import word_set
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.rollouts.columns import COLUMNS
 from rubrank.rollouts.messages import are_messages, decoded, prompt_message
-from rubrank.rollouts.rows import Row, read_rows
+from rubrank.tables.columns import COLUMNS
+from rubrank.tables.rows import Row, read_rows
 from rubrank.training.job.config import Job, Source
 
 _INSTRUCTIONS = ("instruction_id_list", "kwargs")

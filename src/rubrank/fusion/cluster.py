@@ -1,0 +1,354 @@
+"""Fusion on a Ray cluster: batches cut into parts of whole groups, and Ray datasets.
+
+    with connected(address, "fuse") as ray:
+        for rows, fused in fuse_on_ray(ray, rule, batches, has_batches=False): ...
+
+    scored = rubrank.grading.on_ray(rollouts, "rubric.yaml", group="uid")
+    rewarded = rubrank.fusion.on_ray(scored, "rubric.yaml", group="uid")
+    rewarded.write_parquet("rewards/")
+
+The rewards of a group depend on that group alone, so groups can be fused anywhere. The exception is the influence of
+attributes, which is estimated over all groups of a batch: a first pass over all parts estimates it, and the second pass
+fuses with the estimate. Its sums are added part by part, so that they can differ from the local ones by rounding.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from rubrank._plugins import Imported
+from rubrank.errors import InvalidInput, RubrankError, only_our_errors
+from rubrank.fusion.adjusting import Known, names_of
+from rubrank.fusion.gate import Gate
+from rubrank.fusion.gated import Gated
+from rubrank.fusion.model import find_model, model_home
+from rubrank.fusion.options import is_local, part_of, with_options
+from rubrank.fusion.result import Fused
+from rubrank.fusion.rlvr2 import RLVR2
+from rubrank.fusion.rule import Rule, fused_by
+from rubrank.grading.cluster import found_ray, got, processors
+from rubrank.rubrics.public import to_rubric
+from rubrank.rubrics.rubric import Rubric
+from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.criterion import CriterionData
+from rubrank.scores.files import read_outcomes
+from rubrank.scores.output import OUTCOMES
+from rubrank.scores.table import GroupScores, ScoreTable
+
+ROWS_PER_TASK = 65_536
+_OWNER = "fuse on Ray"
+_TASKS_PER_PROCESSOR = 2  # in flight: what waits for its turn takes memory
+_PARTITIONS_PER_PROCESSOR = 4
+_ADDED_COLUMNS = ("reward", "ranking", "no_signal")
+_PACKED_GROUP = "group"
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What a task must know. `modules` comes first: reading it imports the module that registers the rule's model."""
+
+    modules: Imported
+    rule: Rule
+
+
+# ------------------------------------------------------------------------------------------------------------- batches
+
+
+def check_can_split(rule: Rule, has_batches: bool) -> None:
+    """Refuse a rule that must see more at once than one task gets."""
+    parts = (part_of(rule, "rule", "weighing"), part_of(rule, "rule", "ordinal"))
+    has_memory = any(bool(getattr(part, "remembers", hasattr(part, "state"))) for part in parts)
+    if has_memory or not (has_batches or is_local(rule) or is_pooled(rule)):
+        allowed = "one that learns nothing from other groups but the influence of attributes"
+        got_rule = f"{rule.name!r} with these options"
+        raise InvalidInput(_OWNER, "rule", allowed, got_rule, "Leave --engine ray out.")
+    modules_of(rule)
+
+
+def is_pooled(rule: Rule) -> bool:
+    """Is the influence of attributes over the batch all that the rule learns from other groups?"""
+    part = part_of(rule, "rule", "ordinal")
+    if not isinstance(part, RLVR2) or part.pool != "batch" or part.adjust is None:
+        return False
+    return is_local(with_options(rule, "fuse", adjust=None))
+
+
+def modules_of(rule: Rule) -> Imported:
+    """The modules that another process must import to know the rule's model; refuses one that only this process has."""
+    part = part_of(rule, "rule", "ordinal")
+    module = model_home(part.model) if isinstance(part, RLVR2) else None
+    if module == "":
+        allowed = "in a module that other processes can import"
+        remedy = "Put it in a module of its own."
+        raise InvalidInput(_OWNER, f"model {part.model!r}", allowed, "made in this process", remedy)
+    return Imported((module,) if module else ())
+
+
+def fuse_on_ray(
+    ray: Any, rule: Rule, batches: Iterable[tuple[np.ndarray, ScoreBatch]], has_batches: bool
+) -> Iterator[tuple[np.ndarray, Fused]]:
+    """Every part with its rows and what became of them, in order.
+
+    has_batches: a column names the batches; a rule that looks at a whole batch gets each of them whole.
+    """
+    if is_local(rule):
+        parts = [part for rows, batch in batches for part in _split(rows, batch)]
+    elif has_batches:
+        parts = list(batches)
+    else:
+        parts = [part for rows, batch in batches for part in _split(rows, batch)]
+        rule = _with_estimate(ray, rule, [batch for _, batch in parts])
+    task = ray.remote(_fuse_part).options(num_cpus=1)
+    job = ray.put(_Job(modules_of(rule), rule))
+    most = _TASKS_PER_PROCESSOR * processors(ray)
+    in_flight: deque[tuple[np.ndarray, Any]] = deque()
+    for rows, batch in parts:
+        in_flight.append((rows, task.remote(job, batch)))
+        if len(in_flight) >= most:
+            rows, result = in_flight.popleft()
+            yield rows, _result_of(ray, result)
+    while in_flight:
+        rows, result = in_flight.popleft()
+        yield rows, _result_of(ray, result)
+
+
+def _split(rows: np.ndarray, batch: ScoreBatch) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
+    """Parts of whole groups, each with the rows of the table in its own order."""
+    if batch.order is not None:
+        rows = rows[batch.order]
+    ends = np.searchsorted(batch.starts, np.arange(ROWS_PER_TASK, len(rows), ROWS_PER_TASK))
+    bounds = [0, *np.unique(ends[(ends > 0) & (ends < batch.N)]).tolist(), batch.N]
+    for first, end in pairwise(bounds):
+        yield rows[batch.starts[first] : batch.starts[end]], batch.part(first, end)
+
+
+def _fuse_part(job: _Job, batch: ScoreBatch) -> Fused | RubrankError:
+    """In a task; an error is returned, so that it arrives as it is."""
+    try:
+        return fused_by(job.rule, batch)
+    except RubrankError as error:
+        return error
+
+
+def _result_of(ray: Any, reference: Any) -> Any:
+    """What a task returned; raises its error."""
+    result = got(ray, reference, _OWNER)
+    if isinstance(result, RubrankError):
+        raise result
+    return result
+
+
+# --------------------------------------------------------------------------------------- the influence of attributes
+
+
+def _with_estimate(ray: Any, rule: Rule, batches: Sequence[ScoreBatch]) -> Rule:
+    """The rule with the influence of attributes, estimated over all parts of a batch."""
+    task = ray.remote(_prepare_part).options(num_cpus=1, num_returns=2)
+    job = ray.put(_Job(modules_of(rule), rule))
+    most = _TASKS_PER_PROCESSOR * processors(ray)
+    references: list[tuple[Any, Any]] = []
+    summaries: list[Any] = []
+    for batch in batches:
+        references.append(task.remote(job, batch))
+        if len(references) - len(summaries) >= most:
+            summaries.append(_result_of(ray, references[len(summaries)][1]))
+    for _, summary in references[len(summaries) :]:
+        summaries.append(_result_of(ray, summary))
+    return with_options(rule, "fuse", known=_estimate(ray, rule, [part for part, _ in references], summaries))
+
+
+def _prepare_part(job: _Job, batch: ScoreBatch) -> tuple[Any, Any]:
+    """In a task: the large part stays in Ray's store, and its summary or an error is returned."""
+    try:
+        return _prepare(job.rule, batch)
+    except RubrankError as error:
+        return None, error
+
+
+def _prepare(rule: Rule, batch: ScoreBatch) -> tuple[Any, tuple[Any, tuple[Any, ...]]]:
+    """Some groups as a part of a pooled fit; its summary, and the names of its criteria."""
+    from rubrank.fusion.models.partitioned import PartSummary
+
+    while isinstance(rule, Gated):
+        rule = rule.rule
+        batch = batch.without_penalties()
+    ordinal = part_of(rule, "rule", "ordinal")
+    part = ordinal.part(batch)
+    return part, (PartSummary.of(part, find_model(ordinal.model)), tuple(names_of(batch)[0]))
+
+
+def _estimate(ray: Any, rule: Rule, parts: Sequence[Any], summaries: Sequence[tuple[Any, tuple[Any, ...]]]) -> Known:
+    """The influence of attributes, from all parts together."""
+    from rubrank.fusion.models.partitioned import fit_parts
+
+    ordinal = part_of(rule, "rule", "ordinal")
+    model = find_model(ordinal.model)
+    scale_D, fits = fit_parts(
+        _RayParts(ray, parts), [summary for summary, _ in summaries], model, float(ordinal.attribute_prior)
+    )
+    return Known(scale_D, tuple(summaries[0][1]), fits)
+
+
+class _RayParts:
+    """The parts of a pooled fit in the store of a cluster."""
+
+    def __init__(self, ray: Any, parts: Sequence[Any]) -> None:
+        self._ray = ray
+        self._parts = list(parts)
+        self._task = ray.remote(_run_pass).options(num_cpus=1, num_returns=2)
+
+    def each(self, pass_: str, *arguments: Any) -> list[Any]:
+        """Run a pass over all parts at the same time."""
+        shared = self._ray.put(arguments)
+        references = [self._task.remote(part, pass_, shared) for part in self._parts]
+        self._parts = [part for part, _ in references]
+        return [_result_of(self._ray, result) for _, result in references]
+
+    def gathered(self) -> list[Any]:
+        """All parts, in this process."""
+        return list(got(self._ray, self._parts, _OWNER))
+
+
+def _run_pass(part: Any, pass_: str, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
+    """In a task: the part after a pass, and what the pass found."""
+    part = part.copied()
+    # Arrays from Ray's store cannot be written to, and kernels are compiled for those that can.
+    arguments = tuple(np.array(x) if isinstance(x, np.ndarray) else x for x in arguments)
+    try:
+        return part, getattr(part, pass_)(*arguments)
+    except RubrankError as error:
+        return part, error
+
+
+# ------------------------------------------------------------------------------------------------------------ datasets
+
+
+@only_our_errors
+def on_ray(
+    dataset: Any,
+    rubric: Rubric | str | Path | Any,
+    *,
+    group: str = "uid",
+    gate: Gate | None = None,
+    prefix: str = "",
+    partitions: int | None = None,
+    attributes: Sequence[str] = (),
+    **options: Any,
+) -> Any:
+    """A Ray dataset with the columns reward, ranking and no_signal; it is computed when it is used.
+
+    rubric: the one that the dataset was graded by; its criteria are columns of the dataset, NaN or null = missing.
+    group: the column that names the group of a row. prefix: put before the names of the added columns.
+    partitions: of the shuffle that brings groups together; None: four for each processor.
+    attributes: columns of numbers ≥ 0 whose influence is taken out, such as lengths. The dataset is then computed at
+        once, since the influence is estimated over all groups before the first one is fused.
+    options: those of `rubrank.RLVR2`; adjust is "remove" where attributes are given. pool="run" is for trainers.
+    """
+    ray = found_ray(_OWNER)
+    if attributes:
+        options.setdefault("adjust", "remove")
+    elif options.get("adjust") is not None:
+        raise InvalidInput(_OWNER, "adjust", "given with attributes", repr(options["adjust"]), "Name their columns.")
+    if options.get("pool") == "run":
+        raise InvalidInput(_OWNER, "pool", "'batch' or 'group': a dataset has no steps", "'run'", "")
+    parsed = to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
+    criteria = tuple(CriterionData.of(criterion) for criterion in parsed.criteria)
+    needed = (group, *(criterion.name for criterion in criteria), *attributes)
+    _check_columns(dataset.columns() or [], needed, [prefix + name for name in _ADDED_COLUMNS])
+    fuser = _GroupFuser(criteria, Gated(RLVR2(**options), gate or Gate()), group, prefix, tuple(attributes))
+    number = partitions or _PARTITIONS_PER_PROCESSOR * processors(ray)
+    if attributes and is_pooled(fuser.rule):
+        dataset = dataset.materialize()
+        packed = dataset.groupby(group, num_partitions=number).map_groups(fuser.pack, batch_format="pyarrow")
+        task = ray.remote(_prepare_block).options(num_cpus=1, num_returns=2)
+        shared = ray.put(fuser)
+        references = [task.remote(shared, block) for block in packed.materialize().to_arrow_refs()]
+        prepared = [(part, _result_of(ray, summary)) for part, summary in references]
+        prepared = [(part, summary) for part, summary in prepared if summary is not None]  # empty blocks
+        parts = [part for part, _ in prepared]
+        known = _estimate(ray, fuser.rule, parts, [summary for _, summary in prepared])
+        fuser.rule = with_options(fuser.rule, _OWNER, known=known)
+    return dataset.groupby(group, num_partitions=number).map_groups(fuser.fuse, batch_format="pyarrow")
+
+
+def _prepare_block(fuser: _GroupFuser, block: Any) -> tuple[Any, Any]:
+    """In a task: some packed groups as a part; None for an empty block."""
+    if not block.num_rows:
+        return None, None
+    try:
+        groups = [pickle.loads(packed) for packed in block.column(_PACKED_GROUP).to_pylist()]
+        return _prepare(fuser.rule, fuser.make_batch(groups))
+    except RubrankError as error:
+        return None, error
+
+
+def _check_columns(names: Sequence[str], needed: Sequence[str], added: Sequence[str]) -> None:
+    for name in needed:
+        if name not in names:
+            allowed = "with a column for the group, each criterion and each attribute"
+            raise InvalidInput(_OWNER, "dataset", allowed, f"none named {name!r}", "")
+    for name in added:
+        if name in names:
+            raise InvalidInput(_OWNER, "added columns", "new to the dataset", f"{name!r} again", "Say prefix='new_'.")
+
+
+_GroupRows: TypeAlias = tuple[GroupScores, np.ndarray]
+"""The scores of a group, and its attributes."""
+
+
+class _GroupFuser:
+    """The rows of one group (an Arrow table) → the same rows with rewards."""
+
+    def __init__(
+        self, criteria: tuple[CriterionData, ...], rule: Rule, group: str, prefix: str, attributes: tuple[str, ...]
+    ) -> None:
+        self._modules = modules_of(rule)
+        self.rule = rule
+        self._group = group
+        self._criteria = criteria
+        self._prefix = prefix
+        self._attributes = attributes
+
+    def fuse(self, table: Any) -> Any:
+        """All rows of a group with the added columns."""
+        rows = self._read(table)
+        fused = fused_by(self.rule, self.make_batch([rows]))
+        values = (fused.reward, fused.ranking, np.repeat(fused.no_signal, len(rows[1])))
+        for name, column in zip(_ADDED_COLUMNS, values, strict=True):
+            table = table.append_column(self._prefix + name, [np.asarray(column)])
+        return table
+
+    def pack(self, table: Any) -> Any:
+        """A table with one row, which holds the whole group."""
+        import pyarrow as pa
+
+        return pa.table({_PACKED_GROUP: pa.array([pickle.dumps(self._read(table))], pa.binary())})
+
+    def make_batch(self, groups: Sequence[_GroupRows]) -> ScoreBatch:
+        """Some groups as a rule sees them."""
+        table = ScoreTable(tuple(scores for scores, _ in groups))
+        if not self._attributes:
+            return table.batch()
+        values = np.concatenate([attributes for _, attributes in groups])
+        return table.batch(attributes=values, attribute_names=self._attributes)
+
+    def _read(self, table: Any) -> _GroupRows:
+        columns: Mapping[str, list[Any]] = table.to_pydict()
+        scores = _as_matrix(columns, [criterion.name for criterion in self._criteria])
+        attributes = _as_matrix(columns, self._attributes).reshape(len(scores), -1)
+        label = str(columns[self._group][0])
+        outcomes = read_outcomes(columns.get(OUTCOMES, ()))
+        return GroupScores(label, self._criteria, scores, (), outcomes), attributes
+
+
+def _as_matrix(columns: Mapping[str, list[Any]], names: Sequence[str]) -> np.ndarray:
+    """(rows, names): null is NaN."""
+    return np.array([[np.nan if x is None else float(x) for x in columns[name]] for name in names]).T

@@ -1,1 +1,0 @@
-"""Score files of any size, fused piece by piece."""

@@ -1,0 +1,150 @@
+"""Score tables written to files, with reasons and rubrics; `scores/files.py` says what files hold and reads them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rubrank._files import replacing, wrong_suffix
+from rubrank._plain import clean
+from rubrank.scores.criterion import CriterionData
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from rubrank.scores.table import GroupScores, ScoreTable
+
+VERSION = 1
+RUBRIC = "rubric"
+"""The column with the number of a row's rubric."""
+REASON_SUFFIX = " (reason)"
+"""What the column with the reasons of a criterion is called after its name."""
+OUTCOMES = "outcomes"
+"""The column with comparisons, as a JSON text."""
+SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
+_KEY_COLUMNS = ("group", "rollout", RUBRIC)
+_MOST_CRITERION_COLUMNS = 500
+
+_RubricNumbers = dict[tuple[CriterionData, ...], int]
+
+
+def write_scores(table: ScoreTable, path: Path) -> None:
+    """Write a table as Parquet or JSON Lines, by suffix; the file appears when it is complete."""
+    if not path.name.endswith(SUFFIXES):
+        raise wrong_suffix(path, SUFFIXES)
+    numbers: _RubricNumbers = {}
+    for group in table:
+        numbers.setdefault(group.criteria, len(numbers))
+    header: dict[str, Any] = {
+        "rubrank": "scores",
+        "version": VERSION,
+        "rubrics": [[asdict(criterion) for criterion in rubric] for rubric in numbers],
+    }
+    if table.provenance is not None:
+        header["judging"] = table.provenance.as_dict()
+    with replacing(path) as temporary:
+        if path.suffix == ".parquet":
+            _write_parquet(table, numbers, header, temporary)
+        else:
+            _write_json_lines(table, numbers, header, temporary, compressed=path.suffix == ".gz")
+
+
+def outcomes_text(group: GroupScores, rollout: int) -> str | None:
+    """A rollout against the others of its group, on the criteria on which responses were compared."""
+    if not group.outcomes:
+        return None
+    rows = {name: _with_nulls(outcomes[rollout]) for name, outcomes in group.outcomes.items()}
+    return json.dumps(rows, ensure_ascii=False)
+
+
+def _write_json_lines(
+    table: ScoreTable, numbers: _RubricNumbers, header: dict[str, Any], path: Path, compressed: bool
+) -> None:
+    with gzip.open(path, "wt", encoding="utf-8") if compressed else path.open("w", encoding="utf-8") as file:
+        file.write(_as_line(header))
+        for group in table:
+            for i in range(len(group.scores)):
+                row = {
+                    "group": group.id,
+                    "rollout": i,
+                    RUBRIC: numbers[group.criteria],
+                    "scores": dict(zip(group.names, _with_nulls(group.scores[i]), strict=True)),
+                    "reasons": dict(zip(group.names, group.reasons[i], strict=True)),
+                }
+                if group.outcomes:
+                    row[OUTCOMES] = outcomes_text(group, i)
+                file.write(_as_line(row))
+
+
+def _as_line(data: Any) -> str:
+    # A lone surrogate in a name or reason cannot be written as UTF-8, but its escape can.
+    text = json.dumps(data, ensure_ascii=False)
+    return (text if text.isprintable() else json.dumps(data)) + "\n"
+
+
+def _with_nulls(values: np.ndarray) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+def _write_parquet(table: ScoreTable, numbers: _RubricNumbers, header: dict[str, Any], path: Path) -> None:
+    names = [*_KEY_COLUMNS, OUTCOMES, *table.criteria, *(name + REASON_SUFFIX for name in table.criteria)]
+    has_clash = len(set(names)) < len(names)
+    if len(table.criteria) > _MOST_CRITERION_COLUMNS or has_clash:
+        frame, layout = _one_row_per_score(table, numbers), "long"
+    else:
+        frame, layout = _one_row_per_rollout(table, numbers), "wide"
+    frame.write_parquet(path, metadata={"rubrank": json.dumps({**header, "layout": layout})})
+
+
+def _one_row_per_rollout(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataFrame:
+    import polars as pl
+
+    columns: dict[str, Any] = {
+        "group": table.group_ids,
+        "rollout": table.rollout_numbers,
+        RUBRIC: [numbers[group.criteria] for group in table for _ in range(len(group.scores))],
+    }
+    for k, name in enumerate(table.criteria):
+        columns[name] = pl.Series(name, table.scores[:, k], nan_to_null=True)
+        columns[name + REASON_SUFFIX] = pl.Series(list(_reasons_on(table, name)), dtype=pl.String)
+    if any(group.outcomes for group in table):
+        texts = [outcomes_text(group, i) for group in table for i in range(len(group.scores))]
+        columns[OUTCOMES] = pl.Series(texts, dtype=pl.String)
+    return pl.DataFrame(columns, schema_overrides={"group": pl.String, "rollout": pl.Int64})
+
+
+def _reasons_on(table: ScoreTable, name: str) -> Iterator[str | None]:
+    """The reason of every row on a criterion; None where it is not asked."""
+    for group in table:
+        column = group.names.index(name) if name in group.names else None
+        for reasons in group.reasons:
+            yield None if column is None else clean(reasons[column])
+
+
+def _one_row_per_score(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataFrame:
+    import polars as pl
+
+    rows = []
+    for group in table:
+        number = numbers[group.criteria]
+        for i in range(len(group.scores)):
+            compared = outcomes_text(group, i)
+            for name, score, reason in zip(group.names, _with_nulls(group.scores[i]), group.reasons[i], strict=True):
+                rows.append((group.id, i, number, name, score, clean(reason), compared))
+    schema = {
+        "group": pl.String,
+        "rollout": pl.Int64,
+        RUBRIC: pl.Int64,
+        "criterion": pl.String,
+        "score": pl.Float64,
+        "reason": pl.String,
+        OUTCOMES: pl.String,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")

@@ -1,0 +1,167 @@
+"""Cells read as numbers, and the first cell that is wrong.
+
+numbers = read_numbers(table, ("scores", "Facts"))
+numbers.values                      doubles; null where there is no score
+numbers.check_scores(table, path)   raises for a text, an infinity, or an integer that a double cannot hold
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from rubrank.tables.table import ColumnPath, Table
+
+UNSCORED_TEXTS = ("", "nan", "null", "none", "na", "n/a")
+"""Texts of a CSV cell without a score, in lower case."""
+LARGEST_EXACT_INTEGER = 2**53
+"""Larger integers merge with their neighbours when they become doubles: their order would be lost."""
+_LONGEST_NUMBER = 40  # characters; longer texts are not parsed
+_SAMPLED_CELLS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """The cells of one column as numbers."""
+
+    values: pl.Series
+    """Float64; null or NaN where there is none."""
+    filled: pl.Series
+    """Is anything in the cell?"""
+    wrong: pl.Series
+    """Is something in the cell that is no finite number, or an integer beyond ±2**53?"""
+
+    @property
+    def is_mostly_numbers(self) -> bool:
+        """Is the column meant to hold numbers? A single "yes" among them is a mistake to report."""
+        count = int((self.filled & self.values.is_not_null()).sum())
+        return count > 0 and 2 * count >= int(self.filled.sum())
+
+    def check_scores(self, table: Table, path: ColumnPath) -> None:
+        """Raise for the first cell that is wrong."""
+        if self.wrong.any():
+            allowed = "a finite number (whole ones within ±2**53), yes/no as true/false, or empty"
+            remedy = "Repair the cell, empty it if there is no score, or name the criteria: --criteria Facts,Style."
+            raise table.cell_error(first_true(self.wrong), path, allowed, remedy)
+
+    def check_unit_interval(self, table: Table, path: ColumnPath) -> None:
+        """Raise for the first score outside [0, 1]."""
+        outside = ((self.values < 0.0) | (self.values > 1.0)).fill_null(False)
+        if outside.any():
+            allowed = "in [0, 1], 1 = clean, for the low-quality gate"
+            raise table.cell_error(first_true(outside), path, allowed, "Scale it, or reverse it if lower is better.")
+
+    def check_attribute(self, table: Table, path: ColumnPath) -> None:
+        """Raise for the first cell that is missing or negative: an attribute is measured on every rollout."""
+        missing = ~self.filled | self.values.is_null() | self.values.is_nan().fill_null(False)
+        unusable = missing | self.wrong | (self.values < 0.0).fill_null(False)
+        if unusable.any():
+            remedy = "Attributes are counts, lengths or densities; measure them on every rollout."
+            raise table.cell_error(first_true(unusable), path, "a finite number ≥ 0", remedy)
+
+
+def read_numbers(table: Table, path: ColumnPath) -> Numbers:
+    """The cells of a column, or of a field of one, as numbers."""
+    cells = table.cells(path)
+    if cells.dtype == pl.String and table.json_lines is not None:
+        values = _parse_json_numbers(table, cells, path)
+    else:
+        values = parse_numbers(cells, table.text_is_number)
+    if values.null_count() == cells.null_count():
+        filled = values.is_not_nan().fill_null(False)
+    else:
+        filled = _find_filled(cells, table.text_is_number)
+    is_infinite = values.is_infinite().fill_null(False)
+    wrong = filled & (values.is_null() | is_infinite | _find_inexact(table, cells, values, path))
+    return Numbers(values, filled, wrong)
+
+
+def parse_numbers(cells: pl.Series, text_is_number: bool) -> pl.Series:
+    """Cells as doubles; null where there is no number."""
+    if cells.dtype.is_numeric() or cells.dtype == pl.Boolean:
+        return cells.cast(pl.Float64)
+    if cells.dtype != pl.String or not text_is_number:
+        return pl.Series(cells.name, [None], pl.Float64).new_from_index(0, len(cells))
+    short = cells.to_frame("x").select(pl.when(pl.col("x").str.len_bytes() <= _LONGEST_NUMBER).then("x")).to_series()
+    values = short.cast(pl.Float64, strict=False)
+    if values.null_count() == cells.null_count():
+        return values  # nothing but numbers, as almost always
+    clean = short.str.strip_chars().str.to_lowercase().replace({"true": "1", "false": "0"})
+    return clean.cast(pl.Float64, strict=False)
+
+
+def csv_column_type(cells: pl.Series) -> Any:
+    """The type of a CSV column outside CSV. A number that would be written differently stays a text, such as 007."""
+    filled = int(_find_filled(cells, text_is_number=True).sum())
+    if not filled:
+        return pl.String
+    if int(cells.str.contains(r"^(0|-?[1-9]\d{0,17})$").sum()) == filled:
+        return pl.Int64
+    if int(cells.str.contains(r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$").sum()) == filled:
+        return pl.Float64
+    if int(cells.str.to_lowercase().is_in(["true", "false"]).sum()) == filled:
+        return pl.Boolean
+    return pl.String
+
+
+def first_true(mask: pl.Series) -> int:
+    """The index of the first row for which the mask holds."""
+    index = mask.arg_max()
+    assert index is not None
+    return index
+
+
+def _parse_json_numbers(table: Table, cells: pl.Series, path: ColumnPath) -> pl.Series:
+    """The numbers of a key that is a number in some lines and a text in others: polars made all of them texts."""
+    values = parse_numbers(cells, text_is_number=True)
+    looks_like_number = values.is_finite().fill_null(False)
+    candidates = looks_like_number.arg_true()
+    sample = candidates.gather_every(len(candidates) // _SAMPLED_CELLS + 1).to_list()
+    if all(isinstance(cell, str) for cell in table.json_cells(sample, path)):
+        return parse_numbers(cells, text_is_number=False)  # a column of texts, such as answers "42"
+    indices = candidates.to_list()
+    is_number = looks_like_number.to_numpy().copy()
+    for index, cell in zip(indices, table.json_cells(indices, path), strict=True):
+        if isinstance(cell, str):
+            is_number[index] = False
+    return values.to_frame("x").select(pl.when(pl.Series(is_number)).then("x")).to_series()
+
+
+def _find_filled(cells: pl.Series, text_is_number: bool) -> pl.Series:
+    if cells.dtype == pl.String and text_is_number:
+        start = cells.str.slice(0, 8).str.strip_chars().str.to_lowercase()
+        return cells.is_not_null() & ~start.is_in(UNSCORED_TEXTS).fill_null(False)
+    return cells.is_not_null()
+
+
+def _find_inexact(table: Table, cells: pl.Series, values: pl.Series, path: ColumnPath) -> pl.Series:
+    """Integers, as they are written, that doubles merge with their neighbours."""
+    is_large = (values.abs() >= LARGEST_EXACT_INTEGER).fill_null(False)
+    if not is_large.any():
+        return is_large
+    if cells.dtype.is_integer() or cells.dtype.is_decimal():
+        beyond = cells > LARGEST_EXACT_INTEGER
+        if not cells.dtype.is_unsigned_integer():
+            beyond = beyond | (cells < -LARGEST_EXACT_INTEGER)
+        return is_large & beyond.fill_null(False)
+    if table.json_lines is not None:
+        # Beside numbers with fractions polars has made integers doubles already; the file tells them apart.
+        indices = is_large.arg_true().to_list()
+        inexact = is_large.to_numpy().copy()
+        for index, cell in zip(indices, table.json_cells(indices, path), strict=True):
+            inexact[index] = is_inexact_integer(cell)
+        return pl.Series(inexact)
+    if cells.dtype == pl.String:
+        texts = cells.str.strip_chars()
+        integers = texts.cast(pl.Int64, strict=False)
+        is_whole = texts.str.contains(r"^[+-]?\d+$").fill_null(False)
+        beyond = (integers > LARGEST_EXACT_INTEGER) | (integers < -LARGEST_EXACT_INTEGER)
+        return is_large & is_whole & beyond.fill_null(True)
+    return pl.repeat(False, len(cells), eager=True)
+
+
+def is_inexact_integer(value: Any) -> bool:
+    """Is it an integer that a double cannot hold exactly?"""
+    return isinstance(value, int) and abs(value) > LARGEST_EXACT_INTEGER

@@ -1,0 +1,76 @@
+"""The usual names of columns: what one verb finds by name, all verbs find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rubrank._plain import word_list
+
+GROUP_NAMES = ("group", "group_id", "uid", "prompt_id", "query_id", "question_id", "problem_id", "task_id", "qid")
+"""Columns that name the group of a rollout; the first one present is used."""
+WEAK_GROUP_NAMES = ("key", "id")
+"""Used for the group only if none of `GROUP_NAMES` is there: in other files these number the rows."""
+STEP_NAMES = ("step", "global_step", "training_step", "train_step")
+"""Columns that name the training step: the same query in two steps is two groups."""
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "group": (*GROUP_NAMES, *WEAK_GROUP_NAMES),
+    "step": STEP_NAMES,
+    "prompt": ("prompt", "prompts", "messages", "query", "question", "instruction", "input", "conversation"),
+    "response": word_list("""
+        response responses completion completions output outputs generation generations rollouts samples model_output
+    """),
+    "reasoning": ("reasoning", "reasoning_content", "thinking", "thoughts"),
+    "tool_calls": ("tool_calls",),
+    "tools": ("tools",),
+    "finish_reason": ("finish_reason", "stop_reason"),
+    "token_counts": ("token_counts",),
+    "metadata": ("metadata",),
+    "rubric": ("rubric", "rubrics", "criteria"),
+}
+"""The usual column names of each field of a rollout, the likeliest first."""
+
+# ---------------------------------------------------------------------------------------------------- tables of scores
+
+SCORES = "scores"
+"""A column that may hold one field for each criterion."""
+ATTRIBUTES = "attributes"
+"""A column that may hold one field for each attribute."""
+REASONS = "reasons"
+"""A column that may hold, for each criterion, why the score is what it is."""
+
+CRITERION_NAMES = ("criterion", "criterion_name", "criterion_id", "metric", "dimension", "aspect")
+SCORE_NAMES = ("score", "value", "rating", "grade", "verdict")
+RESPONSE_NAMES = word_list("""
+    response_id rollout rollout_id rollout_index sample sample_id completion_id answer_id response completion id
+""")
+REASON_NAMES = ("reason", "explanation", "rationale")
+
+_COUNTERS = """id index idx row rollout rollout_id rollout_index sample sample_id response_id request_id turn seed rank
+    rubric rubric_id step global_step epoch iteration batch batch_id time timestamp"""
+_EARLIER_RESULTS = "reward rewards return advantage ranking no_signal logprob logprobs"
+_LENGTHS = """token tokens n_tokens num_tokens token_count total_tokens prompt_tokens completion_tokens reasoning_tokens
+    length response_length answer_length reasoning_length chars n_chars words n_words"""
+BOOKKEEPING = frozenset(f"{_COUNTERS} {_EARLIER_RESULTS} {_LENGTHS}".split())
+"""Numeric columns that are no criteria unless the user names them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    r"""Which columns of a table of scores hold what; those left out are found by name, as docs/data.md says.
+
+    group: one column, or several that name a group together: "1/2". A slash or backslash in a part other than the last
+        gets a backslash before it, so that different parts never make the same name.
+    batch: rows with the same value here belong to one batch; it becomes the first part of the group's name.
+    criteria, attributes: names of columns, or of fields of the columns `scores` and `attributes`.
+    long: is there one row per score? None: decided from the columns.
+    fields: columns of a long table with unusual names: criterion, score, response, reason.
+    """
+
+    group: Sequence[str] = ()
+    batch: str | None = None
+    criteria: Sequence[str] | None = None
+    attributes: Sequence[str] = ()
+    long: bool | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)

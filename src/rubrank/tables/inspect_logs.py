@@ -1,0 +1,157 @@
+"""Logs of Inspect: a sample is a group, its epochs are the responses, its scorers are criteria.
+
+    log.eval                    a zip with header.json and samples/<id>_epoch_<n>.json
+    log.json                    one object with `eval` and `samples`
+
+The layout is that of `inspect_ai.log.EvalLog`; Inspect itself is not needed to read it. A score is a number, true or
+false, or one of C, P, I, N (correct, partial, incorrect, no answer); a score with several parts becomes one criterion
+per part. A sample that failed in the run has no response and is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rubrank._files import zstandard_for
+from rubrank.errors import InvalidInput
+
+GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""What Inspect's letters stand for."""
+_ZSTD_METHOD = 93  # the compression method that Python's zipfile does not know
+_LOCAL_HEADER_BYTES = 30
+
+
+class LogRow(dict[str, Any]):
+    """A row of a log: the same sample in another log was answered in another run."""
+
+
+def is_log(data: Any) -> bool:
+    """Is it the content of a log in JSON?"""
+    return isinstance(data, Mapping) and isinstance(data.get("eval"), Mapping) and "samples" in data
+
+
+def log_rows(data: Mapping[str, Any], where: str) -> Iterator[LogRow]:
+    """One row for each epoch of each sample of a log in JSON."""
+    samples = data.get("samples")
+    if not isinstance(samples, list):
+        return
+    for sample in samples:
+        if not isinstance(sample, Mapping):
+            raise InvalidInput(where, "samples", "objects {…}", type(sample).__name__, "Write the log again.")
+        if not _has_failed(sample):
+            yield _make_row(sample)
+
+
+def zipped_log_rows(path: Path) -> Iterator[LogRow]:
+    """One row for each epoch of each sample of a .eval file, one sample in memory at a time."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [info for info in archive.infolist() if info.filename.startswith("samples/")]
+            for info in sorted(members, key=lambda info: _sample_and_epoch(info.filename)):
+                sample = json.loads(_read_member(archive, info, path))
+                if not _has_failed(sample):
+                    yield _make_row(sample)
+    except InvalidInput:
+        raise
+    except (zipfile.BadZipFile, ValueError, KeyError, AttributeError, OSError, struct.error) as error:
+        raise InvalidInput(str(path), "the file", "a log of Inspect", str(error), "Copy it again.") from None
+
+
+def _sample_and_epoch(name: str) -> tuple[str, int]:
+    sample, _, epoch = name.removesuffix(".json").rpartition("_epoch_")
+    return sample, int(epoch) if epoch.isdigit() else 0
+
+
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> bytes:
+    if info.compress_type != _ZSTD_METHOD:
+        return archive.read(info)
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        header = file.read(_LOCAL_HEADER_BYTES)
+        name_length, extra_length = struct.unpack("<HH", header[26:30])
+        file.seek(name_length + extra_length, 1)
+        packed = file.read(info.compress_size)
+    return bytes(zstandard_for(path).ZstdDecompressor().decompressobj().decompress(packed))
+
+
+def _has_failed(sample: Mapping[str, Any]) -> bool:
+    output = sample.get("output") or {}
+    has_choices = isinstance(output, Mapping) and bool(output.get("choices"))
+    return bool(sample.get("error")) and not has_choices
+
+
+def _make_row(sample: Mapping[str, Any]) -> LogRow:
+    output = sample.get("output") or {}
+    choice = (output.get("choices") or [{}])[0]
+    scores, reasons = _read_scores(sample.get("scores") or {})
+    metadata: dict[str, Any] = {}
+    if sample.get("target") not in (None, ""):
+        metadata["target"] = sample["target"]
+    metadata |= sample.get("metadata") or {}
+    if output.get("model") not in (None, ""):
+        metadata["model"] = output["model"]
+    return LogRow(
+        group=str(sample.get("id")),
+        rollout=sample.get("epoch", 1),
+        prompt=sample.get("input"),
+        response=_read_response(sample, choice, output),
+        finish_reason=choice.get("stop_reason"),
+        scores=scores,
+        reasons=reasons,
+        metadata=metadata,
+    )
+
+
+def _read_response(sample: Mapping[str, Any], choice: Mapping[str, Any], output: Mapping[str, Any]) -> Any:
+    """Everything after the input if there are tool calls in it, else the last text."""
+    messages = [message for message in sample.get("messages") or () if isinstance(message, Mapping)]
+    replies = [m for m in messages if m.get("source") != "input" and m.get("role") in ("assistant", "tool")]
+    if any(message.get("tool_calls") for message in replies):
+        return [_convert_message(message) for message in replies]
+    last = choice.get("message") or {}
+    return output.get("completion") or last.get("content") or ""
+
+
+def _convert_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    converted = {name: message[name] for name in ("role", "content", "tool_call_id", "error") if message.get(name)}
+    calls = [
+        {"id": call.get("id"), "name": call.get("function"), "arguments": call.get("arguments")}
+        for call in message.get("tool_calls") or ()
+    ]
+    if calls:
+        converted["tool_calls"] = calls
+    return converted
+
+
+def _read_scores(scorers: Mapping[str, Any]) -> tuple[dict[str, float | None], dict[str, str]]:
+    """The value of every scorer, or of each of its parts, and the explanation."""
+    scores: dict[str, float | None] = {}
+    reasons: dict[str, str] = {}
+    for scorer, score in scorers.items():
+        value, reason = score, ""
+        if isinstance(score, Mapping):
+            value = score.get("value")
+            reason = str(score.get("explanation") or "")
+        parts = {scorer: value}
+        if isinstance(value, Mapping):
+            parts = {f"{scorer}.{key}": inner for key, inner in value.items()}
+        for name, part in parts.items():
+            scores[name] = _parse_grade(part)
+            reasons[name] = reason if scores[name] is not None else f"no number: {part!r:.80}"
+    return scores, reasons
+
+
+def _parse_grade(value: Any) -> float | None:
+    if isinstance(value, str) and value.strip().upper() in GRADES:
+        return GRADES[value.strip().upper()]
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,302 @@
+"""Which columns of a table are groups, criteria and attributes, and one check of all their cells.
+
+layout = find_layout(read_table("scores.csv"), Columns())
+layout.labels                       the group of every row
+layout.names                        the criteria
+layout.scores_of(rows, names)       a matrix: one row per rollout, one column per criterion, NaN = not scored
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rubrank.errors import BadTable, UnknownName
+from rubrank.tables.cells import Numbers, csv_column_type, first_true, is_inexact_integer, read_numbers
+from rubrank.tables.columns import ATTRIBUTES, BOOKKEEPING, GROUP_NAMES, SCORES, STEP_NAMES, Columns
+from rubrank.tables.table import MOST_CRITERION_COLUMNS, ColumnPath, Table, show_cell
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """What the columns of a table hold; every cell that is used has been checked."""
+
+    table: Table
+    group_columns: tuple[str, ...]
+    labels: pl.Series
+    """The group of every row: integers if one column names it and holds nothing else, else texts."""
+    names: tuple[str, ...]
+    """The criteria."""
+    scores_MK: np.ndarray | None
+    """(rows, criteria), NaN = not scored; None if there are too many criteria for one matrix (`ragged_scores`)."""
+    attributes_MD: np.ndarray | None
+    left_out: tuple[str, ...]
+    """Numeric columns that are not used, because of their names."""
+
+    def scores_of(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
+        """The scores of some rows on some criteria."""
+        if self.scores_MK is not None:
+            columns = np.array([self._column[name] for name in names], dtype=np.intp)
+            return self.scores_MK[np.ix_(rows, columns)]
+        ragged = self.table.ragged_scores
+        assert ragged is not None
+        matrix = np.full((len(rows), len(names)), np.nan)
+        for i, row in enumerate(rows):
+            for k, name in enumerate(names):
+                value = ragged[row].get(name)
+                if value is not None:
+                    matrix[i, k] = value
+        return matrix
+
+    @cached_property
+    def _column(self) -> dict[str, int]:
+        return {name: k for k, name in enumerate(self.names)}
+
+    @cached_property
+    def rows_of_groups(self) -> dict[Any, np.ndarray]:
+        """Label → the rows of the group, groups in the order in which they first appear."""
+        frame = pl.DataFrame({"label": self.labels, "row": pl.Series(np.arange(len(self.labels)))})
+        grouped = frame.group_by("label", maintain_order=True).agg("row")
+        return {label: rows.to_numpy() for label, rows in zip(grouped["label"].to_list(), grouped["row"], strict=True)}
+
+
+def find_layout(
+    table: Table,
+    columns: Columns,
+    *,
+    low_quality: Sequence[str] = (),
+    any_order: bool = False,
+    whole_batches: bool = False,
+) -> Layout:
+    """Find the columns and check their cells; the first cell that is wrong is named by row and column.
+
+    low_quality: criteria whose scores must be from 0 to 1.
+    any_order: the rows of a group need not stand together. whole_batches: nor must those of a batch stand apart.
+    """
+    groups = _find_group_columns(table, columns)
+    attributes = [_find_path(table, "attribute", ATTRIBUTES, name) for name in columns.attributes]
+    attribute_values = []
+    for path in attributes:
+        numbers = read_numbers(table, path)
+        numbers.check_attribute(table, path)
+        attribute_values.append(numbers.values.to_numpy())
+
+    taken = {*groups, columns.batch, *(path[0] for path in attributes if len(path) == 1)}
+    left_out: tuple[str, ...] = ()
+    scores_MK = None
+    if table.ragged_scores is not None:
+        names = _check_ragged_scores(table, columns, low_quality)
+    else:
+        criteria, left_out = _choose_criteria(table, columns, taken)
+        values = []
+        for path, numbers in criteria.items():
+            numbers.check_scores(table, path)
+            if path[-1] in low_quality:
+                numbers.check_unit_interval(table, path)
+            values.append(numbers.values.fill_null(np.nan).to_numpy())
+        names = tuple(path[-1] for path in criteria)
+        scores_MK = np.stack(values, 1)
+
+    layout = Layout(
+        table,
+        groups,
+        _make_labels(table, groups, columns.batch),
+        names,
+        scores_MK,
+        np.stack(attribute_values, 1) if attribute_values else None,
+        left_out,
+    )
+    if scores_MK is None and len(names) <= MOST_CRITERION_COLUMNS:
+        scores_MK = layout.scores_of(np.arange(len(table.frame)), names)
+        layout = Layout(table, groups, layout.labels, names, scores_MK, layout.attributes_MD, left_out)
+    if not any_order:
+        _check_adjacent(table, join_cells(table.frame, label_columns(groups, columns.batch)), "group")
+        if columns.batch and whole_batches:
+            _check_adjacent(table, join_cells(table.frame, (columns.batch,)), "batch")
+    return layout
+
+
+# -------------------------------------------------------------------------------------------------------------- groups
+
+
+def label_columns(groups: Sequence[str], batch: str | None) -> tuple[str, ...]:
+    """The columns that name a group together."""
+    return (batch, *groups) if batch else tuple(groups)
+
+
+def join_cells(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
+    """One text for the cells of some columns, different for different cells; null if one of them is."""
+    texts = [frame.get_column(name).cast(pl.String).alias(str(i)) for i, name in enumerate(names)]
+    if len(texts) == 1:
+        return texts[0].alias("label")
+    # A separator within a part is escaped, or ("a/b", "c") and ("a", "b/c") would be one group.
+    escaped = [text.str.replace_all(r"([/\\])", r"\$1") for text in texts[:-1]]
+    return pl.DataFrame([*escaped, texts[-1]]).select(pl.concat_str(pl.all(), separator="/")).to_series().alias("label")
+
+
+def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
+    present = table.frame.columns
+    groups = tuple(columns.group)
+    if not groups:
+        groups = tuple(name for name in (*GROUP_NAMES, "prompt") if name in present)[:1]
+    if not groups:
+        allowed = f"a column {', '.join(map(repr, GROUP_NAMES))}, or a prompt"
+        remedy = "Say which one names the group: --group-column NAME."
+        raise BadTable(str(table.path), "the group", allowed, f"columns {', '.join(map(repr, present))}", remedy)
+    for name in label_columns(groups, columns.batch):
+        if name not in present:
+            raise UnknownName.of(str(table.path), "the group or batch column", name, present)
+    _check_labels(table, label_columns(groups, columns.batch))
+    if columns.group:
+        return groups
+    _refuse_two_groupings(table, groups[0])
+    step = next((name for name in STEP_NAMES if name in present and name not in groups), None)
+    if step is None or columns.batch:
+        return groups
+    # The same query in two training steps is two groups.
+    frame = table.frame
+    if groups == ("prompt",) or frame.select(step, *groups).n_unique() != frame.select(*groups).n_unique():
+        _check_labels(table, (step,))
+        return (step, *groups)
+    return groups
+
+
+def _check_labels(table: Table, names: Sequence[str]) -> None:
+    for name in names:
+        cells = table.frame.get_column(name)
+        remedy = "Every rollout belongs to a group."
+        if cells.dtype.is_nested() or cells.dtype == pl.Binary:
+            where = f"{table.unit} {table.rows[0]}, column {name!r}"
+            raise BadTable(str(table.path), where, "a number or a text", f"a {cells.dtype}", remedy)
+        if cells.null_count():
+            raise table.cell_error(first_true(cells.is_null()), (name,), "a number or a text", remedy)
+
+
+def _refuse_two_groupings(table: Table, chosen: str) -> None:
+    """Raise if another column names groups too, and names other ones."""
+    frame = table.frame
+    if chosen not in GROUP_NAMES:
+        return
+    for other in GROUP_NAMES:
+        if other == chosen or other not in frame.columns:
+            continue
+        if frame.schema[other].is_nested() or frame.get_column(other).null_count():
+            continue
+        counts = {frame.select(names).n_unique() for names in ([chosen], [other], [chosen, other])}
+        if len(counts) > 1:
+            got = f"two readings: by {chosen!r} and by {other!r}"
+            remedy = f"Say which is meant: --group-column {chosen}."
+            raise BadTable(str(table.path), "the group", "in one column", got, remedy)
+
+
+def _make_labels(table: Table, groups: tuple[str, ...], batch: str | None) -> pl.Series:
+    if len(groups) == 1 and batch is None:
+        cells = table.frame.get_column(groups[0])
+        dtype = csv_column_type(cells) if table.text_is_number and cells.dtype == pl.String else cells.dtype
+        if dtype == pl.UInt64:
+            return cells
+        if dtype.is_integer() and dtype != pl.Int128:
+            return cells.cast(pl.Int64)
+    return join_cells(table.frame, label_columns(groups, batch))
+
+
+def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
+    """Raise if a label comes back after another one: it may be the same query again, in another step."""
+    begins = (labels != labels.shift()).fill_null(True)
+    first_labels = labels.filter(begins)
+    again = ~first_labels.is_first_distinct()
+    if again.any():
+        rows = table.rows.filter(begins)
+        index = first_true(again)
+        label = first_labels[index]
+        first = rows[first_true(first_labels == label)]
+        raise BadTable(
+            str(table.path),
+            f"the rows of {what} {label!r}",
+            "next to each other",
+            f"one that begins at {table.unit} {first} and comes back at {table.unit} {rows[index]}",
+            f"Sort the file, or pass --any-order (any_order=True) if they are one {what}.",
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------ criteria
+
+
+def _choose_criteria(
+    table: Table, columns: Columns, taken: set[str | None]
+) -> tuple[dict[ColumnPath, Numbers], tuple[str, ...]]:
+    """The criteria with their scores, and the numeric columns that are left out because of their names."""
+    if columns.criteria is not None:
+        paths = [_find_path(table, "criterion", SCORES, name) for name in dict.fromkeys(columns.criteria)]
+        return {path: read_numbers(table, path) for path in paths}, ()
+    fields = [path for path in _column_paths(table) if len(path) == 2 and path[0] == SCORES]
+    if fields:
+        return {path: read_numbers(table, path) for path in fields}, ()
+    criteria: dict[ColumnPath, Numbers] = {}
+    left_out = []
+    for path in _column_paths(table):
+        if len(path) == 2 or path[0] in taken:
+            continue
+        numbers = read_numbers(table, path)
+        if not numbers.is_mostly_numbers:
+            continue
+        name = path[0]
+        if name.lower() in BOOKKEEPING or name in GROUP_NAMES or "utility." in name:
+            left_out.append(name)
+        else:
+            criteria[path] = numbers
+    if not criteria:
+        got = f"columns {', '.join(map(repr, table.frame.columns))}"
+        remedy = "Name them: --criteria Facts,Style."
+        raise BadTable(str(table.path), "the criteria", "at least one column of numbers", got, remedy)
+    return criteria, tuple(left_out)
+
+
+def _column_paths(table: Table) -> Iterator[ColumnPath]:
+    """All columns that hold single values, and the fields of `scores` and `attributes`."""
+    for name, dtype in table.frame.schema.items():
+        if name in (SCORES, ATTRIBUTES) and isinstance(dtype, pl.Struct):
+            yield from ((name, field.name) for field in dtype.fields)
+        elif not dtype.is_nested():
+            yield (name,)
+
+
+def _find_path(table: Table, what: str, home: str, name: str) -> ColumnPath:
+    """A column by name: a field of its home column, or a column of its own."""
+    paths = list(_column_paths(table))
+    for path in ((home, name), (name,)):
+        if path in paths:
+            return path
+    known = {path[-1] for path in paths if len(path) == 1 or path[0] == home}
+    raise UnknownName.of(str(table.path), what, name, known)
+
+
+def _check_ragged_scores(table: Table, columns: Columns, low_quality: Sequence[str]) -> tuple[str, ...]:
+    """The criteria of a table with too many of them for columns; raises for the first score that is wrong."""
+    assert table.ragged_scores is not None
+    names: dict[str, None] = {}
+    for index, scores in enumerate(table.ragged_scores):
+        for name, value in scores.items():
+            names[name] = None
+            if value is None or value != value:
+                continue
+            where = f"{table.unit} {table.rows[index]}, column {f'{SCORES}.{name}'!r}"
+            is_number = isinstance(value, bool | int | float)
+            if not is_number or is_inexact_integer(value) or math.isinf(value):
+                allowed = "a finite number (whole ones within ±2**53), yes/no as true/false, or empty"
+                remedy = "Repair the cell, or empty it if there is no score."
+                raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)
+            if name in low_quality and not 0.0 <= value <= 1.0:
+                allowed = "in [0, 1], 1 = clean, for the low-quality gate"
+                remedy = "Scale it, or reverse it if lower is better."
+                raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)
+    for name in columns.criteria or ():
+        if name not in names:
+            raise UnknownName.of(str(table.path), "criterion", name, names)
+    return tuple(names) if columns.criteria is None else tuple(dict.fromkeys(columns.criteria))

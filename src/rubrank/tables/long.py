@@ -1,0 +1,206 @@
+"""Long tables, with one row per score, as tables with one row per rollout.
+
+    prompt_id,response_id,criterion,score          prompt_id, response_id, scores
+    q1,a,Facts,1                                   q1,        a,           {Facts: 1, Style: 3}
+    q1,a,Style,3
+
+A table is long if it has a column of texts that names criteria and one with their scores. A table that could be read as
+wide too, because it has other columns of numbers, is refused: --long or --criteria says which is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rubrank.errors import BadTable, UnknownName
+from rubrank.tables.cells import first_true, parse_numbers, read_numbers
+from rubrank.tables.columns import (
+    BOOKKEEPING,
+    CRITERION_NAMES,
+    GROUP_NAMES,
+    REASON_NAMES,
+    REASONS,
+    RESPONSE_NAMES,
+    SCORE_NAMES,
+    SCORES,
+    STEP_NAMES,
+    Columns,
+)
+from rubrank.tables.table import MOST_CRITERION_COLUMNS, Table, read_source
+
+_NUMBERS_ABOUT_CRITERIA = {"weight", "points", "margin", "version"}
+_SAMPLED_ROWS = 20
+
+
+@dataclass(frozen=True)
+class LongColumns:
+    """Which columns of a long table hold what."""
+
+    group: tuple[str, ...]
+    response: str
+    criterion: str
+    score: str
+    reason: str | None
+
+
+def read_table(source: Any, columns: Columns | None = None) -> Table:
+    """Any source of scores as a table with one row per rollout."""
+    table = read_source(source)
+    names = find_long_columns(table, columns or Columns())
+    return table if names is None else widen(table, names)
+
+
+def find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
+    """The columns of a long table; None if it is wide. Raises where both readings fit."""
+    if columns.long is False:
+        return None
+    schema = table.frame.schema
+    criterion = _find_column(table, columns, "criterion", CRITERION_NAMES)
+    score = _find_column(table, columns, "score", SCORE_NAMES)
+    is_declared = bool(columns.long) or "criterion" in columns.fields
+    if criterion is None or score is None or (SCORES in schema and not is_declared):
+        if is_declared:
+            missing = "criterion" if criterion is None else "score"
+            raise _missing_column(table, missing, f"Say which one it is: --column {missing}=NAME.")
+        return None
+    if not is_declared:
+        is_named_wide = columns.criteria is not None and all(name in schema for name in columns.criteria)
+        if is_named_wide or schema[criterion].is_numeric():
+            return None
+    group = _find_group(columns, table.frame.columns)
+    response = _find_column(table, columns, "response", RESPONSE_NAMES, taken=(*group, criterion, score))
+    if not is_declared:
+        used = {*group, response, *columns.attributes, columns.batch, criterion, score}
+        _refuse_wide_reading(table, criterion, score, used)
+    if not group:
+        raise _missing_column(table, "group", "Say which: --group-column NAME.")
+    if response is None:
+        raise _missing_column(table, "response", "Say which: --column response=NAME.")
+    reason = _find_column(table, columns, "reason", REASON_NAMES)
+    return LongColumns(group, response, criterion, score, reason)
+
+
+def _find_column(
+    table: Table, columns: Columns, field: str, usual_names: Sequence[str], taken: Sequence[str] = ()
+) -> str | None:
+    present = table.frame.columns
+    if field in columns.fields:
+        name = columns.fields[field]
+        if name not in present:
+            raise UnknownName.of(str(table.path), f"the column of {field!r}", name, present)
+        return name
+    return next((name for name in usual_names if name in present and name not in taken), None)
+
+
+def _find_group(columns: Columns, present: Sequence[str]) -> tuple[str, ...]:
+    if columns.group:
+        return tuple(name for name in columns.group if name in present)
+    name = next((name for name in (*GROUP_NAMES, "prompt") if name in present), None)
+    if name is None:
+        return ()
+    step = next((step for step in STEP_NAMES if step in present), None)
+    if step is None or columns.batch:
+        return (name,)
+    return (step, name)
+
+
+def _missing_column(table: Table, field: str, remedy: str) -> BadTable:
+    got = f"columns {', '.join(map(repr, table.frame.columns))}"
+    return BadTable(str(table.path), f"the {field} of a long table", "in a column", got, remedy)
+
+
+def _refuse_wide_reading(table: Table, criterion: str, score: str, used: set[Any]) -> None:
+    """Raise if other columns of numbers could be criteria, in which case the table would be wide."""
+    others = []
+    for name in table.frame.columns:
+        if name in used or name.lower() in BOOKKEEPING | _NUMBERS_ABOUT_CRITERIA:
+            continue
+        cells = table.frame.get_column(name)
+        if table.text_is_number:
+            sample = cells.head(_SAMPLED_ROWS).drop_nulls()
+            is_number = len(sample) > 0 and not parse_numbers(sample, True).is_null().any()
+        else:
+            is_number = cells.dtype.is_numeric()
+        if is_number:
+            others.append(name)
+    if others:
+        wide = ", ".join(map(repr, [*others, score]))
+        got = f"two readings: long (a score per row, {criterion!r} names its criterion) and wide (the criteria {wide})"
+        remedy = "Say which is meant: --long, or --criteria A,B."
+        raise BadTable(str(table.path), "the table", "long or wide", got, remedy)
+
+
+def widen(table: Table, names: LongColumns) -> Table:
+    """One row per rollout, in the order in which rollouts first appear, with all scores in the column `scores`."""
+    frame = table.frame
+    _check_keys(table, names)
+    scores = read_numbers(table, (names.score,))
+    scores.check_scores(table, (names.score,))
+
+    keys = [*names.group, names.response]
+    first_rows, rollout_of_row = _number_by_first_row(frame, keys)
+    criterion_rows, criterion_of_row = _number_by_first_row(frame, [names.criterion])
+    criteria = [str(name) for name in frame[criterion_rows][names.criterion]]
+    own_columns = {names.criterion, names.score, names.reason, SCORES, REASONS}
+    other_columns = [
+        name for name, dtype in frame.schema.items() if name not in own_columns and not isinstance(dtype, pl.Struct)
+    ]
+    rollouts = frame[first_rows].select(other_columns)
+
+    ragged_scores: list[dict[str, Any]] | None = None
+    if len(criteria) > MOST_CRITERION_COLUMNS:
+        ragged_scores = [{} for _ in first_rows]
+        for rollout, criterion, value in zip(rollout_of_row, criterion_of_row, scores.values, strict=True):
+            ragged_scores[rollout][criteria[criterion]] = value
+    else:
+        matrix = np.full((len(first_rows), len(criteria)), np.nan)
+        matrix[rollout_of_row, criterion_of_row] = scores.values.fill_null(np.nan).to_numpy()
+        columns = {name: pl.Series(matrix[:, k], nan_to_null=True) for k, name in enumerate(criteria)}
+        rollouts = rollouts.with_columns(pl.DataFrame(columns).to_struct(SCORES))
+        if names.reason is not None:
+            texts = np.full(matrix.shape, None, dtype=object)
+            texts[rollout_of_row, criterion_of_row] = frame[names.reason].to_list()
+            reasons = {name: pl.Series(texts[:, k].tolist(), dtype=pl.String) for k, name in enumerate(criteria)}
+            rollouts = rollouts.with_columns(pl.DataFrame(reasons).to_struct(REASONS))
+    return Table(
+        table.path,
+        f"long {table.shape}",
+        rollouts,
+        pl.Series(range(1, len(rollouts) + 1), dtype=pl.Int64),
+        "rollout",
+        text_is_number=table.text_is_number,
+        ragged_scores=ragged_scores,
+    )
+
+
+def _number_by_first_row(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The first row of each different key, in order, and for every row the number of its key."""
+    numbered = frame.select(keys).with_row_index("\0row")
+    first = numbered.select(pl.col("\0row").min().over(keys)).to_series().to_numpy()
+    first_rows, numbers = np.unique(first, return_inverse=True)
+    return first_rows, numbers
+
+
+def _check_keys(table: Table, names: LongColumns) -> None:
+    """Raise if a row does not name its response and criterion, or names a pair that has a score already."""
+    frame = table.frame
+    for name in (names.response, names.criterion):
+        cells = frame.get_column(name)
+        is_empty = cells.is_null()
+        if name == names.criterion:
+            is_empty = is_empty | (cells.cast(pl.String).str.strip_chars() == "").fill_null(False)
+        if is_empty.any():
+            remedy = "Every score belongs to a response and a criterion."
+            raise table.cell_error(first_true(is_empty), (name,), "given", remedy)
+    pairs = frame.select(*names.group, names.response, names.criterion)
+    is_repeated = ~pairs.to_struct("pair").is_first_distinct()
+    if is_repeated.any():
+        index = first_true(is_repeated)
+        got = f"a second {frame[names.criterion][index]!r} of response {frame[names.response][index]!r}"
+        where = f"{table.unit} {table.rows[index]}"
+        raise BadTable(str(table.path), where, "the only score of its response and criterion", got, "")

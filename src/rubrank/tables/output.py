@@ -1,0 +1,152 @@
+"""A table with the columns added to its rows, as JSON Lines, CSV or Parquet.
+
+    write_table(target, table, [(rows, frame), …])        each frame holds the new columns of some of the rows
+
+A file appears only when it is complete. JSON Lines that were read are written as they were, with the new keys at the
+end of each line; the cells of a CSV stay the texts that they were.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, TypeAlias, TypeVar
+
+import numpy as np
+import polars as pl
+
+from rubrank._files import output_at, replacing, wrong_suffix
+from rubrank.errors import BadTable, InvalidInput
+from rubrank.tables.cells import csv_column_type
+from rubrank.tables.columns import SCORES
+from rubrank.tables.table import MOST_CRITERION_COLUMNS, Table
+
+OUTPUT_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet", ".jsonl.gz", ".ndjson.gz", ".csv.gz")
+AddedColumns: TypeAlias = Sequence[tuple[np.ndarray, pl.DataFrame]]
+"""Rows of a table, and the new columns of these rows; together all rows."""
+_Rows = TypeVar("_Rows", pl.DataFrame, pl.Series)
+
+
+def check_output(source: Any, output: Path, force: bool, owner: str) -> Path:
+    """Where to write; raises if nothing could be written there, or something would be lost."""
+    target = output_at(output, OUTPUT_SUFFIXES, inputs=(source,), force=force, verb=owner)
+    output_format(target)
+    return target
+
+
+def output_format(path: Path) -> str:
+    """jsonl, csv or parquet, by suffix."""
+    name = path.name.lower()
+    if not name.endswith(OUTPUT_SUFFIXES):
+        remedy = "JSON Lines files end in .jsonl." if name.endswith(".json") else ""
+        raise wrong_suffix(path, OUTPUT_SUFFIXES, what="output", remedy=remedy, error_type=BadTable)
+    suffix = Path(name.removesuffix(".gz")).suffix
+    return {".csv": "csv", ".parquet": "parquet"}.get(suffix, "jsonl")
+
+
+def check_added_names(table: Table, names: Sequence[str], output: str, owner: str) -> None:
+    """Raise if the columns cannot be added in this format: there are too many, or the table has such a column."""
+    if table.ragged_scores is not None and output != "jsonl":
+        count = len(set().union(*table.ragged_scores))
+        remedy = "Write JSON lines, which hold only those of each row."
+        allowed = f"at most {MOST_CRITERION_COLUMNS} for a table with columns"
+        raise InvalidInput(owner, "criteria", allowed, f"{count:,} of them", remedy)
+    for name in names:
+        if name in table.frame.columns:
+            remedy = "Give the new columns a prefix: --prefix new_ (prefix='new_')."
+            raise InvalidInput(owner, "added columns", "new to the table", f"{name!r} again", remedy)
+
+
+def write_table(target: Path | IO[bytes], table: Table, added: AddedColumns) -> None:
+    """Write the table with its new columns: to a path, by its suffix, or to an open file as JSON Lines."""
+    if not isinstance(target, Path):
+        target.write(_as_json_lines(table, added))
+        return
+    output = output_format(target)
+    with replacing(target) as temporary:
+        if output == "parquet":
+            _side_by_side(table, added).write_parquet(temporary)
+            return
+        data = _as_csv(table, added) if output == "csv" else _as_json_lines(table, added)
+        if target.suffix.lower() == ".gz":
+            data = gzip.compress(data, mtime=0)
+        temporary.write_bytes(data)
+
+
+def _as_json_lines(table: Table, added: AddedColumns) -> bytes:
+    if table.json_lines is None:
+        frame = _side_by_side(table, added)
+        if table.ragged_scores is not None:
+            return _as_ragged_lines(table, frame)
+        return frame.write_ndjson().encode()
+    lines = pl.Series(table.lines)
+    if len({tuple(columns.columns) for _, columns in added}) == 1:
+        added = [(np.arange(len(lines)), _in_row_order(added))]
+    texts = [(rows, _append_keys(lines[rows], columns)) for rows, columns in added]
+    return "".join(_in_row_order(texts).to_list()).encode()
+
+
+def _as_ragged_lines(table: Table, frame: pl.DataFrame) -> bytes:
+    """A long table with too many criteria for columns: each line has the scores of its own row."""
+    assert table.ragged_scores is not None
+    lines = []
+    for row, scores in zip(frame.iter_rows(named=True), table.ragged_scores, strict=True):
+        values = {name: value for name, value in row.items() if value is not None}
+        lines.append(json.dumps({**values, SCORES: scores}, default=str) + "\n")
+    return "".join(lines).encode()
+
+
+def _append_keys(lines: pl.Series, added: pl.DataFrame) -> pl.Series:
+    """Each line up to its closing brace, then the keys that have a value, then the brace."""
+    heads = lines.str.strip_chars_end().str.strip_suffix("}").str.strip_chars_end()
+    keys = []
+    for name in added.columns:
+        text = pl.format(",{}:{}", pl.lit(json.dumps(name)), name)
+        keys.append(pl.when(pl.col(name).is_null()).then(pl.lit("")).otherwise(text))
+    return added.select(pl.concat_str(heads.alias("\0line"), *keys, pl.lit("}\n"))).to_series()
+
+
+def _as_csv(table: Table, added: AddedColumns) -> bytes:
+    frame = _side_by_side(table, added, typed=False)
+    nested = [column for column in frame.get_columns() if column.dtype.is_nested()]
+    frame = frame.with_columns(_encode_as_json(column) for column in nested)
+    return frame.write_csv().encode()
+
+
+def _encode_as_json(column: pl.Series) -> pl.Series:
+    objects = column.alias("x").to_frame().to_struct("x").struct.json_encode()  # {"x":…}
+    texts = objects.str.slice(5).str.head(-1)
+    return texts.to_frame("text").select(pl.when(column.is_not_null()).then("text")).to_series().alias(column.name)
+
+
+def _side_by_side(table: Table, added: AddedColumns, typed: bool = True) -> pl.DataFrame:
+    """The columns of the table, then the new ones; `typed`: texts of a CSV become the numbers they stand for."""
+    columns = table.frame.get_columns()
+    if typed and table.text_is_number:
+        columns = [_cast_csv_column(column) for column in columns]
+    return pl.DataFrame([*columns, *_in_row_order(added).get_columns()])
+
+
+def _cast_csv_column(column: pl.Series) -> pl.Series:
+    if column.dtype != pl.String:
+        return column
+    dtype = csv_column_type(column)
+    if dtype == pl.Boolean:
+        lower = column.str.to_lowercase()
+        return lower.replace_strict({"true": True, "false": False}, default=None, return_dtype=pl.Boolean)
+    return column if dtype == pl.String else column.cast(dtype, strict=False)
+
+
+def _in_row_order(parts: Sequence[tuple[np.ndarray, _Rows]]) -> _Rows:
+    """What belongs to some rows each, in the order of all rows."""
+    rows = np.concatenate([rows for rows, _ in parts])
+    values = parts[0][1]
+    if len(parts) > 1:
+        # Groups with criteria of their own may get different columns.
+        how: Any = "diagonal" if isinstance(values, pl.DataFrame) else "vertical"
+        values = pl.concat([part for _, part in parts], how=how)
+    if (np.diff(rows) > 0).all():
+        return values
+    return values[np.argsort(rows)]

@@ -1,0 +1,186 @@
+"""The rows of any source as dicts: files of every format, folders, patterns, frames, datasets, objects.
+
+read_rows("rollouts.csv")     read_rows("completions/")     read_rows("-")     read_rows(frame)     read_rows(rows)
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rubrank._files import in_our_words_of, open_text, read_text
+from rubrank._plain import kind_in_words
+from rubrank.errors import InvalidInput, optional_package
+from rubrank.tables.inspect_logs import LogRow, is_log, log_rows, zipped_log_rows
+from rubrank.tables.sources import HUB, STDIN, find_files, format_of, is_saved_dataset, is_table
+
+Source: TypeAlias = Any
+Row: TypeAlias = Mapping[str, Any]
+
+_LONGEST_CSV_FIELD = 1 << 30
+
+
+def read_rows(source: Source) -> Iterator[Row]:
+    """The rows of a source, one dict each."""
+    if isinstance(source, str) and source.startswith(HUB):
+        yield from read_rows(_load_from_hub(source.removeprefix(HUB)))
+    elif isinstance(source, str | Path):
+        if str(source) != STDIN and is_saved_dataset(Path(source)):
+            yield from read_rows(optional_package("datasets", "rollouts").load_from_disk(str(source)))
+        else:
+            yield from _read_files(find_files(source))
+    elif isinstance(source, Mapping):
+        yield from _rows_of_columns(source)
+    else:
+        yield from _rows_of_object(source)
+
+
+def read_file_rows(path: Path) -> Iterator[Row]:
+    """The rows of one file, by its suffix."""
+    name = format_of(path)
+    if name == "JSON Lines":
+        return _read_json_lines(path)
+    if name == "JSON":
+        return _read_json(path)
+    if name in ("CSV", "TSV"):
+        return _read_csv(path)
+    if name == "Inspect log":
+        return zipped_log_rows(path)
+    return _read_columnar(path)
+
+
+def check_csv_header(path: Path, names: Iterable[str], error_type: type[InvalidInput] = InvalidInput) -> None:
+    """Raise if two columns of a CSV have the same name, or one has none."""
+    seen: set[str] = set()
+    for name in names:
+        if not name.strip() or name in seen:
+            got = f"{name!r} twice" if name in seen else "an empty one"
+            raise error_type(str(path), "the header", "different names", got, "")
+        seen.add(name)
+
+
+# ------------------------------------------------------------------------------------------------------------- objects
+
+
+def _rows_of_object(source: Any) -> Iterable[Row]:
+    if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # a lazy polars frame
+        source = source.collect()
+    if hasattr(source, "iter_rows"):  # polars
+        return source.iter_rows(named=True)
+    if hasattr(source, "to_pylist") and hasattr(source, "column_names"):  # Arrow
+        return source.to_pylist()
+    if hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
+        return (_without_nan(row) for row in source.to_dict("records"))
+    if isinstance(source, bytes) or not isinstance(source, Iterable):
+        raise InvalidInput("rollouts", "source", "a path, a table, or rows", type(source).__name__, "See docs/data.md.")
+    return (_check_object(row, f"rollouts: row {number}") for number, row in enumerate(source, start=1))
+
+
+def _without_nan(row: Row) -> Row:
+    """pandas writes an empty cell as NaN, NA or NaT."""
+
+    def is_empty(value: Any) -> bool:
+        return (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
+
+    return {name: None if is_empty(value) else value for name, value in row.items()}
+
+
+def _rows_of_columns(source: Mapping[Any, Any]) -> Iterator[Row]:
+    """Columns by name. A `DatasetDict` holds several tables, and only the caller knows which one is meant."""
+    if not source or any(is_table(value) for value in source.values()):
+        names = ", ".join(map(str, source)) or "nothing"
+        raise InvalidInput("rollouts", "source", "one table", f"several ({names})", "Choose a split.")
+    lengths = {len(value) if isinstance(value, list | tuple) else -1 for value in source.values()}
+    if len(lengths) > 1 or -1 in lengths:
+        remedy = "Write a single row as lists of one."
+        raise InvalidInput("rollouts", "source", "columns of one length", "different lengths", remedy)
+    columns = [str(name) for name in source]
+    for cells in zip(*source.values(), strict=True):
+        yield dict(zip(columns, cells, strict=True))
+
+
+def _load_from_hub(name: str) -> Any:
+    name, _, split = name.partition(":")
+    try:
+        return optional_package("datasets", "rollouts").load_dataset(name, split=split or None)
+    except InvalidInput:
+        raise
+    except Exception as error:  # the hub raises errors of many kinds
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InvalidInput(f"hf:{name}", "the source", "a dataset that can be read", reason, "") from None
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+def _read_files(files: list[Path]) -> Iterator[Row]:
+    for path in files:
+        for row in read_file_rows(path):
+            if len(files) > 1 and isinstance(row, LogRow):
+                # The same sample in two Inspect logs was answered in two runs: these are two groups.
+                row = {**row, "group": f"{path.name.split('.')[0]}/{row['group']}"}
+            yield row
+
+
+def _read_json_lines(path: Path) -> Iterator[Row]:
+    with open_text(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                where = f"{path}: line {number}"
+                yield _check_object(_parse_json(line, where), where)
+
+
+def _read_json(path: Path) -> Iterator[Row]:
+    data = _parse_json(read_text(path), str(path))
+    if is_log(data):
+        yield from log_rows(data, str(path))
+        return
+    rows = data if isinstance(data, list) else [data]
+    for number, row in enumerate(rows, start=1):
+        yield _check_object(row, f"{path}: row {number}")
+
+
+def _parse_json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(where, "text", "JSON", str(error), "") from None
+
+
+def _check_object(row: Any, where: str) -> Row:
+    if not isinstance(row, Mapping):
+        raise InvalidInput(where, "row", "an object {…}", kind_in_words(row), "Write one object per row.")
+    return row
+
+
+def _read_csv(path: Path) -> Iterator[Row]:
+    csv.field_size_limit(_LONGEST_CSV_FIELD)
+    delimiter = "\t" if format_of(path) == "TSV" else ","
+    with open_text(path) as file:
+        reader = csv.DictReader(file, delimiter=delimiter)
+        try:
+            check_csv_header(path, reader.fieldnames or ())
+            for number, row in enumerate(reader, start=1):
+                if None in row or None in row.values():
+                    allowed = "as many as the header has"
+                    raise InvalidInput(f"{path}: row {number}", "cells", allowed, "more or fewer", "Check its quotes.")
+                yield row
+        except csv.Error as error:
+            raise InvalidInput(str(path), "the file", "CSV", str(error), "Check its quotes.") from None
+
+
+def _read_columnar(path: Path) -> Iterator[Row]:
+    """A Parquet or Arrow file."""
+    import polars
+
+    name = format_of(path)
+    try:
+        # glob=False, and an open file: polars would take brackets in a name for a pattern.
+        with in_our_words_of(path), path.open("rb") as file:
+            frame = polars.read_parquet(path, glob=False) if name == "Parquet" else polars.read_ipc(file)
+    except (polars.exceptions.PolarsError, OSError) as error:
+        raise InvalidInput(str(path), "the file", name, str(error).splitlines()[0], "") from None
+    yield from frame.iter_rows(named=True)

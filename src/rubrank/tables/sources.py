@@ -1,0 +1,184 @@
+"""Which files a source means: a file, a pattern, a folder, or standard input.
+
+find_files("completions/")            every file of the folder, all of one format: what TRL's log_completions writes
+find_files("logs/*.eval")             the files that match the pattern, sorted by name
+find_files("-")                       standard input, copied to a temporary file
+"""
+
+from __future__ import annotations
+
+import atexit
+import glob
+import gzip
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rubrank._files import existing_file, rotated, unpacked_suffix, wrong_suffix
+from rubrank.errors import InvalidInput
+
+FORMATS = {
+    ".jsonl": "JSON Lines",
+    ".ndjson": "JSON Lines",
+    ".json": "JSON",
+    ".csv": "CSV",
+    ".tsv": "TSV",
+    ".parquet": "Parquet",
+    ".arrow": "Arrow",
+    ".feather": "Arrow",
+    ".eval": "Inspect log",
+}
+"""The formats that can be read, by the suffix before .gz or .zst."""
+STDIN = "-"
+HUB = "hf:"
+"""Prefix of a dataset on the Hugging Face hub."""
+
+_SNIFFED_BYTES = 1 << 16
+_SAVED_DATASET_FILES = ("dataset_info.json", "dataset_dict.json", "state.json")
+_MAGIC_BYTES = ((b"PAR1", ".parquet"), (b"ARROW1", ".arrow"), (b"PK", ".eval"))
+_stdin_copies: list[tuple[Any, Path]] = []
+
+
+def find_files(source: str | Path) -> list[Path]:
+    """The files of a source, all of one format, sorted by name; raises if there is none."""
+    if str(source) == STDIN:
+        return [_copy_standard_input()]
+    if not str(source).strip():
+        raise InvalidInput("rubrank", "the file", "a file that can be read", repr(str(source)), "")
+    path = Path(source)
+    if not _exists(path) and glob.has_magic(str(source)):
+        matches = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
+        return _check_one_format([match for match in matches if match.is_file()], source)
+    if path.is_dir():
+        return _check_one_format(_files_in_folder(path), source)
+    if not _exists(path) and (parts := rotated(path)):
+        return _check_one_format(parts, source)
+    format_of(existing_file(path))
+    return [path]
+
+
+def format_of(path: Path) -> str:
+    """The format of a file, by its suffix; raises for an unknown one."""
+    suffix = unpacked_suffix(path)
+    if suffix not in FORMATS:
+        raise wrong_suffix(path, tuple(FORMATS), remedy="Before .gz or .zst where it is compressed.")
+    return FORMATS[suffix]
+
+
+def is_dataset(source: str | Path) -> bool:
+    """Is it a dataset of the hub, or a folder that `datasets` wrote with save_to_disk?"""
+    return str(source).startswith(HUB) or (str(source) != STDIN and is_saved_dataset(Path(source)))
+
+
+def is_saved_dataset(path: Path) -> bool:
+    """Is it a folder that `datasets` wrote with save_to_disk?"""
+    return path.is_dir() and any((path / name).is_file() for name in _SAVED_DATASET_FILES)
+
+
+def is_table(source: Any) -> bool:
+    """Is it a frame, an Arrow table or a dataset, rather than a list of rows?"""
+    methods = ("iter_rows", "collect_schema", "column_names", "columns", "to_pylist")
+    return any(hasattr(source, method) for method in methods)
+
+
+def describe_source(source: Any) -> str:
+    """What a source is, for a summary: "CSV", "2 Parquet files", "pandas table"."""
+    if not isinstance(source, str | Path):
+        module = type(source).__module__.partition(".")[0]
+        return f"{module} table" if is_table(source) else "rows"
+    if is_dataset(source):
+        return "dataset"
+    if str(source) == STDIN:
+        return "standard input"
+    files = find_files(source)
+    if len(files) == 1:
+        return format_of(files[0])
+    return f"{len(files)} {format_of(files[0])} files"
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # the name is too long, or has a zero byte
+        return False
+
+
+def _files_in_folder(folder: Path) -> list[Path]:
+    """The readable files of a folder, or of its folder `completions`, where TRL puts what it logs."""
+    for place in (folder, folder / "completions"):
+        if not place.is_dir():
+            continue
+        files = sorted(path for path in place.iterdir() if path.is_file() and not path.name.startswith((".", "_")))
+        readable = [path for path in files if unpacked_suffix(path) in FORMATS]
+        if readable:
+            return readable
+    return []
+
+
+def _check_one_format(files: list[Path], source: str | Path) -> list[Path]:
+    if not files:
+        raise InvalidInput(str(source), "the files", f"at least one of {', '.join(FORMATS)}", "none", "")
+    first_of_format: dict[str, Path] = {}
+    for file in files:
+        first_of_format.setdefault(format_of(file), file)
+    if len(first_of_format) > 1:
+        got = " and ".join(f"{name} ({file.name})" for name, file in first_of_format.items())
+        remedy = f"Name those that are meant: '{source}/*{files[0].suffix}'."
+        raise InvalidInput(str(source), "the files", "of one format", got, remedy)
+    return files
+
+
+# ------------------------------------------------------------------------------------------------------ standard input
+
+
+def _copy_standard_input() -> Path:
+    """Standard input in a file whose suffix says its format; it is deleted when the process ends."""
+    for stdin, path in _stdin_copies:  # it can be read only once
+        if stdin is sys.stdin:
+            return path
+    folder = Path(tempfile.mkdtemp(prefix="rubrank-stdin-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    copy = folder / "stdin"
+    stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
+    with copy.open("wb") as file:
+        shutil.copyfileobj(stream, file)
+    if not copy.stat().st_size:
+        raise InvalidInput("standard input", "the input", "at least one row", "nothing", "")
+    path = copy.rename(folder / f"stdin{_guess_suffix(copy)}")
+    _stdin_copies.append((sys.stdin, path))
+    return path
+
+
+def _guess_suffix(path: Path) -> str:
+    with path.open("rb") as file:
+        start = file.read(_SNIFFED_BYTES)
+    if start.startswith(b"\x1f\x8b"):
+        with gzip.open(path) as inner:
+            return f"{_guess_text_suffix(inner.read(_SNIFFED_BYTES))}.gz"
+    if start.startswith(b"\x28\xb5\x2f\xfd"):
+        return ".jsonl.zst"
+    for magic, suffix in _MAGIC_BYTES:
+        if start.startswith(magic):
+            return suffix
+    return _guess_text_suffix(start)
+
+
+def _guess_text_suffix(start: bytes) -> str:
+    text = start.decode("utf-8-sig", "replace").lstrip()
+    first_line = text.split("\n", 1)[0]
+    if text.startswith("{"):
+        return ".jsonl" if _is_json(first_line) or "\n" not in text else ".json"
+    if text.startswith("["):
+        return ".json"
+    return ".tsv" if first_line.count("\t") > first_line.count(",") else ".csv"
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,453 @@
+"""One table in memory, from any source: CSV, TSV, JSON Lines, Parquet, Arrow, frames, datasets, rows.
+
+    table = read_table("scores.csv")
+    table.frame                        the columns of the file as a polars frame; the cells of a CSV are texts
+    table.rows, table.unit             where each row stands in the file, for messages: "row 17", "line 4"
+
+A table is read whole. What does not fit into memory is a job for Ray (docs/scale.md).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+from polars.exceptions import PolarsError
+
+from rubrank._files import in_our_words_of, not_utf8, open_bytes
+from rubrank.errors import BadTable, InvalidInput
+from rubrank.tables.columns import ATTRIBUTES, GROUP_NAMES, REASONS, SCORES, STEP_NAMES
+from rubrank.tables.inspect_logs import LogRow
+from rubrank.tables.rows import check_csv_header, read_rows
+from rubrank.tables.sources import STDIN, describe_source, find_files, format_of, is_dataset
+
+ColumnPath: TypeAlias = tuple[str, ...]
+"""Where cells are: ("Facts",) is a column, ("scores", "Facts") a field of one."""
+
+MOST_CRITERION_COLUMNS = 256
+"""With more different criteria (each query has its own) a column for each would be mostly empty."""
+_SAMPLED_LINES = 512
+_LARGEST_DOUBLE = 2**1023
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows with named columns, and where they came from."""
+
+    path: Path
+    """The file, or what the source is called in messages."""
+    shape: str
+    """The format in words, such as "long CSV"."""
+    frame: pl.DataFrame
+    rows: pl.Series
+    """The number of each row, as messages count it."""
+    unit: str
+    """What that number counts: a "line" of the file, a "row" without the header, or a "rollout" of a long table."""
+    text_is_number: bool = False
+    """Does a text such as "0.5" stand for a number, as it does in a CSV?"""
+    json_lines: bytes | None = None
+    """The file itself, if it is JSON Lines."""
+    ragged_scores: Sequence[Mapping[str, Any]] | None = None
+    """For each row its scores by criterion, if there are too many different criteria for columns."""
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The JSON text of each row, of a table that was JSON Lines."""
+        assert self.json_lines is not None
+        return [line for line in split_lines(self.json_lines, self.path) if line.strip()]
+
+    def cells(self, path: ColumnPath) -> pl.Series:
+        """A column, or a field of one."""
+        column = self.frame.get_column(path[0])
+        return column if len(path) == 1 else column.struct.field(path[1])
+
+    def json_cells(self, indices: Sequence[int], path: ColumnPath) -> list[Any]:
+        """The cells of some rows as JSON has them: polars gives a column one type, and the file need not."""
+        values: list[Any] = []
+        for index in indices:
+            value = json.loads(self.lines[index])
+            for key in path:
+                value = value.get(key) if isinstance(value, dict) else None
+            values.append(value)
+        return values
+
+    def cell_error(self, index: int, path: ColumnPath, allowed: str, remedy: str) -> BadTable:
+        """The error about one cell; it names the row and the column."""
+        where = f"{self.unit} {self.rows[index]}, column {'.'.join(path)!r}"
+        cell = None
+        if path[0] in self.frame.columns:
+            cell = self.cells(path)[index]
+        return BadTable(str(self.path), where, allowed, show_cell(cell), remedy)
+
+
+@contextmanager
+def raising_bad_table() -> Iterator[None]:
+    """Errors about files and rows in general become errors about a table of scores."""
+    try:
+        yield
+    except BadTable:
+        raise
+    except InvalidInput as error:
+        raise BadTable(error.owner, error.parameter, error.allowed, error.got, error.remedy) from None
+
+
+def show_cell(value: Any) -> str:
+    """A cell in a message."""
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) < 50 else f"{text[:47]}…"
+
+
+def read_source(source: Any) -> Table:
+    """Any source as a table with the rows that it has; see `rubrank.tables.long` for one row per score."""
+    with raising_bad_table():
+        table = _read_source(source)
+    if not len(table.frame):
+        raise BadTable(str(table.path), "the table", "at least one row", "none", "")
+    return table
+
+
+def _read_source(source: Any) -> Table:
+    shape = describe_source(source)
+    if isinstance(source, pl.LazyFrame):
+        source = source.collect()
+    if isinstance(source, pl.DataFrame):
+        return _table_of_frame(source, Path(shape), shape)
+    if not isinstance(source, str | Path):
+        return _table_of_rows(source, Path(shape), shape)
+    path = Path(source)
+    if is_dataset(source):
+        return _table_of_rows(source, path, shape)
+    files = find_files(source)
+    file_format = format_of(files[0])
+    if str(source) == STDIN:
+        shape = "standard input"
+    if file_format in ("CSV", "TSV"):
+        return read_csv_files(files, path, shape)
+    if file_format == "JSON Lines":
+        return read_json_lines(read_bytes(files), path, shape)
+    if file_format in ("Parquet", "Arrow"):
+        return _table_of_frame(read_columnar_files(files, path), path, shape)
+    return _table_of_rows(source, path, shape)
+
+
+def read_bytes(files: Sequence[Path]) -> bytes:
+    """The bytes of some files of lines, decompressed, one after another."""
+    parts = []
+    for file in files:
+        with in_our_words_of(file, BadTable), open_bytes(file) as raw:
+            data = raw.read()
+        if not data and len(files) == 1:
+            raise BadTable(str(file), "the table", "at least one row", "an empty file", "")
+        parts.append(data.removeprefix(_BYTE_ORDER_MARK))
+    return parts[0] if len(parts) == 1 else b"\n".join(parts)
+
+
+def _table_of_frame(frame: pl.DataFrame, path: Path, shape: str) -> Table:
+    rows = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
+    return Table(path, shape, _with_groups_of_messages(frame), rows, "row")
+
+
+def _table_of_rows(source: Any, path: Path, shape: str) -> Table:
+    """Rows of any kind: they are written as JSON Lines and read as such."""
+    lines = []
+    for row in read_rows(source):
+        if isinstance(row, LogRow) and shape == "JSON":
+            shape = "Inspect log"
+        named = {str(key): value for key, value in row.items()}
+        lines.append(json.dumps(named, default=_convert_to_json).encode())
+    return read_json_lines(b"\n".join(lines), path, shape)
+
+
+def _convert_to_json(value: Any) -> Any:
+    """What JSON has no word for: NumPy's numbers and arrays, sets, dates."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, set) else str(value)
+
+
+def _with_groups_of_messages(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with a column `group` if only a prompt in chat messages could name the groups."""
+    if set(GROUP_NAMES) & set(frame.columns) or "prompt" not in frame.columns:
+        return frame
+    if not frame.schema["prompt"].is_nested():
+        return frame
+    step = next((name for name in STEP_NAMES if name in frame.columns), None)
+    keys = frame.select([step, "prompt"] if step else ["prompt"]).to_struct("key").struct.json_encode()
+    numbers: dict[str, int] = {}
+    labels = [str(numbers.setdefault(key, len(numbers))) for key in keys]
+    return frame.select(pl.Series("group", labels), pl.all())
+
+
+# ------------------------------------------------------------------------------------------------------ Parquet, Arrow
+
+
+def read_columnar_files(files: Sequence[Path], path: Path) -> pl.DataFrame:
+    """Parquet or Arrow files as one frame; a column with different types gets the wider one."""
+    try:
+        if format_of(files[0]) == "Arrow":
+            frames = [pl.read_ipc(io.BytesIO(file.read_bytes())).lazy() for file in files]
+        else:
+            # Without glob=False brackets in a file name would be a pattern.
+            frames = [pl.scan_parquet(file, glob=False) for file in files]
+        lazy = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
+        return lazy.collect()
+    except (PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise BadTable(str(path), "the table", f"a {format_of(files[0])} file", reason, "Copy it again.") from None
+
+
+# ----------------------------------------------------------------------------------------------------------- CSV, TSV
+
+
+def read_csv_files(files: Sequence[Path], path: Path, shape: str) -> Table:
+    """CSV or TSV files as one table of texts, by the names of their columns; an empty cell is null."""
+    frames = []
+    numbers = []
+    first_row = 1
+    for file in files:
+        frame, rows = _read_csv(file, first_row)
+        frames.append(frame)
+        numbers.append(rows)
+        first_row = first_row + len(rows) if not len(rows) else int(rows[-1]) + 1
+    frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal")
+    return Table(path, shape, frame, pl.concat(numbers), "row", text_is_number=True)
+
+
+def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
+    """The cells, and the number of each row; blank lines are counted and left out."""
+    separator = "\t" if format_of(path) == "TSV" else ","
+    data = read_bytes([path])
+    if b'"' in data:
+        _check_quotes(data, separator, path)
+    header_end = _end_of_first_record(data)
+    try:
+        header = data[:header_end].decode()
+    except UnicodeDecodeError:
+        raise not_utf8(path, "the header", BadTable) from None
+    names = next(csv.reader(io.StringIO(header), delimiter=separator), [])
+    check_csv_header(path, names, BadTable)
+    # polars would take its columns from a blank first line.
+    records = data[header_end:].lstrip(b"\r\n")
+    first_row += data.count(b"\n", header_end, len(data) - len(records))
+    schema = dict.fromkeys(names, pl.String)
+    if not records:
+        return pl.DataFrame(schema=schema), pl.Series([], dtype=pl.Int64)
+    try:
+        frame = pl.read_csv(records, has_header=False, schema=schema, infer_schema=False, separator=separator)
+    except PolarsError as error:
+        _check_encoding(records, path, first_row)
+        _check_cell_counts(records, separator, len(names), path, first_row)
+        reason = str(error).splitlines()[0]
+        raise BadTable(str(path), "the table", "CSV in UTF-8", reason, "Check its quotes.") from None
+    if frame[names[-1]].null_count():  # polars fills up a row with too few cells
+        _check_cell_counts(records, separator, len(names), path, first_row)
+    rows = pl.Series(range(first_row, first_row + len(frame)), dtype=pl.Int64)
+    is_blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
+    if is_blank.any():
+        return frame.filter(~is_blank), rows.filter(~is_blank)
+    return frame, rows
+
+
+def _check_quotes(data: bytes, separator: str, path: Path) -> None:
+    """Raise for a quote that is never closed, or that opens within a cell and swallows the following rows."""
+    characters = np.frombuffer(data, np.uint8)
+    quotes = np.flatnonzero(characters == ord('"'))
+    opening, closing = quotes[0::2], quotes[1::2]
+    before = characters[np.maximum(opening - 1, 0)]
+    starts_cell = (opening == 0) | np.isin(before, np.frombuffer(f'\r\n"{separator}'.encode(), np.uint8))
+    line_ends = np.flatnonzero(characters == ord("\n"))
+    lines = np.searchsorted(line_ends, opening)
+    wrong = opening[len(closing) :]
+    if not len(wrong):
+        spans_lines = lines[: len(closing)] != np.searchsorted(line_ends, closing)
+        wrong = opening[~starts_cell & spans_lines]
+    if len(wrong):
+        # An odd quote shifts all that follow: the first one within a cell is the likeliest culprit.
+        within_cell = opening[~starts_cell]
+        at = within_cell[0] if len(within_cell) else wrong[0]
+        line = int(np.searchsorted(line_ends, at)) + 1
+        got = repr(data[at : at + 40].decode(errors="replace"))
+        remedy = "Close its quotes, or double them."
+        raise BadTable(str(path), f"line {line}", "without a quote that swallows other rows", got, remedy)
+
+
+def _end_of_first_record(data: bytes) -> int:
+    end = data.find(b"\n") + 1
+    while end and data.count(b'"', 0, end) % 2:
+        end = data.find(b"\n", end) + 1
+    return end or len(data)
+
+
+def _check_encoding(records: bytes, path: Path, first_row: int) -> None:
+    try:
+        records.decode()
+    except UnicodeDecodeError as error:
+        row = first_row + records.count(b"\n", 0, error.start)
+        raise not_utf8(path, f"row {row}", BadTable) from None
+
+
+def _check_cell_counts(records: bytes, separator: str, expected: int, path: Path, first_row: int) -> None:
+    """Raise at the first row that has more or fewer cells than the header."""
+    characters = np.frombuffer(records.rstrip(b"\r\n") + b"\n", np.uint8)
+    outside_quotes = np.cumsum(characters == ord('"'), dtype=np.uint8) % 2 == 0
+    ends = np.flatnonzero((characters == ord("\n")) & outside_quotes)
+    separators = np.flatnonzero((characters == ord(separator)) & outside_quotes)
+    length = np.diff(ends, prepend=-1) - 1
+    is_blank = (length == 0) | ((length == 1) & (characters[ends - 1] == ord("\r")))
+    cells = np.diff(np.searchsorted(separators, ends), prepend=0) + 1
+    wrong = np.flatnonzero((cells != expected) & ~is_blank)
+    if len(wrong):
+        where, got = f"row {first_row + wrong[0]}", str(cells[wrong[0]])
+        remedy = "Quote cells that contain a comma, and leave a cell without a score empty."
+        raise BadTable(str(path), where, f"of {expected} cells, as the header", got, remedy)
+
+
+# ---------------------------------------------------------------------------------------------------------- JSON Lines
+
+
+def split_lines(data: bytes, path: Path) -> list[str]:
+    """All lines, blank ones too; raises if they are not UTF-8."""
+    try:
+        return data.decode().split("\n")
+    except UnicodeDecodeError as error:
+        line = 1 + data.count(b"\n", 0, error.start)
+        raise not_utf8(path, f"line {line}", BadTable) from None
+
+
+def read_json_lines(data: bytes, path: Path, shape: str, first_line: int = 1) -> Table:
+    """One JSON object a line; lines may have different keys, and a key that is absent is null.
+
+    first_line: the number of the first line, if lines before it were taken off.
+    """
+    ragged_scores = None
+    if not data.strip():
+        return Table(path, shape, pl.DataFrame(), pl.Series([], dtype=pl.Int64), "line", json_lines=b"")
+    try:
+        if _has_many_criteria(data):
+            frame, ragged_scores = _parse_carefully(data, path, first_line, apart=True)
+        else:
+            frame = pl.read_ndjson(data, infer_schema_length=None)
+            scores = frame.schema.get(SCORES)
+            if isinstance(scores, pl.Struct) and len(scores.fields) > MOST_CRITERION_COLUMNS:
+                frame, ragged_scores = _parse_carefully(data, path, first_line, apart=True)
+    except PolarsError:
+        frame, ragged_scores = _parse_carefully(data, path, first_line)
+    count = data.count(b"\n") + (not data.endswith(b"\n"))
+    numbers: Sequence[int] = range(first_line, first_line + count)
+    if len(frame) != count:  # polars skips blank lines
+        numbers = [number for number, line in enumerate(split_lines(data, path), first_line) if line.strip()]
+    return Table(
+        path,
+        shape,
+        _with_groups_of_messages(frame),
+        pl.Series(numbers, dtype=pl.Int64),
+        "line",
+        json_lines=data,
+        ragged_scores=ragged_scores,
+    )
+
+
+def _has_many_criteria(data: bytes) -> bool:
+    """Do the lines name more criteria than fit in columns? Some of them are looked at."""
+    step = max(1, len(data) // _SAMPLED_LINES)
+    names: set[str] = set()
+    end = 0
+    for start in range(0, len(data), step):
+        if start < end:
+            continue
+        begin = data.rfind(b"\n", 0, start) + 1
+        end = data.find(b"\n", start)
+        try:
+            names.update(json.loads(data[begin : end if end >= 0 else len(data)])[SCORES])
+        except (ValueError, TypeError, KeyError, RecursionError):
+            continue
+        if end < 0:
+            break
+    return len(names) > MOST_CRITERION_COLUMNS
+
+
+def _parse_carefully(
+    data: bytes, path: Path, first_line: int, apart: bool = False
+) -> tuple[pl.DataFrame, list[dict[str, Any]] | None]:
+    """Line by line: names the line that is broken, reads NaN, and gives every key one type.
+
+    apart: keep the scores out of the frame, and return them by row.
+    """
+    objects = []
+    for number, line in enumerate(split_lines(data, path), first_line):
+        if line.strip():
+            objects.append(_parse_object(line, f"line {number}", path))
+    ragged_scores = None
+    if apart:
+        ragged_scores = []
+        for row in objects:
+            scores = row.pop(SCORES, None)
+            ragged_scores.append(scores if isinstance(scores, dict) else {})
+            row.pop(REASONS, None)  # as many keys; they stay in the text of the line
+        if len(set().union(*ragged_scores)) <= MOST_CRITERION_COLUMNS:
+            return _parse_carefully(data, path, first_line)
+    text = "\n".join(json.dumps(row) for row in _with_one_type_per_key(objects))
+    try:
+        return pl.read_ndjson(text.encode(), infer_schema_length=None), ragged_scores
+    except PolarsError as error:
+        reason = str(error).splitlines()[0]
+        raise BadTable(str(path), "the lines", "of one type for each key", reason, "") from None
+
+
+def _parse_object(line: str, where: str, path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        remedy = "Repair the line, or remove it if the file was cut off there."
+        raise BadTable(str(path), where, "one JSON object", str(error), remedy) from None
+    if not isinstance(value, dict):
+        raise BadTable(str(path), where, "one JSON object", f"{line[:40]!r}", 'Write {"group": …, "scores": {…}}.')
+    return value
+
+
+def _with_one_type_per_key(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Objects in which each key has one type: booleans beside numbers become numbers, other mixtures become text."""
+    columns: dict[str, list[Any]] = {key: [] for row in objects for key in row}
+    for key, values in columns.items():
+        values.extend(_replace_special_numbers(row.get(key)) for row in objects)
+        types = {type(value) for value in values} - {type(None)}
+        if types == {dict} and key in (SCORES, ATTRIBUTES):
+            inner = iter(_with_one_type_per_key([value for value in values if value is not None]))
+            values[:] = [None if value is None else next(inner) for value in values]
+        elif types <= {bool, int, float} and types != {bool}:
+            values[:] = [_as_one_number_type(value, float in types) for value in values]
+        elif len(types) > 1:
+            values[:] = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+    if not columns:
+        return objects
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
+def _replace_special_numbers(value: Any) -> Any:
+    """NaN becomes null. Infinity, and what exceeds doubles, become texts, which no criterion accepts."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    if isinstance(value, int) and abs(value) >= _LARGEST_DOUBLE:
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _replace_special_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_replace_special_numbers(inner) for inner in value]
+    return value
+
+
+def _as_one_number_type(value: Any, is_float: bool) -> Any:
+    if value is None:
+        return None
+    return float(value) if is_float or abs(value) >= 2**63 else int(value)
