@@ -69,13 +69,13 @@ class WhereOptions(Strict):
 
 
 class TableOptions(WhereOptions):
-    """The same for verbs that read a file in chunks."""
+    """The same for `fuse` and `explain`, which also need criteria and batches."""
 
     criteria: tuple[str, ...] = _where(
         (), "Criteria, as a,b,c. Default: all fields of `scores`, or all numeric columns."
     )
     batch_column: str | None = _where(None, "Column that names the batch, such as the training step.")
-    any_order: StrictBool = _where(False, "Rows of a group need not be adjacent; reads the whole file into memory.")
+    any_order: StrictBool = _where(False, "Rows of a group need not be adjacent.")
 
     def columns(self) -> Columns:
         """The same as files take it."""

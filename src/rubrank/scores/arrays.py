@@ -202,7 +202,7 @@ def _split(owner: str, batch: ScoreBatch, hard: Sequence[str | int], soft: Seque
     """Columns that a gate reads: hard ones are read by it alone, soft ones are ranked too where there is no gate."""
     layer = dict.fromkeys(_columns(owner, batch, hard), _HARD) | dict.fromkeys(_columns(owner, batch, soft), _SOFT)
     if len(layer) == batch.K:
-        raise InvalidInput(owner, "gate", "on some of the criteria", "all of them", "Keep one to rank by.")
+        raise InvalidInput(owner, "the gate", "on some of the criteria", "all of them", "Keep one to rank by.")
     _check_gates(owner, batch, layer)
     data = tuple(replace(c, layer=layer.get(k, c.layer)) for k, c in enumerate(batch.criteria))
     ranked = replace(batch, criteria=data).columns([k for k in range(batch.K) if layer.get(k) != _HARD])

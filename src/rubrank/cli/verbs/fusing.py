@@ -55,7 +55,7 @@ def fuse(
     """One reward for every rollout: the table with the columns reward and no_signal, and ranking if there is a gate.
 
     Without -o or --json, the rewards of the first groups and a summary are shown. Rows of a group must be adjacent; the
-    file is read in chunks, twice, and the output appears only when it is complete. A file that `rubrank grade` wrote
+    output appears only when it is complete. A file that `rubrank grade` wrote
     has the weights, margins, directions and gates of its rubric, which options override.
     """
     from rubrank.cli import show
