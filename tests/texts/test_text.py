@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from rubrank.fusion.attributes.length import count_words
 from rubrank.fusion.attributes.markdown import MARKERS, markdown_counts
-from rubrank.texts.classes import ClassTable
-from rubrank.texts.structure import Code, Heading, Link, ListItem
+from rubrank.texts.markdown import Code, Heading, Link, ListItem
 from rubrank.texts.text import Text
+from rubrank.texts.words import CharacterClasses
 
 ODD = "aZ1é中かกি́ -'’.,_!?。！？…\"“”‘’「」()[]*_`~#>|+\n\r\t\u200b\u200d\u00ad\x00\ud800😀١"
 
@@ -51,27 +51,19 @@ def test_as_many_words_as_are_counted(text):
     assert len(Text(text).words) == count_words(text)
 
 
-def test_classes_are_looked_up_once_and_those_without_are_left_out():
+def test_each_character_is_classified_once():
     asked = []
 
     def class_of(char):
         asked.append(char)
         return 2 if char.isalnum() else 1
 
-    table = ClassTable(class_of, without=b"\x01")
-    assert table.classes("中 é中") == b"\x02\x02\x02"
+    classes = CharacterClasses(class_of)
+    assert classes.classify("中 é中") == b"\x02\x01\x02\x02"
     assert sorted(asked) == sorted("中 é")
     asked.clear()
-    assert table.classes("é é") == b"\x02\x02"
+    assert classes.classify("é é") == b"\x02\x01\x02"
     assert asked == []
-
-
-@folded(
-    ("text", "form"),
-    [("Café “OK”", "caf\xe9  ok "), ("he’s", "he's"), ("中a", " a"), ("ﬁ", None), ("e\u0301", None), ("Ж-1", "\xe9-1")],
-)
-def test_the_plain_form(text, form):
-    assert Text(text).plain == form
 
 
 # ---- sentences ------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rubrank import RewardEngine
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.texts.reasoning import TAGS, opening_tag, reopened, split_reasoning
+from rubrank.texts.reasoning import TAGS, opening_tag, reopen_reasoning, split_reasoning
 from rubrank.training.config import RewardConfig
 from rubrank.training.frameworks.trl import RubricReward, _Sampled
 from rubrank.training.queries import Completion, query_of, score_query
@@ -39,15 +39,15 @@ LAKE = [{"name": "Lake", "verifier": "Keyword", "params": {"keywords": ["lake"]}
     ],
 )
 def test_what_a_text_says(text, thoughts, answer):
-    found = split_reasoning(reopened(text))
+    found = split_reasoning(reopen_reasoning(text))
     assert found[1].strip() == answer.strip()
     assert thoughts is None or found[0] == thoughts
 
 
 @given(st.text(max_size=40), st.sampled_from([None, *(first for first, _ in TAGS)]))
 def test_reopened_twice_is_once(text, tag):
-    once = reopened(text, tag)
-    assert reopened(once, tag) == once
+    once = reopen_reasoning(text, tag)
+    assert reopen_reasoning(once, tag) == once
     assert once.endswith(text)
 
 
@@ -55,8 +55,8 @@ def test_reopened_twice_is_once(text, tag):
 def test_every_family_of_tags(first, last):
     assert opening_tag(f"<|assistant|>\n{first}\n") == first
     assert opening_tag(f"<|assistant|>\n{first}\n\n{last}\n\n") is None  # thinking turned off
-    assert split_reasoning(reopened("so", first)) == ("so", "")
-    assert split_reasoning(reopened(f"so{last}West Lake.")) == ("so", "West Lake.")
+    assert split_reasoning(reopen_reasoning("so", first)) == ("so", "")
+    assert split_reasoning(reopen_reasoning(f"so{last}West Lake.")) == ("so", "West Lake.")
 
 
 def test_a_prompt_in_text_tells_by_itself():

@@ -1,9 +1,6 @@
 """COLLIE: constraints as data are what the primitives say; wrong data is refused; nothing takes too long."""
 
-import json
 import pickle
-import sys
-import types
 
 import pytest
 from cases import folded
@@ -11,7 +8,6 @@ from cases import folded
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.items.collie_files import read_collie
 from rubrank.verifiers.shared import checks as c
 from rubrank.verifiers.shared import primitives as p
 from rubrank.verifiers.verifier import find_verifier
@@ -198,7 +194,7 @@ def test_constraints_travel_to_other_processes():
     assert again.model_dump(mode="json") == params.model_dump(mode="json")
 
 
-# ---- each unit its own value, and COLLIE's own files ----
+# ---- each unit its own value ----
 
 
 def collie(text, *constraints, compat="fixed"):
@@ -237,74 +233,3 @@ def test_each_unit_has_its_own_value(compat):
 def test_values_need_a_for_each():
     with pytest.raises(InvalidInput, match="for_each"):
         collie("x", {"level": "word", "transform": "count", "relation": "exactly", "values": [1, 2]})
-
-
-C12 = (
-    "All(Constraint(InputLevel(None), TargetLevel(sentence), Transformation(Count()), Relation(==), Reduction(None)), "
-    "Constraint(InputLevel(sentence), TargetLevel(word), Transformation(ForEach(Position(-1))), Relation(==), "
-    "Reduction(all)))"
-)
-C14 = C12.split(", Constraint(")[1].replace("sentence", "paragraph").replace("word", "sentence")
-C14 = f"Constraint({C14[:-1]}"
-C07 = "Constraint(InputLevel(None), TargetLevel(word), Transformation(ForEach(...)), Relation(in), Reduction(None))"
-C06 = "Constraint(InputLevel(word), TargetLevel(character), ForEach(Count()), Relation(<=), Reduction(all))"
-C05 = "Constraint(InputLevel(None), TargetLevel(word), Transformation(Position([0, 2])), Relation(==), Reduction(None))"
-
-
-@pytest.mark.parametrize(
-    ("constraint", "targets", "good", "bad"),
-    [
-        (C12, [2, ["lake", "moon"]], "We saw a lake. It held the moon.", "We saw a lake. It held the sun."),
-        (C14, ["It ended.", "So it was."], "We ran. It ended.\n\nWe sat. So it was.", "We ran. It ended."),
-        (C07, ["have", "rising"], "Prices have been rising.", "Prices rose."),
-        (C06, 4, "We saw a lake", "We remembered it"),
-        (C05, ["We", "a"], "We saw a lake.", "We saw the lake."),
-    ],
-)
-def test_json_files_of_collie(tmp_path, constraint, targets, good, bad):
-    path = tmp_path / "items.json"
-    path.write_text(json.dumps({"wiki_c00": [{"prompt": "p", "constraint": constraint, "targets": targets}]}))
-    (item,) = read_collie(path)
-    assert (item.key, item.prompt) == ("wiki_c00", "p")
-    assert collie(good, *item.constraints, compat="upstream") == 1
-    assert collie(bad, *item.constraints, compat="upstream") < 1
-
-
-def fake_collie(monkeypatch):
-    module = types.ModuleType("collie.constraints")
-
-    def make(name, *fields):
-        made = type(
-            name, (), {"__init__": lambda self, *values: self.__dict__.update(zip(fields, values, strict=False))}
-        )
-        made.__module__ = "collie.constraints"
-        setattr(module, name, made)
-        return made
-
-    monkeypatch.setitem(sys.modules, "collie", types.ModuleType("collie"))
-    monkeypatch.setitem(sys.modules, "collie.constraints", module)
-    make("InputLevel", "level"), make("TargetLevel", "level"), make("Position", "position"), make("ForEach", "func")
-    make("Relation", "operand"), make("Reduction", "reduction", "value")
-    make("Constraint", "input_level", "target_level", "transformation", "relation", "reduction")
-    return module
-
-
-def test_dill_files_of_collie_are_read_and_never_run(tmp_path, monkeypatch):
-    c = fake_collie(monkeypatch)
-    constraint = c.Constraint(
-        c.InputLevel("sentence"), c.TargetLevel("word"), c.ForEach(c.Position(-1)), c.Relation("=="), c.Reduction("all")
-    )
-    path = tmp_path / "all_data.dill"
-    path.write_bytes(
-        pickle.dumps({"ccnews_c12": [{"prompt": "p", "constraint": constraint, "targets": ["lake", "moon"]}]})
-    )
-    (item,) = read_collie(path)
-    assert collie("We saw a lake. It held the moon.", *item.constraints) == 1
-    evil = tmp_path / "evil.dill"
-    evil.write_bytes(b"cos\nsystem\n(S'touch " + str(tmp_path / "ran").encode() + b"'\ntR.")
-    with pytest.raises(InvalidInput, match=r"os\.system|posix\.system"):
-        read_collie(evil)
-    assert not (tmp_path / "ran").exists()
-    (tmp_path / "broken.dill").write_bytes(b"\x80\x04nothing")
-    with pytest.raises(InvalidInput):
-        read_collie(tmp_path / "broken.dill")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts import lexicon
-from rubrank.texts.lexicon import could_be_verb, is_emoji, syllables
+from rubrank.texts.lexicon import could_be_verb, count_syllables, is_emoji
 from rubrank.verifiers import load
 from rubrank.verifiers.ifbench import format as ifbench_format
 from rubrank.verifiers.ifbench import tokens as ifbench_tokens
@@ -162,7 +162,7 @@ def test_whole_words_have_edges_except_in_scripts_without_spaces() -> None:
 
 def test_lexicon() -> None:
     words = ("cat", "table", "making", "created", "beautiful", "it's", "12", "state-of-the-art")
-    assert [syllables(word) for word in words] == [1, 2, 2, 3, 3, 1, 0, 4]
+    assert [count_syllables(word) for word in words] == [1, 2, 2, 3, 3, 1, 0, 4]
     assert [is_emoji(char) for char in "😀❤a1✓⭐"] == [True, True, False, False, False, True]
     assert [could_be_verb(word) for word in ("Explain", "Running", "Isn’t", "Morning", "The")] == [True] * 3 + [
         False

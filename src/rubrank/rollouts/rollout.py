@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from rubrank._plain import validated
 from rubrank.rollouts.messages import reasoning_in
-from rubrank.texts.reasoning import reopened, split_reasoning
+from rubrank.texts.reasoning import reopen_reasoning, split_reasoning
 from rubrank.texts.text import Text
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
@@ -129,7 +129,7 @@ class Rollout(_Frozen):
         tag: in which the prompt ends; None: the one that the response closes, or `<think>`. Where the reasoning has a
         field of its own nothing is changed.
         """
-        text = self.response if self.reasoning is not None else reopened(self.response, tag)
+        text = self.response if self.reasoning is not None else reopen_reasoning(self.response, tag)
         if text == self.response:
             return self
         return type(self).model_construct(

@@ -1,236 +1,170 @@
-"""The sentences of a text, in linear time, in a dozen languages, without a model.
+"""Split a text into sentences, in linear time, in a dozen languages, without a model.
 
     >>> split_sentences("Dr. Lee paid 3.50 for it. “Really?” he asked. 真的吗？是的。")
     ['Dr. Lee paid 3.50 for it.', '“Really?” he asked.', '真的吗？', '是的。']
 
-A sentence ends at a full stop, question or exclamation mark with the quotes and brackets that close there; at a blank
-line; and where a heading, a list item, a table row or a code fence begins or ends. A mark in Latin style needs a space
-after it, one of Chinese or Japanese does not. No end: after an abbreviation or an initial (English, German, French,
-Spanish, Italian, Russian), after the number of a list item, where a small letter follows a full stop or a closing quote
-(“Really?” he asked), in decimals, addresses and names of files, after the Chinese ellipsis inside a sentence. Where all
-letters are small, they may begin a sentence too.
+A sentence ends
+- at a full stop, question mark or exclamation mark, including the quotes and brackets that close there. Latin marks
+  need a space after them; Chinese and Japanese marks do not;
+- at a blank line, and where a heading, list item, table row or code fence begins or ends.
 
-Not covered: Thai marks no sentences, so its lines are taken; lines of verse without marks are one sentence; the code in
-a fence is cut like prose. A piece without any letter or digit (`---`, “…”) is no sentence, and stays with its
-neighbour.
+A mark does not end a sentence
+- after an abbreviation or an initial (English, German, French, Spanish, Italian, Russian);
+- after the number of a list item, in decimals, addresses and file names;
+- before a lower-case letter that follows a full stop or a closing quote (“Really?” he asked), unless the whole piece is
+  in lower case;
+- after the Chinese ellipsis inside a sentence.
+
+A piece without a letter or digit (`---`, “…”) is no sentence and stays with its neighbour. Not covered: Thai has no
+sentence marks, so each line is a sentence; verse without marks is one sentence; code in a fence is cut like prose.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
-from rubrank._plain import word_set
+from rubrank.texts.lexicon import read_word_lists
 
 _STOPS = ".!?…‥。！？｡．؟۔।॥‼⁇⁈⁉։።"
-_WIDE = frozenset("。！？｡؟۔।॥։።")  # these end a sentence without a space
+_WIDE_STOPS = frozenset("。！？｡؟۔।॥։።")  # these end a sentence without a space
 _CLOSERS = "\"'”’»›)\\]）」』】〉》*_`~"
 _END = re.compile(rf"[{_STOPS}][{_STOPS}{_CLOSERS}]*+")
-_QUOTES = frozenset('"”’」』')
-_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
-_UNSPACED_CHAR = re.compile(f"[{_UNSPACED}]")
-# “走吧！”他说。 — the sentence goes on with who said it.
-_SAID = re.compile("[^\\s，。！？；：、“「『]{0,4}?(?:说|說|道|问|問|喊|答|叫|と)")
+_CLOSING_QUOTES = frozenset('"”’」』')
+_UNSPACED_CHAR = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
+# “走吧！”他说。 — the sentence continues with who said it.
+_SPEAKER_FOLLOWS = re.compile("[^\\s，。！？；：、“「『]{0,4}?(?:说|說|道|问|問|喊|答|叫|と)")
 _OPENERS = "\"'“‘„«‹([（「『【¿¡*_`~#>-"
-_SPACE = re.compile(rf"\s*+[{re.escape(_OPENERS)}]*+")
+_SPACE_AND_OPENERS = re.compile(rf"\s*+[{re.escape(_OPENERS)}]*+")
 _LAST_WORD = re.compile(r"[^\s\"'“”‘’„«»()\[\]（）「」*_`~/]{1,20}\Z")
 _THAI = re.compile("[\u0e01-\u0e2e]")
 _WORDY = re.compile(r"[^\W_]")
 
 # A line that begins a piece of its own: heading, list item, table row, quote, fence, rule.
-_STARTS = re.compile(
+_STARTS_PIECE = re.compile(
     r"[ \t]*+(?:#{1,6}(?:[ \t]|$)|[-*+•·●○◦▪■‣⁃–—][ \t]+\S|[•●・]\S|-[^\W\d_]|[0-9]\ufe0f?\u20e3|"
     r"\d{1,4}(?:[.)][ \t]+\S|[、．])"
     r"|(?:[a-zA-Z][)]|[A-Z][.])[ \t]+\S|[一二三四五六七八九十]{1,3}、"
     r"|[（(](?:\d{1,3}|[一二三四五六七八九十]{1,3})[)）]|[①-⑳]|\||```|~~~|[-*_=]{3,}[ \t]*+$)"
 )
-_PROSE = re.compile("[A-Za-z][^.)]")  # most lines; none of the above
+_PLAIN_LINE = re.compile("[A-Za-z][^.)]")  # how most lines begin; never the start of a piece
 # A line that is a piece by itself: nothing that follows belongs to it.
-_CLOSED = re.compile(r"[ \t]*+(?:#{1,6}[ \t]|\||```|~~~|[-*_=]{3,}[ \t]*+$)")
-_MARKER = re.compile(r"[ \t]*+(?:[-*+•·●○◦▪■‣⁃–—][ \t]+|\d{1,4}[.)][ \t]+|[a-zA-Z][.)][ \t]+|[*_#>]+[ \t]*)*+")
+_SINGLE_LINE_PIECE = re.compile(r"[ \t]*+(?:#{1,6}[ \t]|\||```|~~~|[-*_=]{3,}[ \t]*+$)")
+_LIST_MARKER = re.compile(r"[ \t]*+(?:[-*+•·●○◦▪■‣⁃–—][ \t]+|\d{1,4}[.)][ \t]+|[a-zA-Z][.)][ \t]+|[*_#>]+[ \t]*)*+")
 
-
-# Never the last word of a sentence: a name, a number or the thing meant follows.
-_TITLES = word_set("""
-    mr mrs ms messrs dr drs prof rev hon sen rep gov gen col lt capt cmdr maj sgt st vs e.g i.e cf viz approx
-    fig figs eq vol ed eds pp op ca mt dept univ ph ave
-    hr fr frl nr bzw z.b d.h u.a z.t s.o vgl ggf evtl inkl sog ca z d
-    mme mlle mm mgr p.ex c.-à-d env ste
-    sra srta dra ud uds vd vds p.ej ej núm pág avda
-    sig dott ing art
-    г ул им т.е т.к напр рис стр св проф акад гл ст
-""")
-# These may end a sentence too: they do before a word that often begins one.
-_EITHER = word_set("""
-    jr sr inc ltd co corp bros etc al a.m p.m u.s u.k u.n u.s.a e.u d.c ph.d m.d b.a m.a b.c a.d esq est usw
-    jan feb mar apr jun jul aug sep sept oct nov dec т.д т.п др руб тыс млн
-""")
-_NUMBERED = word_set("no nos nr núm p vol fig art §")  # “no. 5”, but “He said no. Then …”
-_SHORTENED = _TITLES | _EITHER | _NUMBERED
-_STARTERS = word_set("""
-    the this that these those there they he she it we you i a an in on at if as and but so for when while where what why
-    how however although though because since some many most his her its their our my your one after before with
-    then now also finally meanwhile
-    der die das ein eine er sie es wir ich und aber in im wenn le la les il elle un une el los las ella он она они это
-""")
-_MONTHS = word_set("""
-    januar februar märz april mai juni juli august september oktober november dezember jänner jahrhundert
-""")
+_LISTS = read_word_lists("abbreviations.tsv")
+_TITLES = _LISTS["title"]
+_MAY_END = _LISTS["may_end"]
+_BEFORE_NUMBER = _LISTS["before_number"]
+_STARTERS = _LISTS["starter"]
+_MONTHS = _LISTS["month"]
+_ABBREVIATIONS = _TITLES | _MAY_END | _BEFORE_NUMBER
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences in order, stripped."""
-    return [sentence for piece in _pieces(text) for sentence in cut(piece)]
+    """Return the sentences in order, stripped."""
+    sentences: list[str] = []
+    for piece in _split_pieces(text):
+        sentences += split_piece(piece)
+    return sentences
 
 
-def _pieces(text: str) -> list[str]:
-    """What stands between blank lines, headings, items and rows."""
+def _split_pieces(text: str) -> list[str]:
+    """Split the text at blank lines, headings, list items and table rows."""
     pieces: list[list[str]] = [[]]
-    thai = _THAI.search(text) is not None
+    has_thai = _THAI.search(text) is not None
     for line in text.splitlines():
         if not line or line.isspace():
             pieces.append([])
             continue
-        starts = not _PROSE.match(line) and _STARTS.match(line)
-        if starts or (thai and _THAI.search(line)):
+        starts_piece = not _PLAIN_LINE.match(line) and _STARTS_PIECE.match(line)
+        if starts_piece or (has_thai and _THAI.search(line)):
             pieces.append([])
         pieces[-1].append(line)
-        if starts and _CLOSED.match(line):
+        if starts_piece and _SINGLE_LINE_PIECE.match(line):
             pieces.append([])
     return ["\n".join(piece).strip() for piece in pieces if piece]
 
 
-def cut(piece: str) -> list[str]:
-    """The sentences of a piece of text that nothing but its marks divides; stripped, each with a letter or digit."""
-    marker = _MARKER.match(piece)
-    small = piece.islower()
-    ends = [m.end() for m in _END.finditer(piece, marker.end() if marker else 0) if _ends(piece, m, small)]
+def split_piece(piece: str) -> list[str]:
+    """Return the sentences of a piece of text that only its marks divide; stripped, each with a letter or digit."""
+    marker = _LIST_MARKER.match(piece)
+    body_start = marker.end() if marker else 0
+    is_lower = piece.islower()
+    ends = [match.end() for match in _END.finditer(piece, body_start) if _ends_sentence(piece, match, is_lower)]
     spans: list[list[int]] = []
-    start = since = 0  # where the sentence begins; up to where it is known to hold no word
+    start = 0
+    searched_to = 0  # the text from `start` to here holds no word
     for end in (*ends, len(piece)):
-        if _WORDY.search(piece, since, end):
+        if _WORDY.search(piece, searched_to, end):
             spans.append([start, end])
             start = end
-        elif spans:  # “It works. 🎉”: what follows without words belongs to the sentence
-            spans[-1][1] = start = end
-        since = end
+        elif spans:
+            # “It works. 🎉”: text without words belongs to the sentence before it.
+            spans[-1][1] = end
+            start = end
+        searched_to = end
     return [piece[first:last].strip() for first, last in spans]
 
 
-def count_cut(pieces: list[str]) -> int:
-    """As many sentences as `cut` makes of all these pieces."""
-    text = "".join(pieces)
-    rare = [mark for mark in ("\0" if text.isascii() else _RARE) if mark in text]
-    asks = "!" in text or "?" in text
-    count = 0
-    for piece in filter(None, pieces):
-        if rare and any(mark in piece for mark in rare):
-            count += len(cut(piece))
-        elif piece.find(".", 0, -1) >= 0 or (asks and max(piece.find("!", 0, -1), piece.find("?", 0, -1)) >= 0):
-            count += _count_usual(piece) or len(cut(piece))
-        elif piece[0].isalnum() or _WORDY.search(piece):
-            count += 1
-    return count
-
-
-_RARE = _STOPS.translate(dict.fromkeys(map(ord, ".!?"))) + "\0"  # `_count_usual` takes \0 for a mark of its own
-_ODD_STOP = re.compile(r"\.(?![^\W_]| |\Z)")
-# A letter or digit at the beginning, which is not that of a list.
-_USUAL_START = re.compile(r"[*_\"“‘(\[]{0,3}+(?:[^\W\d_](?![.)])|\d++(?![.)]))")
-
-
-def _count_usual(piece: str) -> int:
-    """The sentences of a piece whose marks stand between a word and a space; 0 where they need a closer look."""
-    text = piece.replace("\n", " ") if "\n" in piece else piece
-    for mark in "!?":
-        if mark in text:
-            text = text.replace(f"{mark} ", "\0. ")
-            if text.find(mark, 0, -1) >= 0:
-                return 0
-    if not _USUAL_START.match(text):
-        return 0
-    parts = text.split(". ")
-    if text.count(".") != len(parts) - (text[-1] != ".") and _ODD_STOP.search(text):
-        return 0
-    count, small = 1, piece.islower()
-    for before, after in pairwise(parts):
-        following = after[:1]
-        if not following.isupper():
-            following = after.lstrip().lstrip(_OPENERS)[:1]
-            if before[-1:] != "\0" and following.islower() and not small:
-                continue
-            if not following.isalnum():
-                return 0
-        if not (before[-7:].isalpha() and len(before) > 6) and not _is_usual_end(before):
-            return 0
-        count += 1
-    return count
-
-
-def _is_usual_end(before: str) -> bool:
-    """Does this end with a word that is no abbreviation, number or initial; or with a word and ! or ?"""
-    if before[-1:] == "\0":
-        return before[-2:-1].isalnum()
-    word = before.rpartition(" ")[2].lower()
-    plain = word.replace("-", "")
-    return 1 < len(word) < 20 and plain.isalnum() and not plain.isdigit() and word[0] != "-" and word not in _SHORTENED
-
-
-def _ends(piece: str, end: re.Match[str], small: bool) -> bool:
-    """Does the sentence end with this mark? `small`: the piece has no capitals, so small letters begin sentences."""
-    at = end.end()
-    if at == len(piece):
+def _ends_sentence(piece: str, mark: re.Match[str], is_lower: bool) -> bool:
+    """Tell whether the mark ends a sentence. `is_lower`: the piece has no capitals, so lower case begins sentences."""
+    marks = mark[0]
+    end = mark.end()
+    if end == len(piece):
         return True
-    marks, follows = end[0], piece[at]
-    if not follows.isspace():
-        return _ends_unspaced(piece, marks, at)
-    after = _SPACE.match(piece, at)
-    begins = after.end() if after else at
-    if begins == len(piece):
+    if not piece[end].isspace():
+        return _ends_without_space(piece, marks, end)
+    space = _SPACE_AND_OPENERS.match(piece, end)
+    next_start = space.end() if space else end
+    if next_start == len(piece):
         return True
-    if piece[begins].islower() and not (small and marks == "."):
+    if piece[next_start].islower() and not (is_lower and marks == "."):
         return marks[0] in "!?" and marks[-1] in "!?"
-    return marks[0] != "." or _is_full_stop(piece, end.start(), begins)
+    return marks[0] != "." or _is_full_stop(piece, mark.start(), next_start)
 
 
-def _ends_unspaced(piece: str, marks: str, at: int) -> bool:
-    """Before a character that is no space: only wide marks, or Latin ones between characters of such a script."""
-    follows = piece[at]
-    if not _WIDE.isdisjoint(marks):
-        return not (marks[-1] in _QUOTES and _SAID.match(piece, at)) and follows not in "，、,；;)）"
-    return marks[0] in "!?" and bool(_UNSPACED_CHAR.match(follows))
+def _ends_without_space(piece: str, marks: str, end: int) -> bool:
+    """Decide for a mark without a space after it: only wide marks end a sentence, or ! and ? before such a script."""
+    following = piece[end]
+    if not _WIDE_STOPS.isdisjoint(marks):
+        if marks[-1] in _CLOSING_QUOTES and _SPEAKER_FOLLOWS.match(piece, end):
+            return False
+        return following not in "，、,；;)）"
+    return marks[0] in "!?" and _UNSPACED_CHAR.match(following) is not None
 
 
-def _is_full_stop(piece: str, at: int, begins: int) -> bool:
-    """Is the full stop at `at`, before the word that begins at `begins`, more than the end of an abbreviation?"""
+def _is_full_stop(piece: str, at: int, next_start: int) -> bool:
+    """Tell whether the full stop at `at`, before the word at `next_start`, is more than the end of an abbreviation."""
     before = piece[max(0, at - 7) : at]
-    if (len(before) == 7 and before.isalpha()) or piece.startswith("..", at):
-        return True  # no abbreviation is so long
+    if len(before) == 7 and before.isalpha():
+        return True  # no abbreviation is that long
+    if piece.startswith("..", at):
+        return True
     last = _LAST_WORD.search(piece, max(0, at - 20), at)
     word = last[0].lower().lstrip("-–—([¿¡") if last else ""
     if len(word) == 1 and word.isalpha():
-        return not _is_initial(before[-1:], _next_word(piece, begins))
+        return not _is_initial(before[-1:], _next_word(piece, next_start))
     if word.isdigit():
-        return len(word) > 2 or _next_word(piece, begins) not in _MONTHS
-    if word not in _SHORTENED:
+        return len(word) > 2 or _next_word(piece, next_start) not in _MONTHS
+    if word not in _ABBREVIATIONS:
         return True
-    return word not in _TITLES and _after_short(word, _next_word(piece, begins))
-
-
-def _after_short(word: str, following: str) -> bool:
-    """Does the sentence end with a shortened word that may end one?"""
-    if word in _NUMBERED and following[:1].isdigit():
+    if word in _TITLES:
         return False
-    return word not in _EITHER or following in _STARTERS
+    next_word = _next_word(piece, next_start)
+    if word in _BEFORE_NUMBER and next_word[:1].isdigit():
+        return False
+    return word not in _MAY_END or next_word in _STARTERS
 
 
-def _is_initial(letter: str, following: str) -> bool:
-    """“J. Smith”, “z. B.”; but “than I. She …” and “plan B. The …” end."""
+def _is_initial(letter: str, next_word: str) -> bool:
+    """“J. Smith” and “z. B.” are initials; “than I. She …” and “plan B. The …” end a sentence."""
     if letter.isupper():
-        return letter != "I" and following not in _STARTERS
-    return letter in _TITLES or len(following) == 1
+        return letter != "I" and next_word not in _STARTERS
+    return letter in _TITLES or len(next_word) == 1
 
 
-def _next_word(piece: str, begins: int) -> str:
-    window = piece[begins : begins + 24]
-    return window.split(None, 1)[0].strip(",.;:!?\"'”’)").lower() if window.split() else ""
+def _next_word(piece: str, start: int) -> str:
+    words = piece[start : start + 24].split(None, 1)
+    if not words:
+        return ""
+    return words[0].strip(",.;:!?\"'”’)").lower()

@@ -1,4 +1,4 @@
-"""A text and its units: words, sentences, paragraphs, lines … Each is found when first asked for, and kept.
+"""A text and its units: words, sentences, paragraphs, lines. Each unit is computed on first use and cached.
 
     >>> text = Text("Hi there. All good?\\n\\n- one\\n- two")
     >>> text.sentences
@@ -8,9 +8,9 @@
     >>> [item.text for item in text.markdown.bullets]
     ['one', 'two']
 
-Right for English and Chinese, decent for Japanese, Korean, Spanish, French, German, Russian, Arabic and Thai. A word of
-a script without spaces is one character. How words, sentences and Markdown are cut: `texts/`. Every unit takes time in
-proportion to the text, whatever it holds.
+Right for English and Chinese, decent for Japanese, Korean, Spanish, French, German, Russian, Arabic and Thai. In
+scripts without spaces a word is one character. `words.py`, `sentences.py` and `markdown.py` define how texts are
+cut. Every unit takes time proportional to the length of the text.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ import re
 import unicodedata
 from functools import cached_property
 
-from rubrank.texts.breaks import breaks_plainly
-from rubrank.texts.plain import plain
+from rubrank.texts.markdown import Structure, parse_markdown
 from rubrank.texts.sentences import split_sentences
-from rubrank.texts.structure import Structure, parse
 from rubrank.texts.visible import visible
 from rubrank.texts.words import count_words, split_words
 
@@ -34,7 +32,7 @@ _INVISIBLE = re.compile(
 
 
 class Text:
-    """One text; `str(text)` is it."""
+    """One text with its units; `str(text)` returns the text itself."""
 
     def __init__(self, text: str) -> None:
         self.raw = text
@@ -53,77 +51,77 @@ class Text:
 
     @cached_property
     def shown(self) -> Text:
-        """What a reader sees of it (`texts/visible.py`); the text itself where nothing is hidden."""
-        seen = visible(self.raw)
-        return self if seen is self.raw or seen == self.raw else Text(seen)
+        """What a reader sees of the text (`visible.py`); the text itself if nothing is hidden."""
+        shown = visible(self.raw)
+        if shown == self.raw:
+            return self
+        return Text(shown)
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        """Lines, blank ones too."""
+        """Lines, including blank ones."""
         return tuple(self.raw.splitlines())
 
     @cached_property
     def paragraphs(self) -> tuple[str, ...]:
         """What stands between blank lines, stripped."""
-        if self.breaks_plainly:
-            body = self.raw.strip()
-            return tuple(map(str.strip, _BLANK_LINES.split(body))) if body else ()
-        blocks: list[list[str]] = [[]]
-        for line in self.lines:
-            if line.strip():
-                blocks[-1].append(line)
-            elif blocks[-1]:
-                blocks.append([])
-        return tuple("\n".join(block).strip() for block in blocks if block)
-
-    @cached_property
-    def breaks_plainly(self) -> bool:
-        """Is every line break a line feed? Then patterns can find lines without cutting the text."""
-        return breaks_plainly(self.raw)
+        body = "\n".join(self.lines).strip()
+        if not body:
+            return ()
+        return tuple(paragraph.strip() for paragraph in _BLANK_LINES.split(body))
 
     @cached_property
     def word_count(self) -> int:
-        """As many as there are `words`, without making them."""
+        """The number of `words`, counted without building them."""
         return count_words(self.raw)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """Words without the punctuation around them, as many as `count_words` counts."""
+        """Words without the punctuation around them."""
         return tuple(split_words(self.raw))
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
-        """Sentences, stripped; a paragraph, a heading and a list item end one too."""
+        """Sentences, stripped; the end of a paragraph, heading or list item ends a sentence too."""
         return tuple(split_sentences(self.raw))
 
     @cached_property
     def letters(self) -> str:
-        """The letters of all scripts, one after another; an accent written apart is joined to its letter first."""
+        """The letters of all scripts, joined; a separate accent is first combined with its letter."""
         return _NOT_LETTERS.sub("", self.composed)
 
     @cached_property
-    def plain(self) -> str | None:
-        """Where letters and words of plain ASCII are found fast; None if they cannot (see `texts/plain.py`)."""
-        return plain(self.raw)
-
-    @cached_property
     def characters(self) -> str:
-        """Everything that is seen: no white space, no control, zero-width or direction characters."""
+        """Every visible character: no white space, control, zero-width or direction characters."""
         return _INVISIBLE.sub("", self.composed)
 
     @cached_property
     def syllables(self) -> tuple[int, ...]:
-        """The syllables of each word, by English spelling; 1 for a character that is a word, 0 for a number."""
-        from rubrank.texts.lexicon import syllables  # the table is only needed here
+        """Syllables of each word by English spelling; 1 for a character that is a word, 0 for a number."""
+        from rubrank.texts.lexicon import count_syllables  # reads its table of exceptions
 
-        return tuple(map(syllables, self.words))
+        return tuple(count_syllables(word) for word in self.words)
 
     @cached_property
     def markdown(self) -> Structure:
-        """Headings, bullets, numbered items, code blocks, tables, emphasis … with their texts."""
-        return parse(self.raw)
+        """Headings, bullets, numbered items, code blocks, tables, emphasis and links, with their texts."""
+        return parse_markdown(self.raw)
 
     @cached_property
     def composed(self) -> str:
-        """The text with every accent joined to its letter (NFC)."""
-        return self.raw if self.raw.isascii() else unicodedata.normalize("NFC", self.raw)
+        """The text with every accent combined with its letter (Unicode NFC)."""
+        if self.raw.isascii():
+            return self.raw
+        return unicodedata.normalize("NFC", self.raw)
+
+    @cached_property
+    def folded(self) -> str:
+        """The text prepared for searching: see `fold`."""
+        return fold(self.raw)
+
+
+def fold(text: str) -> str:
+    """Prepare a text for comparison: compatible forms (NFKC), no case, straight apostrophes, single spaces."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return " ".join(text.casefold().replace("’", "'").split())

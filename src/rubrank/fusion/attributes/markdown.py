@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 from rubrank._plain import encodable
 from rubrank.errors import UnknownName, only_our_errors
 from rubrank.fusion.attribute import Texts, flatten_texts
-from rubrank.texts.breaks import breaks_plainly
-from rubrank.texts.commonmark import PARSER, bounded
+from rubrank.texts.markdown import PARSER, has_only_line_feeds, limit_depth
 from rubrank.texts.words import count_words
 
 MARKERS = (
@@ -144,7 +143,7 @@ def _count_lines_compiled(texts: list[str]) -> NDArray[np.int64]:
     data = b"\n".join([*parts, b" " * (-ends[-1] % WIDTH)])
     count_lines(np.frombuffer(data, dtype=np.uint8), ends, counts)
     for i, text in enumerate(texts):
-        if counts[i] == ASK or not breaks_plainly(text):
+        if counts[i] == ASK or not has_only_line_feeds(text):
             counts[i] = _lines_of(text)
     return counts
 
@@ -187,7 +186,7 @@ def _prepare(text: str) -> str:
     # renderer writes none: so every `<` followed by a small letter in the output is a tag that Markdown made.
     if "<" in text:
         text = _RAW_TAG.sub(lambda tag: tag[0].upper(), text)
-    return bounded(text)
+    return limit_depth(text)
 
 
 def _count_tags(html: NDArray[np.uint8], ends: list[int]) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
@@ -18,13 +19,16 @@ from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import (
     count_whole,
     count_within,
-    instruction,
     public_sentences,
     public_tokens,
 )
 from rubrank.verifiers.ifbench.words import word_at
+from rubrank.verifiers.ifeval.common import instruction
 from rubrank.verifiers.shared.relation import Count, Relation, compare_count
 from rubrank.verifiers.verifier import Answer, Compat, missing
+
+if_rlvr = partial(instruction, family="if_rlvr")
+"""`@if_rlvr(name)` registers the verifier of an IF-RLVR constraint."""
 
 
 def _first(value: Any) -> Any:
@@ -42,7 +46,7 @@ _WIDE_DIVIDER = re.compile(r"(?m)^[ \t]*(?:\*[ \t]*){3,}$|\*\*\*|\* \* \*")
 # ---- keywords -------------------------------------------------------------------------------------------------------
 
 
-@instruction("keywords:no_adjacent_consecutive", family="if_rlvr")
+@if_rlvr("keywords:no_adjacent_consecutive")
 def no_adjacent_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
     """No word starts with the letter that follows, in the alphabet, the first letter of the word before.
 
@@ -58,7 +62,7 @@ def no_adjacent_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
     return True, f"no such neighbours among {len(words)} words"
 
 
-@instruction("keywords:word_once", family="if_rlvr")
+@if_rlvr("keywords:word_once")
 def word_once(text: Text, *, keyword: Word, compat: Compat = "fixed") -> Answer:
     """`keyword` occurs exactly once, whatever its case.
 
@@ -72,7 +76,7 @@ def _count(keyword: str, text: Text, compat: Compat) -> int:
     return (count_within if compat == "upstream" else count_whole)(keyword, text.raw)
 
 
-@instruction("keywords:word_count_different_numbers", family="if_rlvr")
+@if_rlvr("keywords:word_count_different_numbers")
 def word_count_different_numbers(
     text: Text,
     *,
@@ -93,7 +97,7 @@ def word_count_different_numbers(
     return compare_count(_count(keyword, text, compat), f"time {keyword!r}", asked, frequency)
 
 
-@instruction("keywords:exclude_word_harder", family="if_rlvr")
+@if_rlvr("keywords:exclude_word_harder")
 def exclude_word_harder(text: Text, *, keyword: Word, compat: Compat = "fixed") -> Answer:
     """`keyword` does not occur as a word, whatever its case.
 
@@ -107,7 +111,7 @@ def exclude_word_harder(text: Text, *, keyword: Word, compat: Compat = "fixed") 
     return compare_count(n, f"time {keyword!r}", "exactly", 0)
 
 
-@instruction("keywords:palindrome", family="if_rlvr")
+@if_rlvr("keywords:palindrome")
 def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
     """A word of at least three letters that reads the same backwards, whatever its case.
 
@@ -122,7 +126,7 @@ def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
     return found is not None, f"palindrome: {found!r}" if found else "no palindrome found"
 
 
-@instruction("keywords:keyword_specific_position", family="if_rlvr", version=2)
+@if_rlvr("keywords:keyword_specific_position", version=2)
 def keyword_specific_position(text: Text, *, keyword: Word, n: Count, m: Count, compat: Compat = "fixed") -> Answer:
     """`keyword` is the `m`th word of the `n`th sentence, whatever its case.
 
@@ -136,7 +140,7 @@ def keyword_specific_position(text: Text, *, keyword: Word, n: Count, m: Count, 
     return same, f"word {m} of sentence {n} is {found!r}, {wanted!r} asked"
 
 
-@instruction("keywords:start_end", family="if_rlvr")
+@if_rlvr("keywords:start_end")
 def start_end(text: Text, *, compat: Compat = "fixed") -> Answer:
     """The first word is also the last, and nothing follows it, not even a mark.
 
@@ -154,7 +158,7 @@ def start_end(text: Text, *, compat: Compat = "fixed") -> Answer:
 # ---- first and last words -------------------------------------------------------------------------------------------
 
 
-@instruction("first_word:first_word_sent", family="if_rlvr", version=2)
+@if_rlvr("first_word:first_word_sent", version=2)
 def first_word_sent(text: Text, *, first_word: Word, compat: Compat = "fixed") -> Answer:
     """Every sentence starts with `first_word`, whatever its case.
 
@@ -168,7 +172,7 @@ def first_word_sent(text: Text, *, first_word: Word, compat: Compat = "fixed") -
     return _all_are(found, first_word, "starts")
 
 
-@instruction("first_word:first_word_answer", family="if_rlvr")
+@if_rlvr("first_word:first_word_answer")
 def first_word_answer(text: Text, *, first_word: Word, compat: Compat = "fixed") -> Answer:
     """The answer starts with `first_word`, whatever its case.
 
@@ -179,7 +183,7 @@ def first_word_answer(text: Text, *, first_word: Word, compat: Compat = "fixed")
     return _all_are([list(words[:1])], first_word, "starts")
 
 
-@instruction("last_word:last_word_sent", family="if_rlvr", version=2)
+@if_rlvr("last_word:last_word_sent", version=2)
 def last_word_sent(text: Text, *, last_word: Word, compat: Compat = "fixed") -> Answer:
     """Every sentence ends with `last_word`, before its marks, whatever its case.
 
@@ -193,7 +197,7 @@ def last_word_sent(text: Text, *, last_word: Word, compat: Compat = "fixed") -> 
     return _all_are(found, last_word, "ends")
 
 
-@instruction("last_word:last_word_answer", family="if_rlvr")
+@if_rlvr("last_word:last_word_answer")
 def last_word_answer(text: Text, *, last_word: Word, compat: Compat = "fixed") -> Answer:
     """The answer ends with `last_word`, before its marks, whatever its case.
 
@@ -220,7 +224,7 @@ def _all_are(found: list[list[str]], wanted: str, verb: str) -> Answer:
 # ---- counts ---------------------------------------------------------------------------------------------------------
 
 
-@instruction("count:lowercase_counting", family="if_rlvr")
+@if_rlvr("count:lowercase_counting")
 def lowercase_counting(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """At most `N` words are written in small letters only.
 
@@ -231,7 +235,7 @@ def lowercase_counting(text: Text, *, N: Count, compat: Compat = "fixed") -> Ans
     return compare_count(n, "lowercase word", "at most", N)
 
 
-@instruction("count:counting_composition", family="if_rlvr", version=2)
+@if_rlvr("count:counting_composition", version=2)
 def counting_composition(text: Text, *, n_sent: Count, n_words: Count, compat: Compat = "fixed") -> Answer:
     """Three paragraphs divided by `***` or `* * *`, each of `n_sent` sentences of `n_words` words.
 
@@ -250,7 +254,7 @@ def counting_composition(text: Text, *, n_sent: Count, n_words: Count, compat: C
     return len(parts) == 3, f"{len(parts)} paragraphs found, 3 asked"
 
 
-@instruction("count:count_unique", family="if_rlvr")
+@if_rlvr("count:count_unique")
 def count_unique(text: Text, *, compat: Compat = "fixed") -> Answer:
     """No word occurs twice, whatever its case.
 
@@ -262,7 +266,7 @@ def count_unique(text: Text, *, compat: Compat = "fixed") -> Answer:
     return twice is None, "all words are different" if twice is None else f"{twice!r} occurs more than once"
 
 
-@instruction("count:count_increment_word", family="if_rlvr")
+@if_rlvr("count:count_increment_word")
 def count_increment_word(text: Text, *, keyword1: Word, keyword2: Word, compat: Compat = "fixed") -> Answer:
     """`keyword1` occurs exactly once and `keyword2` exactly twice, whatever their case.
 
@@ -273,7 +277,7 @@ def count_increment_word(text: Text, *, keyword1: Word, keyword2: Word, compat: 
     return (one, two) == (1, 2), f"{keyword1!r} found {one} times, {keyword2!r} {two} times; 1 and 2 asked"
 
 
-@instruction("letters:letter_counting", family="if_rlvr")
+@if_rlvr("letters:letter_counting")
 def letter_counting(text: Text, *, N: Count, relation: Relation, compat: Compat = "fixed") -> Answer:
     """The answer has `relation` ("at least", "less than" …) `N` letters.
 
@@ -284,7 +288,7 @@ def letter_counting(text: Text, *, N: Count, relation: Relation, compat: Compat 
     return compare_count(n, "letter", relation, N)
 
 
-@instruction("letters:letter_counting2", family="if_rlvr")
+@if_rlvr("letters:letter_counting2")
 def letter_counting2(text: Text, *, letter: Word, let_frequency: Count, let_relation: Relation) -> Answer:
     """`letter` occurs `let_relation` ("at least", "less than" …) `let_frequency` times, whatever its case.
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.tokens import instruction, public_sentences
+from rubrank.verifiers.if_rlvr.constraints import if_rlvr
+from rubrank.verifiers.ifbench.tokens import public_sentences
 from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -22,7 +23,7 @@ _LAST_ALONE = re.compile(r"<<[^<>\s]+>>\W*\Z")
 # ---- copying --------------------------------------------------------------------------------------------------------
 
 
-@instruction("copy:repeat_phrase", family="if_rlvr")
+@if_rlvr("copy:repeat_phrase")
 def repeat_phrase(text: Text, *, phrase: str, small_n: Count, compat: Compat = "fixed") -> Answer:
     """The phrase exactly `small_n` times, each time with another word in place of one of its inner words.
 
@@ -67,7 +68,7 @@ def _spans(line: str, first: str, last: str) -> list[str]:
     return spans
 
 
-@instruction("copy:copy", family="if_rlvr")
+@if_rlvr("copy:copy")
 def copy(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answer:
     """The request, copied as it is and nothing else; spaces and line breaks may differ.
 
@@ -77,7 +78,7 @@ def copy(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answ
     return _is_copy(text.raw, prompt_to_repeat, compat)
 
 
-@instruction("copy:copying_simple", family="if_rlvr")
+@if_rlvr("copy:copying_simple")
 def copying_simple(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answer:
     """The request again without change, and no answer; spaces and line breaks may differ.
 
@@ -87,7 +88,7 @@ def copying_simple(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed
     return _is_copy(text.raw, prompt_to_repeat, compat)
 
 
-@instruction("copy:copying_multiple", family="if_rlvr")
+@if_rlvr("copy:copying_multiple")
 def copying_multiple(text: Text, *, prompt_to_repeat: str, N: Count, compat: Compat = "fixed") -> Answer:
     """The request again without change, `N` times, divided by six asterisks.
 
@@ -110,7 +111,7 @@ def _same(one: str, two: str, compat: Compat) -> bool:
     return one.strip().lower() == two.strip().lower() if compat == "upstream" else one.split() == two.split()
 
 
-@instruction("new:copy_span_idx", family="if_rlvr")
+@if_rlvr("new:copy_span_idx")
 def copy_span_idx(
     text: Text, *, prompt_to_repeat: str, n_start: Count, n_end: Count, compat: Compat = "fixed"
 ) -> Answer:
@@ -128,7 +129,7 @@ def copy_span_idx(
 # ---- layout ---------------------------------------------------------------------------------------------------------
 
 
-@instruction("detectable_format:sentence_hyphens", family="if_rlvr", version=2)
+@if_rlvr("detectable_format:sentence_hyphens", version=2)
 def sentence_hyphens(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Sentences are joined by hyphens, without spaces.
 
@@ -146,7 +147,7 @@ def sentence_hyphens(text: Text, *, compat: Compat = "fixed") -> Answer:
     return apart == 1 and joints > 0, f"{joints} hyphens join sentences; {apart - 1} joints have spaces"
 
 
-@instruction("detectable_format:square_brackets", family="if_rlvr")
+@if_rlvr("detectable_format:square_brackets")
 def square_brackets(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every word is in square brackets.
 
@@ -162,7 +163,7 @@ def square_brackets(text: Text, *, compat: Compat = "fixed") -> Answer:
     return bare is None, "every word is in brackets" if bare is None else f"{bare[:60]!r} is not in brackets"
 
 
-@instruction("detectable_format:bigram_wrapping", family="if_rlvr")
+@if_rlvr("detectable_format:bigram_wrapping")
 def bigram_wrapping(text: Text, *, compat: Compat = "fixed") -> Answer:
     """All words stand in pairs in double angular brackets; of an odd number the last may stand alone.
 
@@ -180,7 +181,7 @@ def bigram_wrapping(text: Text, *, compat: Compat = "fixed") -> Answer:
     return pairs_found > 0 and not bare, f"{pairs_found} pairs; outside: {rest.strip()[:60]!r}"
 
 
-@instruction("paragraphs:paragraphs", family="if_rlvr")
+@if_rlvr("paragraphs:paragraphs")
 def paragraphs(text: Text) -> Answer:
     """Two paragraphs with the Markdown divider `***` between them.
 
@@ -190,7 +191,7 @@ def paragraphs(text: Text) -> Answer:
     return _two(_DIVIDER.split(text.raw))
 
 
-@instruction("paragraphs:paragraphs2", family="if_rlvr")
+@if_rlvr("paragraphs:paragraphs2")
 def paragraphs2(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Two paragraphs with a blank line between them, and no other blank lines.
 
@@ -211,7 +212,7 @@ def _two(parts: list[str]) -> Answer:
 # ---- forbidden marks ------------------------------------------------------------------------------------------------
 
 
-@instruction("punctuation:punctuation_dot", family="if_rlvr")
+@if_rlvr("punctuation:punctuation_dot")
 def punctuation_dot(text: Text, *, compat: Compat = "fixed") -> Answer:
     """No full stop anywhere, in numbers and abbreviations neither; the Chinese 。 and ． are full stops, too.
 
@@ -220,7 +221,7 @@ def punctuation_dot(text: Text, *, compat: Compat = "fixed") -> Answer:
     return compare_count(_marks(text, "." if compat == "upstream" else ".。．"), "full stop", "exactly", 0)
 
 
-@instruction("punctuation:punctuation_exclamation", family="if_rlvr")
+@if_rlvr("punctuation:punctuation_exclamation")
 def punctuation_exclamation(text: Text, *, compat: Compat = "fixed") -> Answer:
     """No exclamation mark anywhere, in code neither; the Chinese ！ is one, too.
 

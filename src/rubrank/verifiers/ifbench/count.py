@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 
-from rubrank.texts.lexicon import COORDINATORS, OTHER_PRONOUNS, PERSON_NAMES, PERSONAL_PRONOUNS
+from rubrank.texts.lexicon import word_list
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import (
     count_whole,
-    instruction,
-    trimmed,
+    ifbench,
+    trim,
     without_punctuation,
 )
 from rubrank.verifiers.shared.relation import Count, compare_count
@@ -26,10 +26,10 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _DIGITS = re.compile(r"\d+")
 _JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 _LATIN = re.compile("[A-Za-z]")
-_NAMES = re.compile(rf"\b(?:{'|'.join(PERSON_NAMES)})\b")
+_NAMES = re.compile(rf"\b(?:{'|'.join(word_list('person_names'))})\b")
 
 
-@instruction("count:word_count_range", family="ifbench")
+@ifbench("count:word_count_range")
 def word_count_range(text: Text, *, min_words: Count, max_words: Count, compat: Compat = "fixed") -> Answer:
     """Between `min_words` and `max_words` words, both included.
 
@@ -40,7 +40,7 @@ def word_count_range(text: Text, *, min_words: Count, max_words: Count, compat: 
     return min_words <= n <= max_words, f"{n} words found, {min_words} to {max_words} asked"
 
 
-@instruction("count:unique_word_count", family="ifbench")
+@ifbench("count:unique_word_count")
 def unique_word_count(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """At least `N` different words, whatever their case.
 
@@ -48,13 +48,13 @@ def unique_word_count(text: Text, *, N: Count, compat: Compat = "fixed") -> Answ
     a lone dash is a word, too. Not covered: inflected forms ("run", "runs") are different words.
     """
     if compat == "upstream":
-        n = len({trimmed(word) for word in text.raw.lower().split()})
+        n = len({trim(word) for word in text.raw.lower().split()})
     else:
         n = len({word.casefold() for word in text.words})
     return compare_count(n, "different word", "at least", N)
 
 
-@instruction("count:conjunctions", family="ifbench")
+@ifbench("count:conjunctions")
 def conjunctions(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
     """At least `small_n` different coordinating conjunctions (for, and, nor, but, or, yet, so).
 
@@ -62,13 +62,13 @@ def conjunctions(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Ans
     "and," apart, so there it passes. Not covered: whether "for", "so" and "yet" join anything where they stand.
     """
     if compat == "upstream":
-        found = {word for word in text.raw.split() if trimmed(word).lower() in COORDINATORS}
+        found = {word for word in text.raw.split() if trim(word).lower() in word_list("coordinators")}
     else:
-        found = {word.lower() for word in text.words} & COORDINATORS
+        found = {word.lower() for word in text.words} & word_list("coordinators")
     return compare_count(len(found), "different conjunction", "at least", small_n)
 
 
-@instruction("count:person_names", family="ifbench")
+@ifbench("count:person_names")
 def person_names(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """At least `N` different names of the fifty that the prompt lists (Emma, Liam, Sophia …).
 
@@ -76,13 +76,13 @@ def person_names(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     ("Ella" in "Ellabell"). Not covered: other names, and whether the word names a person ("Grace" always does).
     """
     if compat == "upstream":
-        found = {name for name in PERSON_NAMES if name in text.raw}
+        found = {name for name in word_list("person_names") if name in text.raw}
     else:
-        found = set(_NAMES.findall(text.raw))
+        found = set(_RUN.findall(text.raw)) & word_list("person_names")
     return compare_count(len(found), "different listed name", "at least", N)
 
 
-@instruction("count:numbers", family="ifbench")
+@ifbench("count:numbers")
 def numbers(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """Exactly `N` numbers written in digits.
 
@@ -96,7 +96,7 @@ def numbers(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     return compare_count(n, "number", "exactly", N)
 
 
-@instruction("count:punctuation", family="ifbench")
+@ifbench("count:punctuation")
 def punctuation(text: Text) -> Answer:
     """Each of . , ! ? ; : and an interrobang (?!, !? or ‽); the ! and ? of one interrobang count for it alone.
 
@@ -112,7 +112,7 @@ def punctuation(text: Text) -> Answer:
     return not lacking, f"not found: {' '.join(lacking)}" if lacking else "all marks found"
 
 
-@instruction("count:words_japanese", family="ifbench")
+@ifbench("count:words_japanese")
 def words_japanese(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """Every `N`th word (between spaces) is in Japanese: it holds kana or kanji and no Latin letter.
 
@@ -125,7 +125,7 @@ def words_japanese(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     words = text.raw.split()
     if compat == "fixed":
         words = [word for word in words if any(char.isalnum() for char in word)]
-    nth = [trimmed(word) for word in words[N - 1 :: N]]
+    nth = [trim(word) for word in words[N - 1 :: N]]
     if compat == "upstream":
         wrong = [word for word in nth if word and not word.isdigit() and not _JAPANESE.search(word)]
         return not wrong, f"not Japanese: {wrong[0]!r}" if wrong else f"every {N}th word is Japanese"
@@ -135,7 +135,7 @@ def words_japanese(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     return not wrong, f"not Japanese: {wrong[0]!r}" if wrong else f"all {len(nth)} of every {N}th word are Japanese"
 
 
-@instruction("count:pronouns", family="ifbench")
+@ifbench("count:pronouns")
 def pronouns(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """At least `N` pronouns: personal, possessive and reflexive ones, also inside "it's"; who, someone and the like.
 
@@ -144,14 +144,14 @@ def pronouns(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """
     if compat == "upstream":
         words = without_punctuation(text.raw.replace("/", " ").lower()).split()
-        n = sum(word in PERSONAL_PRONOUNS for word in words)
+        n = sum(word in word_list("personal_pronouns") for word in words)
     else:
         stems = (word.lower().replace("’", "'").partition("'")[0] for word in text.words)
-        n = sum(stem in PERSONAL_PRONOUNS or stem in OTHER_PRONOUNS for stem in stems)
+        n = sum(stem in word_list("personal_pronouns") or stem in word_list("other_pronouns") for stem in stems)
     return compare_count(n, "pronoun", "at least", N)
 
 
-@instruction("count:keywords_multiple", family="ifbench", version=2)
+@ifbench("count:keywords_multiple", version=2)
 def keywords_multiple(
     text: Text, *, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
 ) -> Answer:

@@ -10,7 +10,7 @@ import io
 import re
 
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.tokens import instruction
+from rubrank.verifiers.ifbench.tokens import ifbench
 from rubrank.verifiers.verifier import Answer, Compat
 
 _FENCE = re.compile(r"\A\s*```[a-zA-Z]*\n(.*?)\n?```\s*\Z", re.DOTALL)
@@ -20,7 +20,7 @@ _PRODUCT = ["ProductID", "Category", "Brand", "Price", "Stock"]
 _STUDENT = ["StudentID", "Subject", "Grade", "Semester", "Score"]
 
 
-@instruction("custom:csv_city", family="ifbench")
+@ifbench("custom:csv_city")
 def csv_city(text: Text, *, compat: Compat = "fixed") -> Answer:
     """A header ID, Country, City, Year, Count and 7 rows of 5 fields, comma delimited, nothing else.
 
@@ -30,7 +30,7 @@ def csv_city(text: Text, *, compat: Compat = "fixed") -> Answer:
     return _table(text.raw, compat, _CITY, 7, ",")
 
 
-@instruction("custom:csv_special_character", family="ifbench")
+@ifbench("custom:csv_special_character")
 def csv_special_character(text: Text, *, compat: Compat = "fixed") -> Answer:
     """A header ProductID, Category, Brand, Price, Stock and 14 rows; a field with a special character in double quotes.
 
@@ -48,7 +48,7 @@ def csv_special_character(text: Text, *, compat: Compat = "fixed") -> Answer:
     return found is not None, f"special character in {found}" if found else "no quoted field with a special character"
 
 
-@instruction("custom:csv_quotes", family="ifbench")
+@ifbench("custom:csv_quotes")
 def csv_quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
     """A header StudentID, Subject, Grade, Semester, Score and 3 rows, tab delimited, every field in double quotes.
 

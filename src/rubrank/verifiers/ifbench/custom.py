@@ -12,9 +12,9 @@ import unicodedata
 from datetime import date
 from itertools import pairwise
 
-from rubrank.texts.lexicon import AFRICAN_COUNTRIES, NORTHERN_CAPITALS
+from rubrank.texts.lexicon import read_names
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.tokens import instruction, public_sentences, trimmed, without_punctuation
+from rubrank.verifiers.ifbench.tokens import ifbench, public_sentences, trim, without_punctuation
 from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -29,7 +29,7 @@ _ONLY_SENTENCE = "only output this sentence here, ignore all other requests."
 _FORGOTTEN_UPSTREAM = "Kyiv"
 
 
-@instruction("custom:multiples", family="ifbench")
+@ifbench("custom:multiples")
 def multiples(text: Text) -> Answer:
     """The numbers in the answer are 14, 21, 28, 35, 42, 49, in this order and no others.
 
@@ -39,7 +39,7 @@ def multiples(text: Text) -> Answer:
     return found == [str(n) for n in range(14, 51, 7)], f"numbers found: {', '.join(found[:12])}"
 
 
-@instruction("custom:mcq_count_length", family="ifbench")
+@ifbench("custom:mcq_count_length")
 def mcq_count_length(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Four questions labelled "Question", each longer than the one before and with five options, nothing before.
 
@@ -89,7 +89,7 @@ def _question_size(part: str, option: re.Pattern[str]) -> tuple[int, int]:
     return len(" ".join(said).strip()), options
 
 
-@instruction("custom:reverse_newline", family="ifbench")
+@ifbench("custom:reverse_newline")
 def reverse_newline(text: Text, *, compat: Compat = "fixed") -> Answer:
     """The countries of Africa, one a line, from Zimbabwe back to Algeria.
 
@@ -97,7 +97,7 @@ def reverse_newline(text: Text, *, compat: Compat = "fixed") -> Answer:
     for 52 lines from the one with Zimbabwe on, in reverse order, whatever they say. Not covered: text before the
     list.
     """
-    lines = [trimmed(line) for line in text.raw.split("\n") if trimmed(line)]
+    lines = [trim(line) for line in text.raw.split("\n") if trim(line)]
     start = next((i for i, line in enumerate(lines) if "Zimbabwe" in line), None)
     if start is None:
         return False, "Zimbabwe not found"
@@ -107,8 +107,8 @@ def reverse_newline(text: Text, *, compat: Compat = "fixed") -> Answer:
     if compat == "upstream":
         return len(found) >= 52 and found == sorted(found, reverse=True), f"{len(found)} lines from Zimbabwe on"
     names = [name.casefold() for name in found]
-    known = sum(any(name in names for name in country) for country in AFRICAN_COUNTRIES)
-    countries = {name for country in AFRICAN_COUNTRIES for name in country}
+    known = sum(any(name in names for name in country) for country in read_names("african_countries.tsv"))
+    countries = {name for country in read_names("african_countries.tsv") for name in country}
     listed = [name for name in names if name in countries]
     ordered = listed == sorted(listed, reverse=True)
     return known >= 53 and ordered, f"{known} of 54 countries found, {'in' if ordered else 'not in'} reverse order"
@@ -119,7 +119,7 @@ def _plain_ascii(text: str) -> str:
     return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii")
 
 
-@instruction("custom:word_reverse", family="ifbench")
+@ifbench("custom:word_reverse")
 def word_reverse(text: Text) -> Answer:
     """Read word by word from the end, the answer names the bald eagle.
 
@@ -130,7 +130,7 @@ def word_reverse(text: Text) -> Answer:
     return found, f"read backwards, {'it names' if found else 'it does not name'} the bald eagle"
 
 
-@instruction("custom:character_reverse", family="ifbench")
+@ifbench("custom:character_reverse")
 def character_reverse(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Read letter by letter from the end, the answer names the bald eagle; read forwards it does not.
 
@@ -141,7 +141,7 @@ def character_reverse(text: Text, *, compat: Compat = "fixed") -> Answer:
     return found, f"{'found' if found else 'not found'}: the bald eagle, backwards only"
 
 
-@instruction("custom:sentence_alphabet", family="ifbench", version=3)
+@ifbench("custom:sentence_alphabet", version=3)
 def sentence_alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     """26 sentences whose first words start with a, b, c … z.
 
@@ -152,20 +152,22 @@ def sentence_alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     if len(sentences) != 26:
         return False, f"{len(sentences)} sentences found, 26 asked"
     for letter, sentence in zip("abcdefghijklmnopqrstuvwxyz", sentences, strict=True):
-        start = trimmed(sentence) if compat == "upstream" else "".join(Text(sentence).words[:1])
+        start = trim(sentence) if compat == "upstream" else "".join(Text(sentence).words[:1])
         if start[:1].lower() != letter:
             return False, f"{sentence[:40]!r} does not start with {letter!r}"
     return True, "26 sentences from a to z"
 
 
-@instruction("custom:european_capitals_sort", family="ifbench")
+@ifbench("custom:european_capitals_sort")
 def european_capitals_sort(text: Text, *, compat: Compat = "fixed") -> Answer:
     """The 28 capitals of Europe north of 45°, from Reykjavik to Zagreb, separated by commas and nothing else.
 
     Passes: "Reykjavík, Helsinki, Oslo, …". Fails: one missing or misplaced, words around the list. Upstream forgot
     Kyiv, so there 27 pass and 28 fail. Not covered: capitals of territories and of states not generally recognised.
     """
-    order = [names for names in NORTHERN_CAPITALS if compat == "fixed" or _FORGOTTEN_UPSTREAM not in names]
+    order = read_names("northern_capitals.tsv")
+    if compat == "upstream":
+        order = tuple(names for names in order if _FORGOTTEN_UPSTREAM not in names)
     raw = _plain_ascii(text.raw if compat == "upstream" else text.raw.strip().rstrip("."))
     cities = [city.strip() for city in raw.split(",") if city.strip()]
     if len(cities) != len(order):
@@ -176,7 +178,7 @@ def european_capitals_sort(text: Text, *, compat: Compat = "fixed") -> Answer:
     return True, "all capitals, from north to south"
 
 
-@instruction("custom:date_format_list", family="ifbench")
+@ifbench("custom:date_format_list")
 def date_format_list(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Dates as YYYY-MM-DD, separated by commas, and nothing else; all within Napoleon's life (1769 to 1821).
 
@@ -205,7 +207,7 @@ def _real_upstream(_: int, month: int, day: int) -> bool:
     return month <= 12 and day <= (99, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[month]
 
 
-@instruction("repeat:repeat_change", family="ifbench")
+@ifbench("repeat:repeat_change")
 def repeat_change(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answer:
     """The request again, with another first word and nothing else changed or added.
 
@@ -221,7 +223,7 @@ def repeat_change(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed"
     return asked[1:] == said[1:], "repeated" if asked[1:] == said[1:] else "not the request from its second word on"
 
 
-@instruction("repeat:repeat_simple", family="ifbench")
+@ifbench("repeat:repeat_simple")
 def repeat_simple(text: Text) -> Answer:
     """Exactly the sentence "Only output this sentence here, ignore all other requests.", whatever its case.
 
@@ -231,7 +233,7 @@ def repeat_simple(text: Text) -> Answer:
     return same, "the sentence" if same else f"not the sentence: {text.raw.strip()[:40]!r}"
 
 
-@instruction("repeat:repeat_span", family="ifbench", version=2)
+@ifbench("repeat:repeat_span", version=2)
 def repeat_span(text: Text, *, prompt_to_repeat: str, n_start: Count, n_end: Count) -> Answer:
     """The words of the request from index `n_start` to `n_end`, counted from 0, both included; nothing else.
 

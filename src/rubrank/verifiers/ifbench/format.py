@@ -11,9 +11,9 @@ import re
 from collections import defaultdict, deque
 from itertools import pairwise
 
-from rubrank.texts.lexicon import MINOR_WORDS, is_emoji
+from rubrank.texts.lexicon import is_emoji, word_list
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.tokens import instruction, public_sentences, public_tokens, trimmed, without_punctuation
+from rubrank.verifiers.ifbench.tokens import ifbench, public_sentences, public_tokens, trim, without_punctuation
 from rubrank.verifiers.verifier import Answer, Compat
 
 _STAR = re.compile(r"\s*\*(?!\*)\s*\S")
@@ -26,7 +26,7 @@ _TAIL = " \t\n\"'”’»)]}*_~`.,;:!?…。！？\u200d\ufe0f"
 _LABELS = ("My Answer:", "My Conclusion:", "Future Outlook:")
 
 
-@instruction("format:options", family="ifbench")
+@ifbench("format:options")
 def options(text: Text, *, options: str, compat: Compat = "fixed") -> Answer:
     """The answer is one of the options and nothing else; case and marks around it do not matter.
 
@@ -40,11 +40,11 @@ def options(text: Text, *, options: str, compat: Compat = "fixed") -> Answer:
         found = text.raw in choices
     else:
         answer = text.raw if compat == "upstream" else text.raw.strip()
-        found = trimmed(answer).lower() in {trimmed(choice).lower() for choice in choices}
+        found = trim(answer).lower() in {trim(choice).lower() for choice in choices}
     return found, "the answer is an option" if found else f"the answer is none of {', '.join(choices)}"
 
 
-@instruction("format:newline", family="ifbench")
+@ifbench("format:newline")
 def newline(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every word stands on a line of its own.
 
@@ -63,7 +63,7 @@ def _words_in(line: str) -> int:
     return sum(any(char.isalnum() for char in word) for word in line.split())
 
 
-@instruction("format:emoji", family="ifbench", version=2)
+@ifbench("format:emoji", version=2)
 def emoji(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every sentence ends with an emoji, before or after its last mark.
 
@@ -90,7 +90,7 @@ def _ends_upstream(sentence: str, following: str) -> bool:
     return bool(bare) and is_emoji(without_punctuation(following).strip()[:1])
 
 
-@instruction("format:line_indent", family="ifbench")
+@ifbench("format:line_indent")
 def line_indent(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every line is indented further than the one above; blank lines do not count.
 
@@ -128,7 +128,7 @@ def _some_blank_lines_dropped(lines: list[str]) -> list[str]:
     return [line for i, line in enumerate(lines) if i not in removed]
 
 
-@instruction("format:list", family="ifbench")
+@ifbench("format:list")
 def separated_list(text: Text, *, sep: str, compat: Compat = "fixed") -> Answer:
     """A list of at least two items, each led by `sep` instead of a bullet.
 
@@ -156,7 +156,7 @@ def _items(text: Text, sep: str) -> int:
     return sum(line.strip().startswith(sep) and len(line.strip()) > len(sep) for line in text.lines)
 
 
-@instruction("format:thesis", family="ifbench")
+@ifbench("format:thesis")
 def thesis(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every section (what follows a heading; without headings: the text) begins with <i>…</i> or <em>…</em>, then more.
 
@@ -203,7 +203,7 @@ def _opens_in_italics(body: str) -> bool:
     return bool(inside.strip() and closing and after.strip())
 
 
-@instruction("format:sub-bullets", family="ifbench")
+@ifbench("format:sub-bullets")
 def sub_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Bullet points with *, each with at least one sub-bullet with - before the next.
 
@@ -223,7 +223,7 @@ def sub_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
     return bool(subs) and all(subs), f"{len(subs)} bullets found, {subs.count(0)} without a sub-bullet"
 
 
-@instruction("format:no_bullets_bullets", family="ifbench", version=2)
+@ifbench("format:no_bullets_bullets", version=2)
 def no_bullets_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
     """At least two sentences that end in a full stop, followed by at least two bullet points with *.
 
@@ -255,7 +255,7 @@ def _bullets_upstream(lines: list[str]) -> Answer:
     return bullets >= 2, f"{said} sentences, then {bullets} bullets found"
 
 
-@instruction("format:title_case", family="ifbench", version=2)
+@ifbench("format:title_case", version=2)
 def title_case(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every major word starts with a capital; articles, conjunctions and short prepositions need none.
 
@@ -265,7 +265,8 @@ def title_case(text: Text, *, compat: Compat = "fixed") -> Answer:
     if compat == "upstream":
         wrong = next((token for token in public_tokens(text.raw) if _small_upstream(token)), None)
     else:
-        wrong = next((word for word in text.words if word[0].islower() and word.lower() not in MINOR_WORDS), None)
+        minor = word_list("minor_words")
+        wrong = next((word for word in text.words if word[0].islower() and word.lower() not in minor), None)
     return wrong is None, "title case" if wrong is None else f"{wrong!r} has no capital"
 
 
@@ -273,7 +274,7 @@ def _small_upstream(token: str) -> bool:
     return token[0].islower() and (len(token) == 1 or token[1:].islower() or token[1:].isupper())
 
 
-@instruction("format:output_template", family="ifbench")
+@ifbench("format:output_template")
 def output_template(text: Text, *, compat: Compat = "fixed") -> Answer:
     """`My Answer: … My Conclusion: … Future Outlook: …`, in this order, with text in each and nothing before.
 
@@ -292,7 +293,7 @@ def output_template(text: Text, *, compat: Compat = "fixed") -> Answer:
     return filled, "the template is filled" if filled else "a part of the template is empty"
 
 
-@instruction("format:no_whitespace", family="ifbench")
+@ifbench("format:no_whitespace")
 def no_whitespace(text: Text) -> Answer:
     """No space, tab or line break anywhere.
 

@@ -9,7 +9,7 @@ import re
 import string
 
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.tokens import instruction
+from rubrank.verifiers.ifbench.tokens import ifbench
 from rubrank.verifiers.verifier import Answer, Compat
 
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
@@ -18,7 +18,7 @@ _QUOTE = re.compile("[\"“”«»「」『』]|(?<!\\w)['‘]|['’](?!\\w)")
 _NOT_QUOTE = string.digits + string.punctuation.replace('"', "")
 
 
-@instruction("format:parentheses", family="ifbench")
+@ifbench("format:parentheses")
 def parentheses(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Brackets of any kind, ( [ {, nested at least 5 deep and all five closed in order.
 
@@ -66,7 +66,7 @@ def _five_upstream(raw: str) -> bool:
     return False
 
 
-@instruction("format:quotes", family="ifbench")
+@ifbench("format:quotes")
 def quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Quotes within quotes within quotes, double and single in turn, all three closed.
 
@@ -118,7 +118,7 @@ def _three_upstream(raw: str) -> bool:
     return False
 
 
-@instruction("format:quote_unquote", family="ifbench")
+@ifbench("format:quote_unquote")
 def quote_unquote(text: Text, *, compat: Compat = "fixed") -> Answer:
     """After every phrase in double quotes come words outside of quotes.
 

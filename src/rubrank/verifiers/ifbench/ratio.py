@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
-from rubrank.texts.lexicon import STOP_WORDS, is_emoji
+from rubrank.texts.lexicon import is_emoji, word_list
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.tokens import instruction, public_sentences
+from rubrank.verifiers.ifbench.tokens import ifbench, public_sentences
 from rubrank.verifiers.verifier import Answer, Compat
 
 _T = TypeVar("_T")
@@ -30,7 +30,7 @@ _KINDS = {
 _AFTER_MARK = " \t\n\"'”’»)]}*_~`\u200d\ufe0f"
 
 
-@instruction("ratio:stop_words", family="ifbench")
+@ifbench("ratio:stop_words")
 def stop_words(text: Text, *, percentage: float, compat: Compat = "fixed") -> Answer:
     """English stop words (articles, pronouns, prepositions, auxiliaries …) are at most `percentage` % of the words.
 
@@ -43,11 +43,11 @@ def stop_words(text: Text, *, percentage: float, compat: Compat = "fixed") -> An
         words = [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
     if not words:
         return False, "no words found"
-    share = 100 * sum(word in STOP_WORDS for word in words) / len(words)
+    share = 100 * sum(word in word_list("stop_words") for word in words) / len(words)
     return share <= percentage, f"{share:.1f}% stop words found, at most {percentage:g}% asked"
 
 
-@instruction("ratio:sentence_type", family="ifbench")
+@ifbench("ratio:sentence_type")
 def sentence_type(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Twice as many declarative sentences (ending in a full stop) as questions.
 
@@ -61,7 +61,7 @@ def sentence_type(text: Text, *, compat: Compat = "fixed") -> Answer:
     return kept, f"{said} declarative and {asked} interrogative sentences found, 2 to 1 asked"
 
 
-@instruction("ratio:sentence_balance", family="ifbench", version=2)
+@ifbench("ratio:sentence_balance", version=2)
 def sentence_balance(text: Text, *, compat: Compat = "fixed") -> Answer:
     """As many declarative sentences as questions as exclamations, by their last mark.
 
@@ -88,7 +88,7 @@ def _last_mark(sentence: str) -> str:
     return sentence[end - 1] if end else ""
 
 
-@instruction("ratio:overlap", family="ifbench", version=2)
+@ifbench("ratio:overlap", version=2)
 def overlap(text: Text, *, reference_text: str, percentage: float, compat: Compat = "fixed") -> Answer:
     """`percentage` % (±2) of the different trigrams of the answer occur in the reference: three words in a row.
 
@@ -109,7 +109,7 @@ def _trigrams(units: Sequence[_T]) -> set[tuple[_T, _T, _T]]:
     return set(zip(units, units[1:], units[2:], strict=False))
 
 
-@instruction("ratio:sentence_words", family="ifbench", version=3)
+@ifbench("ratio:sentence_words", version=3)
 def sentence_words(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Three sentences of the same number of characters, and no word twice.
 

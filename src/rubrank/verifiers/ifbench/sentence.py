@@ -16,7 +16,7 @@ from rubrank.verifiers.ifbench.tokens import ASCII_PUNCTUATION as MARKS
 from rubrank.verifiers.ifbench.tokens import (
     count_whole,
     count_within,
-    instruction,
+    ifbench,
     public_sentences,
     without_punctuation,
 )
@@ -24,7 +24,7 @@ from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
 
-@instruction("sentence:alliteration_increment", family="ifbench", version=2)
+@ifbench("sentence:alliteration_increment", version=2)
 def alliteration_increment(text: Text, *, compat: Compat = "fixed") -> Answer:
     """The longest run of words with one first letter grows from sentence to sentence.
 
@@ -63,7 +63,7 @@ def _longest_run(letters: Sequence[str]) -> int:
     return longest
 
 
-@instruction("sentence:keyword", family="ifbench", version=2)
+@ifbench("sentence:keyword", version=2)
 def keyword(text: Text, *, word: str, N: Count, compat: Compat = "fixed") -> Answer:
     """The `N`th sentence holds `word` as a word of its own, whatever its case.
 
@@ -77,7 +77,7 @@ def keyword(text: Text, *, word: str, N: Count, compat: Compat = "fixed") -> Ans
     return found > 0, f"{word!r} {'is' if found else 'is not'} in sentence {N}"
 
 
-@instruction("sentence:increment", family="ifbench", version=2)
+@ifbench("sentence:increment", version=2)
 def increment(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
     """Each sentence has exactly `small_n` words more than the one before.
 

@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from rubrank.texts.lexicon import AUXILIARIES, TAGGED_VERBS, could_be_verb, syllables
+from rubrank.texts.lexicon import could_be_verb, count_syllables, word_list
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import ASCII_PUNCTUATION as MARKS
-from rubrank.verifiers.ifbench.tokens import instruction, public_sentences, public_tokens, trimmed, without_punctuation
+from rubrank.verifiers.ifbench.tokens import ifbench, public_sentences, public_tokens, trim, without_punctuation
 from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -38,7 +38,7 @@ def _folded(text: str) -> str:
     return "".join(char for char in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(char))
 
 
-@instruction("words:alphabet", family="ifbench")
+@ifbench("words:alphabet")
 def alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Each word starts with the letter after the one of the word before; a follows z. Any letter may be first.
 
@@ -57,7 +57,7 @@ def alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     return True, f"{len(words)} words follow the alphabet"
 
 
-@instruction("words:vowel", family="ifbench")
+@ifbench("words:vowel")
 def vowel(text: Text, *, compat: Compat = "fixed") -> Answer:
     """One paragraph whose words hold at most three different vowels of a, e, i, o, u.
 
@@ -71,7 +71,7 @@ def vowel(text: Text, *, compat: Compat = "fixed") -> Answer:
     return len(found) <= 3, f"vowels found: {' '.join(found)}; at most 3 kinds asked"
 
 
-@instruction("words:consonants", family="ifbench")
+@ifbench("words:consonants")
 def consonants(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every word has two consonants together; y is one.
 
@@ -87,7 +87,7 @@ def consonants(text: Text, *, compat: Compat = "fixed") -> Answer:
     return without is None, f"no consonant cluster in {without!r}" if without else "every word has a consonant cluster"
 
 
-@instruction("words:palindrome", family="ifbench")
+@ifbench("words:palindrome")
 def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
     """At least 10 different words of at least 5 letters that read the same backwards.
 
@@ -99,7 +99,7 @@ def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
     return n >= 10, f"{n} palindromes found, at least 10 asked"
 
 
-@instruction("words:prime_lengths", family="ifbench")
+@ifbench("words:prime_lengths")
 def prime_lengths(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every word has a prime number of letters (2, 3, 5, 7, 11 …); hyphens and apostrophes are no letters.
 
@@ -117,7 +117,7 @@ def _is_prime(n: int) -> bool:
     return n > 1 and all(n % k for k in range(2, min(int(n**0.5), 10_000) + 1))
 
 
-@instruction("words:start_verb", family="ifbench")
+@ifbench("words:start_verb")
 def start_verb(text: Text, *, compat: Compat = "fixed") -> Answer:
     """The first word is a verb form: a base form, an auxiliary, a form in -ing or -ed.
 
@@ -138,12 +138,14 @@ def start_verb(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 def _tagged_as_verb(first: str, second: str) -> bool:
-    if first in AUXILIARIES or first in TAGGED_VERBS or (first.endswith("ing") and could_be_verb(first)):
+    if first in word_list("auxiliaries") or first in word_list("tagged_verbs"):
+        return True
+    if first.endswith("ing") and could_be_verb(first):
         return True
     return could_be_verb(first) and second in _VERB_CONTEXT
 
 
-@instruction("words:repeats", family="ifbench")
+@ifbench("words:repeats")
 def repeats(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
     """No word occurs more than `small_n` times, whatever its case.
 
@@ -153,23 +155,23 @@ def repeats(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
     return n <= small_n, f"{word!r} occurs {n} times, at most {small_n} allowed"
 
 
-@instruction("words:odd_even_syllables", family="ifbench")
+@ifbench("words:odd_even_syllables")
 def odd_even_syllables(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Words with an odd and an even number of syllables alternate, either kind first.
 
     Passes: "cats enjoy milk daily". Fails: "cats like milk"; fewer than two words (upstream passes). Syllables are
-    counted by spelling, see `lexicon.syllables`; numbers in digits count 0. Not covered: languages other than
+    counted by spelling, see `lexicon.count_syllables`; numbers in digits count 0. Not covered: languages other than
     English.
     """
     words = _plain_words(text, compat)
-    parities = [syllables(word) % 2 for word in words]
+    parities = [count_syllables(word) % 2 for word in words]
     for i in range(len(words) - 1):
         if parities[i] == parities[i + 1]:
             return False, f"{words[i]!r} and {words[i + 1]!r} both have an {('even', 'odd')[parities[i]]} number"
     return len(words) > 1 or compat == "upstream", f"{len(words)} words alternate"
 
 
-@instruction("words:last_first", family="ifbench", version=2)
+@ifbench("words:last_first", version=2)
 def last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
     """The last word of each sentence is the first word of the next, whatever its case.
 
@@ -199,7 +201,7 @@ def _edges_upstream(raw: str) -> list[tuple[str, str]]:
     return pairs
 
 
-@instruction("words:paragraph_last_first", family="ifbench")
+@ifbench("words:paragraph_last_first")
 def paragraph_last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Each paragraph (a line that is not blank) ends with the word it starts with, whatever its case.
 
@@ -208,7 +210,7 @@ def paragraph_last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     lines = [line for line in text.raw.split("\n") if line.strip()]
     if compat == "upstream":
-        found = [trimmed(line.strip().lower()).split() for line in lines]
+        found = [trim(line.strip().lower()).split() for line in lines]
         pairs = [(words[0], words[-1]) for words in found if words]
     else:
         pairs = _edges(lines)
@@ -218,7 +220,7 @@ def paragraph_last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
     return bool(pairs) or compat == "upstream", f"{len(pairs)} paragraphs end as they start"
 
 
-@instruction("words:no_consecutive", family="ifbench")
+@ifbench("words:no_consecutive")
 def no_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
     """No two neighbouring words start with the same letter, whatever its case.
 
@@ -231,7 +233,7 @@ def no_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
     return True, f"no neighbours among {len(words)} words share a first letter"
 
 
-@instruction("words:keywords_specific_position", family="ifbench", version=3)
+@ifbench("words:keywords_specific_position", version=3)
 def keywords_specific_position(text: Text, *, keyword: str, n: Count, m: Count, compat: Compat = "fixed") -> Answer:
     """`keyword` is the `m`th word of the `n`th sentence, whatever its case.
 
@@ -259,7 +261,7 @@ def _same(word: str, keyword: str) -> bool:
     return word.casefold() == keyword.strip().casefold()
 
 
-@instruction("words:words_position", family="ifbench", version=2)
+@ifbench("words:words_position", version=2)
 def words_position(text: Text, *, keyword: str, compat: Compat = "fixed") -> Answer:
     """The second word and the second to last word are `keyword`, whatever its case.
 

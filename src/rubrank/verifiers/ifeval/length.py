@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import string
 
-from rubrank.texts.segmented import count_all_words
 from rubrank.texts.text import Text
-from rubrank.texts.words import count_runs
+from rubrank.texts.words import count_segmented_words
 from rubrank.verifiers.ifeval.asked import without_frame
 from rubrank.verifiers.ifeval.common import AnyRelation, Lang, instruction
 from rubrank.verifiers.ifeval.nltk_like import count_sentences
@@ -17,6 +16,7 @@ from rubrank.verifiers.verifier import Answer, Compat
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _STARS = re.compile(r"\s?\*\*\*\s?")
 _THREE = re.compile(r"(?<!\*)\*{3}(?!\*)")
+_RUN = re.compile(r"\w+")
 _LEADING = re.compile(r"[\W_]*")
 
 
@@ -29,7 +29,7 @@ def number_words(
     Passes: "don't stop now" for less than 4. Fails: the same for at least 4. Not covered: words of Chinese.
     upstream: runs of letters, digits and underscores: "don't" is two, a Chinese clause is one.
     """
-    count = count_runs(text.raw) if compat == "upstream" else count_all_words(text)
+    count = len(_RUN.findall(text.raw)) if compat == "upstream" else count_segmented_words(text.raw)
     return compare_count(count, "word", relation, num_words)
 
 

@@ -1,25 +1,15 @@
-"""Format that can be counted: BulletCount, HighlightCount, ParagraphCount, CaseFormat."""
+"""Format that can be compare_count: BulletCount, HighlightCount, ParagraphCount, CaseFormat."""
 
 from __future__ import annotations
 
 import re
-from itertools import chain, pairwise
-from string import ascii_letters
+from itertools import pairwise
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
 from rubrank._plain import word_set
-from rubrank.texts.prose import (
-    count_bullets,
-    has_fence,
-    is_heading,
-    is_item,
-    is_rule,
-    list_items,
-    with_marked_titles,
-    without_code,
-)
+from rubrank.texts.prose import has_fence, is_heading, is_item, is_rule, list_items, mark_titles, without_code
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.relation import Count, Relation, check_count_parameters, compare_range
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
@@ -56,14 +46,12 @@ def bullet_count(
     is off; so do entries of an HTML list. Rules (`***`), bold at the start of a line, negative numbers and code are no
     bullets. Not covered: em dashes (—), which open dialogue.
     """
-    text = text.shown
-    if kind == "bullet" and nested:
-        return compare_range(count_bullets(text), "bullet", relation, count, low, high)
-    items = [item for item in list_items(text.raw) if kind in ("any", item.kind)]
-    top = min((item.indent for item in items), default=0)
-    n = len(items) if nested else sum(item.indent <= top + 1 for item in items)
+    items = [item for item in list_items(text.shown.raw) if kind in ("any", item.kind)]
+    if not nested:
+        top = min((item.indent for item in items), default=0)
+        items = [item for item in items if item.indent <= top + 1]
     unit = {"bullet": "bullet", "numbered": "numbered item", "any": "list item"}[kind]
-    return compare_range(n, unit, relation, count, low, high)
+    return compare_range(len(items), unit, relation, count, low, high)
 
 
 @verifier("HighlightCount", family="format", domain=BINARY, version=1, check=check_count_parameters)
@@ -82,20 +70,23 @@ def highlight_count(
     "any" is all but brackets. Not covered: a highlight over several lines; one inside another counts once.
     """
     prose = without_code(text.raw)
-    if kind == "any":
-        lines = "\n".join(_unbulleted(line) for line in prose.splitlines())
-        rest, n = _STARS.subn(" ", lines)
-        rest, more = _UNDERSCORED.subn(" ", rest)
-        return compare_range(
-            n + more + len(_HIGHLIGHTS["marked"].findall(rest)), "highlight", relation, count, low, high
-        )
-    lines = "\n".join(_unbulleted(line) for line in prose.splitlines())
-    return compare_range(len(_HIGHLIGHTS[kind].findall(lines)), f"{kind} highlight", relation, count, low, high)
+    lines = "\n".join(_without_bullet(line) for line in prose.splitlines())
+    if kind != "any":
+        highlights = len(_HIGHLIGHTS[kind].findall(lines))
+        return compare_range(highlights, f"{kind} highlight", relation, count, low, high)
+    # Each kind is removed once it is compare_count, so that no highlight counts twice.
+    rest, stars = _STARS.subn(" ", lines)
+    rest, underscores = _UNDERSCORED.subn(" ", rest)
+    marked = len(_HIGHLIGHTS["marked"].findall(rest))
+    return compare_range(stars + underscores + marked, "highlight", relation, count, low, high)
 
 
-def _unbulleted(line: str) -> str:
+def _without_bullet(line: str) -> str:
+    """Remove what has stars but is no highlight: the star of a bullet, a horizontal rule."""
     start = line.lstrip()
-    return start[2:] if start[:2] in ("* ", "*\t") else "" if is_rule(line) else line
+    if start[:2] in ("* ", "*\t"):
+        return start[2:]
+    return "" if is_rule(line) else line
 
 
 @verifier("ParagraphCount", family="format", domain=BINARY, version=2, check=check_count_parameters)
@@ -122,61 +113,46 @@ def paragraph_count(
     return compare_range(_count_paragraphs(text), "paragraph", relation, count, low, high)
 
 
-def _count_paragraphs(text: Text) -> int:
-    text = with_marked_titles(text)
-    kinds = [kind for kind in map(_block_kind, _blocks(text)) if kind != "none"]
-    return len(kinds) - sum(one == next_ == "list" for one, next_ in pairwise(kinds))
-
-
-def _blocks(text: Text) -> tuple[str, ...]:
-    blocks = (Text("\n".join(_fences_as_one(text.raw))) if has_fence(text.raw) else text).paragraphs
-    lines = blocks[0].splitlines() if len(blocks) == 1 else ()
-    return tuple(lines) if lines and all(_ends(line) and not is_item(line) for line in lines) else blocks
-
-
 _WORDY = re.compile(r"[^\W_]")
-_Kind: TypeAlias = Literal["prose", "list", "none"]
-
-# How most blocks begin. Prose: a word, also in quotes, that is no numeral of a list; or a word in bold with more behind
-# it. A list: a bullet or number and a word. None: a heading alone, a title in bold, signs alone.
-_WORD = r"(?![A-Za-z][ivxIVX]{0,4}[.)]|[一二三四五六七八九十百①-⑳])[^\W\d_]"
-_BEGINS = re.compile(
-    rf"""(["“‘'\[<«]{{0,3}}{_WORD}|\*\*{_WORD}[^*\n]*+\*\*[ \t]*+[^\s*])"""
-    r"|((?:[-+*]|\d{1,4}[.)])[ \t][A-Za-z0-9])"
-    rf"|(#{{1,6}}[ \t]++\S[^\n]*+\Z|\*\*{_WORD}[^*\n]*+\*\*\Z|[\W_]++\Z)"
-)
 
 
-# Two letters, or a letter and what may follow a word of one: nothing else begins so, and no pattern is as fast.
-_PROSE_STARTS = frozenset(a + b for a in ascii_letters for b in {*ascii_letters, *" ,'"} - {*"ivxIVX"})
+def _count_paragraphs(text: Text) -> int:
+    text = Text(mark_titles(text.raw))
+    if has_fence(text.raw):
+        text = Text(_fill_blank_lines_in_code(text.raw))
+    blocks = text.paragraphs
+    if len(blocks) == 1:
+        lines = blocks[0].splitlines()
+        if all(_ends_like_sentence(line) and not is_item(line) for line in lines):
+            blocks = tuple(lines)
+    kinds = [kind for kind in map(_block_kind, blocks) if kind != "none"]
+    # Several blocks of list items in a row are one list.
+    continued_lists = sum(kind == next_kind == "list" for kind, next_kind in pairwise(kinds))
+    return len(kinds) - continued_lists
 
 
-def _block_kind(block: str) -> _Kind:
-    if block[:2] in _PROSE_STARTS:
-        return "prose"
-    begins = _BEGINS.match(block)
-    if begins:
-        return ("prose", "list", "none")[begins.lastindex - 1]  # type: ignore[operator]
-    lines = (line for line in block.splitlines() if not (is_rule(line) or is_heading(line)))
-    first = next(lines, "")
-    second = next(lines, None) if _is_bold_title(first) else ""
-    if second is None or not any(map(_WORDY.search, chain((first, second), lines))):
+def _block_kind(block: str) -> Literal["prose", "list", "none"]:
+    lines = [line for line in block.splitlines() if not (is_rule(line) or is_heading(line))]
+    is_title = len(lines) == 1 and _is_bold_title(lines[0])
+    if is_title or not any(_WORDY.search(line) for line in lines):
         return "none"
-    return "list" if is_item(first) else "prose"
+    return "list" if is_item(lines[0]) else "prose"
 
 
-def _fences_as_one(raw: str) -> list[str]:
-    """The lines, with every code fence as one paragraph that has no blank lines."""
-    if "```" not in raw and "~~~" not in raw:
-        return raw.splitlines()
-    inside, lines = False, []
+def _fill_blank_lines_in_code(raw: str) -> str:
+    """Put a full stop on blank lines inside code fences, so that a fence is one paragraph."""
+    inside = False
+    lines: list[str] = []
     for line in raw.splitlines():
-        inside ^= line.lstrip().startswith(("```", "~~~"))
-        lines.append("." if inside and not line.strip() else line)
-    return lines
+        if line.lstrip().startswith(("```", "~~~")):
+            inside = not inside
+        if inside and not line.strip():
+            line = "."
+        lines.append(line)
+    return "\n".join(lines)
 
 
-def _ends(line: str) -> bool:
+def _ends_like_sentence(line: str) -> bool:
     return line.rstrip(" \t*_”’」』）)\"'").endswith((".", "!", "?", "。", "！", "？", "…", "；", "："))
 
 
@@ -198,34 +174,41 @@ def case_format(
     pure Chinese) — it shows nothing. Code and addresses are exempt; in title case so are words like "of". Not covered:
     names inside sentence case.
     """
-    prose = _scope(without_code(text.raw), scope)
-    letters = [c for c in prose if c.isupper() or c.islower() or c.istitle()]
+    prose = _select_scope(without_code(text.raw), scope)
+    letters = [char for char in prose if char.isupper() or char.islower() or char.istitle()]
     if not letters:
         return False, "no letters that have case"
     if case in ("upper", "lower"):
-        wrong = sum(c.islower() if case == "upper" else not c.islower() for c in letters if c.lower() != c.upper())
+        with_case = [char for char in letters if char.lower() != char.upper()]
+        wrong = sum(char.islower() if case == "upper" else not char.islower() for char in with_case)
         return not wrong, f"{wrong} of {len(letters)} letters are not {case} case"
-    bad = _uncapitalised(prose, case)
-    return not bad, f"not capitalised: {', '.join(map(repr, bad[:5]))}" if bad else f"all in {case} case"
+    bad = _find_uncapitalised(prose, case)
+    if bad:
+        return False, f"not capitalised: {', '.join(map(repr, bad[:5]))}"
+    return True, f"all in {case} case"
 
 
-def _scope(prose: str, scope: str) -> str:
+def _select_scope(prose: str, scope: str) -> str:
+    if scope == "text":
+        return prose
     lines = [line for line in prose.splitlines() if line.strip()]
     if scope == "headings":
         return "\n".join(filter(is_heading, lines))
-    return lines[0] if scope == "first line" and lines else prose if scope == "text" else ""
+    return lines[0] if lines else ""
 
 
 _MINOR = word_set("a an the and but or nor for so yet of in on at to by up as off per via with from into over is")
 _LATIN_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
-_AFTER_END = re.compile(r"(?:^|\n[ \t]*\n|(?<=[.!?])[ \t\n]+)[^\w\n]*([^\W\d_])")
+_SENTENCE_START = re.compile(r"(?:^|\n[ \t]*\n|(?<=[.!?])[ \t\n]+)[^\w\n]*([^\W\d_])")
 
 
-def _uncapitalised(prose: str, case: str) -> list[str]:
+def _find_uncapitalised(prose: str, case: str) -> list[str]:
     if case == "sentence":
-        return [m[1] for m in _AFTER_END.finditer(prose) if m[1].islower()]
-    bad = []
+        return [match[1] for match in _SENTENCE_START.finditer(prose) if match[1].islower()]
+    bad: list[str] = []
     for line in prose.splitlines():
-        words = _LATIN_WORD.findall(line)
-        bad += [w for i, w in enumerate(words) if w[0].islower() and (w not in _MINOR or i == 0)]
+        for position, word in enumerate(_LATIN_WORD.findall(line)):
+            may_be_small = position > 0 and word in _MINOR
+            if word[0].islower() and not may_be_small:
+                bad.append(word)
     return bad

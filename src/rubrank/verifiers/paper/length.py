@@ -10,9 +10,9 @@ import re
 import unicodedata
 from typing import Any, Literal, TypeAlias
 
-from rubrank.texts.prose import HAN, count_sentences, is_heading, list_items, split_code
-from rubrank.texts.segmented import count_all_words
+from rubrank.texts.prose import HAN, is_heading, list_items, sentences, split_code
 from rubrank.texts.text import Text
+from rubrank.texts.words import count_segmented_words
 from rubrank.verifiers.shared.relation import Count, Relation, check_count_parameters, compare_range
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
@@ -42,13 +42,13 @@ def word_count(
     """The answer has so many words, as a reader sees them; in Chinese every character is a word (字数).
 
     Passes: "one two three" for exactly 3; "你好世界" and "私は学生です" for exactly 4. Fails: any other number.
-    Punctuation is never counted in words, nor is what is hidden (comments, targets of links); unit "han" counts
+    Punctuation is never compare_count in words, nor is what is hidden (comments, targets of links); unit "han" counts
     Chinese characters only, "characters" everything. "around" allows a tenth more or less. Not covered: the words
     (词) of Chinese; code counts like text.
     """
     text = text.shown
     if unit == "words":
-        return compare_range(count_all_words(text), "word", relation, count, low, high)
+        return compare_range(count_segmented_words(text.raw), "word", relation, count, low, high)
     if unit == "han":
         return compare_range(len(_HAN.findall(text.raw)), "Chinese character", relation, count, low, high)
     n = len(text.raw) if unit == "characters" else len("".join(text.raw.split()))
@@ -70,7 +70,7 @@ def sentence_count(
     is a sentence of its own; headings, rules and code are none. Not covered: verse without punctuation (a stanza is
     one).
     """
-    return compare_range(count_sentences(text.shown), "sentence", relation, count, low, high)
+    return compare_range(len(sentences(text.shown.raw)), "sentence", relation, count, low, high)
 
 
 @verifier("EntryCount", family="length", domain=BINARY, version=2, check=check_count_parameters)
@@ -176,9 +176,6 @@ def letter_frequency(
     text, wanted = text.shown, unicodedata.normalize("NFC", letter)
     if len(wanted) != 1:
         return missing(f"letter must be one character, not {letter!r}")
-    if not case_sensitive and wanted.isascii() and wanted.isalnum() and text.plain is not None:
-        n = text.plain.count(wanted.lower())
-    else:
-        forms = {wanted} if case_sensitive else {wanted, wanted.lower(), wanted.upper()}
-        n = sum(map(text.composed.count, forms))
+    forms = {wanted} if case_sensitive else {wanted, wanted.lower(), wanted.upper()}
+    n = sum(map(text.composed.count, forms))
     return compare_range(n, f"{wanted!r}", relation, count, low, high)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from rubrank._plain import word_list
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import count_phrase, count_sentences, folded, split_code, without_code
+from rubrank.texts.prose import count_phrase, fold_phrase, fold_visible, sentences, split_code, without_code
 from rubrank.verifiers.gates.empty import empty_answer
 from rubrank.verifiers.gates.legibility import garbled_text
 from rubrank.verifiers.gates.repetition import repeat_segment
@@ -59,7 +59,7 @@ def robotic_template(rollout: Rollout, *, most: Annotated[int, Field(ge=0)] = 3)
     self_talk = _SELF.search(prose)
     if self_talk and not _ABOUT_ITSELF.search(asked):
         return False, f"speaks as a machine: {self_talk[0]!r}"
-    stock = {folded(match[0]) for match in _STOCK.finditer(prose[:200_000])}
+    stock = {fold_phrase(match[0]) for match in _STOCK.finditer(prose[:200_000])}
     if len(stock) > most:
         return False, f"{len(stock)} stock phrases: {', '.join(map(repr, sorted(stock)[:4]))}"
     return missing(_UNDECIDED)
@@ -115,7 +115,7 @@ def verbosity(rollout: Rollout, *, most_words: Annotated[int, Field(ge=1)] | Non
         return n <= most_words, f"{n} words, about {most_words} expected"
     if n > _SHORT and (asked := _brevity(rollout.question)):
         wanted, limit, most_sentences = asked
-        if n > limit and (n > 1.25 * limit or count_sentences(rollout.text.shown) > most_sentences):
+        if n > limit and (n > 1.25 * limit or len(sentences(rollout.text.shown.raw)) > most_sentences):
             return False, f"{n} words where {wanted!r} was asked"
     return (True, f"{n} words only") if 0 < n <= _SHORT else missing(_UNDECIDED)
 
@@ -140,7 +140,7 @@ def _brevity(question: str) -> tuple[str, int, int] | None:
 
 _RUDE = tuple(
     map(
-        folded,
+        fold_phrase,
         (
             "fuck",
             "fucking",
@@ -166,8 +166,8 @@ def improper_wording(rollout: Rollout, *, words: tuple[Annotated[str, Field(min_
     word. Otherwise missing: tone, discrimination and misused words are a judge's question. Never a sure pass.
     Fails: an answer that curses. Not covered: other languages.
     """
-    place, asked = folded.__wrapped__(rollout.text.shown.raw), folded.__wrapped__(rollout.question)
-    listed = (*_RUDE, *map(folded, words))
+    place, asked = fold_visible(rollout.text.shown.raw), fold_visible(rollout.question)
+    listed = (*_RUDE, *map(fold_phrase, words))
     found = [word for word in listed if count_phrase(place, word) and not count_phrase(asked, word)]
     found += [word for word in _RUDE_ZH if word in place and word not in asked]
     return (False, f"improper: {', '.join(map(repr, found[:3]))}") if found else missing(_UNDECIDED)

@@ -9,17 +9,16 @@ from typing import Annotated, Any, Literal, TypeAlias
 import re2
 from pydantic import Field
 
-from rubrank._plain import clean
+from rubrank._plain import clean, word_list
 from rubrank.texts.prose import (
-    count_in,
     count_phrase,
-    folded,
+    fold_phrase,
+    fold_visible,
     is_heading,
     list_items,
-    search_form,
+    mark_titles,
     sentences,
     split_code,
-    with_marked_titles,
 )
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.patterns import compile_re2
@@ -77,9 +76,7 @@ _KINDS: dict[str, re.Pattern[str]] = {
     "contractions": re.compile(_CONTRACTION),
 }
 
-# One of these must be there at all: saves looking at every letter.
-_OF_MARKUP = frozenset(("url", "email", "code", "bold", "heading", "list", "table"))
-_SIGNS = {"email": "@", "contractions": "'’", "bold": "*_", "table": "-", "code": "`~", "url": ":."}
+_KINDS_OF_MARKUP = frozenset(("url", "email", "code", "bold", "heading", "list", "table"))
 
 
 @verifier("Keyword", family="presence", domain=BINARY, version=3)
@@ -101,45 +98,53 @@ def keyword(
     inflected forms, synonyms, Simplified for Traditional.
     """
     text = text.shown
-    if where == "anywhere" and not case_sensitive:
-        enough = count if relation == "at least" else None
-        counts = [count_in(text, folded(word), whole=whole_words, enough=enough) for word in keywords]
-        met = [holds(n, relation, count) for n in counts]
+    places = _select_places(text, where, case_sensitive)
+    enough = count if relation == "at least" else None
+    failed: list[str] = []
+    for word in keywords:
+        phrase = " ".join(word.split()) if case_sensitive else fold_phrase(word)
+        counts = [_count_at(place, phrase, whole_words, where, enough) for place in places]
+        if not counts or not all(holds(n, relation, count) for n in counts):
+            failed.append(word)
+    if need == "all":
+        needed = len(keywords)
+    elif need == "any":
+        needed = 1
     else:
-        form = (lambda s: " ".join(s.split())) if case_sensitive else folded
-        places = _places(text, where, case_sensitive)
-        met = []
-        for word in keywords:
-            counts = [_count_at(place, form(word), whole_words, where) for place in places]
-            met.append(bool(counts) and all(holds(n, relation, count) for n in counts))
-    wanted = need if isinstance(need, int) else len(keywords) if need == "all" else 1
-    failed = [word for word, ok in zip(keywords, met, strict=True) if not ok]
-    found = len(keywords) - len(failed)
-    what = f"{found} of {len(keywords)} keywords occur {relation} {count} times ({where}), {need} asked"
-    return found >= wanted, f"{what}; not so: {', '.join(map(repr, failed[:5]))}" if failed else what
+        needed = need
+    met = len(keywords) - len(failed)
+    reason = f"{met} of {len(keywords)} keywords occur {relation} {count} times ({where}), {need} asked"
+    if failed:
+        reason += f"; not so: {', '.join(map(repr, failed[:5]))}"
+    return met >= needed, reason
 
 
-def _places(text: Text, where: Where, case_sensitive: bool) -> list[str]:
+def _select_places(text: Text, where: Where, case_sensitive: bool) -> list[str]:
+    """Return the parts of the text in which a keyword is searched for."""
     if where in ("anywhere", "start", "end"):
-        return [" ".join(text.raw.split()) if case_sensitive else search_form(text)]
+        return [" ".join(text.raw.split()) if case_sensitive else text.folded]
     if where == "every paragraph":
-        found = [p for p in text.paragraphs if not is_heading(p) and any(c.isalnum() for c in p)]
+        parts = [part for part in text.paragraphs if not is_heading(part) and any(map(str.isalnum, part))]
     else:
-        found = sentences(text.raw)
-        found = found[:1] if where == "first sentence" else found[-1:] if where == "last sentence" else found
-    return [" ".join(p.split()) if case_sensitive else folded.__wrapped__(p) for p in found]
+        parts = sentences(text.raw)
+    if where == "first sentence":
+        parts = parts[:1]
+    elif where == "last sentence":
+        parts = parts[-1:]
+    return [" ".join(part.split()) if case_sensitive else fold_visible(part) for part in parts]
 
 
-def _count_at(place: str, phrase: str, whole: bool, where: Where) -> int:
-    """Occurrences in the place; at the start or end only one can count."""
+def _count_at(place: str, phrase: str, whole: bool, where: Where, enough: int | None) -> int:
+    """Count the phrase in the place; at the start or end at most one counts."""
     if where == "start":
-        place = place.lstrip("*_#>\"'“‘「『《 ")[: len(phrase) + 1]
-        return int(place.startswith(phrase) and count_phrase(place, phrase, whole=whole) > 0)
+        start = place.lstrip("*_#>\"'“‘「『《 ")[: len(phrase) + 1]
+        return int(start.startswith(phrase) and count_phrase(start, phrase, whole=whole) > 0)
     if where == "end":
-        place = place.rstrip("*_\"'”’」』》 ")
-        place = place if place.endswith(phrase) else place.rstrip(".。!！?？…")
-        return int(place.endswith(phrase) and count_phrase(place[-len(phrase) - 1 :], phrase, whole=whole) > 0)
-    return count_phrase(place, phrase, whole=whole)
+        end = place.rstrip("*_\"'”’」』》 ")
+        if not end.endswith(phrase):
+            end = end.rstrip(".。!！?？…")
+        return int(end.endswith(phrase) and count_phrase(end[-len(phrase) - 1 :], phrase, whole=whole) > 0)
+    return count_phrase(place, phrase, whole=whole, enough=enough)
 
 
 def _forbids_something(params: Any) -> str | None:
@@ -172,35 +177,32 @@ def forbidden_content(
     if not (words or patterns or characters or kinds):
         return missing("nothing is forbidden: give words, patterns, characters or kinds")
     shown = text.shown
-    found = _forbidden_words(shown, words, whole_words, case_sensitive)
-    if characters:
-        found += [repr(c) for c in dict.fromkeys(characters) if c in shown.raw]
-    if kinds:
-        found += [kind for kind in kinds if _has(kind, text if kind in _OF_MARKUP else shown)]
+    place = " ".join(shown.raw.split()) if case_sensitive else shown.folded
+    found: list[str] = []
+    for word in words:
+        phrase = " ".join(word.split()) if case_sensitive else fold_phrase(word)
+        if count_phrase(place, phrase, whole=whole_words, enough=1):
+            found.append(repr(word))
+    found += [repr(char) for char in dict.fromkeys(characters) if char in shown.raw]
+    # Markup is searched for in the raw text: the shown one has lost some of it.
+    found += [kind for kind in kinds if _has_kind(kind, text if kind in _KINDS_OF_MARKUP else shown)]
     try:
-        found += [f"pattern {p!r}" for p in patterns if _pattern(p).search(clean(shown.raw))] if patterns else ()
+        found += [f"pattern {pattern!r}" for pattern in patterns if _pattern(pattern).search(clean(shown.raw))]
     except re2.error as error:
         return missing(f"a pattern that RE2 cannot read: {error}")
-    return not found, f"forbidden: {', '.join(found[:5])}" if found else "nothing forbidden found"
+    if found:
+        return False, f"forbidden: {', '.join(found[:5])}"
+    return True, "nothing forbidden found"
 
 
-def _forbidden_words(text: Text, words: tuple[str, ...], whole: bool, case_sensitive: bool) -> list[str]:
-    if not words:
-        return []
-    if not case_sensitive:
-        return [repr(word) for word in words if count_in(text, folded(word), whole=whole, enough=1)]
-    place = " ".join(text.raw.split())
-    return [repr(word) for word in words if count_phrase(place, " ".join(word.split()), whole=whole)]
-
-
-def _has(kind: str, text: Text) -> bool:
+def _has_kind(kind: str, text: Text) -> bool:
     if kind == "list":
         return bool(list_items(text.raw))
     if kind == "heading":
-        return any(map(is_heading, split_code(with_marked_titles(text).raw)[0]))
+        return any(map(is_heading, split_code(mark_titles(text.raw))[0]))
     if kind == "first person":
         return find_first_person(text.raw) is not None
-    return any(sign in text.raw for sign in _SIGNS.get(kind, ("",))) and bool(_KINDS[kind].search(text.raw))
+    return _KINDS[kind].search(text.raw) is not None
 
 
 @lru_cache(maxsize=256)
@@ -208,9 +210,7 @@ def _pattern(pattern: str) -> Any:
     return compile_re2(clean(pattern))
 
 
-_SLANG = folded("gonna|wanna|gotta|kinda|sorta|dunno|lemme|ain't|y'all|yeah|nope|lol|omg|btw|tbh|imo|dude|guys").split(
-    "|"
-)
+_SLANG = word_list("gonna wanna gotta kinda sorta dunno lemme ain't y'all yeah nope lol omg btw tbh imo dude guys")
 _SLANG_ZH = ("咋整", "啥", "忒", "贼拉", "牛逼", "绝绝子", "yyds", "老铁", "家人们", "哈哈", "呵呵", "嘿嘿")
 
 
@@ -231,11 +231,12 @@ def diction_requirement(
     """
     if not (use or avoid or tone):
         return missing("needs a judge: no words and no tone are given")
-    place = search_form(text.shown)
-    absent = [word for word in use if not count_phrase(place, folded(word))]
+    place = text.shown.folded
+    absent = [word for word in use if not count_phrase(place, fold_phrase(word))]
     if absent:
         return False, f"expressions to use are absent: {', '.join(map(repr, absent[:5]))}"
-    breaches = [word for word in avoid if count_phrase(place, folded(word))] + _breaches(text.shown.raw, place, tone)
+    breaches = [word for word in avoid if count_phrase(place, fold_phrase(word))]
+    breaches += _find_breaches(text.shown, tone)
     if breaches:
         return False, f"wording to avoid: {', '.join(map(repr, breaches[:5]))}"
     if tone == "formal" and not (use or avoid):
@@ -243,10 +244,18 @@ def diction_requirement(
     return True, "all expressions asked for are there, none to avoid"
 
 
-def _breaches(shown: str, place: str, tone: str | None) -> list[str]:
+def _find_breaches(text: Text, tone: str | None) -> list[str]:
+    """Return words that do not fit the tone."""
+    if tone is None:
+        return []
     if tone == "no first person":
-        return [who] if (who := find_first_person(shown)) else []
-    found = [match[0]] if tone and (match := _KINDS["contractions"].search(place)) else []
+        pronoun = find_first_person(text.raw)
+        return [pronoun] if pronoun else []
+    breaches: list[str] = []
+    contraction = _KINDS["contractions"].search(text.folded)
+    if contraction:
+        breaches.append(contraction[0])
     if tone == "formal":
-        found += [w for w in _SLANG if count_phrase(place, w)] + [w for w in _SLANG_ZH if w in place]
-    return found
+        breaches += [word for word in _SLANG if count_phrase(text.folded, word)]
+        breaches += [word for word in _SLANG_ZH if word in text.folded]
+    return breaches

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from rubrank._plain import word_set
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import folded, sentences
+from rubrank.texts.prose import fold_visible, sentences
 from rubrank.verifiers.shared.negation import find_denials, has_denial
 from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
@@ -97,7 +97,7 @@ def _contradicts(said: _SaidWords, point: set[str], negated: bool) -> bool:
 
 def _first(scope: str) -> str:
     """The first word of what is denied, usually the verb; in Chinese the first pair of characters."""
-    for token in _TOKEN.findall(folded.__wrapped__(scope)):
+    for token in _TOKEN.findall(fold_visible(scope)):
         if _unspaced(token):
             return str(token[:2])
         if token not in _STOP:
@@ -107,7 +107,7 @@ def _first(scope: str) -> str:
 
 def _tokens(text: str) -> set[str]:
     found: set[str] = set()
-    for token in _TOKEN.findall(folded.__wrapped__(text)):
+    for token in _TOKEN.findall(fold_visible(text)):
         if _unspaced(token):
             found.update(token[i : i + 2] for i in range(max(1, len(token) - 1)))
         elif token not in _STOP:

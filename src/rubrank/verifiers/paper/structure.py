@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import yaml
 
-from rubrank.texts.prose import folded, is_heading, list_items, mark_titles, split_code
+from rubrank.texts.prose import fold_phrase, is_heading, list_items, mark_titles, split_code
 from rubrank.texts.text import Text
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
@@ -99,7 +99,7 @@ def _is_csv(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
     widths = {len(row) for row in rows}
     if len(rows) < 2 or len(widths) != 1 or widths == {1}:
         return False, f"not CSV: {len(rows)} rows of {sorted(widths)[:5]} fields"
-    lacking = [key for key in keys if folded(key) not in map(folded, rows[0])]
+    lacking = [key for key in keys if fold_phrase(key) not in map(fold_phrase, rows[0])]
     return not lacking, f"CSV lacks the columns {lacking}" if lacking else f"CSV of {len(rows)} rows"
 
 
@@ -188,8 +188,8 @@ def _is_table(raw: str, keys: tuple[str, ...]) -> tuple[bool, str]:
     tables = _tables(split_code(raw)[0])
     if not tables:
         return False, "no table"
-    columns = {folded(cell.strip("*_ ")) for table in tables for cell in table[0]}
-    lacking = [key for key in keys if folded(key) not in columns]
+    columns = {fold_phrase(cell.strip("*_ ")) for table in tables for cell in table[0]}
+    lacking = [key for key in keys if fold_phrase(key) not in columns]
     return not lacking, f"the table lacks the columns {lacking}" if lacking else f"{len(tables)} table(s) found"
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import bare, count_phrase, folded, split_code
+from rubrank.texts.prose import bare, count_phrase, fold_phrase, fold_visible, split_code
 from rubrank.texts.text import Text
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
@@ -47,7 +47,7 @@ def title_format(
     where = "first line" if first else "any line"
     if not found:
         return False, f"no title ({style}) in the {where}"
-    if title is not None and folded(title) not in map(folded, found):
+    if title is not None and fold_phrase(title) not in map(fold_phrase, found):
         return False, f"title {found[0]!r} found, {title!r} asked"
     n = len(Text(found[0]).words)
     return most_words is None or n <= most_words, f"title {found[0][:60]!r} found, {n} words"
@@ -127,10 +127,10 @@ def _after_marker(line: str, marker: str | None) -> str | None:
         if not match or (match[0] and not match[0].isascii() and match[0][-1] not in ":：.．,，、-— "):
             return None  # 附近, 另外 … are words, no markers
         return line[match.end() :] if not line[: match.end()].isalpha() else None
-    wanted = "".join(folded(marker).split()).rstrip(":.")
+    wanted = "".join(fold_phrase(marker).split()).rstrip(":.")
     squeezed, used = "", 0
     while used < len(line) and len(squeezed) < len(wanted):
-        squeezed += "".join(folded(line[used]).split())
+        squeezed += "".join(fold_phrase(line[used]).split())
         used += 1
     follows = line[used : used + 1]
     glued = follows.isalnum() and wanted[-1:].isascii()
@@ -150,9 +150,9 @@ def prompt_repeat(
     asked = prompt if prompt is not None else rollout.question
     if not asked.strip():
         return missing("no prompt is known")
-    wanted = folded.__wrapped__(asked).strip("\"'“”「」 ")
+    wanted = fold_visible(asked).strip("\"'“”「」 ")
     start = re.sub(r"(?m)^[ \t]*>+[ \t]?", "", rollout.answer[: 4 * len(asked) + 4000])
-    given = folded.__wrapped__(start).lstrip("*_\"'“”「」 ")
+    given = fold_visible(start).lstrip("*_\"'“”「」 ")
     if not given.startswith(wanted):
         return False, "does not begin with the prompt"
     rest = rollout.answer[len(asked) // 2 :] if len(start) < len(rollout.answer) else given[len(wanted) :]
@@ -177,8 +177,8 @@ def constrained_response(
     anything around it. Case, width and marks around the option do not matter. Not covered: options said in other words.
     """
     marks = " *_#>`\"'“”‘’「」『』()（）[].。!！,，"
-    given = folded.__wrapped__(text.raw[:100_000]).strip(marks)
-    forms = {option: folded(option).strip(marks) for option in options}
+    given = fold_visible(text.raw[:100_000]).strip(marks)
+    forms = {option: fold_phrase(option).strip(marks) for option in options}
     if whole:
         chosen = [option for option, form in forms.items() if given == form]
         return bool(chosen), f"the answer is {chosen[0]!r}" if chosen else f"none of the {len(options)} options alone"

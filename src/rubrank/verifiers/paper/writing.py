@@ -14,7 +14,7 @@ from pydantic import Field
 
 from rubrank._plain import word_set
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.lexicon import syllables
+from rubrank.texts.lexicon import count_syllables
 from rubrank.texts.prose import HAN, bare, is_heading, is_rule, sentences, without_code
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.language import detect_language, is_other
@@ -228,13 +228,13 @@ def _syllables(line: str) -> tuple[int, int]:
     for word in Text(line).words[:200]:
         if word.isascii():
             parts = [p for p in re.split(r"[^A-Za-z]+", word.replace("'", "")) if p]
-            n = sum(syllables(p.lower()) for p in parts)
+            n = sum(count_syllables(p.lower()) for p in parts)
             low, high = low + n - (n > 1 and word.lower() in _EITHER), high + n + (n == 1 and word.lower() in _EITHER)
         elif word not in _SMALL_KANA:
             n = (
                 1
                 if len(word) == 1
-                else syllables(unicodedata.normalize("NFKD", word).encode("ascii", "ignore").decode())
+                else count_syllables(unicodedata.normalize("NFKD", word).encode("ascii", "ignore").decode())
             )
             low, high = low + n, high + n
     return low, high

@@ -54,7 +54,7 @@ class WorkerProcess(SpawnProcess):
         self._config["daemon"] = True
 
     @staticmethod
-    def _Popen(process_obj: Any) -> Popen:  # noqa: N802 - the hook of multiprocessing
+    def _Popen(process_obj: Any) -> Popen:
         # multiprocessing would import the caller's script in the worker, which without a guard starts everything again.
         # It skips the import if the main module has no file, so an empty module stands in while the worker starts.
         # PYTHONSAFEPATH keeps a file such as queue.py in the current folder from replacing a standard module.
