@@ -35,8 +35,8 @@ from openai import AsyncOpenAI
 from rich.console import Console
 from side_by_side import Contender, Row, as_json, at_most, busy, faster, load, machine, show, side_by_side
 
+from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.client.client import Client
-from rubrank.judges.client.replies import Replies
 from rubrank.judges.judge import Call, Endpoint, Judge, Sampling
 
 Ask = Callable[[Call], Awaitable[object]]
@@ -137,10 +137,10 @@ def filled(plan: Plan) -> Iterator[Row]:
         if done in (plan.early, plan.calls):
             megabytes[done] = resident()
 
-    with serving(plan.delay) as url, tempfile.TemporaryDirectory() as folder, Replies(Path(folder) / "r") as store:
+    with serving(plan.delay) as url, tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "r") as store:
 
         async def ours() -> float:
-            async with Client(judge_at(url, plan), store=store) as client:
+            async with Client(judge_at(url, plan), cache=store) as client:
                 return await timed(ask_all(answered(client), plan.calls, 2 * plan.at_once, passed))
 
         async def theirs() -> float:
@@ -185,13 +185,13 @@ def instant(plan: Plan) -> Iterator[Row]:
     with (
         serving(0.0) as url,
         tempfile.TemporaryDirectory() as folder,
-        Replies(Path(folder) / "r") as store,
+        ReplyCache(Path(folder) / "r") as store,
         asyncio.Runner() as runner,
     ):
         stack = AsyncExitStack()
         judge = judge_at(url, plan)
         rival = AsyncOpenAI(base_url=url, api_key="none")
-        clients = {"no cache": Client(judge), "replies kept in a file": Client(judge, store=store)}
+        clients = {"no cache": Client(judge), "replies kept in a file": Client(judge, cache=store)}
         for client in clients.values():
             runner.run(stack.enter_async_context(client))
 

@@ -37,8 +37,8 @@ import judging
 from judging import MODEL, SCHEMA, SERVER, ask_all, bare
 from openai import AsyncOpenAI
 
+from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.client.client import Client
-from rubrank.judges.client.replies import Replies
 from rubrank.judges.judge import Call, Endpoint, Judge, Sampling
 
 Ask = Callable[[Call], Awaitable[object]]
@@ -148,8 +148,8 @@ class Stopwatch:
 
 async def ours(url: str, calls: int, places: int, folder: str, processes: int = 1) -> Stopwatch:
     """rubrank's client; twice as many calls wait as there are places, as in a step."""
-    with Replies(Path(folder) / "replies.sqlite") as store:
-        async with Client(judge_at(url, places), store=store, processes=processes) as client:
+    with ReplyCache(Path(folder) / "replies.sqlite") as store:
+        async with Client(judge_at(url, places), cache=store, processes=processes) as client:
             await client.ask(Call(({"role": "user", "content": f"warm {os.getpid()}"},), schema=SCHEMA))
             watch = Stopwatch()
             await ask_all(answered(client), calls, 2 * places)
@@ -267,8 +267,8 @@ def slow(calls: int, delay: float) -> Iterator[Row]:
 
     async def run(url: str, folder: str) -> tuple[list[float], Stopwatch]:
         took: list[float] = []
-        with Replies(Path(folder) / "replies.sqlite") as store:
-            async with Client(judge_at(url, calls), store=store) as client:
+        with ReplyCache(Path(folder) / "replies.sqlite") as store:
+            async with Client(judge_at(url, calls), cache=store) as client:
                 ask, watch = answered(client), Stopwatch()
 
                 async def timed(call: Call) -> None:

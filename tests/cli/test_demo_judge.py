@@ -16,7 +16,7 @@ from rubrank.cli.demo import judge as demo_judge
 from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import MODEL, NOTICE, demo_judges
 from rubrank.grading.grade import grade
-from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.judging import judge_groups, stopped, wanted_cells
 from rubrank.judges.parsing.items import value_of_items
 from rubrank.judges.prompting.answer_form import finding_numbers
@@ -105,7 +105,7 @@ def expected_outcomes(places, size: int = 8) -> np.ndarray:
 
 def test_every_call_is_answered_from_the_file_and_nothing_in_it_is_left_over(asked):
     judges, judgments = asked
-    with Replies(judges.cache, read_only=True) as store:
+    with ReplyCache(judges.cache, read_only=True) as store:
         assert judgments.asked == judgments.account.hits == len(store) == len(RANKINGS) + len(VERDICTS)
         assert all(requests == 0 for _, _, requests, _ in store.rows())
     assert judgments.lost == 0
@@ -174,7 +174,7 @@ def test_a_second_run_adds_nothing(asked):
     judges, _ = asked
     again = demo_judges(Path(judges.cache))
     assert again == judges
-    with Replies(judges.cache, read_only=True) as store:
+    with ReplyCache(judges.cache, read_only=True) as store:
         assert len(list(store.rows())) == len(RANKINGS) + len(VERDICTS)
 
 

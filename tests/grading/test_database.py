@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from rubrank.grading.cache import VerdictCache
-from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.cache import ReplyCache
 
 
 def _open(folder: Path, together: Any) -> None:
     for number in range(3):
-        for kind in (Replies, VerdictCache):
+        for kind in (ReplyCache, VerdictCache):
             together.wait(100)
             with kind(folder / f"{kind.__name__}{number}.sqlite"):
                 pass

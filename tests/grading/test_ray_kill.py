@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 from judges.server import MODEL, Answer, Server
 
-from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.cache import ReplyCache
 
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.slow]
 
@@ -84,7 +84,7 @@ def test_a_run_that_was_killed_goes_on_from_its_store(tmp_path):
             os.kill(first.pid, signal.SIGKILL)
         quiet(server)
         before = asked(server)
-        with Replies(tmp_path / "replies.sqlite") as store:
+        with ReplyCache(tmp_path / "replies.sqlite") as store:
             kept = len(store)
         done = subprocess.run(run, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr

@@ -23,8 +23,8 @@ from rubrank.errors import BatchesPending, JudgeOutage
 from rubrank.grading.estimate import estimate
 from rubrank.grading.grade import grade
 from rubrank.judges.batches.api import BatchState
-from rubrank.judges.client.accounting import Account
-from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.cache import ReplyCache
+from rubrank.judges.client.usage import Account
 
 SAID = ["West Lake, in the west of the town.", "A lake.", "Lake Tai is near, but it is not there."]
 ROWS = [{"prompt": f"Name lake {g}.", "group": f"q{g}", "response": f"{said} {g}"} for g in range(3) for said in SAID]
@@ -66,8 +66,8 @@ def test_the_answers_are_those_of_ordinary_calls_at_half_the_price(tmp_path):
         again = graded(server, tmp_path)
         assert (again.judging.account.calls, again.judging.account.hits, again.judging.account.cost) == (0, N, 0.0)
         assert len(server.paid) == N
-    with Replies(tmp_path / "replies.sqlite") as store:
-        assert Account.of(store).cost == pytest.approx(account.cost)
+    with ReplyCache(tmp_path / "replies.sqlite") as store:
+        assert Account.read(store).cost == pytest.approx(account.cost)
 
 
 @pytest.mark.slow
@@ -286,7 +286,7 @@ def test_a_server_that_lists_no_batches_is_named(tmp_path):
 
 @pytest.mark.parametrize("said", ["COMPLETED", "Cancelled", "canceled", "EXPIRED", "failed"])
 def test_the_end_of_a_batch_is_known_by_any_spelling(said):
-    assert BatchState.of({"status": said}).over
+    assert BatchState.parse({"status": said}).is_over
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import math
 
-from rubrank.judges.client.breaker import Breaker
+from rubrank.judges.client.endpoint import Breaker
 
 
 class Clock:
@@ -19,17 +19,17 @@ def make(failures=3, pause=20.0):
 
 def fail(breaker, times):
     for _ in range(times):
-        breaker.failed()
+        breaker.record_failure()
 
 
 def test_it_opens_after_failures_in_a_row():
     breaker, _, news = make()
     fail(breaker, 2)
-    breaker.succeeded()
+    breaker.record_success()
     fail(breaker, 2)
-    assert (breaker.state, breaker.ready(), news) == ("closed", True, [])
+    assert (breaker.state, breaker.is_ready(), news) == ("closed", True, [])
     fail(breaker, 1)
-    assert (breaker.state, breaker.ready(), breaker.ready_in()) == ("open", False, 20.0)
+    assert (breaker.state, breaker.is_ready(), breaker.ready_in()) == ("open", False, 20.0)
     assert news == [100.0]
 
 
@@ -37,18 +37,18 @@ def test_after_the_pause_one_call_may_try():
     breaker, clock, _ = make()
     fail(breaker, 3)
     clock.now += 20.0
-    assert breaker.ready()
-    breaker.enter()
-    assert (breaker.state, breaker.ready(), breaker.ready_in()) == ("half-open", False, math.inf)
+    assert breaker.is_ready()
+    breaker.start_request()
+    assert (breaker.state, breaker.is_ready(), breaker.ready_in()) == ("half-open", False, math.inf)
 
 
 def test_a_good_trial_closes():
     breaker, clock, news = make()
     fail(breaker, 3)
     clock.now += 20.0
-    breaker.enter()
-    breaker.succeeded()
-    assert (breaker.state, breaker.ready(), len(news)) == ("closed", True, 2)
+    breaker.start_request()
+    breaker.record_success()
+    assert (breaker.state, breaker.is_ready(), len(news)) == ("closed", True, 2)
     fail(breaker, 2)
     assert breaker.state == "closed"
 
@@ -57,8 +57,8 @@ def test_a_bad_trial_opens_again():
     breaker, clock, _ = make()
     fail(breaker, 3)
     clock.now += 20.0
-    breaker.enter()
-    breaker.failed()
+    breaker.start_request()
+    breaker.record_failure()
     assert (breaker.state, breaker.openings, breaker.ready_in()) == ("open", 2, 20.0)
 
 
@@ -66,9 +66,9 @@ def test_a_trial_that_was_cancelled_leaves_room_for_another():
     breaker, clock, news = make()
     fail(breaker, 3)
     clock.now += 20.0
-    breaker.enter()
-    breaker.abandoned()
-    assert (breaker.state, breaker.ready(), len(news)) == ("open", True, 2)
+    breaker.start_request()
+    breaker.cancel_trial()
+    assert (breaker.state, breaker.is_ready(), len(news)) == ("open", True, 2)
 
 
 def test_late_failures_do_not_lengthen_the_pause():
@@ -86,4 +86,4 @@ def test_patience_is_not_failure():
     breaker.hold(2.0)
     assert breaker.ready_in() == 7.0
     clock.now += 7.0
-    assert breaker.ready()
+    assert breaker.is_ready()

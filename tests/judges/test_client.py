@@ -12,8 +12,8 @@ from calling import SCHEMA, ask, ask_all, call_of, judge_of, run
 from server import MODEL, Answer, Server
 
 from rubrank.errors import InvalidInput
+from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.client.client import Client, Deadline
-from rubrank.judges.client.replies import Replies
 from rubrank.judges.judge import Call, Endpoint, Judge, Price, Sampling, Usage
 
 
@@ -94,10 +94,10 @@ def test_broken_characters_are_sent_as_something():
 
 
 def test_what_was_answered_is_not_asked_again(tmp_path):
-    with Server() as server, Replies(tmp_path / "r.sqlite") as store:
+    with Server() as server, ReplyCache(tmp_path / "r.sqlite") as store:
         judge = judge_of(server)
-        first = ask(judge, store=store)
-        (again,), client = run(ask_all(judge, [call_of()], store=store))
+        first = ask(judge, cache=store)
+        (again,), client = run(ask_all(judge, [call_of()], cache=store))
         assert len(server.completions) == 1
     assert (again.text, again.cached, again.usage, again.latency) == (first.text, True, Usage(), 0.0)
     account = client.meter.account()
@@ -105,17 +105,17 @@ def test_what_was_answered_is_not_asked_again(tmp_path):
 
 
 def test_failures_are_asked_again(tmp_path):
-    with Server([Answer(finish_reason="length"), Answer("fine")]) as server, Replies(tmp_path / "r.sqlite") as store:
-        assert ask(judge_of(server), store=store).failure == "cut off at max_tokens"
-        assert ask(judge_of(server), store=store).text == "fine"
+    with Server([Answer(finish_reason="length"), Answer("fine")]) as server, ReplyCache(tmp_path / "r.sqlite") as store:
+        assert ask(judge_of(server), cache=store).failure == "cut off at max_tokens"
+        assert ask(judge_of(server), cache=store).text == "fine"
 
 
 def test_cache_only_calls_nobody(tmp_path):
-    with Server() as server, Replies(tmp_path / "r.sqlite") as store:
+    with Server() as server, ReplyCache(tmp_path / "r.sqlite") as store:
         judge = judge_of(server)
-        ask(judge, call_of("known"), store=store)
+        ask(judge, call_of("known"), cache=store)
         (known, unknown), client = run(
-            ask_all(judge, [call_of("known"), call_of("unknown")], store=store, cache_only=True)
+            ask_all(judge, [call_of("known"), call_of("unknown")], cache=store, cache_only=True)
         )
         assert len(server.completions) == 1
     assert known.cached
@@ -130,12 +130,12 @@ def test_cache_only_wants_a_cache():
 
 
 def test_nothing_is_paid_that_cannot_be_kept(tmp_path):
-    with Replies(tmp_path / "r.sqlite"):
+    with ReplyCache(tmp_path / "r.sqlite"):
         pass
-    with Replies(tmp_path / "r.sqlite", read_only=True) as store:
+    with ReplyCache(tmp_path / "r.sqlite", read_only=True) as store:
         with pytest.raises(InvalidInput, match="opened to read"):
-            Client(judge_of("http://localhost:1/v1"), store=store)
-        assert ask(judge_of("http://localhost:1/v1"), store=store, cache_only=True).failure == "not in the cache"
+            Client(judge_of("http://localhost:1/v1"), cache=store)
+        assert ask(judge_of("http://localhost:1/v1"), cache=store, cache_only=True).failure == "not in the cache"
 
 
 WITHOUT_PACKAGES = """
@@ -146,10 +146,10 @@ import rubrank.judges.client.client as client
 client.find_spec = lambda name: None
 from calling import ask, judge_of
 from rubrank.errors import InvalidInput
-from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.cache import ReplyCache
 judge = judge_of("http://localhost:1/v1")
-with Replies(sys.argv[1]) as store:
-    assert ask(judge, store=store, cache_only=True).failure == "not in the cache"
+with ReplyCache(sys.argv[1]) as store:
+    assert ask(judge, cache=store, cache_only=True).failure == "not in the cache"
 try:
     client.Client(judge)
 except InvalidInput as error:
@@ -241,9 +241,9 @@ def test_the_deadline_ends_a_call_under_way():
 
 
 def test_what_is_known_is_answered_after_the_deadline(tmp_path):
-    with Server() as server, Replies(tmp_path / "r.sqlite") as store:
-        ask(judge_of(server), store=store)
-        assert ask(judge_of(server), store=store, deadline=Deadline(0.0)).cached
+    with Server() as server, ReplyCache(tmp_path / "r.sqlite") as store:
+        ask(judge_of(server), cache=store)
+        assert ask(judge_of(server), cache=store, deadline=Deadline(0.0)).cached
 
 
 def test_no_wait_that_cannot_end_in_time():
@@ -256,9 +256,9 @@ def test_no_wait_that_cannot_end_in_time():
 
 def test_a_deadline_counts_down():
     deadline = Deadline(100.0)
-    assert 99.0 < deadline.left() <= 100.0
-    assert Deadline().left() is None
-    assert Deadline(0.0).left() == 0.0
+    assert 99.0 < deadline.remaining() <= 100.0
+    assert Deadline().remaining() is None
+    assert Deadline(0.0).remaining() == 0.0
 
 
 def test_places_are_given_back_after_a_cancellation():

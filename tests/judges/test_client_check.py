@@ -8,9 +8,9 @@ from calling import call_of, judge_of, run
 from server import Answer, Server
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.judges.client.accounting import Account
+from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.client.client import Client
-from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.usage import Account
 
 
 def check(*servers, **judge):
@@ -76,9 +76,9 @@ def test_a_check_waits_for_a_place():
 
 def test_what_a_check_cost_is_in_the_ledger(tmp_path):
     async def main(server, store):
-        async with Client(judge_of(server), store=store) as client:
+        async with Client(judge_of(server), cache=store) as client:
             await client.check()
 
-    with Server(models=None) as server, Replies(tmp_path / "r.sqlite") as store:
+    with Server(models=None) as server, ReplyCache(tmp_path / "r.sqlite") as store:
         run(main(server, store))
-        assert Account.of(store).purposes["check"].input_tokens == 100
+        assert Account.read(store).purposes["check"].input_tokens == 100

@@ -1,19 +1,17 @@
 """Everything a server can do wrong, over real HTTP: asked again where that helps, else missing with a reason."""
 
-import asyncio
 import json
 import time
 from email.utils import formatdate
-from typing import Any
 
 import pytest
 from calling import ask, ask_all, call_of, judge_of, run
 from server import Answer, Server
 
 from rubrank.errors import InvalidInput
-from rubrank.judges.client.accounting import Account
-from rubrank.judges.client.client import Client
-from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.cache import ReplyCache
+from rubrank.judges.client.client import Client, Deadline
+from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Price, Usage
 
 
@@ -197,7 +195,7 @@ def test_others_wait_with_the_one_that_was_told_to():
 
 
 def test_no_call_waits_for_an_hour(monkeypatch):
-    monkeypatch.setattr("rubrank.judges.client.retrying.PATIENCE", 0.3)
+    monkeypatch.setattr("rubrank.judges.client.outcome.MAX_RETRY_AFTER", 0.3)
     late = Answer(status=429, body="{}", headers={"Retry-After": "3600"})
     with Server([late, Answer("good")]) as server:
         replies, _ = run(ask_all(judge_of(server), [call_of(str(i)) for i in range(5)]), seconds=20.0)
@@ -226,9 +224,9 @@ def test_all_that_was_paid_adds_up(tmp_path):
         Answer(" ", usage=(20, 2, 5)),
         Answer("good", usage=(30, 3, 0)),
     ]
-    with Server(answers) as server, Replies(tmp_path / "r.sqlite") as store:
-        (reply,), client = run(ask_all(judge_of(server, endpoint={"price": price}), [call_of()], store=store))
-        on_disk = Account.of(store)
+    with Server(answers) as server, ReplyCache(tmp_path / "r.sqlite") as store:
+        (reply,), client = run(ask_all(judge_of(server, endpoint={"price": price}), [call_of()], cache=store))
+        on_disk = Account.read(store)
     assert reply.attempts == 4
     assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.cached_tokens) == (60, 6, 5)
     assert reply.usage.cost == pytest.approx(66e-6)
@@ -239,10 +237,10 @@ def test_all_that_was_paid_adds_up(tmp_path):
 
 
 def test_a_paid_failure_is_counted_once(tmp_path):
-    with Server([Answer("", usage=(10, 1, 0))]) as server, Replies(tmp_path / "r.sqlite") as store:
+    with Server([Answer("", usage=(10, 1, 0))]) as server, ReplyCache(tmp_path / "r.sqlite") as store:
         judge = judge_of(server, retry={"attempts": 3})
-        (reply,), client = run(ask_all(judge, [call_of()], store=store))
-        on_disk = Account.of(store)
+        (reply,), client = run(ask_all(judge, [call_of()], cache=store))
+        on_disk = Account.read(store)
     assert reply.usage.input_tokens == 30
     for account in (client.meter.account(), on_disk):
         assert (account.calls, account.requests, account.input_tokens) == (1, 3, 30)
@@ -254,18 +252,19 @@ def test_a_reply_without_usage_costs_nothing_known():
         assert ask(judge_of(server, endpoint={"price": Price(input=1.0)})).usage == Usage()
 
 
-def test_a_call_that_nobody_was_asked_holds_up_no_other_process(tmp_path, monkeypatch):
-    """While an endpoint is left alone calls fail without a request; what they had claimed must be free again."""
+def test_a_call_that_was_never_sent_holds_up_no_other_process(tmp_path):
+    """While a circuit breaker is open calls fail without a request; what they had claimed must be free again."""
+    judge = judge_of("http://127.0.0.1:9/v1", retry={"attempts": 1, "breaker_failures": 1, "breaker_pause": 1000.0})
 
-    async def left_alone(client: Client, attempt: Any) -> Any:
-        return attempt.end("no endpoint answers")
+    async def main():
+        with ReplyCache(tmp_path / "r.sqlite") as cache, ReplyCache(tmp_path / "r.sqlite") as other:
+            async with Client(judge, cache=cache, deadline=Deadline(60.0)) as client:
+                assert (await client.ask(call_of("first"))).attempts == 1
+                second = await client.ask(call_of("second"))
+                cache.flush()
+                return second, await other.claim(ReplyCache.key(call_of("second"), judge))
 
-    async def main() -> list[Any]:
-        async with Client(judge_of("http://127.0.0.1:9/v1"), store=store) as client:
-            assert (await client.ask(call_of("?"))).failure == "no endpoint answers"
-        await asyncio.to_thread(store._writer.flush)
-        return store._all("SELECT owner FROM claims")
-
-    monkeypatch.setattr(Client, "_pursue", left_alone)
-    with Replies(tmp_path / "replies.sqlite") as store:
-        assert run(main()) == []
+    second, claimed = run(main())
+    assert (second.attempts, second.text) == (0, None)
+    assert "connection refused" in second.failure
+    assert claimed

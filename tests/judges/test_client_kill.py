@@ -13,8 +13,8 @@ import pytest
 from calling import ask_all, call_of, judge_of, run
 from server import Answer, Server
 
-from rubrank.judges.client.accounting import Account
-from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.cache import ReplyCache
+from rubrank.judges.client.usage import Account
 
 HERE = Path(__file__).parent
 CALLS = 300
@@ -22,11 +22,11 @@ STEP = """
 import asyncio, sys
 from calling import call_of, judge_of
 from rubrank.judges.client.client import Client
-from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.cache import ReplyCache
 
 async def main(url, file, calls):
-    with Replies(file) as store:
-        async with Client(judge_of(url, endpoint={"concurrency": 16}), store=store) as client:
+    with ReplyCache(file) as store:
+        async with Client(judge_of(url, endpoint={"concurrency": 16}), cache=store) as client:
             async def ask(i):
                 reply = await client.ask(call_of(str(i)))
                 assert reply.failure is None, reply
@@ -69,9 +69,9 @@ def test_what_was_answered_is_not_paid_again(tmp_path):
             answered |= said
         assert 60 <= len(answered) < CALLS  # it was amid the step
         before = len(server.completions)
-        with Replies(file) as store:
-            replies, _ = run(ask_all(judge_of(server), [call_of(str(i)) for i in range(CALLS)], store=store))
-            account = Account.of(store)
+        with ReplyCache(file) as store:
+            replies, _ = run(ask_all(judge_of(server), [call_of(str(i)) for i in range(CALLS)], cache=store))
+            account = Account.read(store)
         asked = Counter(asked.prompt for asked in server.completions[before:])
     assert [reply.text for reply in replies] == [json.dumps({"echo": str(i)}) for i in range(CALLS)]
     assert not answered & set(asked)

@@ -8,7 +8,7 @@ from cases import folded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.judges.client.completion import read_completion, read_usage, shorten
+from rubrank.judges.client.outcome import read_completion, read_usage, shorten
 from rubrank.judges.judge import Price, Usage
 
 FREE = Price()
@@ -31,7 +31,7 @@ def test_a_cut_wins_over_emptiness():
 def test_usage_is_kept_where_the_message_is_missing():
     outcome = read_completion(b'{"usage": {"prompt_tokens": 7, "completion_tokens": 1}}', FREE)
     assert outcome.reply.usage == Usage(7, 1)
-    assert (outcome.next, outcome.healthy) == ("again", False)
+    assert (outcome.next, outcome.healthy) == ("retry", False)
 
 
 @folded(

@@ -13,7 +13,7 @@ from server import Answer, Server
 
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.client import Client
-from rubrank.judges.client.transport import LARGEST
+from rubrank.judges.client.transport import MAX_BODY
 from rubrank.judges.judge import load_judges
 
 
@@ -69,7 +69,7 @@ def test_a_body_that_is_packed_is_read():
 
 
 def test_a_body_is_given_up_at_a_few_megabytes():
-    with Server([Answer("x" * (LARGEST + 1))]) as server:
+    with Server([Answer("x" * (MAX_BODY + 1))]) as server:
         reply = ask(judge_of(server, retry={"attempts": 1}))
     assert reply.failure == "malformed reply: it has more than 8 MB"
 
@@ -87,14 +87,14 @@ def secretive(server, **endpoint):
 
 @pytest.mark.parametrize("status", [200, 400, 500])
 def test_secrets_are_sent_and_never_written(tmp_path, monkeypatch, caplog, status):
-    from rubrank.judges.client.replies import Replies
+    from rubrank.judges.client.cache import ReplyCache
 
     monkeypatch.setenv("TEST_JUDGE_KEY", "sk-key-abcdef")
     said = Answer(status=status, body=json.dumps({"error": {"message": " ".join(SECRETS)}}))
     with Server([Answer("fine") if status == 200 else said]) as server:
         judge = secretive(server)
-        with Replies(tmp_path / "r.sqlite") as store:
-            (reply,), client = run(ask_all(judge, [call_of()], store=store))
+        with ReplyCache(tmp_path / "r.sqlite") as store:
+            (reply,), client = run(ask_all(judge, [call_of()], cache=store))
             account = client.meter.account()
         (asked,) = server.asked
     assert asked.path.endswith("/chat/completions?api-key=query-secret-123")
@@ -137,13 +137,13 @@ def test_a_store_that_is_locked_does_not_hold_up_a_step(tmp_path):
     """The deadline covers the cache: another process has it all to itself."""
     import sqlite3
 
+    from rubrank.judges.client.cache import ReplyCache
     from rubrank.judges.client.client import Deadline
-    from rubrank.judges.client.replies import Replies
 
-    with Server() as server, Replies(tmp_path / "r.sqlite") as store:
+    with Server() as server, ReplyCache(tmp_path / "r.sqlite") as store:
 
         async def main():
-            async with Client(judge_of(server), store=store, deadline=Deadline(1.0)) as client:
+            async with Client(judge_of(server), cache=store, deadline=Deadline(1.0)) as client:
                 other = sqlite3.connect(tmp_path / "r.sqlite", isolation_level=None)
                 other.execute("BEGIN IMMEDIATE")
                 try:

@@ -25,9 +25,9 @@ import pytest
 
 from rubrank.errors import InvalidInput
 from rubrank.judges import judged
-from rubrank.judges.client.accounting import Account
+from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.client.client import Client
-from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Call, Endpoint, Judge, Judgment, Price, Question, Reply, Retry, Sampling
 from rubrank.rollouts.rollout import Group, Message, Rollout
 from rubrank.rubrics.rubric import Criterion
@@ -102,13 +102,13 @@ class Asked:
     account: Account
 
 
-def ask(judge: Judge, criteria: Sequence[Criterion], rollouts: int, store: Replies | None = None) -> Asked:
+def ask(judge: Judge, criteria: Sequence[Criterion], rollouts: int, store: ReplyCache | None = None) -> Asked:
     """Ask about the first rollouts of the group."""
     group = Group(id=GROUP.id, rollouts=GROUP.rollouts[:rollouts])
     question = Question(group, tuple(criteria), np.ones((rollouts, len(criteria)), dtype=bool))
 
     async def main() -> Asked:
-        async with Client(judge, store=store) as client:
+        async with Client(judge, cache=store) as client:
             recorder = Recorder(client)
             judgment = await judged(question, judge, lambda _: recorder)
             return Asked(judgment, recorder.said, client.meter.account())
@@ -138,7 +138,7 @@ def of_response(asked: Asked, number: int) -> dict[str, Any]:
 
 def test_absolute_verdicts_are_the_replies_read_and_are_paid_once(url, tmp_path):
     judge = judge_at(url)
-    with Replies(tmp_path / "replies.sqlite") as store:
+    with ReplyCache(tmp_path / "replies.sqlite") as store:
         first = ask(judge, [INTENT], 2, store)
         again = ask(judge, [INTENT], 2, store)
     assert first.account.calls == first.judgment.asked == len(first.said) == 2

@@ -6,7 +6,7 @@ from email.utils import formatdate
 import pytest
 from cases import folded
 
-from rubrank.judges.client.retrying import backoff, of_status, retry_after
+from rubrank.judges.client.outcome import backoff, classify_status, read_retry_after
 from rubrank.judges.judge import Retry
 
 
@@ -26,11 +26,11 @@ from rubrank.judges.judge import Retry
     ],
 )
 def test_what_the_server_asks_for(headers, seconds):
-    assert retry_after(headers) == seconds
+    assert read_retry_after(headers) == seconds
 
 
 def test_a_date():
-    assert 28.0 < retry_after({"retry-after": formatdate(time.time() + 30.0, usegmt=True)}) <= 30.0
+    assert 28.0 < read_retry_after({"retry-after": formatdate(time.time() + 30.0, usegmt=True)}) <= 30.0
 
 
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone cannot be changed here")
@@ -40,7 +40,7 @@ def test_a_date_that_names_no_zone_is_one_of_utc(zone, monkeypatch):
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
-        assert 28.0 < retry_after({"retry-after": formatdate(time.time() + 30.0)}) <= 30.0
+        assert 28.0 < read_retry_after({"retry-after": formatdate(time.time() + 30.0)}) <= 30.0
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -61,29 +61,29 @@ def test_no_wait_ends_before_the_server_said():
 @folded(
     ("status", "next_", "healthy"),
     [
-        (400, "elsewhere", True),
-        (401, "elsewhere", False),
-        (403, "elsewhere", False),
-        (404, "elsewhere", False),
-        (408, "again", False),
-        (413, "elsewhere", True),
-        (422, "elsewhere", True),
-        (429, "again", True),
-        (500, "again", False),
-        (529, "again", False),
+        (400, "other_endpoint", True),
+        (401, "other_endpoint", False),
+        (403, "other_endpoint", False),
+        (404, "other_endpoint", False),
+        (408, "retry", False),
+        (413, "other_endpoint", True),
+        (422, "other_endpoint", True),
+        (429, "retry", True),
+        (500, "retry", False),
+        (529, "retry", False),
     ],
 )
 def test_what_a_status_means(status, next_, healthy):
-    outcome = of_status(status, "x", None, {}, Retry())
+    outcome = classify_status(status, "x", None, {}, Retry())
     assert (outcome.next, outcome.healthy) == (next_, healthy)
 
 
 @pytest.mark.parametrize("asked", ["61", "3600", "1e300", "99999999999"])
 def test_patience_is_bounded(asked):
-    assert of_status(429, "", None, {"retry-after": asked}, Retry()).wait == 60.0
-    assert of_status(503, "", None, {"retry-after": asked}, Retry(longest_wait=90.0)).wait <= 90.0
+    assert classify_status(429, "", None, {"retry-after": asked}, Retry()).retry_after == 60.0
+    assert classify_status(503, "", None, {"retry-after": asked}, Retry(longest_wait=90.0)).retry_after <= 90.0
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 500, 502])
 def test_only_an_overloaded_server_is_waited_for(status):
-    assert of_status(status, "", None, {"retry-after": "300"}, Retry()).wait is None
+    assert classify_status(status, "", None, {"retry-after": "300"}, Retry()).retry_after is None

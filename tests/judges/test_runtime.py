@@ -19,9 +19,9 @@ from scripted import group, names
 from server import MODEL, Answer, Server
 
 from rubrank.errors import JudgeOutage, JudgingFailed
-from rubrank.judges.client.adaptive import AdaptivePlaces
-from rubrank.judges.client.client import Client, Deadline, Outage
-from rubrank.judges.client.endpoints import Endpoints
+from rubrank.judges.client.client import Client, Deadline, OutagePolicy
+from rubrank.judges.client.endpoint import EndpointPool
+from rubrank.judges.client.limits import ConcurrencyLimit
 from rubrank.judges.client.runtime import close_runtime, runtime
 from rubrank.judges.judge import Endpoint, Judge, Judges, Retry
 from rubrank.judges.judging import judge_groups, judge_groups_async
@@ -124,8 +124,8 @@ def test_an_endpoint_is_the_same_however_it_is_spelt():
 )
 def test_spellings_of_one_address(one, other, same):
     async def main():
-        endpoints = Endpoints()
-        found = [endpoints._of(Endpoint(base_url=url, model=MODEL)) for url in (one, other)]
+        endpoints = EndpointPool()
+        found = [endpoints.state_of(Endpoint(base_url=url, model=MODEL)) for url in (one, other)]
         return found[0] is found[1]
 
     assert asyncio.run(main()) is same
@@ -265,21 +265,21 @@ def test_what_could_not_be_read_is_asked_again_once_on_resume(tmp_path, text, ag
 
 def test_places_follow_what_a_server_bears():
     async def main():
-        places = AdaptivePlaces(64)
+        places = ConcurrencyLimit(64)
         for _ in range(64):
-            await places.take()
-        assert not places.free
+            await places.acquire()
+        assert not places.has_free_slot
         begun = time.monotonic()
-        places.overloaded(begun)
-        places.overloaded(begun - 1.0)  # about the same moment
+        places.note_overload(begun)
+        places.note_overload(begun - 1.0)  # about the same moment
         assert places.limit == 32
         for _ in range(64):
-            places.give_back()
+            places.release()
         for _ in range(32):
-            places.succeeded()
+            places.note_success()
         assert places.limit == 36
         for _ in range(1000):
-            places.succeeded()
+            places.note_success()
         assert places.limit == 64
 
     asyncio.run(main())
@@ -287,14 +287,14 @@ def test_places_follow_what_a_server_bears():
 
 def test_a_cut_gives_no_place_that_other_processes_hold():
     async def main():
-        places = AdaptivePlaces(4)
-        await places.take()
+        places = ConcurrencyLimit(4)
+        await places.acquire()
         places.set_ceiling(0)
-        places.overloaded(time.monotonic())
-        places.give_back()
-        assert not places.free
+        places.note_overload(time.monotonic())
+        places.release()
+        assert not places.has_free_slot
         places.set_ceiling(2)
-        assert places.free
+        assert places.has_free_slot
 
     asyncio.run(main())
 
@@ -404,7 +404,7 @@ def test_the_client_bears_an_outage_by_itself():
         async def main():
             async with Client(
                 judge_of(server, retry={"breaker_failures": 1, "breaker_pause": 0.05, "attempts": 9}),
-                outage=Outage("continue"),
+                outage=OutagePolicy("continue"),
                 deadline=Deadline(10.0),
             ) as client:
                 return await asyncio.gather(*(client.ask(call_of(str(i))) for i in range(20)))

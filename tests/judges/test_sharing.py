@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from judges.server import MODEL, Answer, Server
 
 from rubrank import Judge, Judges, RewardEngine, rollout_of
+from rubrank.judges.client.limits import Demand, LimitShares
 from rubrank.judges.client.runtime import close_runtime, runtime
-from rubrank.judges.client.sharing import LimitShares, Use
 from rubrank.rollouts.rollout import Group
 
 NAME = "endpoint"
 
 
 def report(shares, owner, wanted, taken=0, ceiling=64):
-    return shares.report(owner, {NAME: Use(ceiling, wanted, taken)})[NAME]
+    return shares.report(owner, {NAME: Demand(ceiling, wanted, taken)})[NAME]
 
 
 def test_one_alone_has_it_all():

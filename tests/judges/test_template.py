@@ -11,7 +11,7 @@ from prompted import rollout
 from scripted import Scripted, group, question, said
 
 from rubrank.errors import InvalidInput
-from rubrank.judges.client.replies import Keys
+from rubrank.judges.client.cache import CallKeys
 from rubrank.judges.judge import Judge, load_judges
 from rubrank.judges.kinds.absolute import Absolute
 from rubrank.judges.kinds.panel import completed
@@ -108,7 +108,7 @@ def test_the_text_is_part_of_the_key():
     one, two = judge(OWN), judge(OWN.replace("help desk", "shop"))
     calls = [batched_call([CLEAR], rollout(), template=each.prompt) for each in (one, two)]
     assert calls[0].prompt_version != calls[1].prompt_version
-    assert Keys(one).of(calls[0]) != Keys(two).of(calls[1])
+    assert CallKeys(one).key(calls[0]) != CallKeys(two).key(calls[1])
     assert "template" in calls[0].prompt_version
 
 

@@ -10,7 +10,7 @@ from scored import group
 
 from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
-from rubrank.judges.client.accounting import Account
+from rubrank.judges.client.usage import Account
 from rubrank.judges.judgments import Judgments
 from rubrank.scores.table import ScoreTable
 from rubrank.training import parts

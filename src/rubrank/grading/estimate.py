@@ -19,7 +19,7 @@ import numpy as np
 
 from rubrank.grading.plan import rubrics_of
 from rubrank.judges.asking import AskerOf
-from rubrank.judges.batches.pricing import batch_price, endpoint_of
+from rubrank.judges.batches.api import batch_endpoint, batch_price
 from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
 from rubrank.judges.judging import judge_groups
 from rubrank.judges.prompting.tokens import estimated_tokens
@@ -164,7 +164,7 @@ class _Counter:
 
     def estimate(self, batch: bool) -> JudgeEstimate:
         """What was counted; of several endpoints the dearest counts, of batches the one that they go to."""
-        said, to = self._calls * self._judge.sampling.max_tokens, endpoint_of(self._judge)
+        said, to = self._calls * self._judge.sampling.max_tokens, batch_endpoint(self._judge)
         prices = [batch_price(to)] if batch else [endpoint.price for endpoint in self._judge.endpoints]
         files = max(ceil(self._calls / to.batch.requests), ceil(self._size / (1e6 * to.batch.megabytes)))
         cost = max(((self._tokens * price.input + said * price.output) / 1e6 for price in prices), default=0.0)

@@ -148,9 +148,9 @@ def _graded(
 
 def _in_batches(batch: str, judges: Judges | None) -> Callable[..., Any]:
     """How judges are asked; what batches cannot do is refused before anything is graded or spent."""
-    from rubrank.judges.batches.judging import check_batched, judge_in_batches
+    from rubrank.judges.batches.run import check_batch_mode, judge_in_batches
 
-    check_batched(batch, judges)
+    check_batch_mode(batch, judges)
     return partial(judge_in_batches, wait=batch == "wait")
 
 

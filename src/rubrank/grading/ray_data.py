@@ -75,7 +75,7 @@ class Grader:
     """What an actor holds: the judge runtime of its process, and how to grade."""
 
     def __init__(self, setting: ActorSetting, limits: Any = None) -> None:
-        from rubrank.judges.client.limits_actor import share_through
+        from rubrank.judges.client.runtime import share_limits_through
 
         for module in setting.modules:
             importlib.import_module(module)
@@ -85,7 +85,7 @@ class Grader:
 
             limits = ray.get_actor(limits)
         if setting.judges is not None and limits is not None:
-            share_through(limits, f"grader-{uuid4().hex}")
+            share_limits_through(limits, f"grader-{uuid4().hex}")
 
     def table(self, groups: Sequence[Group]) -> ScoreTable:
         """The scores of whole groups; what judges do not answer is missing, and for the caller to count."""
@@ -305,7 +305,7 @@ def actors(ray: Any, number: int) -> dict[str, Any]:
 
 def limits_of(ray: Any, setting: ActorSetting, name: str | None = None) -> Any:
     """The actor that divides the limits, where judges are asked; it lives as long as a handle to it."""
-    from rubrank.judges.client.limits_actor import LimitsActor
+    from rubrank.judges.client.limits import LimitsActor
 
     return None if setting.judges is None else ray.remote(LimitsActor).options(num_cpus=0, name=name).remote()
 
@@ -327,7 +327,7 @@ def _parts(groups: Sequence[Group], actors: int, most: int) -> list[list[Group]]
 
 def _merged(tables: Sequence[ScoreTable], numbers: Sequence[int]) -> ScoreTable:
     """One table in the order of the groups, whose numbers the tables have one after another; one account."""
-    from rubrank.judges.client.accounting import Account
+    from rubrank.judges.client.usage import Account
 
     order = sorted(range(len(numbers)), key=numbers.__getitem__)
     rows: list[GroupScores] = [group for table in tables for group in table.groups]
@@ -337,7 +337,7 @@ def _merged(tables: Sequence[ScoreTable], numbers: Sequence[int]) -> ScoreTable:
         return ScoreTable(groups)
     ids = [id for one in said for id in one.ids]
     judgments = [judgment for one in said for judgment in one.groups]
-    account = Account.merged(one.account for one in said)
+    account = Account.merge(one.account for one in said)
     return ScoreTable(
         groups, judging=Judgments(tuple(judgments[i] for i in order), account, tuple(ids[i] for i in order))
     )

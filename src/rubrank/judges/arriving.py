@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rubrank.judges.asking import AskerOf, report_unreadable
-from rubrank.judges.client.replies import Keys
+from rubrank.judges.client.cache import CallKeys
 from rubrank.judges.design import Pair
 from rubrank.judges.judge import JUDGED, Asker, Call, Judge, Judges, Reply
 from rubrank.judges.kinds.pairwise import planned
@@ -49,10 +49,10 @@ class Memo:
 
 class _Remembering:
     def __init__(self, asker: Asker, judge: Judge, name: str, memo: Memo) -> None:
-        self._asker, self._keys, self._name, self._memo = asker, Keys(judge), name, memo
+        self._asker, self._keys, self._name, self._memo = asker, CallKeys(judge), name, memo
 
     async def ask(self, call: Call) -> Reply:
-        key, replies = (self._name, self._keys.of(call)), self._memo.replies
+        key, replies = (self._name, self._keys.key(call)), self._memo.replies
         while key in replies:
             found = replies[key]
             await asyncio.wait([found])
@@ -73,7 +73,7 @@ class _Remembering:
         return reply
 
     def unreadable(self, call: Call, reply: Reply) -> None:
-        key = (self._name, self._keys.of(call))
+        key = (self._name, self._keys.key(call))
         if key not in self._memo.unreadable:  # it may be read twice
             self._memo.unreadable.add(key)
             report_unreadable(self._asker, call, reply)

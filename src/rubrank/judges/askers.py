@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rubrank.judges.asking import AskerOf, report_unreadable
-from rubrank.judges.client.accounting import Account, UsageMeter
-from rubrank.judges.client.client import TOO_LATE, Client, Deadline, Outage
-from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.cache import ReplyCache
+from rubrank.judges.client.client import DEADLINE_PASSED, Client, Deadline, OutagePolicy
 from rubrank.judges.client.runtime import runtime
+from rubrank.judges.client.usage import Account, UsageMeter
 from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply
 
 
@@ -38,7 +38,7 @@ class Askers:
 
     def account(self) -> Account:
         """What all of them spent so far."""
-        return Account.merged([meter.account() for meter in self._meters])
+        return Account.merge([meter.account() for meter in self._meters])
 
     def add(self, judge: Judge, asker: Asker, meter: UsageMeter) -> None:
         """One more."""
@@ -56,7 +56,7 @@ async def open_askers(judges: Judges, asking: Iterable[Judge], stack: AsyncExitS
     askers, deadline, store = Askers(), Deadline(judges.deadline), None
     if judges.cache is not None and given is None:
         store = stack.enter_context(_opened(judges.cache, judges.cache_only))
-    outage = Outage(judges.on_outage, judges.outage_wait)
+    outage = OutagePolicy(judges.on_outage, judges.outage_wait)
     for leaf in (leaf for judge in asking for leaf in leaves(judge)):
         if given is not None:
             timed = _Timed(given(leaf), deadline)
@@ -64,7 +64,7 @@ async def open_askers(judges: Judges, asking: Iterable[Judge], stack: AsyncExitS
         else:
             client = Client(
                 leaf,
-                store=store,
+                cache=store,
                 cache_only=judges.cache_only,
                 deadline=deadline,
                 endpoints=runtime().endpoints,
@@ -87,10 +87,10 @@ async def _check(judges: Judges) -> None:
             await client.check()
 
 
-def _opened(cache: str, only: bool) -> AbstractContextManager[Replies]:
+def _opened(cache: str, only: bool) -> AbstractContextManager[ReplyCache]:
     """The file of replies. One that is only read stays as it is, unless a run that writes, or was killed, has left
     replies beside it (SQLite's log), which only a reader that may write gets to see."""
-    return runtime().store(cache, read_only=only and not Path(f"{cache}-wal").exists())
+    return runtime().cache(cache, read_only=only and not Path(f"{cache}-wal").exists())
 
 
 class _Timed:
@@ -101,12 +101,12 @@ class _Timed:
 
     async def ask(self, call: Call) -> Reply:
         try:
-            async with asyncio.timeout(self._deadline.left()):
+            async with asyncio.timeout(self._deadline.remaining()):
                 reply = await self._asker.ask(call)
         except TimeoutError:
-            reply = Reply(None, TOO_LATE, attempts=0)
+            reply = Reply(None, DEADLINE_PASSED, attempts=0)
         if reply.cached:
-            self.meter.hit(call, reply)
+            self.meter.add_hit(call, reply)
         else:
             self.meter.add(call, reply, reply.attempts)
         return reply

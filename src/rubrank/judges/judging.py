@@ -32,7 +32,7 @@ from rubrank.rubrics.rubric import JUDGE, Criterion
 if TYPE_CHECKING:
     from rubrank.judges.arriving import Arrived
     from rubrank.judges.asking import AskerOf
-    from rubrank.judges.client.accounting import Account
+    from rubrank.judges.client.usage import Account
     from rubrank.judges.running import AdmittedCalls
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -128,7 +128,7 @@ async def judge_groups_async(
     from rubrank.judges.client.runtime import runtime
 
     step = _Step(groups, criteria, wanted, judges, None, arrived)
-    return step.result(await runtime().awaited(step.ask(asker_of)))
+    return step.result(await runtime().run_async(step.ask(asker_of)))
 
 
 def checked(judgments: Judgments, judges: Judges) -> Judgments:
@@ -254,7 +254,7 @@ class _Step:
     async def ask(self, asker_of: AskerOf | None) -> Account:
         """Everything, all judges at the same time."""
         from rubrank.judges.askers import open_askers
-        from rubrank.judges.client.accounting import Account
+        from rubrank.judges.client.usage import Account
 
         if not self._asked:
             return Account()

@@ -21,7 +21,7 @@ from rubrank._plain import shortened
 from rubrank.judges.judge import Judgment
 
 if TYPE_CHECKING:
-    from rubrank.judges.client.accounting import Account
+    from rubrank.judges.client.usage import Account
 
 _SAMPLED = 4  # ids of replies that a file of scores keeps for every group
 

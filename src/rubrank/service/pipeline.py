@@ -23,7 +23,7 @@ from typing import Any
 
 from rubrank.fusion.gated import Gated
 from rubrank.fusion.rlvr2 import RLVR2
-from rubrank.judges.client.accounting import Account
+from rubrank.judges.client.usage import Account
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import ScoreTable
@@ -245,7 +245,7 @@ def _joined(jobs: Sequence[_Job]) -> Graded:
 
 
 def _judged(parts: Sequence[Judgments]) -> Judgments:
-    account = Account.merged([part.account for part in parts])
+    account = Account.merge([part.account for part in parts])
     return Judgments(
         tuple(one for part in parts for one in part.groups), account, tuple(i for p in parts for i in p.ids)
     )

@@ -3,7 +3,7 @@
     serve_on_ray(config, folder, replicas=2)
 
     rubrank-siblings     samples meet here, whichever replica they came to; answers and requests are on its disk
-    rubrank-limits       who may use how much of the endpoints of judges (judges/client/sharing.py)
+    rubrank-limits       who may use how much of the endpoints of judges (judges/client/limits.py)
 
 Replicas grade, judge and fuse. One that dies is missed after a few seconds: its places at the judges are free again,
 its callers' samples stay in their groups, and a group that it was scoring is given to another replica. Callers that it
@@ -25,8 +25,8 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.grading.cluster import start
-from rubrank.judges.client.limits_actor import LimitsActor, share_through
-from rubrank.judges.client.sharing import LEASE
+from rubrank.judges.client.limits import LEASE, LimitsActor
+from rubrank.judges.client.runtime import share_limits_through
 from rubrank.service.app import Opened, make_app
 from rubrank.service.cohorts import Cohorts
 from rubrank.service.config import ServiceConfig
@@ -169,7 +169,7 @@ def opened_on_ray(config: ServiceConfig, folder: Path) -> Opened:
         there = There(siblings, name)
         service = await Service.opened(config, folder, there, apart=name)
         if service.engine.judges is not None:
-            share_through(limits, name)
+            share_limits_through(limits, name)
         staying = asyncio.get_running_loop().create_task(there.stay())
         try:
             yield service, secret

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from rubrank.fusion.options import is_local
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule
-from rubrank.judges.client.accounting import Account
+from rubrank.judges.client.usage import Account
 from rubrank.judges.judgments import Judgments
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable

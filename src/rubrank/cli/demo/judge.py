@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rubrank.cli.demo.groups import load_demo_groups
-from rubrank.judges.client.replies import Keys, Replies
+from rubrank.judges.client.cache import CallKeys, ReplyCache
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Question, Reply
 from rubrank.judges.kinds.listwise import orders
 from rubrank.judges.prompting import absolute_call, listwise_call
@@ -49,7 +49,7 @@ def demo_judges(cache: Path) -> Judges:
     said = load_yaml(text)
     ranker, assessor = (_judge(kind, tuple(said[kind]), text) for kind in ("listwise", "absolute"))
     groups = {group.id: group for group in load_demo_groups()}
-    with Replies(cache) as store:
+    with ReplyCache(cache) as store:
         _keep(store, ranker, _rankings(said["listwise"], groups, ranker))
         _keep(store, assessor, _verdicts(said["absolute"], groups, assessor))
     return Judges(judges=(ranker, assessor), cache=str(cache), cache_only=True, most_missing=0.0)
@@ -66,11 +66,11 @@ def _judge(kind: Any, criteria: tuple[str, ...], text: str) -> Judge:
     return Judge(name=f"demo, {kind}", kind=kind, criteria=criteria, endpoints=(nowhere,))
 
 
-def _keep(store: Replies, judge: Judge, answered: Answered) -> None:
+def _keep(store: ReplyCache, judge: Judge, answered: Answered) -> None:
     """Into the file, unless they are there from an earlier run; no request was made for any of them."""
-    keys = Keys(judge)
+    keys = CallKeys(judge)
     for call, text in answered:
-        key = keys.of(call)
+        key = keys.key(call)
         if store.get(key) is None:
             store.put(key, call, Reply(text, model=MODEL, endpoint=_NAME, finish_reason="stop"), requests=0)
 

@@ -260,7 +260,7 @@ def _judges(file: Path | None, cache_only: bool, dry_run: bool) -> Judges | None
 
     A dry run asks nothing, and leaves nothing behind.
     """
-    from rubrank.judges.client.replies import project_store
+    from rubrank.judges.client.cache import default_cache_path
     from rubrank.judges.judge import load_judges
 
     if file is None:
@@ -268,7 +268,7 @@ def _judges(file: Path | None, cache_only: bool, dry_run: bool) -> Judges | None
             raise InvalidInput("grade", "--cache-only", "used with --judges", "no judges", "Say --judges FILE.")
         return None
     judges = load_judges(file)
-    cache = judges.cache or (None if dry_run else str(project_store()))
+    cache = judges.cache or (None if dry_run else str(default_cache_path()))
     return judges.model_copy(update={"cache": cache, "cache_only": cache_only or judges.cache_only})
 
 

@@ -13,7 +13,7 @@ from rubrank.cli.printing import errors_in_words, print_json, print_line, table
 
 if TYPE_CHECKING:
     from rubrank.grading.showing import Shown
-    from rubrank.judges.client.accounting import Account, Line
+    from rubrank.judges.client.usage import Account, UsageLine
     from rubrank.judges.judgments import Judgments
 
 _Rollouts = Annotated[Path | None, typer.Option(help="The rollouts that were graded: for length and Markdown bias.")]
@@ -103,13 +103,13 @@ def stats(
     """Usage of the calls behind a cache: calls, hits, failures, tokens, cost, waiting time."""
     with errors_in_words():
         from rubrank._files import existing_file
-        from rubrank.judges.client.accounting import Account
-        from rubrank.judges.client.replies import Replies, project_store
+        from rubrank.judges.client.cache import ReplyCache, default_cache_path
+        from rubrank.judges.client.usage import Account
 
-        cache = cache or project_store()
+        cache = cache or default_cache_path()
         existing_file(cache)
-        with Replies(cache, read_only=not Path(f"{cache}-wal").exists()) as store:
-            account = Account.of(store)
+        with ReplyCache(cache, read_only=not Path(f"{cache}-wal").exists()) as store:
+            account = Account.read(store)
     if as_json:
         print_json(account.as_dict())
     else:
@@ -183,7 +183,7 @@ def show_account(account: Account) -> None:
         print_line(f"failed {times} times: {reason}")
 
 
-def _row(name: str, line: Line) -> tuple[str, ...]:
+def _row(name: str, line: UsageLine) -> tuple[str, ...]:
     waits = ["–" if wait is None else f"{wait:.2f}" for wait in (line.latency(0.5), line.latency(0.99))]
     numbers = (line.calls, line.hits, sum(line.failures.values()), line.input_tokens, line.output_tokens)
     return (name, *(f"{number:,}" for number in numbers), f"{line.cost:.4g}", *waits)

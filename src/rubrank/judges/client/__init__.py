@@ -1,1 +1,1 @@
-"""Calls over HTTP: endpoints, limits, retries; replies on disk, and their usage."""
+"""Calls to judge models over HTTP: endpoints, limits, retries, replies on disk, and usage. Begin with `client.py`."""

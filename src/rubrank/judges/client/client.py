@@ -1,18 +1,34 @@
-"""Ask a judge's model: several endpoints, limits, retries, a deadline, the cache, and an account of it all.
+"""Send the calls of a judge: cache, several endpoints, limits, retries, a deadline, and usage.
 
-    with Replies("replies.sqlite") as store:
-        async with Client(judge, store=store, deadline=Deadline(600.0)) as client:
+    with ReplyCache("replies.sqlite") as cache:
+        async with Client(judge, cache=cache, deadline=Deadline(600.0)) as client:
             reply = await client.ask(call)         Reply(text='{"verdict": 1}', …), on disk
-            reply = await client.ask(call)         the same, from the cache: nothing is paid
+            reply = await client.ask(call)         the same, from the cache: costs nothing
             client.meter.account()                 Account(calls=1, hits=1, cost=…)
 
-The way of a call: the cache; the same call under way, in this process or in another; an endpoint, chosen
-by weight among those that are healthy; its place, rates and connection; the reply. What fails for now is asked again,
-elsewhere first, then after a pause; what fails for good at one endpoint is asked at the others. In the end there is a
-`Reply`, if only one that says why there is none, and the file has it before `ask` returns.
+The states of a call:
 
-Two things are raised, since nothing can come of going on: InvalidInput, where every endpoint refuses the key, the model
-or the URL, and JudgeOutage, where none answers any more and the policy is not to go on without.
+    ask(call)
+      │
+      ├── identical call in flight in this process ──► wait for its reply ───────────────► hit
+      ├── reply in the cache ────────────────────────────────────────────────────────────► hit
+      ├── cache only, or the deadline has passed ────────────────────────────────────────► failure, nothing is sent
+      ├── claimed by another process ──► look into the cache again and again ────────────► hit
+      ▼
+    claimed
+      │  ┌──────────────────────────────────────────────────────────────────┐
+      ▼  ▼                                                                  │
+    choose endpoint ── none is ready ──► wait for a circuit breaker ────────┤
+      │                                                                     │
+      ▼                                                                     │
+    request ── retry ──► backoff, unless another endpoint is ready ─────────┤
+      │    └── other endpoint ──────────────────────────────────────────────┘
+      ▼
+    done, or no attempts or endpoints left ──► cache and usage ──────────────────────────► Reply
+
+Whatever fails is a `Reply` with the reason, and the cache has it before `ask` returns. The deadline can end a call in
+every state. Only two errors are raised, because going on is pointless: InvalidInput if every endpoint refuses the key,
+the model or the URL, and JudgeOutage if no endpoint answers any more and the outage policy is not to continue.
 """
 
 from __future__ import annotations
@@ -20,386 +36,397 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import sqlite3
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache as cache_result
 from importlib.util import find_spec
 from typing import Self
 
-from rubrank.errors import InvalidInput, JudgeOutage
-from rubrank.judges.client.accounting import UsageMeter
-from rubrank.judges.client.attempt import Attempt, finished
-from rubrank.judges.client.checking import check_endpoint, refusal
-from rubrank.judges.client.choosing import EndpointChoice
-from rubrank.judges.client.endpoint import NO_ANSWER, JudgeEndpoint
-from rubrank.judges.client.endpoints import Endpoints
-from rubrank.judges.client.replies import Keys, Replies
-from rubrank.judges.client.retrying import RequestOutcome, backoff
+from rubrank.errors import JudgeOutage
+from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
+from rubrank.judges.client.endpoint import NO_ANSWER, EndpointPool, JudgeEndpoint, choose_endpoint
+from rubrank.judges.client.outcome import RequestOutcome, backoff
+from rubrank.judges.client.usage import UsageMeter
 from rubrank.judges.judge import AWAY, Call, Judge, OnOutage, Reply, Usage
 
-TOO_LATE = "deadline of the step passed"
+DEADLINE_PASSED = "deadline of the step passed"
 NOT_CACHED = "not in the cache"
-_OVERLOAD = 0.25  # of a try: a server that is asked too much at once will answer when it is asked less
-_FEW = 3  # calls under way
-_LOCKED = 0.02  # seconds between looks at a store that is locked
-_WATCH = (0.05, 1.0)  # seconds between looks whether another process has the reply: at first, at most
-_LAST = 0.2  # seconds for writing a reply that came at the very end
+_OVERLOAD_COST = 0.25  # of an attempt: an overloaded server will answer when it is sent less at once
+_FEW_CALLS = 3  # in flight
+_FIRST_CLAIM_CHECK = 0.05  # seconds until the first look whether another process has the reply; doubled each time
+_LAST_CLAIM_CHECK = 1.0
+_MIN_WRITE_TIME = 0.2  # seconds for writing a reply that came just before the deadline
 
 _log = logging.getLogger("rubrank.judges")
 
 
 class Deadline:
-    """When a step must be done; begins to run when it is made."""
+    """When a step must be done; starts to run when it is made. None: no deadline."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._end = None if seconds is None else time.monotonic() + seconds
 
-    def left(self) -> float | None:
+    def remaining(self) -> float | None:
         """Seconds, never below zero; None: no deadline."""
         return None if self._end is None else max(self._end - time.monotonic(), 0.0)
 
 
 @dataclass(frozen=True)
-class Outage:
-    """What is done when no endpoint of a judge answers any more; see `Judges.on_outage`."""
+class OutagePolicy:
+    """What to do when no endpoint of a judge answers any more; see `Judges.on_outage`."""
 
     policy: OnOutage = "continue"
     wait: float = 0.0
 
 
-@cache
-def _missing_packages() -> tuple[str, ...]:
-    return tuple(name for name in ("aiohttp", "aiolimiter") if find_spec(name) is None)
+@cache_result
+def _missing_packages() -> list[str]:
+    return [name for name in ("aiohttp", "aiolimiter") if find_spec(name) is None]
 
 
-def _require_packages(judge: Judge) -> None:
-    """Those that calling takes; replies from the cache take none."""
-    missing = _missing_packages()
-    if missing:
-        raise InvalidInput(
-            f"judge {judge.name!r}",
-            "endpoints",
-            "asked with the packages that judges need",
-            f"no {missing[0]}",
-            "Install them: pip install 'rubrank[judge]'.",
+@dataclass
+class _CallState:
+    """How far a call has come: its requests, what they cost, and where they failed."""
+
+    call: Call
+    key: bytes
+    attempts_left: float
+    started: float = field(default_factory=time.monotonic)
+    reply: Reply = NO_ANSWER
+    """Of the last request."""
+    usage: Usage = field(default_factory=Usage)
+    """Of all requests."""
+    requests: int = 0
+    recorded_requests: int = 0
+    """Requests that are in the ledger already."""
+    failed_at: list[JudgeEndpoint] = field(default_factory=list)
+    """Endpoints at which a request failed, once for each failure."""
+    refused_by: list[JudgeEndpoint] = field(default_factory=list)
+    """Endpoints at which another request is pointless."""
+
+    def note_sent(self, endpoint: JudgeEndpoint) -> None:
+        """One more request is in flight."""
+        self.requests += 1
+        self.reply = endpoint.in_flight_reply
+
+    def note_outcome(self, outcome: RequestOutcome) -> None:
+        """It has ended."""
+        self.reply = outcome.reply
+        usage = outcome.reply.usage
+        self.usage = Usage(
+            self.usage.input_tokens + usage.input_tokens,
+            self.usage.output_tokens + usage.output_tokens,
+            self.usage.cached_tokens + usage.cached_tokens,
+            self.usage.cost + usage.cost,
+        )
+
+    def make_reply(self, failure: str | None = None) -> Reply:
+        """The reply of the last request, or a failure without text and usage; either with latency and id."""
+        reply = self.reply
+        if failure is not None:
+            reply = replace(reply, text=None, failure=failure, usage=Usage())
+        return replace(
+            reply,
+            latency=time.monotonic() - self.started,
+            attempts=self.requests,
+            id=make_reply_id(self.key, time.time()),
         )
 
 
 class Client:
-    """The asker of one judge that has endpoints; open it with `async with`, in the event loop that asks.
+    """Sends the calls of one judge that has endpoints; open it with `async with`, in the event loop that calls it.
 
-    endpoints: those of the event loop, so that all judges share limits and health; by default it has its own.
-    processes: how many of a run ask at the same time, each with its part of the limits.
-    check_first: make sure before the first request that some endpoint is of use.
+    cache_only: answer from the cache, and send nothing.
+    endpoints: those of the event loop, so that all judges share limits and health; by default the client has its own.
+    processes: how many of a run send calls at the same time, each with its part of the limits.
+    check_first: make sure before the first request that some endpoint is usable.
     """
 
     def __init__(
         self,
         judge: Judge,
         *,
-        store: Replies | None = None,
+        cache: ReplyCache | None = None,
         cache_only: bool = False,
         deadline: Deadline | None = None,
-        endpoints: Endpoints | None = None,
+        endpoints: EndpointPool | None = None,
         processes: int = 1,
-        outage: Outage = Outage(),  # noqa: B008 - frozen
+        outage: OutagePolicy = OutagePolicy(),  # noqa: B008 - frozen
         check_first: bool = False,
     ) -> None:
         if not judge.endpoints:
-            raise InvalidInput(f"judge {judge.name!r}", "endpoints", "at least one", "none", "Ask its members instead.")
-        if cache_only and store is None:
-            raise InvalidInput(f"judge {judge.name!r}", "cache_only", "used with a store", "none", "Give the cache.")
-        if store is not None and store.read_only and not cache_only:
-            raise InvalidInput(
-                f"judge {judge.name!r}",
-                "store",
-                "writable, or used with cache_only",
-                f"{store.path}, opened to read",
-                "Replies would be paid and lost.",
-            )
-        if not cache_only:
-            _require_packages(judge)
-        self.judge, self.meter = judge, UsageMeter()
-        self._store, self._cache_only, self._deadline = store, cache_only, deadline or Deadline()
-        self._endpoints, self._owned = endpoints or Endpoints(), endpoints is None
-        self._processes, self._outage, self._check_first = processes, outage, check_first
-        self._keys = Keys(judge)
-        self._served: list[JudgeEndpoint] = []
-        self._checking: asyncio.Task[None] | None = None
+            raise judge.wrong("endpoints", "at least one", "none", "Ask its members instead.")
+        if cache_only and cache is None:
+            raise judge.wrong("cache_only", "used with a cache", "none", "Give the cache.")
+        if cache is not None and cache.read_only and not cache_only:
+            got = f"{cache.path}, opened to read"
+            raise judge.wrong("cache", "writable, or used with cache_only", got, "Replies would be paid for and lost.")
+        if not cache_only and _missing_packages():
+            got = f"no {_missing_packages()[0]}"
+            remedy = "Install them: pip install 'rubrank[judge]'."
+            raise judge.wrong("endpoints", "used with the packages that judges need", got, remedy)
+        self.judge = judge
+        self.meter = UsageMeter()
+        self._cache = cache
+        self._cache_only = cache_only
+        self._deadline = deadline or Deadline()
+        self._pool = endpoints or EndpointPool()
+        self._owns_pool = endpoints is None
+        self._processes = processes
+        self._outage = outage
+        self._check_first = check_first
+        self._keys = CallKeys(judge)
+        self._endpoints: list[JudgeEndpoint] = []
+        self._first_check: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         if not self._cache_only:
-            self._served = self._endpoints.serve(self.judge, self._processes)
-        self._choice = EndpointChoice([(served, served.endpoint.weight) for served in self._served])
+            self._endpoints = self._pool.open(self.judge, self._processes)
         return self
 
-    async def __aexit__(self, *about: object) -> None:
-        self._endpoints.leave(self._served)
-        self._served = []
-        if self._owned:
-            await self._endpoints.__aexit__(*about)
+    async def __aexit__(self, *exc_info: object) -> None:
+        self._pool.close(self._endpoints)
+        self._endpoints = []
+        if self._owns_pool:
+            await self._pool.__aexit__(*exc_info)
 
     async def check(self) -> None:
-        """A health check of every endpoint: InvalidInput if one is away, or refuses the key or the model."""
-        await asyncio.gather(*(check_endpoint(served, self.judge, self._paid) for served in self._served))
+        """Check the health of every endpoint: InvalidInput if one is down, or refuses the key or the model."""
+        await asyncio.gather(*(endpoint.check(self._record_check) for endpoint in self._endpoints))
 
-    async def _paid(self, call: Call, reply: Reply) -> None:
+    async def _record_check(self, call: Call, reply: Reply) -> None:
         self.meter.add(call, reply, requests=1)
-        if self._store is not None:
-            await self._store.keep(self._keys.of(call), call, reply)
+        if self._cache is not None:
+            await self._cache.put_async(self._keys.key(call), call, reply)
 
     def unreadable(self, call: Call, reply: Reply) -> None:
-        """No verdict could be read in this reply: the next run asks once more."""
-        if self._store is not None:
-            self._store.mark_unreadable(self._keys.of(call), reply)
+        """No verdict could be found in this reply: the next run asks once more."""
+        if self._cache is not None:
+            self._cache.mark_unreadable(self._keys.key(call), reply)
 
-    # ---------------------------------------------------------------------------------------------------------- cache
+    # --------------------------------------------------------------------------------------------- before the request
 
     async def ask(self, call: Call) -> Reply:
-        """The reply: from the cache, from the same call under way, or from an endpoint."""
-        key = self._keys.of(call)
-        attempt = Attempt(call, key, self.judge.retry.attempts)
+        """The reply to a call: from the cache, from an identical call in flight, or from an endpoint."""
+        state = _CallState(call, self._keys.key(call), self.judge.retry.attempts)
         try:
-            async with asyncio.timeout(self._deadline.left()):
-                return await self._answer(attempt)
+            async with asyncio.timeout(self._deadline.remaining()):
+                return await self._join_or_answer(state)
         except TimeoutError:
-            return await self._finish(attempt, attempt.end(TOO_LATE))
+            return await self._finish(state, state.make_reply(DEADLINE_PASSED))
 
-    async def _answer(self, attempt: Attempt) -> Reply:
-        running, place = self._endpoints.running, (id(self if self._store is None else self._store), attempt.key)
-        while (other := running.get(place)) is not None:
-            reply = await asyncio.shield(other)
-            if reply is not None:  # None: that call was cancelled; another must be made
-                return self._free(attempt.call, replace(reply, cached=reply.failure is None, usage=Usage()))
-        mine = running[place] = asyncio.get_running_loop().create_future()
-        reply = None
+    async def _join_or_answer(self, state: _CallState) -> Reply:
+        """Wait for an identical call in flight in this process, or answer this one for all others."""
+        in_flight = self._pool.in_flight
+        place = (id(self if self._cache is None else self._cache), state.key)
+        while place in in_flight:
+            reply = await asyncio.shield(in_flight[place])
+            if reply is not None:  # None: that call was cancelled, and another must be sent
+                reply = replace(reply, cached=reply.failure is None, usage=Usage())
+                self.meter.add_hit(state.call, reply)
+                return reply
+        future = in_flight[place] = asyncio.get_running_loop().create_future()
+        answer: Reply | None = None
         try:
-            reply = await self._cached(attempt) or await self._first_to_ask(attempt)
-            return reply
+            answer = await self._look_up(state)
+            if answer is None:
+                answer = await self._answer(state)
+            return answer
         finally:
-            del running[place]
-            mine.set_result(reply)
+            del in_flight[place]
+            future.set_result(answer)
 
-    async def _cached(self, attempt: Attempt) -> Reply | None:
-        """Where no call needs to, or may, be made."""
-        if self._store is not None:
-            known = await self._known(self._store, attempt)
-            if known is not None:
-                return known
-        if self._cache_only or self._deadline.left() == 0.0:
-            reply = Reply(None, NOT_CACHED if self._cache_only else TOO_LATE, attempts=0)
-            self.meter.add(attempt.call, reply, requests=0)
-            return reply
-        if not self._served:
-            raise RuntimeError("the client is closed: ask within `async with Client(…)`")
-        return None
-
-    async def _known(self, store: Replies, attempt: Attempt) -> Reply | None:
-        while True:
-            try:
-                known = store.get(attempt.key)
-                break
-            except sqlite3.OperationalError as error:  # locked, by a process that is making or repairing it
-                if "locked" not in str(error):
-                    raise
-                await asyncio.sleep(_LOCKED)
-        if known is None:
+    async def _look_up(self, state: _CallState) -> Reply | None:
+        if self._cache is None:
             return None
-        store.count_hit(attempt.call, known)
-        return self._free(attempt.call, known)
-
-    def _free(self, call: Call, reply: Reply) -> Reply:
-        self.meter.hit(call, reply)
+        reply = await self._cache.get_async(state.key)
+        if reply is not None:
+            self._cache.count_hit(state.call, reply)
+            self.meter.add_hit(state.call, reply)
         return reply
 
-    async def _first_to_ask(self, attempt: Attempt) -> Reply:
-        store = self._store
-        if store is None:
-            return await self._finish(attempt, await self._pursue(attempt))
-        known = await self._claim(store, attempt)
-        if known is not None:
-            return known
-        try:
-            reply = await self._finish(attempt, await self._pursue(attempt))
-        except BaseException:
-            store.release(attempt.key)
-            raise
-        if not attempt.requests:  # nobody was asked, and nothing is kept that would end the claim
-            store.release(attempt.key)
-        return reply
-
-    async def _claim(self, store: Replies, attempt: Attempt) -> Reply | None:
-        """Wait while another process asks the same; its reply, or None: it is for this one to ask."""
-        pause, most = _WATCH
-        while not await store.claim(attempt.key):
-            await asyncio.sleep(pause)
-            pause = min(2.0 * pause, most)
-            known = await self._known(store, attempt)
-            if known is not None:
-                return known
-        known = await self._known(store, attempt)  # it may have come between the first look and the claim
-        if known is not None:
-            store.release(attempt.key)
-        return known
-
-    async def _finish(self, attempt: Attempt, reply: Reply) -> Reply:
-        """Into the accounts and onto the disk; the caller gets the cost of all requests."""
-        requests = attempt.requests - attempt.noted
-        self.meter.add(attempt.call, reply, requests)
-        if self._store is not None and attempt.requests:
-            await self._keep(self._store, attempt, reply, requests)
-        if reply.usage is attempt.usage:
+    async def _answer(self, state: _CallState) -> Reply:
+        """Answer a call that is not in the cache."""
+        if self._cache_only or self._deadline.remaining() == 0.0:
+            reply = Reply(None, NOT_CACHED if self._cache_only else DEADLINE_PASSED, attempts=0)
+            self.meter.add(state.call, reply, requests=0)
             return reply
-        return finished(reply, attempt.usage, reply.latency, reply.attempts, reply.id)
+        if not self._endpoints:
+            raise RuntimeError("the client is closed: use it within `async with Client(…)`")
+        cache = self._cache
+        if cache is None:
+            return await self._finish(state, await self._send(state))
+        try:
+            answer = await self._claim(cache, state)
+            if answer is None:
+                answer = await self._finish(state, await self._send(state))
+        except BaseException:
+            cache.release(state.key)
+            raise
+        if not state.requests:  # nothing was written that would end the claim
+            cache.release(state.key)
+        return answer
 
-    async def _keep(self, store: Replies, attempt: Attempt, reply: Reply, requests: int) -> None:
-        """On disk when this returns, if the deadline allows; else a little later."""
-        keeping = store.keep(attempt.key, attempt.call, reply, requests)
-        left = self._deadline.left()
-        if left is None:
-            await keeping
-            return
-        task = asyncio.ensure_future(keeping)
-        await asyncio.wait({task}, timeout=max(left, _LAST))
-        if task.done():
-            task.result()
+    async def _claim(self, cache: ReplyCache, state: _CallState) -> Reply | None:
+        """Claim the call for this process, or wait for the reply that another process gets."""
+        pause = _FIRST_CLAIM_CHECK
+        while not await cache.claim(state.key):
+            await asyncio.sleep(pause)
+            pause = min(2.0 * pause, _LAST_CLAIM_CHECK)
+            reply = await self._look_up(state)
+            if reply is not None:
+                return reply
+        return await self._look_up(state)  # it may have come between the first look and the claim
 
-    # ---------------------------------------------------------------------------------------------------------- asking
+    async def _finish(self, state: _CallState, reply: Reply) -> Reply:
+        """Count and keep the reply of a call; returns it with the usage of all requests."""
+        requests = state.requests - state.recorded_requests
+        self.meter.add(state.call, reply, requests)
+        if self._cache is not None and state.requests:
+            put = self._cache.put_async(state.key, state.call, reply, requests)
+            remaining = self._deadline.remaining()
+            if remaining is None:
+                await put
+            else:  # on disk when this returns if the deadline allows, else a little later
+                task = asyncio.ensure_future(put)
+                await asyncio.wait({task}, timeout=max(remaining, _MIN_WRITE_TIME))
+                if task.done():
+                    task.result()
+        return replace(reply, usage=state.usage)
 
-    async def _pursue(self, attempt: Attempt) -> Reply:
-        """Until there is an answer, or no try left."""
-        if self._check_first and not any(served.shared.answered for served in self._served):
-            await self._checked()
-        while attempt.tries > 0:
-            hopeful = [served for served in self._served if served not in attempt.hopeless]
-            if not hopeful:
+    # ------------------------------------------------------------------------------------------------------- requests
+
+    async def _send(self, state: _CallState) -> Reply:
+        """Send requests until one is answered, or no attempt or endpoint is left."""
+        if self._check_first and not any(endpoint.state.has_answered for endpoint in self._endpoints):
+            if self._first_check is None:
+                self._first_check = asyncio.create_task(self._check_endpoints())
+            await asyncio.shield(self._first_check)  # all calls wait for the same check
+        while state.attempts_left > 0:
+            candidates = [endpoint for endpoint in self._endpoints if endpoint not in state.refused_by]
+            if not candidates:
                 break
-            served = self._choice.next(hopeful, attempt.failed)
-            if served is None:
-                await self._wait_for_one(attempt, hopeful)
+            endpoint = choose_endpoint(candidates, state.failed_at)
+            if endpoint is None:
+                await self._wait_for_endpoint(state, candidates)
                 continue
-            outcome = await served.attempt(attempt.call, attempt.begin)
+            outcome = await endpoint.request(state.call, state.note_sent)
             if outcome is None:
                 continue
-            attempt.count(outcome)
+            state.note_outcome(outcome)
             if outcome.next == "done":
                 break
-            await self._recover(attempt, served, outcome)
-        return self._ended(attempt)
+            await self._prepare_retry(state, endpoint, outcome)
 
-    def _ended(self, attempt: Attempt) -> Reply:
-        """The reply; one that failed while every endpoint is left alone was lost to an outage."""
-        failure = attempt.reply.failure
-        away = self._outage.policy == "continue" and all(one.breaker.state != "closed" for one in self._served)
-        if failure is None or not away or attempt.reply.text is not None or failure.startswith(AWAY):
-            return attempt.end()
-        return attempt.end(f"{AWAY}: {failure}")
+        # A call that failed while all breakers are open was lost to an outage, whatever its last failure says.
+        failure = state.reply.failure
+        all_open = all(endpoint.breaker.state != "closed" for endpoint in self._endpoints)
+        if failure is None or state.reply.text is not None or failure.startswith(AWAY):
+            return state.make_reply()
+        if all_open and self._outage.policy == "continue":
+            return state.make_reply(f"{AWAY}: {failure}")
+        return state.make_reply()
 
-    async def _checked(self) -> None:
-        """Some endpoint is of use; all calls wait for the same check."""
-        if self._checking is None:
-            self._checking = asyncio.create_task(self._check_all())
-        await asyncio.shield(self._checking)
+    async def _check_endpoints(self) -> None:
+        """Check that at least one endpoint is usable; the error of the first if none is."""
+        checks = [endpoint.check(self._record_check) for endpoint in self._endpoints]
+        results = await asyncio.gather(*checks, return_exceptions=True)
+        errors = [error for error in results if error is not None]
+        if len(errors) == len(results):
+            raise errors[0]
+        for error in errors:
+            _log.warning("%s; the other endpoints are used", error)
 
-    async def _check_all(self) -> None:
-        served = list(self._served)
-        found = await asyncio.gather(
-            *(check_endpoint(one, self.judge, self._paid) for one in served), return_exceptions=True
-        )
-        problems = [error for error in found if error is not None]
-        if len(problems) == len(served):
-            raise problems[0]
-        for error in problems:
-            _log.warning("%s; the others are asked", error)
-
-    async def _recover(self, attempt: Attempt, served: JudgeEndpoint, outcome: RequestOutcome) -> None:
-        """After a request that failed: note what it cost, and pause if there is no other endpoint to ask at once."""
-        if outcome.next == "elsewhere":
-            attempt.hopeless.append(served)
-            self._raise_if_final(served, outcome)
+    async def _prepare_retry(self, state: _CallState, endpoint: JudgeEndpoint, outcome: RequestOutcome) -> None:
+        """After a failed request: record what it cost, and pause unless another endpoint can be tried at once."""
+        if outcome.next == "other_endpoint":
+            state.refused_by.append(endpoint)
+            if outcome.misconfigured and all(other.is_misconfigured for other in self._endpoints):
+                raise endpoint.explain_refusal(outcome.reply.failure or "")
         else:
-            attempt.tries -= self._price(outcome)
-            attempt.failed.append(served)
-        fresh = [other for other in self._served if other not in attempt.hopeless and other not in attempt.failed]
-        over = attempt.tries <= 0 or len(attempt.hopeless) == len(self._served)
-        if not over and outcome.reply.usage != Usage():
-            await self._note(attempt)
-        if over or outcome.next == "elsewhere" or any(other.breaker.ready() for other in fresh):
+            state.attempts_left -= self._attempt_cost(outcome)
+            state.failed_at.append(endpoint)
+        if state.attempts_left <= 0 or len(state.refused_by) == len(self._endpoints):
             return
-        await self._sleep(attempt, backoff(self.judge.retry, attempt.failed.count(served), outcome.wait))
+        if outcome.reply.usage != Usage():
+            await self._record_paid_failure(state)
+        if outcome.next == "other_endpoint":
+            return
+        for other in self._endpoints:
+            if other not in state.refused_by and other not in state.failed_at and other.breaker.is_ready():
+                return
+        failures = state.failed_at.count(endpoint)
+        await self._sleep(state, backoff(self.judge.retry, failures, outcome.retry_after))
 
-    def _price(self, outcome: RequestOutcome) -> float:
-        """Tries that a failure costs: none where an outage is waited for, and it is found to go on.
-
-        A few calls alone may be what the server cannot bear, and are not tried for ever.
-        """
-        many = len(self._endpoints.running) > _FEW
-        if many and self._outage.policy != "continue" and all(one.shared.is_away for one in self._served):
+    def _attempt_cost(self, outcome: RequestOutcome) -> float:
+        """How much of an attempt a failure uses up."""
+        # Requests that only find that an outage goes on use up nothing, if the policy is to wait for its end. But if
+        # there are few calls, they may be what the server cannot cope with, and are not sent for ever.
+        many_calls = len(self._pool.in_flight) > _FEW_CALLS
+        is_outage = all(endpoint.state.is_down for endpoint in self._endpoints)
+        if many_calls and is_outage and self._outage.policy != "continue":
             return 0.0
-        return _OVERLOAD if outcome.overloaded and outcome.healthy else 1.0
+        return _OVERLOAD_COST if outcome.overloaded and outcome.healthy else 1.0
 
-    def _raise_if_final(self, served: JudgeEndpoint, outcome: RequestOutcome) -> None:
-        if outcome.final and all(one.is_final for one in self._served):
-            raise refusal(served, self.judge, outcome.reply.failure or "")
+    async def _record_paid_failure(self, state: _CallState) -> None:
+        """Count and keep a request that was paid for and is retried, before another one is sent."""
+        requests = state.requests - state.recorded_requests
+        state.recorded_requests = state.requests
+        reply = replace(state.reply, latency=time.monotonic() - state.started)
+        state.reply = replace(reply, usage=Usage())  # so that it is not counted again if nothing follows
+        self.meter.add(state.call, reply, requests, final=False)
+        if self._cache is not None:
+            await self._cache.put_async(state.key, state.call, reply, requests, final=False)
 
-    async def _note(self, attempt: Attempt) -> None:
-        """A request was paid and is of no use; it stands in the accounts by itself, before another is made."""
-        requests, attempt.noted = attempt.requests - attempt.noted, attempt.requests
-        reply = replace(attempt.reply, latency=time.monotonic() - attempt.started)
-        attempt.reply = replace(reply, usage=Usage())  # so that it is not counted again, should nothing follow
-        self.meter.add(attempt.call, reply, requests, final=False)
-        if self._store is not None:
-            await self._store.keep(attempt.key, attempt.call, reply, requests, final=False)
+    # -------------------------------------------------------------------------------------------------------- waiting
 
-    async def _wait_for_one(self, attempt: Attempt, served: Sequence[JudgeEndpoint]) -> None:
-        """None of these endpoints is to be asked now: wait until one is, or all are given up."""
-        seen: list[int] = []
-        while attempt.tries > 0 and not any(one.breaker.ready() for one in served):
-            openings = [one.breaker.openings for one in served]
-            closed = any(one.breaker.state == "closed" for one in served)  # it asks for patience, and is there
-            if self._outage.policy == "continue" and openings != seen and not closed:
-                attempt.tries -= 1.0  # waiting for one that fails is a try like any other
-            seen = openings
-            if not attempt.requests:
-                attempt.reply = replace(NO_ANSWER, failure=f"{NO_ANSWER.failure}: {_last_failure(served)}")
-            wait = min(one.breaker.ready_in() for one in served)
-            if all(one.shared.is_away for one in served):
-                left = self._outage_left(served)
-                if left <= 0.0:
-                    attempt.tries = 0
-                    attempt.reply = Reply(None, f"{AWAY}: {_last_failure(served)}")
+    async def _wait_for_endpoint(self, state: _CallState, endpoints: Sequence[JudgeEndpoint]) -> None:
+        """Wait until one of these endpoints is ready, or the call is given up."""
+        seen_openings: list[int] = []
+        while state.attempts_left > 0 and not any(endpoint.breaker.is_ready() for endpoint in endpoints):
+            last_failure = endpoints[0].state.address.hide_secrets(endpoints[0].state.last_failure)
+            openings = [endpoint.breaker.openings for endpoint in endpoints]
+            # A closed breaker means rate-limited but reachable: waiting for it is not an attempt.
+            reachable = any(endpoint.breaker.state == "closed" for endpoint in endpoints)
+            if self._outage.policy == "continue" and openings != seen_openings and not reachable:
+                state.attempts_left -= 1.0
+            seen_openings = openings
+            if not state.requests:
+                state.reply = replace(NO_ANSWER, failure=f"{NO_ANSWER.failure}: {last_failure}")
+            wait = min(endpoint.breaker.ready_in() for endpoint in endpoints)
+            if all(endpoint.state.is_down for endpoint in endpoints):
+                remaining = self._outage_remaining(endpoints, last_failure)
+                if remaining <= 0.0:
+                    state.attempts_left = 0
+                    state.reply = Reply(None, f"{AWAY}: {last_failure}")
                     return
-                wait = min(wait, left)
-            if attempt.tries > 0:
-                await self._sleep(attempt, wait, until_news=True)
+                wait = min(wait, remaining)
+            if state.attempts_left > 0:
+                await self._sleep(state, wait, wake_on_change=True)
 
-    def _outage_left(self, served: Sequence[JudgeEndpoint]) -> float:
-        """Seconds for which an outage is borne; JudgeOutage where it is to be borne no longer."""
+    def _outage_remaining(self, endpoints: Sequence[JudgeEndpoint], last_failure: str) -> float:
+        """Seconds left before an outage is raised as JudgeOutage; 0 if the policy is to continue without replies."""
         if self._outage.policy == "continue":
             return 0.0
-        gone = time.monotonic() - min(one.breaker.away_since or math.inf for one in served)
-        left = self._outage.wait - gone if self._outage.policy == "wait" else 0.0
-        if left <= 0.0:
-            where = ", ".join(sorted({one.endpoint.where for one in served}))
-            raise JudgeOutage(self.judge.name, where, _last_failure(served), gone)
-        return left
+        down_since = min(endpoint.breaker.down_since or math.inf for endpoint in endpoints)
+        elapsed = time.monotonic() - down_since
+        remaining = self._outage.wait - elapsed
+        if self._outage.policy == "stop" or remaining <= 0.0:
+            where = ", ".join(sorted({endpoint.where for endpoint in endpoints}))
+            raise JudgeOutage(self.judge.name, where, last_failure, elapsed)
+        return remaining
 
-    async def _sleep(self, attempt: Attempt, seconds: float, *, until_news: bool = False) -> None:
-        left = self._deadline.left()
-        if left is not None and left <= seconds < math.inf:
-            attempt.tries = 0  # nothing will come of it in time
-            return
-        if not until_news:
+    async def _sleep(self, state: _CallState, seconds: float, *, wake_on_change: bool = False) -> None:
+        """Pause before the next request; a call whose pause would outlast the deadline is given up at once."""
+        remaining = self._deadline.remaining()
+        if remaining is not None and remaining <= seconds < math.inf:
+            state.attempts_left = 0
+        elif wake_on_change:
+            try:
+                async with asyncio.timeout(None if seconds == math.inf else seconds):
+                    await self._pool.wait_for_change()
+            except TimeoutError:
+                pass
+        else:
             await asyncio.sleep(seconds)
-            return
-        try:
-            async with asyncio.timeout(None if seconds == math.inf else seconds):
-                await self._endpoints.news()
-        except TimeoutError:
-            pass
-
-
-def _last_failure(served: Sequence[JudgeEndpoint]) -> str:
-    return served[0].shared.address.hide(served[0].shared.last_failure)

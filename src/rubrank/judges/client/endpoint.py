@@ -1,12 +1,29 @@
-"""One endpoint at work: its limits and its health, which all judges share, and how one judge asks it.
+"""Endpoints at work: circuit breaker, limits and health, which all judges share, and the requests of one judge.
 
-    shared = SharedEndpoint(endpoint, transport, changed)      one for all judges of an event loop
-    served = JudgeEndpoint(shared, endpoint, judge)            what one judge needs of it
-    outcome = await served.attempt(call)      one request, or none if the endpoint was found closed meanwhile
+    pool = EndpointPool()                             one for each event loop
+    endpoints = pool.open(judge)                      a JudgeEndpoint for each endpoint of the judge
+    outcome = await endpoints[0].request(call)        one request
+    pool.close(endpoints)                             its limits no longer apply; connections and health are kept
 
-A request waits for a place (`concurrency`, or what the server bears), then for the rates; only then does the timeout of
-the call begin. A server that refuses a parameter is asked again at once without it, which counts as the same attempt:
-nothing was paid for it. Where judges give one endpoint different limits, the strictest hold.
+A request passes four stages:
+
+    concurrency slot ──► circuit breaker ──► rate limits ──► HTTP ──► RequestOutcome
+                             │ opened while the request waited for its slot: None, choose another endpoint
+
+The timeout of a call begins with HTTP. If the server rejects a parameter, the request is sent again without it at once,
+as part of the same attempt, since nothing was paid for. If judges set different limits for an endpoint, the strictest
+hold.
+
+The circuit breaker of an endpoint:
+
+              8 failures in a row              20 s later, for one request
+    closed ────────────────────────► open ────────────────────────────────► half-open
+      ▲                                ▲            trial fails                 │ │
+      │                                └────────────────────────────────────────┘ │
+      └───────────────────────────────────────────────────────────────────────────┘ trial succeeds
+
+A server that is rate-limited but reachable (Retry-After) is not failing: requests are held back, the breaker stays
+closed.
 """
 
 from __future__ import annotations
@@ -14,38 +31,128 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
-import socket
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal, Self, TypeAlias
+from urllib.parse import urlsplit
 
-from rubrank.judges.client.adaptive import AdaptivePlaces
-from rubrank.judges.client.breaker import Breaker
+from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judges.client.capabilities import Capabilities
-from rubrank.judges.client.completion import read_completion, shorten
-from rubrank.judges.client.limits import Charge, EndpointLimits
-from rubrank.judges.client.retrying import RequestOutcome, of_status
-from rubrank.judges.client.transport import Address, BadBody, NoConnection, Response, Transport
+from rubrank.judges.client.limits import ConcurrencyLimit, Demand, RateLimits
+from rubrank.judges.client.outcome import RequestOutcome, classify_status, no_response, read_completion, read_error
+from rubrank.judges.client.transport import Address, BadBody, RequestFailed, Response, Transport
 from rubrank.judges.judge import Call, Endpoint, Judge, Reply
 
 _log = logging.getLogger("rubrank.judges")
-_BYTES_PER_TOKEN = 4.0
-_MOST_LESSONS = 8  # refusals of parameters in a row; there are not more to learn
-_OK = 200
-_TRIAL = 30.0  # seconds for a request that finds out whether an endpoint is back, or four times its usual latency
-_LEARNING = 0.1
+
 NO_ANSWER = Reply(None, "no endpoint answers")
-OUTAGE = 3
-"""So often must an endpoint be left alone in a row until it counts as away."""
+OPENINGS_UNTIL_DOWN = 3
+"""An endpoint is down when its breaker has opened so often in a row."""
+_BYTES_PER_TOKEN = 4.0
+_MAX_REJECTED_PARAMETERS = 8  # in a row; there are not more to learn
+_MIN_TRIAL_TIMEOUT = 30.0  # seconds; or four times the usual latency
+_LEARNING_RATE = 0.1
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+# ---------------------------------------------------------------------------------------------------- circuit breaker
+
+BreakerState: TypeAlias = Literal["closed", "open", "half-open"]
+
+
+class Breaker:
+    """The circuit breaker of one endpoint; see the drawing above.
+
+    on_change: called when calls that wait for the endpoint should look again.
+    """
+
+    def __init__(
+        self,
+        failures: int,
+        pause: float,
+        on_change: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.state: BreakerState = "closed"
+        self.openings = 0
+        self.consecutive_openings = 0
+        """Without an answer in between."""
+        self.down_since: float | None = None
+        """When it opened for the first time since the last answer."""
+        self._max_failures = failures
+        self._pause = pause
+        self._on_change = on_change
+        self._clock = clock
+        self._consecutive_failures = 0
+        self._not_before = 0.0
+
+    def configure(self, failures: int, pause: float) -> None:
+        """Change the failures after which it opens, and the seconds for which it stays open."""
+        self._max_failures = failures
+        self._pause = pause
+
+    def is_ready(self) -> bool:
+        """May a request be sent now?"""
+        return self.ready_in() <= 0.0
+
+    def ready_in(self) -> float:
+        """Seconds until a request may be sent; infinite while a trial is in flight."""
+        if self.state == "half-open":
+            return math.inf
+        return self._not_before - self._clock() if self._not_before else 0.0
+
+    def start_request(self) -> bool:
+        """A request is sent; True if it is the trial of an open breaker."""
+        if self.state != "open":
+            return False
+        self.state = "half-open"
+        return True
+
+    def hold(self, seconds: float) -> None:
+        """Send nothing for so long, because the server asks for it."""
+        self._not_before = max(self._not_before, self._clock() + seconds)
+
+    def record_success(self) -> None:
+        """The endpoint answered, whatever the answer."""
+        self._consecutive_failures = 0
+        self.consecutive_openings = 0
+        self.down_since = None
+        if self.state != "closed":
+            self.state = "closed"
+            self._not_before = 0.0
+            self._on_change()
+
+    def record_failure(self) -> None:
+        """The endpoint did not answer, or with an error of its own."""
+        self._consecutive_failures += 1
+        trial_failed = self.state == "half-open"
+        too_many = self.state == "closed" and self._consecutive_failures >= self._max_failures
+        if trial_failed or too_many:
+            self.state = "open"
+            self.openings += 1
+            self.consecutive_openings += 1
+            if self.down_since is None:
+                self.down_since = self._clock()
+            self.hold(self._pause)
+            self._on_change()
+
+    def cancel_trial(self) -> None:
+        """The trial was cancelled: another request may try."""
+        if self.state == "half-open":
+            self.state = "open"
+            self._on_change()
+
+
+# ------------------------------------------------------------------------------------------------ shared by all judges
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What one judge allows an endpoint."""
+    """The limits that one judge sets for an endpoint."""
 
     concurrency: int
     requests_per_minute: float | None
@@ -55,276 +162,420 @@ class Terms:
 
     @classmethod
     def of(cls, endpoint: Endpoint, judge: Judge, processes: int) -> Terms:
-        """Of one process among several of a run."""
-        rates = (endpoint.requests_per_minute, endpoint.tokens_per_minute)
-        requests, tokens = (None if rate is None else rate / processes for rate in rates)
-        places = max(1, endpoint.concurrency // processes)
+        """For one process among several of a run, each of which gets its part."""
         if processes > endpoint.concurrency:
-            _say_few_places(endpoint.where, endpoint.concurrency, processes)
-        return cls(places, requests, tokens, judge.retry.breaker_failures, judge.retry.breaker_pause)
+            _warn_of_few_slots(endpoint.where, endpoint.concurrency, processes)
+        requests = endpoint.requests_per_minute
+        tokens = endpoint.tokens_per_minute
+        return cls(
+            max(1, endpoint.concurrency // processes),
+            None if requests is None else requests / processes,
+            None if tokens is None else tokens / processes,
+            judge.retry.breaker_failures,
+            judge.retry.breaker_pause,
+        )
 
 
-@cache
-def _say_few_places(where: str, places: int, processes: int) -> None:
-    """Once: a process cannot ask with less than one place."""
-    what = "%s: concurrency is %d, and %d processes ask at the same time, with a place each: raise it, or use fewer"
-    _log.warning(what, where, places, processes)
+@cache  # so that it is logged once
+def _warn_of_few_slots(where: str, concurrency: int, processes: int) -> None:
+    message = "%s: concurrency is %d, but %d processes ask at the same time, one call each: raise it, or use fewer"
+    _log.warning(message, where, concurrency, processes)
 
 
-def _least(rates: list[float | None]) -> float | None:
-    return min((rate for rate in rates if rate is not None), default=None)
+class EndpointState:
+    """Limits, circuit breaker and health of one endpoint, for all judges of an event loop."""
 
-
-class SharedEndpoint:
-    """For one event loop."""
-
-    def __init__(self, endpoint: Endpoint, transport: Transport, changed: Callable[[], None]) -> None:
-        self.address, self.transport = Address(endpoint), transport
-        self.breaker = Breaker(1, 0.0, changed)
-        self.places = AdaptivePlaces(endpoint.concurrency)
-        self.limits = EndpointLimits(None, None)
+    def __init__(self, endpoint: Endpoint, transport: Transport, on_change: Callable[[], None]) -> None:
+        self.address = Address(endpoint)
+        self.transport = transport
+        self.breaker = Breaker(1, 0.0, on_change)
+        self.slots = ConcurrencyLimit(endpoint.concurrency)
+        self.rates = RateLimits(None, None)
         self.capabilities: dict[str, Capabilities] = {}
+        """By the settings that they depend on."""
         self.last_failure = ""
-        self.answered = False
-        self.refusals = 0
-        """In a row, of key, model or URL."""
+        self.has_answered = False
+        self.consecutive_refusals = 0
+        """Of key, model or URL."""
         self._latency = 0.0
-        self._rates: tuple[float | None, float | None] = (None, None)
-        self._terms: Counter[Terms] = Counter()  # thousands of judges of a service, all with the same
-        self._places: int | None = None
+        self._rates_per_minute: tuple[float | None, float | None] = (None, None)
+        self._terms: Counter[Terms] = Counter()  # a service has thousands of judges, all with the same terms
+        self._share: int | None = None
 
     @property
     def ceiling(self) -> int:
         """The concurrency that all judges allow, before it is shared with other processes."""
         return min((terms.concurrency for terms in self._terms), default=0)
 
-    def hold(self, places: int) -> None:
-        """Use no more than so many places, and the same part of the rates: other processes have the rest."""
-        self._places = places
-        if self._terms:
-            self._apply()
+    @property
+    def is_down(self) -> bool:
+        """Has the breaker opened several times, and every trial failed?"""
+        return self.breaker.consecutive_openings >= OPENINGS_UNTIL_DOWN
+
+    def set_share(self, slots: int) -> None:
+        """Use at most so many slots, and the same part of the rates: other processes have the rest."""
+        self._share = slots
+        self._apply_terms()
 
     def join(self, terms: Terms) -> None:
-        """One more judge; until it leaves, its limits hold."""
+        """Apply the limits of one more judge."""
         self._terms[terms] += 1
-        if self._terms[terms] == 1:
-            self._apply()
+        self._apply_terms()
 
     def leave(self, terms: Terms) -> None:
-        """Its limits are not needed any more."""
+        """A judge that had joined has ended."""
         self._terms[terms] -= 1
-        if self._terms[terms] == 0:
+        if not self._terms[terms]:
             del self._terms[terms]
-            if self._terms:
-                self._apply()
+            self._apply_terms()
 
-    def _apply(self) -> None:
-        every = self._terms
-        ceiling = self.ceiling if self._places is None else min(self._places, self.ceiling)
-        self.places.set_ceiling(ceiling)
-        part = 1.0 if self._places is None else max(ceiling, 1) / self.ceiling
-        requests, tokens = (
-            _least([t.requests_per_minute for t in every]),
-            _least([t.tokens_per_minute for t in every]),
+    def _apply_terms(self) -> None:
+        if not self._terms:
+            return
+        slots = self.ceiling
+        part = 1.0
+        if self._share is not None:
+            slots = min(self._share, self.ceiling)
+            part = max(slots, 1) / self.ceiling
+        self.slots.set_ceiling(slots)
+        requests = [terms.requests_per_minute for terms in self._terms if terms.requests_per_minute is not None]
+        tokens = [terms.tokens_per_minute for terms in self._terms if terms.tokens_per_minute is not None]
+        rates = (min(requests) * part if requests else None, min(tokens) * part if tokens else None)
+        if rates != self._rates_per_minute:
+            self._rates_per_minute = rates
+            self.rates = RateLimits(*rates)
+        self.breaker.configure(
+            failures=min(terms.breaker_failures for terms in self._terms),
+            pause=max(terms.breaker_pause for terms in self._terms),
         )
-        rates = (None if requests is None else requests * part, None if tokens is None else tokens * part)
-        if rates != self._rates:
-            self._rates, self.limits = rates, EndpointLimits(*rates)
-        self.breaker.allow(min(t.breaker_failures for t in every), max(t.breaker_pause for t in every))
-
-    @property
-    def is_away(self) -> bool:
-        """Was it left alone several times, and each time found as before?"""
-        return self.breaker.openings_in_a_row >= OUTAGE
 
     def trial_timeout(self, timeout: float) -> float:
-        """Of a request that finds out whether it is back."""
-        return min(timeout, max(_TRIAL, 4.0 * self._latency))
+        """Seconds for the trial of an open breaker."""
+        return min(timeout, max(_MIN_TRIAL_TIMEOUT, 4.0 * self._latency))
 
-    def note(self, outcome: RequestOutcome, begun: float) -> None:
-        """Learn from what a request came to."""
+    def record(self, outcome: RequestOutcome, started: float) -> None:
+        """Learn from the outcome of a request that was sent at `started` (time.monotonic)."""
         if outcome.healthy:
-            self.breaker.succeeded()
+            self.breaker.record_success()
         else:
             self.last_failure = outcome.reply.failure or ""
-            self.breaker.failed()
-        if outcome.wait:
-            self.breaker.hold(outcome.wait)
-        self.refusals = self.refusals + 1 if outcome.final else 0
+            self.breaker.record_failure()
+        if outcome.retry_after:
+            self.breaker.hold(outcome.retry_after)
+        self.consecutive_refusals = self.consecutive_refusals + 1 if outcome.misconfigured else 0
         if outcome.overloaded:
-            self.places.overloaded(begun)
+            self.slots.note_overload(started)
         elif outcome.healthy:
-            self.places.succeeded()
-            self._latency += (_LEARNING if self.answered else 1.0) * (time.monotonic() - begun - self._latency)
-            self.answered = self.answered or outcome.next == "done"
+            self.slots.note_success()
+            latency = time.monotonic() - started
+            rate = _LEARNING_RATE if self.has_answered else 1.0
+            self._latency += rate * (latency - self._latency)
+            if outcome.next == "done":
+                self.has_answered = True
+
+
+# --------------------------------------------------------------------------------------------------- of a single judge
+
+_CHECK_CALL = Call(({"role": "user", "content": "Say OK."},), purpose="check")
+_CHECK_PAUSES = (0.3, 1.0)  # seconds between tries: a single hiccup of a server does not stop a run
+
+OnPaid: TypeAlias = Callable[[Call, Reply], Awaitable[None]]
+"""Is told of a completion that a health check has paid for."""
 
 
 class JudgeEndpoint:
-    """An endpoint as one judge asks it."""
+    """An endpoint as one judge uses it."""
 
-    def __init__(self, shared: SharedEndpoint, endpoint: Endpoint, judge: Judge, processes: int = 1) -> None:
-        self.shared, self.endpoint, self._judge = shared, endpoint, judge
+    def __init__(self, state: EndpointState, endpoint: Endpoint, judge: Judge, processes: int = 1) -> None:
+        self.state = state
+        self.endpoint = endpoint
         self.where = endpoint.where
-        self.no_answer = replace(NO_ANSWER, model=endpoint.model, endpoint=self.where)
-        """The reply of a request that is under way."""
+        self.credit = 0.0
+        """See `choose_endpoint`."""
+        self.in_flight_reply = replace(NO_ANSWER, model=endpoint.model, endpoint=self.where)
+        """The reply of a call whose request is in flight, should it be given up."""
+        self._judge = judge
         self._terms = Terms.of(endpoint, judge, processes)
-        form = json.dumps([endpoint.structured, dict(endpoint.extra_body), judge.sampling.model_dump()], default=repr)
-        known = shared.capabilities.get(form)
-        self._capabilities = known or Capabilities(endpoint, judge.sampling)
-        shared.capabilities[form] = self._capabilities
-        shared.join(self._terms)
+        settings = [endpoint.structured, dict(endpoint.extra_body), judge.sampling.model_dump()]
+        form = json.dumps(settings, default=repr)
+        self._capabilities = state.capabilities.setdefault(form, Capabilities(endpoint, judge.sampling))
+        state.join(self._terms)
 
     def close(self) -> None:
-        """The judge asks no more."""
-        self.shared.leave(self._terms)
+        """The judge sends nothing more."""
+        self.state.leave(self._terms)
 
     @property
     def breaker(self) -> Breaker:
-        """Whether the endpoint may be asked."""
-        return self.shared.breaker
+        """The circuit breaker, which all judges share."""
+        return self.state.breaker
 
     @property
-    def is_final(self) -> bool:
-        """Has the server refused key, model or URL for good? One that has answered before may have meant one call."""
-        refusals, unauthorised = self.shared.refusals, self.shared.last_failure.startswith("HTTP 401")
-        return refusals > 0 and (unauthorised or not self.shared.answered or refusals >= self._terms.breaker_failures)
+    def is_misconfigured(self) -> bool:
+        """Does the server refuse key, model or URL for good?
 
-    async def attempt(
-        self, call: Call, begun: Callable[[JudgeEndpoint], None] | None = None, most: int | None = None
+        A server that has answered before may refuse a single call; only several in a row, or a 401, are for good.
+        """
+        refusals = self.state.consecutive_refusals
+        if not refusals:
+            return False
+        if self.state.last_failure.startswith("HTTP 401") or not self.state.has_answered:
+            return True
+        return refusals >= self._terms.breaker_failures
+
+    async def request(
+        self,
+        call: Call,
+        on_sent: Callable[[JudgeEndpoint], None] = lambda _: None,
+        max_tokens: int | None = None,
     ) -> RequestOutcome | None:
-        """Ask once; None if, when its turn came, the endpoint was not to be asked. `begun`: called when it is."""
-        shared = self.shared
-        await shared.places.take()
+        """Send one request; None if the breaker had opened when its turn came. on_sent: called when it is sent."""
+        state = self.state
+        await state.slots.acquire()
         try:
-            if not shared.breaker.ready():
+            if not state.breaker.is_ready():
                 return None
-            trial = shared.breaker.enter()
-            at = time.monotonic()
+            is_trial = state.breaker.start_request()
+            timeout = state.trial_timeout(self._judge.timeout) if is_trial else self._judge.timeout
+            started = time.monotonic()
             try:
-                outcome = await self._ask(call, begun, most, trial)
+                outcome = await self._send(call, on_sent, max_tokens, timeout)
             except BaseException:
-                if trial:
-                    shared.breaker.abandoned()
+                if is_trial:
+                    state.breaker.cancel_trial()
                 raise
         finally:
-            shared.places.give_back()
-        shared.note(outcome, at)
-        return self._signed(outcome)
+            state.slots.release()
+        state.record(outcome, started)
+        failure = outcome.reply.failure
+        if failure is not None:
+            failure = state.address.hide_secrets(failure)
+        reply = replace(outcome.reply, failure=failure, model=self.endpoint.model, endpoint=self.where)
+        return replace(outcome, reply=reply)
 
-    def _signed(self, outcome: RequestOutcome) -> RequestOutcome:
-        """With the endpoint's name, and without its secrets. Written out: `replace` takes three times as long."""
-        was, failure = outcome.reply, outcome.reply.failure
-        reply = Reply(
-            was.text,
-            None if failure is None else self.shared.address.hide(failure),
-            was.usage,
-            model=self.endpoint.model,
-            endpoint=self.where,
-            finish_reason=was.finish_reason,
-            logprobs=was.logprobs,
-        )
-        return RequestOutcome(reply, outcome.next, outcome.wait, outcome.healthy, outcome.overloaded, outcome.final)
-
-    async def _ask(
-        self, call: Call, begun: Callable[[JudgeEndpoint], None] | None, most: int | None, trial: bool
+    async def _send(
+        self, call: Call, on_sent: Callable[[JudgeEndpoint], None], max_tokens: int | None, timeout: float
     ) -> RequestOutcome:
-        timeout = self.shared.trial_timeout(self._judge.timeout) if trial else self._judge.timeout
-        outcome = None
-        for lesson in range(_MOST_LESSONS):
-            body = self._capabilities.body(call, most)
+        """Send the call, again without a parameter that the server rejects."""
+        outcome = RequestOutcome(NO_ANSWER)
+        for number in range(_MAX_REJECTED_PARAMETERS):
+            body = self._capabilities.make_body(call, max_tokens)
             content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-            charge = await self.shared.limits.admit(self._guess(content, most))
-            if not lesson and begun is not None:
-                begun(self)
-            outcome, refused = await self._request(content, body, timeout)
-            self._settle(charge, outcome)
-            if not refused:
+            estimate = 0.0
+            if self.state.rates.counts_tokens:
+                estimate = len(content) / _BYTES_PER_TOKEN + (max_tokens or self._judge.sampling.max_tokens)
+            charge = await self.state.rates.admit(estimate)
+            if number == 0:
+                on_sent(self)
+            outcome, is_rejected = await self._send_once(content, body, timeout)
+            usage = outcome.reply.usage
+            used: int | None = usage.input_tokens + usage.output_tokens
+            if not used and outcome.reply.text is not None:
+                used = None  # it was answered, but the server does not count tokens; without a text it cost nothing
+            self.state.rates.settle(charge, used)
+            if not is_rejected:
                 break
-        assert outcome is not None
         return outcome
 
-    def _guess(self, content: bytes, most: int | None) -> float:
-        if not self.shared.limits.counts_tokens:
-            return 0.0
-        return len(content) / _BYTES_PER_TOKEN + (most or self._judge.sampling.max_tokens)
-
-    def _settle(self, charge: Charge, outcome: RequestOutcome) -> None:
-        usage = outcome.reply.usage
-        used = usage.input_tokens + usage.output_tokens
-        unpaid = outcome.reply.text is None  # turned away: costs nothing
-        self.shared.limits.settle(charge, used if used or unpaid else None)
-
-    async def _request(self, content: bytes, body: Mapping[str, Any], timeout: float) -> tuple[RequestOutcome, bool]:
-        """What one request came to, and whether a parameter was refused that can be left out."""
-        response = await self._response("POST", "/chat/completions", content, timeout)
+    async def _send_once(self, content: bytes, body: Mapping[str, Any], timeout: float) -> tuple[RequestOutcome, bool]:
+        """The outcome, and whether the server rejected a parameter that can be left out."""
+        response = await self._exchange("POST", "/chat/completions", content, timeout)
         if isinstance(response, RequestOutcome):
             return response, False
-        if response.status == _OK:
+        if response.status == 200:
             return read_completion(response.body, self.endpoint.price), False
-        return self._of_status(response, body)
+        outcome, message = self._read_error(response)
+        return outcome, self._capabilities.learn(body, response.status, message)
 
-    async def _response(
+    async def _exchange(
         self, method: str, path: str, content: bytes | None, timeout: float
     ) -> Response | RequestOutcome:
-        """What the server sent, or why there is nothing."""
+        """The response, or the outcome if there is none."""
         try:
             async with asyncio.timeout(timeout):
-                return await self.shared.transport.request(method, self.shared.address, path, content)
+                return await self.state.transport.request(method, self.state.address, path, content)
         except BadBody as error:
-            return _unreachable(f"malformed reply: {error}")
-        except NoConnection as error:
-            return _unreachable(f"connection failed: {error}")
+            return no_response(f"malformed reply: {error}")
+        except RequestFailed as error:
+            return no_response(f"connection failed: {error}")
         except TimeoutError:
-            return _unreachable(f"timeout after {timeout:g} s")
-        except (OSError, ValueError) as error:
-            return _unreachable(f"connection failed: {_in_words(error.__cause__ or error)}")
+            return no_response(f"timeout after {timeout:g} s", overloaded=True)
 
-    def _of_status(self, response: Response, body: Mapping[str, Any]) -> tuple[RequestOutcome, bool]:
+    def _read_error(self, response: Response) -> tuple[RequestOutcome, str]:
+        """The outcome of a response with a status other than 200, and the server's message about parameters."""
         if response.status < 300:
-            return _unreachable(f"malformed reply: HTTP {response.status} instead of 200"), False
-        message, param, code = _said(response.body)
-        outcome = of_status(response.status, message, code, response.headers, self._judge.retry)
-        return outcome, self._capabilities.learn(body, response.status, f"{param} {message}")
+            return no_response(f"malformed reply: HTTP {response.status} instead of 200"), ""
+        message, parameter, code = read_error(response.body)
+        outcome = classify_status(response.status, message, code, response.headers, self._judge.retry)
+        return outcome, f"{parameter} {message}"
 
-    async def models(self) -> list[str] | RequestOutcome:
-        """The names that the server lists, or what it said instead."""
-        await self.shared.places.take()
+    # -------------------------------------------------------------------------------------------------- health check
+
+    async def check(self, on_paid: OnPaid) -> None:
+        """Is the server there, does it take the key, and does it serve the model? InvalidInput if not."""
+        for pause in (*_CHECK_PAUSES, None):
+            try:
+                await self._check_once(on_paid)
+                return
+            except InvalidInput as error:
+                may_pass = error.parameter == "base_url" and "redirect" not in error.got
+                if pause is None or not may_pass:
+                    raise
+                await asyncio.sleep(pause)
+
+    async def _check_once(self, on_paid: OnPaid) -> None:
+        models = await self._list_models()
+        if isinstance(models, RequestOutcome):
+            self._raise_if_unusable(models)
+            models = []
+        if self.endpoint.model in models:
+            return
+        # Some servers answer to names that they do not list: a completion of one token decides.
+        outcome = await self.request(_CHECK_CALL, max_tokens=1)
+        if outcome is None:  # the breaker is open
+            raise self._judge.wrong("base_url", "an endpoint that answers", self.where, "Start the server.")
+        await on_paid(_CHECK_CALL, outcome.reply)
+        failure = outcome.reply.failure or ""
+        if outcome.next == "done" or failure.startswith("empty reply"):
+            return
+        self._raise_if_unusable(outcome)
+        if models:
+            raise UnknownName.of(f"judge {self._judge.name!r}", "model", self.endpoint.model, models)
+        raise self.explain_refusal(failure)
+
+    async def _list_models(self) -> list[str] | RequestOutcome:
+        """The models that the server lists, or the outcome if it did not answer with 200."""
+        await self.state.slots.acquire()
         try:
-            response = await self._response("GET", "/models", None, min(self._judge.timeout, _TRIAL))
+            response = await self._exchange("GET", "/models", None, min(self._judge.timeout, _MIN_TRIAL_TIMEOUT))
         finally:
-            self.shared.places.give_back()
+            self.state.slots.release()
         if isinstance(response, RequestOutcome):
             return response
-        if response.status != _OK:
-            return self._of_status(response, {})[0]
+        if response.status != 200:
+            return self._read_error(response)[0]
         try:
             return [str(entry["id"]) for entry in json.loads(response.body)["data"]]
         except (ValueError, KeyError, TypeError, RecursionError):
-            return []  # something else lives there; a completion will tell
+            return []  # not a list of models
+
+    def _raise_if_unusable(self, outcome: RequestOutcome) -> None:
+        failure = outcome.reply.failure or ""
+        if failure.startswith(("HTTP 401", "HTTP 403", "HTTP 3")) or outcome.next == "retry":
+            raise self.explain_refusal(failure)
+
+    def explain_refusal(self, failure: str) -> InvalidInput:
+        """The error about the setting that makes this endpoint fail, and what can be done about it."""
+        failure = self.state.address.hide_secrets(failure)
+        if failure.startswith(("HTTP 401", "HTTP 403")):
+            allowed = "the name of a variable that holds a valid key"
+            got = f"a key that {self.where} refuses ({failure})"
+            return self._judge.wrong("api_key_env", allowed, got, f"Set {self.endpoint.api_key_env}.")
+        got = f"{self.where} ({failure})"
+        if failure.startswith("HTTP 3"):
+            remedy = "Give the URL that it redirects to, if you trust it."
+            return self._judge.wrong("base_url", "the endpoint itself", got, remedy)
+        if failure.startswith("HTTP 4"):
+            got = f"{self.endpoint.model!r} ({failure})"
+            return self._judge.wrong("model", f"one that {self.where} serves", got, "Ask the server for its models.")
+        remedy = "Start the server, or correct the URL."
+        return self._judge.wrong("base_url", "an endpoint that answers", got, remedy)
 
 
-def _in_words(error: BaseException) -> str:
-    """What the system says about a connection, such as "connection refused"; else the error as it is."""
-    if isinstance(error, OSError) and error.errno and error.errno > 0:
-        return os.strerror(error.errno).lower()
-    if isinstance(error, socket.gaierror):
-        return str(error.strerror).lower()
-    return shorten(repr(error))
+def choose_endpoint(endpoints: Sequence[JudgeEndpoint], failed: Sequence[JudgeEndpoint]) -> JudgeEndpoint | None:
+    """The next endpoint that is ready, if possible one at which this call has failed least often; None: none is ready.
+
+    Smooth weighted round robin: every candidate gains its weight, and the one with the most credit is chosen and pays
+    what all gained together. Weights 2 and 1 give a, b, a, a, b, a, …
+    """
+    candidates = [endpoint for endpoint in endpoints if endpoint.breaker.is_ready()]
+    if len(candidates) > 1 and failed:
+        fewest = min(failed.count(endpoint) for endpoint in candidates)
+        candidates = [endpoint for endpoint in candidates if failed.count(endpoint) == fewest]
+    if len(candidates) <= 1:
+        return candidates[0] if candidates else None
+    for candidate in candidates:
+        candidate.credit += candidate.endpoint.weight
+    chosen = max(candidates, key=lambda candidate: candidate.credit)
+    chosen.credit -= sum(candidate.endpoint.weight for candidate in candidates)
+    return chosen
 
 
-def _unreachable(failure: str) -> RequestOutcome:
-    return RequestOutcome(Reply(None, failure), "again", healthy=False, overloaded=failure.startswith("timeout"))
+# --------------------------------------------------------------------------------------------------------------- pool
 
 
-def _said(body: bytes) -> tuple[str, str, str | None]:
-    """What the server gave as the reason of an HTTP error: a message, the parameter and a code."""
+class EndpointPool:
+    """All endpoints of an event loop: each exists once, for all judges."""
+
+    def __init__(self) -> None:
+        self._transport = Transport()
+        self._states: dict[str, EndpointState] = {}
+        self._changed = asyncio.Event()
+        self._shares_limits = False
+        self.in_flight: dict[tuple[int, bytes], asyncio.Future[Reply | None]] = {}
+        """Calls that are being answered, by cache and key."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._transport.__aexit__(*exc_info)
+        self._states = {}
+
+    def open(self, judge: Judge, processes: int = 1) -> list[JudgeEndpoint]:
+        """The endpoints of a judge, in its order."""
+        return [JudgeEndpoint(self.state_of(endpoint), endpoint, judge, processes) for endpoint in judge.endpoints]
+
+    def close(self, endpoints: Iterable[JudgeEndpoint]) -> None:
+        """The judge sends nothing more."""
+        for endpoint in endpoints:
+            endpoint.close()
+
+    def state_of(self, endpoint: Endpoint) -> EndpointState:
+        """The shared state; the same for all spellings of one URL."""
+        url = _normalize_url(endpoint.base_url)
+        name = json.dumps([url, endpoint.model, endpoint.api_key_env, dict(endpoint.headers)])
+        if name not in self._states:
+            self._states[name] = EndpointState(endpoint, self._transport, self._announce_change)
+            if self._shares_limits:
+                self._states[name].set_share(0)  # until it is known what other processes have left
+        return self._states[name]
+
+    def demands(self) -> dict[str, Demand]:
+        """What this process needs of each endpoint in use. From the first time on, new endpoints wait for a share."""
+        self._shares_limits = True
+        demands = {}
+        for name, state in self._states.items():
+            if state.ceiling:
+                demands[name] = Demand(state.ceiling, state.slots.demand, state.slots.in_use)
+        return demands
+
+    def set_shares(self, slots: Mapping[str, int]) -> None:
+        """Use at most these slots of the endpoints."""
+        for name, number in slots.items():
+            if name in self._states:
+                self._states[name].set_share(number)
+
+    def _announce_change(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait_for_change(self) -> None:
+        """Wait until a circuit breaker opens or closes."""
+        await self._changed.wait()
+
+
+def _normalize_url(url: str) -> str:
+    """The same for all spellings of an address: "http://LocalHost:80/v1/#x" → "http://localhost/v1"."""
     try:
-        data = json.loads(body)
-    except (ValueError, RecursionError):
-        return shorten(body[:1000].decode("utf-8", "replace")), "", None
-    error = data.get("error", data) if isinstance(data, dict) else data
-    if not isinstance(error, dict):
-        return shorten(error or ""), "", None
-    code = error.get("code")
-    message = error.get("message") or error.get("detail") or ""
-    return shorten(message), str(error.get("param") or ""), code if isinstance(code, str) else None
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        port = parts.port
+    except ValueError:  # the first request will say what is wrong
+        return url
+    if ":" in host:
+        host = f"[{host}]"
+    if port is not None and port != _DEFAULT_PORTS.get(parts.scheme):
+        host = f"{host}:{port}"
+    credentials, at_sign, _ = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{credentials}{at_sign}{host}", path=parts.path.rstrip("/"), fragment="").geturl()

@@ -1,93 +1,289 @@
-"""Requests and tokens a minute, kept before the server has to complain.
+"""Limits of an endpoint: concurrency that adapts to overload, requests and tokens per minute, shares among processes.
 
-    limits = EndpointLimits(requests_per_minute=600, tokens_per_minute=100_000)
-    charged = await limits.admit(1500)         waits for its turn; 1500 is a guess
-    limits.settle(charged, used=900)           the next calls are let in the earlier
+slots = ConcurrencyLimit(ceiling=256)
+await slots.acquire()              waits while all slots are in use
+slots.note_overload(started)       a 429 or a timeout: half as many slots from now on
+slots.note_success()               a few more after every round of answers
+slots.release()
 
-Both are leaky buckets (aiolimiter) of a few seconds' worth, not of a minute's: a bucket that holds a whole minute lets
-twice the limit through in the first one. What a call was charged too much or too little is carried over to the calls
-that follow, so that the sum comes out right. The guesses learn: each is scaled by what earlier calls really used.
+rates = RateLimits(requests_per_minute=600, tokens_per_minute=100_000)
+charge = await rates.admit(1500)   waits for its turn; 1500 tokens are an estimate
+rates.settle(charge, used=900)     the next calls are admitted the earlier
+
+shares = LimitShares()                                          in one place, such as a Ray actor
+shares.report("replica-1", {"http://…": Demand(64, 80, 10)})    {"http://…": 57}: slots that it may use
+shares.report("replica-2", {"http://…": Demand(64, 10, 0)})     {"http://…": 7}
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from aiolimiter import AsyncLimiter  # of the extra `judge`: replaying kept replies needs none of it
+    from aiolimiter import AsyncLimiter  # of the extra `judge`: replies from the cache need none of it
+
+# -------------------------------------------------------------------------------------------------------- concurrency
+
+_DECREASE = 0.5
+_INCREASE = 1 / 16  # of the ceiling, after as many answers as there are slots
+
+
+class ConcurrencyLimit:
+    """How many requests an endpoint is sent at once: as many as it can take, and never more than the ceiling.
+
+    Additive increase, multiplicative decrease, as in TCP. Belongs to one event loop.
+    """
+
+    def __init__(self, ceiling: int) -> None:
+        self.ceiling = ceiling
+        self.limit = float(ceiling)
+        self.in_use = 0
+        self._successes = 0
+        self._decreased_at = 0.0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def has_free_slot(self) -> bool:
+        """Is there a free slot that no call waits for?"""
+        return self.in_use < int(self.limit) and not self._waiting
+
+    @property
+    def demand(self) -> int:
+        """Slots that are in use or waited for."""
+        return self.in_use + len(self._waiting)
+
+    def set_ceiling(self, ceiling: int) -> None:
+        """Change the ceiling; a limit that overload has brought below it stays."""
+        was_full = self.limit >= self.ceiling
+        self.ceiling = ceiling
+        self.limit = float(ceiling) if was_full else min(self.limit, float(ceiling))
+        self._wake()
+
+    async def acquire(self) -> None:
+        """Wait for a slot; first come, first served."""
+        if self.has_free_slot:
+            self.in_use += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self.release()  # the slot was given at the very moment of the cancellation
+            else:
+                with suppress(ValueError):  # `_wake` has removed it
+                    self._waiting.remove(turn)
+            raise
+
+    def release(self) -> None:
+        """Give a slot back."""
+        self.in_use -= 1
+        self._wake()
+
+    def note_success(self) -> None:
+        """A request was answered."""
+        if self.limit >= self.ceiling:
+            return
+        self._successes += 1
+        if self._successes >= self.limit:
+            self._successes = 0
+            self.limit = min(self.limit + max(1.0, _INCREASE * self.ceiling), float(self.ceiling))
+            self._wake()
+
+    def note_overload(self, started: float) -> None:
+        """The server was overloaded by a request that was sent at `started` (time.monotonic).
+
+        Requests that were sent before the last decrease complain about the same moment, and do not count again.
+        """
+        if started < self._decreased_at:
+            return
+        self._decreased_at = time.monotonic()
+        self._successes = 0
+        decreased = max(1.0, _DECREASE * min(self.limit, float(max(self.in_use, 1))))
+        self.limit = min(decreased, float(self.ceiling))  # the ceiling is 0 if other processes have all slots
+
+    def _wake(self) -> None:
+        while self._waiting and self.in_use < int(self.limit):
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self.in_use += 1
+                turn.set_result(None)
+
+
+# -------------------------------------------------------------------------------------------------------------- rates
 
 _MINUTE = 60.0
-_TOKEN_SECONDS = 5.0  # worth of tokens that may go out at once
-_LEARNING = 0.1
+_TOKEN_BURST = 5.0  # seconds' worth of tokens that may be sent at once
+_LEARNING_RATE = 0.1
 
 
 @dataclass(frozen=True)
 class Charge:
-    """What a call was let in for."""
+    """What a call was charged when it was admitted."""
 
-    guess: float
+    estimate: float
     tokens: float
 
 
-class EndpointLimits:
-    """Of one endpoint; None: no limit."""
+class RateLimits:
+    """Requests and tokens per minute, respected before the server has to complain. None: no limit.
+
+    Both are leaky buckets (aiolimiter) of a few seconds' worth: a bucket of a whole minute would let twice the limit
+    through in the first one. What a call was charged too much or too little is carried over to the next calls, so
+    that the sum is right, and estimates are scaled by what earlier calls really used.
+    """
 
     def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
-        self._requests = None if requests_per_minute is None else _requests(requests_per_minute)
-        self._tokens = None if tokens_per_minute is None else _tokens(tokens_per_minute)
+        self._requests: AsyncLimiter | None = None
+        self._tokens: AsyncLimiter | None = None
+        if requests_per_minute is not None:
+            # A second's worth at once, and no more than the limit in any minute.
+            burst = max(1.0, requests_per_minute / _MINUTE)
+            self._requests = _make_bucket(burst, requests_per_minute - burst + 1.0)
+        if tokens_per_minute is not None:
+            burst = tokens_per_minute * _TOKEN_BURST / _MINUTE
+            self._tokens = _make_bucket(burst, tokens_per_minute - burst)
         self._turn = asyncio.Lock()
         self._carried = 0.0
         self._scale = 1.0
 
     @property
     def counts_tokens(self) -> bool:
-        """Is a guess of the tokens of any use?"""
+        """Is an estimate of the tokens needed?"""
         return self._tokens is not None
 
-    async def admit(self, guess: float) -> Charge:
-        """Wait until a call of about so many tokens may go out."""
+    async def admit(self, estimate: float) -> Charge:
+        """Wait until a call of about so many tokens may be sent."""
         if self._requests is not None:
             await self._requests.acquire()
         if self._tokens is None:
-            return Charge(guess, guess)
+            return Charge(estimate, estimate)
         async with self._turn:  # one after another: each is charged by what is known when its turn comes
-            charge = Charge(guess, guess * self._scale)
-            await self._admit_tokens(self._tokens, charge.tokens)
-        return charge
-
-    async def _admit_tokens(self, bucket: AsyncLimiter, tokens: float) -> None:
-        left = tokens + self._carried
-        self._carried = min(left, 0.0)
-        try:
-            while left > 0.0:  # in parts, where it is more than the bucket holds
-                part = min(left, bucket.max_rate)
-                await bucket.acquire(part)
-                left -= part
-        except BaseException:  # cancelled while waiting: what was taken is to the good of those that follow
-            self._carried += left - tokens
-            raise
+            tokens = estimate * self._scale
+            due = tokens + self._carried
+            self._carried = min(due, 0.0)
+            try:
+                while due > 0.0:  # in parts, if it is more than the bucket holds
+                    part = min(due, self._tokens.max_rate)
+                    await self._tokens.acquire(part)
+                    due -= part
+            except BaseException:  # cancelled: what was paid already is credited to the next calls
+                self._carried += due - tokens
+                raise
+        return Charge(estimate, tokens)
 
     def settle(self, charge: Charge, used: int | None) -> None:
-        """Tokens the call really used; None: the server does not say."""
+        """Correct a charge by the tokens that the call really used; None: the server does not say."""
         if self._tokens is None or used is None:
             return
         self._carried += used - charge.tokens
-        if used and charge.guess:
-            self._scale += _LEARNING * (used / charge.guess - self._scale)
+        if used and charge.estimate:
+            self._scale += _LEARNING_RATE * (used / charge.estimate - self._scale)
 
 
-def _requests(per_minute: float) -> AsyncLimiter:
-    """A second's worth at once, and no more than `per_minute` in any minute."""
+def _make_bucket(burst: float, per_minute: float) -> AsyncLimiter:
     from aiolimiter import AsyncLimiter
 
-    burst = max(1.0, per_minute / _MINUTE)
-    return AsyncLimiter(burst, burst * _MINUTE / (per_minute - burst + 1.0))
+    return AsyncLimiter(burst, burst * _MINUTE / per_minute)
 
 
-def _tokens(per_minute: float) -> AsyncLimiter:
-    from aiolimiter import AsyncLimiter
+# ------------------------------------------------------------------------------------------------------------- shares
 
-    burst = per_minute * _TOKEN_SECONDS / _MINUTE
-    return AsyncLimiter(burst, burst * _MINUTE / (per_minute - burst))
+LEASE = 3.0
+"""Seconds after which a process that has not reported is taken for dead."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one process needs of one endpoint."""
+
+    ceiling: int
+    """Slots that the endpoint has for all processes."""
+    wanted: int
+    """Calls that are in flight or waiting."""
+    in_use: int
+    """Calls that are in flight."""
+
+
+Report: TypeAlias = Callable[[str, Mapping[str, Demand]], Awaitable[Mapping[str, int]]]
+"""Process, demand by endpoint → slots by endpoint."""
+
+
+@dataclass
+class _Holder:
+    demand: Demand
+    granted: int
+    reported_at: float
+
+    @property
+    def held(self) -> int:
+        return max(self.granted, self.demand.in_use)
+
+
+class LimitShares:
+    """Divides the slots of endpoints among processes on any number of machines, by what each needs.
+
+    Never more slots are held than the endpoint has: a process that must give some up does so when its calls end, and
+    only then are they granted to another. The slots of a process are free `lease` seconds after its last report.
+    """
+
+    def __init__(self, lease: float = LEASE, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lease = lease
+        self._clock = clock
+        self._holders: dict[str, dict[str, _Holder]] = {}
+
+    def report(self, process: str, demands: Mapping[str, Demand]) -> dict[str, int]:
+        """Take the demand of a process by endpoint; returns the slots that it may use from now on."""
+        return {endpoint: self._grant(endpoint, process, demand) for endpoint, demand in demands.items()}
+
+    def leave(self, process: str) -> None:
+        """Free the slots of a process that has ended."""
+        for holders in self._holders.values():
+            holders.pop(process, None)
+
+    def held(self) -> dict[str, int]:
+        """Slots that are held, by endpoint."""
+        return {
+            endpoint: sum(holder.held for holder in self._live_holders(endpoint).values()) for endpoint in self._holders
+        }
+
+    def _live_holders(self, endpoint: str) -> dict[str, _Holder]:
+        holders = self._holders.setdefault(endpoint, {})
+        expired = self._clock() - self._lease
+        for process in [process for process, holder in holders.items() if holder.reported_at < expired]:
+            del holders[process]
+        return holders
+
+    def _grant(self, endpoint: str, process: str, demand: Demand) -> int:
+        holders = self._live_holders(endpoint)
+        others = [holder for name, holder in holders.items() if name != process]
+        ceiling = min([demand.ceiling, *(holder.demand.ceiling for holder in holders.values())])
+        wanted = max(demand.wanted, 1)
+        wanted_by_others = sum(max(holder.demand.wanted, 1) for holder in others)
+        fair_share = max(1, int(ceiling * wanted / (wanted_by_others + wanted)))
+        free = ceiling - sum(holder.held for holder in others)
+        granted = max(min(fair_share, free), 0)
+        holders[process] = _Holder(demand, granted, self._clock())
+        return granted
+
+
+class LimitsActor:
+    """`LimitShares` as a Ray actor: `ray.remote(LimitsActor).remote()`. Nothing here imports Ray."""
+
+    def __init__(self) -> None:
+        self._shares = LimitShares()
+
+    async def report(self, process: str, demands: Mapping[str, Demand]) -> dict[str, int]:
+        """See `LimitShares.report`."""
+        return self._shares.report(process, demands)
+
+    async def held(self) -> dict[str, int]:
+        """See `LimitShares.held`."""
+        return self._shares.held()

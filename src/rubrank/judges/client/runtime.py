@@ -1,13 +1,13 @@
-"""The one place of a process that asks judges: an event loop in a thread, its endpoints, and the files of replies.
+"""The judge runtime of a process: an event loop in a thread, its endpoints, and the reply caches that are open.
 
-    runtime().run(main())               the result, for code that is not asynchronous
-    await runtime().awaited(main())     the same in an event loop of the caller's, which goes on meanwhile
-    runtime().endpoints                 limits, breakers and connections, shared by all judges
-    runtime().store(path)               a file of replies, open while it is used
+    runtime().run(main())                   the result, for code that is not asynchronous
+    await runtime().run_async(main())       the same from another event loop, which goes on meanwhile
+    runtime().endpoints                     limits, circuit breakers and connections, shared by all judges
+    with runtime().cache(path) as cache:    a reply cache, shared by all who have it open
 
-Every step, group and trainer of a process comes here, so that the limits of an endpoint hold for all of them together,
-connections stay open from step to step, and what one has learnt about a server the others know. A forked process makes
-its own.
+All steps, groups and trainers of a process use it, so that the limits of an endpoint hold for all of them together,
+connections stay open from step to step, and what was learnt about a server is known to all. A forked process makes its
+own.
 """
 
 from __future__ import annotations
@@ -17,211 +17,194 @@ import atexit
 import logging
 import os
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, RLock, Thread, current_thread
 from typing import Any, TypeVar
 
-from rubrank.judges.client.endpoints import Endpoints
-from rubrank.judges.client.replies import Replies
-from rubrank.judges.client.sharing import LEASE, Report
+from rubrank.judges.client.cache import ReplyCache
+from rubrank.judges.client.endpoint import EndpointPool
+from rubrank.judges.client.limits import LEASE, Demand, Report
 
 T = TypeVar("T")
 _log = logging.getLogger("rubrank.judges")
 
-_LAST = 5.0  # seconds for the end of a process
+_CLOSE_TIMEOUT = 5.0  # seconds, at the end of a process
+_SIGNAL_CHECK = 0.1  # seconds
 
 
-_LOOK_UP = 0.1
-
-
-class _RuntimeJob:
-    """One coroutine in the runtime's loop, and a thread that waits for it."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, Any]) -> None:
-        self._loop, self._main = loop, main
-        self._task: asyncio.Task[Any] | None = None
-        self._ended = Event()  # an interrupted Thread.join takes the thread for dead (before Python 3.13)
-
-    def _start(self) -> None:
-        self._task = self._loop.create_task(_by_itself(self._main))
-        self._task.add_done_callback(lambda _: self._ended.set())
-
-    def result(self) -> Any:
-        """What it gave. An interrupt cancels it, and waits for its end."""
-        try:
-            self._loop.call_soon_threadsafe(self._start)
-            # A signal that another thread was given does not wake this one: it looks up now and then.
-            while not self._ended.wait(_LOOK_UP):
-                pass
-        except BaseException:
-            self.cancel()
-            self._ended.wait()
-            with suppress(BaseException):
-                self._found().result()  # looked at, so that asyncio does not warn of it later
-            raise
-        return self._found().result()
-
-    def _found(self) -> asyncio.Task[Any]:
-        assert self._task is not None
-        return self._task
-
-    def cancel(self) -> None:
-        """End it early."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._cancel)
-
-    def _cancel(self) -> None:
-        if self._task is None:  # interrupted before it began
-            self._main.close()
-            self._ended.set()
-        else:
-            self._task.cancel()
-
-
-async def _by_itself(main: Coroutine[Any, Any, T]) -> T:
-    """The result, or the first of the errors."""
+async def _raise_single_error(main: Coroutine[Any, Any, T]) -> T:
+    """The result; of an exception group (asyncio.TaskGroup) only the first error."""
     try:
         return await main
     except BaseExceptionGroup as group:
-        raise _first(group) from None
-
-
-def _first(group: BaseExceptionGroup[Any]) -> BaseException:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
 
 
 class Runtime:
-    """Of one process; `runtime()` gives it."""
+    """Use `runtime()`, which makes one for each process."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self._loop = asyncio.new_event_loop()
-        self._stores: dict[tuple[str, bool], tuple[Replies, int]] = {}
-        self._names: dict[str, str] = {}
+        self.endpoints = EndpointPool()
+        self._caches: dict[tuple[str, bool], tuple[ReplyCache, int]] = {}
+        """By real path and read_only: the cache, and how many have it open."""
         self._lock = RLock()
-        self._thread = Thread(target=self._loop.run_forever, name="rubrank-judging", daemon=True)
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="rubrank-judges", daemon=True)
         self._thread.start()
-        self.endpoints = Endpoints()
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """The result; the caller waits, as for any function."""
-        if current_thread() is self._thread:  # it would wait for itself
+        """Run a coroutine in the event loop of the runtime, and wait for its result.
+
+        An interrupt (Ctrl-C) cancels it, and is raised when it has ended.
+        """
+        if current_thread() is self._thread:
             main.close()
-            raise RuntimeError("judges cannot be waited for where they are asked: await what is asynchronous instead")
-        result: T = _RuntimeJob(self._loop, main).result()
-        return result
+            raise RuntimeError("run() would wait for its own event loop: await run_async() instead")
+        tasks: list[asyncio.Task[T]] = []
+        ended = Event()
 
-    async def awaited(self, main: Coroutine[Any, Any, T]) -> T:
-        """The result, for another event loop; if that is cancelled, so is the work."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_by_itself(main), self._loop))
+        def start() -> None:
+            task = self._loop.create_task(_raise_single_error(main))
+            task.add_done_callback(lambda _: ended.set())
+            tasks.append(task)
 
-    def share_limits(self, report: Report, owner: str, every: float = LEASE / 10) -> None:
-        """Share the limits of all endpoints with other processes, from now on; see `sharing.py`."""
-        self.endpoints.uses()  # what is opened from here on holds nothing until it is told
-        asyncio.run_coroutine_threadsafe(self._sharing(report, owner, every), self._loop)
+        def cancel() -> None:
+            if tasks:
+                tasks[0].cancel()
+            else:  # interrupted before it began
+                main.close()
+                ended.set()
 
-    async def _sharing(self, report: Report, owner: str, every: float) -> None:
-        last = time.monotonic()
+        try:
+            self._loop.call_soon_threadsafe(start)
+            # Python handles a signal in the main thread, but a wait without a timeout may not notice it.
+            while not ended.wait(_SIGNAL_CHECK):
+                pass
+        except BaseException:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(cancel)
+                ended.wait()
+            with suppress(BaseException):
+                tasks[0].result()  # so that asyncio does not warn of an error that nobody looked at
+            raise
+        return tasks[0].result()
+
+    async def run_async(self, main: Coroutine[Any, Any, T]) -> T:
+        """The same from another event loop; if the caller is cancelled, so is the coroutine."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_raise_single_error(main), self._loop))
+
+    # -------------------------------------------------------------------------------------------------------- limits
+
+    def share_limits(self, report: Report, process: str, every: float = LEASE / 10) -> None:
+        """Share the limits of all endpoints with other processes from now on; see `limits.LimitShares`."""
+        self.endpoints.demands()  # endpoints that are opened from now on wait for their share
+        asyncio.run_coroutine_threadsafe(self._share_limits(report, process, every), self._loop)
+
+    async def _share_limits(self, report: Report, process: str, every: float) -> None:
+        last_report = time.monotonic()
         while True:
-            uses = self.endpoints.uses()
-            if uses:
+            demands = self.endpoints.demands()
+            if demands:
                 try:
-                    self.endpoints.hold(await report(owner, uses))
-                    last = time.monotonic()
+                    self.endpoints.set_shares(await report(process, demands))
+                    last_report = time.monotonic()
                 except Exception as error:
-                    if time.monotonic() - last > LEASE:  # another process may hold it by now
+                    # Without reports the lease ends, and other processes may hold these slots.
+                    if time.monotonic() - last_report > LEASE:
                         _log.warning("limits are no longer shared: %s", error)
-                        self.endpoints.hold(dict.fromkeys(uses, 1))
-                        last = time.monotonic()
+                        self.endpoints.set_shares(dict.fromkeys(demands, 1))
+                        last_report = time.monotonic()
             await asyncio.sleep(every)
 
+    # -------------------------------------------------------------------------------------------------------- caches
+
     @contextmanager
-    def store(self, path: str | Path, *, read_only: bool = False) -> Iterator[Replies]:
-        """A file of replies: opened by the first who asks for it, closed by the last who lets go."""
-        name = self._take(path, read_only)
+    def cache(self, path: str | Path, *, read_only: bool = False) -> Iterator[ReplyCache]:
+        """A reply cache: opened by the first user, closed by the last."""
+        name = (os.path.realpath(path), read_only)
+        with self._lock:
+            if name in self._caches:
+                cache, users = self._caches[name]
+            else:
+                cache, users = ReplyCache(path, read_only=read_only), 0
+            self._caches[name] = (cache, users + 1)
         try:
-            yield self._stores[name][0]
+            yield cache
         finally:
-            self._let_go(name)
-
-    def hold(self, path: str | Path) -> None:
-        """Keep a file of replies open until the process ends: training comes back to it at every step."""
-        self._take(path, False)
-
-    def _take(self, path: str | Path, read_only: bool) -> tuple[str, bool]:
-        """Its real name. Links are followed once for as long as it is open: that takes longer than a call should."""
-        with self._lock:
-            given = os.path.abspath(path)
-            name = (self._names.get(given) or os.path.realpath(given), read_only)
-            store, users = self._stores.get(name) or (Replies(path, read_only=read_only), 0)
-            self._stores[name] = (store, users + 1)
-            self._names[given] = name[0]
-        return name
-
-    def _let_go(self, name: tuple[str, bool]) -> None:
-        with self._lock:
-            store, users = self._stores[name]
-            if users > 1:
-                self._stores[name] = (store, users - 1)
-                return
-            del self._stores[name]
-            if (name[0], not name[1]) not in self._stores:
-                self._names = {given: real for given, real in self._names.items() if real != name[0]}
-            store.close()
+            with self._lock:
+                cache, users = self._caches.pop(name)
+                if users > 1:
+                    self._caches[name] = (cache, users - 1)
+                else:
+                    cache.close()
 
     def close(self) -> None:
-        """End what is under way, and let go of everything."""
+        """Cancel what is running, and close connections and caches."""
         if self.pid != os.getpid() or not self._thread.is_alive():
             return
         with suppress(Exception):
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(_LAST)
+            asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result(_CLOSE_TIMEOUT)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_LAST)
+        self._thread.join(_CLOSE_TIMEOUT)
         if not self._thread.is_alive():
             self._loop.close()
-        for store, _ in self._stores.values():
-            store.close()
-        self._stores = {}
+        for cache, _ in self._caches.values():
+            cache.close()
+        self._caches = {}
 
-    async def _end(self) -> None:
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
+    async def _cancel_all(self) -> None:
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.endpoints.__aexit__(None, None, None)
 
 
+def share_limits_through(actor: Any, process: str) -> None:
+    """Share the limits of this process's endpoints with all others that report to a Ray actor (`LimitsActor`)."""
+
+    async def report(name: str, demands: Mapping[str, Demand]) -> Mapping[str, int]:
+        slots: Mapping[str, int] = await actor.report.remote(name, dict(demands))
+        return slots
+
+    runtime().share_limits(report, process)
+
+
 _lock = RLock()
-_found: Runtime | None = None
+_runtime: Runtime | None = None
 
 
 def runtime() -> Runtime:
-    """The runtime of this process; made when it is first asked for."""
-    global _found
+    """The runtime of this process; made when it is first needed."""
+    global _runtime
     with _lock:
-        if _found is None or _found.pid != os.getpid():
-            _found = Runtime()
-        return _found
+        if _runtime is None or _runtime.pid != os.getpid():
+            _runtime = Runtime()
+        return _runtime
 
 
 def close_runtime() -> None:
-    """End the runtime of this process; the next one who asks makes another."""
-    global _found
+    """Close the runtime of this process; the next call of `runtime` makes another."""
+    global _runtime
     with _lock:
-        if _found is not None:
-            _found.close()
-        _found = None
+        if _runtime is not None:
+            _runtime.close()
+        _runtime = None
 
 
-def _forget() -> None:
-    """In a forked child: the threads are the parent's."""
-    global _found, _lock
-    _found, _lock = None, RLock()
+def _forget_runtime() -> None:
+    """In a forked child: the threads stayed with the parent, and one of them may have held the lock."""
+    global _runtime, _lock
+    _runtime = None
+    _lock = RLock()
 
 
 atexit.register(close_runtime)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_forget_runtime)

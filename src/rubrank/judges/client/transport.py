@@ -1,13 +1,12 @@
-"""Requests over HTTP and bounded replies: one pool of connections for all endpoints of an event loop.
+"""HTTP requests to judge servers, by aiohttp: one pool of connections for all endpoints of an event loop.
 
     async with Transport() as transport:
         response = await transport.request("POST", address, "/chat/completions", content)
         response.status, response.body                     200, b'{"choices": …'
 
-Redirects are not followed: prompt and key are for one host. A body is given up beyond `LARGEST` bytes, and unpacked no
-further than that, so that a small reply that unpacks to gigabytes costs a few megabytes. There are as many connections
-as are needed; how many that is, the places of an endpoint say. Where the environment names a proxy, or `httptools` is
-not installed, aiohttp asks.
+Redirects are not followed: prompt and key are meant for one host. A body larger than `MAX_BODY` is given up, compressed
+or not, so that a small reply that unpacks to gigabytes costs a few megabytes. The number of connections is not limited
+here; the concurrency of an endpoint limits it.
 """
 
 from __future__ import annotations
@@ -15,143 +14,146 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import ssl
 import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
 
-from rubrank.judges.client.connection import LARGEST, BadBody, NoConnection, Origin, Pool, Response
+from rubrank.judges.client.outcome import shorten
 from rubrank.judges.judge import Endpoint
 
 if TYPE_CHECKING:
-    import aiohttp
+    import aiohttp  # of the extra `judge`: replies from the cache need none of it
 
-__all__ = ["PORTS", "Address", "BadBody", "NoConnection", "Response", "Transport"]
+MAX_BODY = 8 * 2**20
+"""Bytes; the longest replies with log-probabilities have about five million."""
 
-_OWN = find_spec("httptools") is not None  # environments of trainers may be without
-_CONNECT = 10.0  # seconds, by way of aiohttp
-_AGENT = "rubrank"
-_NO_KEY = "none"  # local servers want none, and some refuse a request without
-PORTS = {"http": 80, "https": 443}
-_IN_PATHS = "/%:@!$&'()*+,;=~-._?"
+CONNECT_TIMEOUT = 20.0
+"""Seconds, with the TLS handshake; the rest of a call has the timeout of its judge."""
+_KEEP_ALIVE = 30.0  # seconds; servers close idle connections too, in the worst case just as a request arrives
+_MIN_SECRET = 6  # characters; shorter ones would blot out ordinary words
+
+
+class RequestFailed(ConnectionError):  # noqa: N818
+    """No connection, or it broke; the message says why."""
+
+
+class BadBody(Exception):  # noqa: N818
+    """A body that is too large or cannot be decompressed; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a server sent."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By names in lower case."""
+    body: bytes
 
 
 class Address:
-    """Where an endpoint is and what is sent along: its key, and whatever secrets its URL holds."""
+    """The URL of an endpoint, the headers of its requests, and the secrets in both."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         parts = urlsplit(endpoint.base_url)
-        self._user = (unquote(parts.username or ""), unquote(parts.password or "")) if parts.username else None
+        self._credentials: tuple[str, ...] = ()
+        if parts.username:
+            self._credentials = (unquote(parts.username), unquote(parts.password or ""))
         host = parts.netloc.rpartition("@")[2]
         self._parts = parts._replace(netloc=host, fragment="")
-        self._targets: dict[str, str] = {}
 
     def url(self, path: str) -> str:
-        """Of a path below the base."""
+        """The URL of a path below the base."""
         return urlunsplit(self._parts._replace(path=self._parts.path.rstrip("/") + path))
 
     @cached_property
-    def origin(self) -> Origin:
-        """Where its connections lead; ValueError where the URL names no host."""
-        parts = self._parts
-        host = (parts.hostname or "").encode("idna" if not (parts.hostname or "").isascii() else "ascii").decode()
-        if not host:
-            raise ValueError("the URL names no host")
-        return Origin(parts.scheme, host, parts.port or PORTS[parts.scheme])
-
-    def head(self, method: str, path: str, size: int) -> bytes:
-        """Of a request, as it goes over the wire."""
-        target = self._targets.get(path)
-        if target is None:
-            whole = urlsplit(self.url(path))
-            target = self._targets[path] = quote(
-                whole.path + (f"?{whole.query}" if whole.query else ""), safe=_IN_PATHS
-            )
-        fields = {"Host": self._host, **self.headers, "Content-Length": str(size)}
-        lines = [f"{name}: {value}" for name, value in fields.items()]
-        if any("\r" in line or "\n" in line or "\0" in line for line in lines):
-            raise ValueError("a header or the key has a line break in it")
-        return "\r\n".join([f"{method} {target} HTTP/1.1", *lines, "", ""]).encode()
-
-    @cached_property
-    def _host(self) -> str:
-        scheme, host, port = self.origin
-        host = f"[{host}]" if ":" in host else host
-        return host if port == PORTS[scheme] else f"{host}:{port}"
-
-    @cached_property
     def proxy(self) -> str | None:
-        """Of the environment, if it names one for this host."""
-        from urllib.request import getproxies, proxy_bypass
-
-        found = getproxies().get(self._parts.scheme)
-        return None if not found or proxy_bypass(self._parts.netloc) else found
+        """The proxy that the environment names for this host."""
+        proxy = getproxies().get(self._parts.scheme)
+        if not proxy or proxy_bypass(self._parts.netloc):
+            return None
+        return proxy
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of every request; the key is read from the environment each time, where it may have been renewed."""
+        """Of every request. The key is read from the environment each time: it may have been renewed."""
         key = os.environ.get(self._endpoint.api_key_env)
-        authorization = f"Bearer {key or _NO_KEY}"
-        if self._user is not None and not key:
-            authorization = "Basic " + base64.b64encode(":".join(self._user).encode()).decode()
-        own = {
+        # Local servers need no key, but some refuse a request without the header.
+        authorization = f"Bearer {key or 'none'}"
+        if self._credentials and not key:
+            authorization = "Basic " + base64.b64encode(":".join(self._credentials).encode()).decode()
+        headers = {
             "Authorization": authorization,
             "Content-Type": "application/json",
             "Accept": "application/json",
             "Accept-Encoding": "identity",
-            "User-Agent": _AGENT,
+            "User-Agent": "rubrank",
         }
-        given = {name.title(): value for name, value in self._endpoint.headers.items()}
-        return own | given
+        for name, value in self._endpoint.headers.items():
+            headers[name.title()] = value
+        for value in headers.values():
+            if "\n" in value or "\r" in value or "\0" in value:
+                raise RequestFailed("a header or the key has a line break in it")
+        return headers
 
-    def hide(self, text: str) -> str:
-        """The text without secrets: servers and errors like to repeat them."""
-        secrets = [os.environ.get(self._endpoint.api_key_env), *(self._user or ()), *self._endpoint.headers.values()]
-        secrets += [pair.partition("=")[2] for pair in self._parts.query.split("&")]
-        for secret in sorted({secret for secret in secrets if secret and len(secret) >= 6}, key=len, reverse=True):
-            text = text.replace(secret, "***")
+    def hide_secrets(self, text: str) -> str:
+        """The text with key, password and the like replaced by ***: servers and errors tend to repeat them."""
+        secrets = [os.environ.get(self._endpoint.api_key_env, ""), *self._credentials, *self._endpoint.headers.values()]
+        for pair in self._parts.query.split("&"):
+            secrets.append(pair.partition("=")[2])
+        for secret in sorted(set(secrets), key=len, reverse=True):
+            if len(secret) >= _MIN_SECRET:
+                text = text.replace(secret, "***")
         return text
 
 
+def open_session(*, read_timeout: float | None = None, decompress: bool = False) -> aiohttp.ClientSession:
+    """A session without cookies and without a limit on connections. read_timeout: seconds without a byte."""
+    import aiohttp
+
+    return aiohttp.ClientSession(
+        # The context is made here, and not by aiohttp at import, so that SSL_CERT_FILE can be set until now.
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ssl=ssl.create_default_context()),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=read_timeout),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=decompress,
+    )
+
+
+async def close_session(session: aiohttp.ClientSession) -> None:
+    """Close a session and its connections."""
+    await session.close()
+    await asyncio.sleep(0.01)  # transports close in the next turns of the event loop
+
+
 class Transport:
-    """The connections of one event loop; opened when first used."""
+    """The connections of one event loop; opened by the first request."""
 
     def __init__(self) -> None:
-        self._pool = Pool()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        open_ones = self._pool.close()
         if self._session is not None:
-            await self._session.close()
+            await close_session(self._session)
             self._session = None
-            open_ones += 1
-        if open_ones:
-            await asyncio.sleep(0.01)  # connections say goodbye in the turns of the loop that follow
 
     async def request(self, method: str, address: Address, path: str, content: bytes | None = None) -> Response:
-        """One request; raises OSError, ValueError, or BadBody."""
-        if address.proxy is not None or not _OWN:
-            response = await self._by_aiohttp(method, address, path, content)
-        else:
-            request = address.head(method, path, len(content or b"")) + (content or b"")
-            connection = await self._pool.take(address.origin)
-            response = await connection.ask(request)
-            self._pool.give_back(connection)
-        encoding = response.headers.get("content-encoding", "")
-        return Response(response.status, response.headers, _unpacked(response.body, encoding)) if encoding else response
-
-    async def _by_aiohttp(self, method: str, address: Address, path: str, content: bytes | None) -> Response:
+        """Send one request; raises RequestFailed or BadBody."""
         import aiohttp
 
-        session = self._session or self._open()
+        if self._session is None:
+            self._session = open_session()
         try:
-            async with session.request(
+            async with self._session.request(
                 method,
                 address.url(path),
                 data=content,
@@ -159,50 +161,54 @@ class Transport:
                 allow_redirects=False,
                 proxy=address.proxy,
             ) as response:
-                headers = {name.lower(): value for name, value in reversed([*response.headers.items()])}
-                return Response(response.status, headers, await _read(response))
-        except aiohttp.ServerTimeoutError as error:
-            raise NoConnection("no connection in time") from error
-        except aiohttp.ClientError as error:
-            raise ConnectionError(str(error)) from error
-
-    def _open(self) -> aiohttp.ClientSession:
-        import aiohttp
-
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-        )
-        return self._session
+                # Of headers that come twice the first one counts.
+                headers = {name.lower(): value for name, value in reversed(list(response.headers.items()))}
+                body = await _read_body(response)
+        except aiohttp.ServerTimeoutError:
+            raise RequestFailed("no connection in time") from None
+        except aiohttp.ClientConnectorError as error:
+            raise RequestFailed(_describe(error.os_error)) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise RequestFailed(_describe(error)) from error
+        return Response(response.status, headers, _decompress(body, headers.get("content-encoding", "")))
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The body, in pieces."""
-    pieces, size = [], 0
-    async for piece in response.content.iter_any():
-        size += len(piece)
-        if size > LARGEST:
-            response.close()  # what is left of it is not waited for
-            raise BadBody(f"it has more than {LARGEST // 2**20} MB")
-        pieces.append(piece)
-    return b"".join(pieces)
+async def _read_body(response: aiohttp.ClientResponse) -> bytes:
+    chunks = []
+    size = 0
+    async for chunk in response.content.iter_any():
+        size += len(chunk)
+        if size > MAX_BODY:
+            response.close()  # the rest is not waited for
+            raise BadBody(f"it has more than {MAX_BODY // 2**20} MB")
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
-def _unpacked(body: bytes, encoding: str) -> bytes:
+def _decompress(body: bytes, encoding: str) -> bytes:
+    """aiohttp could do this, but without a limit on the size."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return body
     if name not in ("gzip", "x-gzip", "deflate"):
-        raise BadBody(f"it is packed as {name[:20]!r}, which was not asked for")
-    unpack = zlib.decompressobj(47)  # gzip or zlib, whichever comes
+        raise BadBody(f"its encoding is {name[:20]!r}, which was not asked for")
+    decompressor = zlib.decompressobj(47)  # gzip or zlib, whichever comes
     try:
-        body = unpack.decompress(body, LARGEST + 1)
+        body = decompressor.decompress(body, MAX_BODY + 1)
     except zlib.error as error:
         raise BadBody(f"it cannot be decompressed ({error})") from None
-    if len(body) > LARGEST:
-        raise BadBody(f"it has more than {LARGEST // 2**20} MB")
-    if not unpack.eof:
+    if len(body) > MAX_BODY:
+        raise BadBody(f"it has more than {MAX_BODY // 2**20} MB")
+    if not decompressor.eof:
         raise BadBody("it ends too early")
     return body
+
+
+def _describe(error: BaseException) -> str:
+    """What went wrong with a connection, such as "connection refused"."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.errno and error.errno > 0:
+        return os.strerror(error.errno).lower()
+    # Not repr(): that of aiohttp's errors has the headers of the request, and with them the key.
+    return shorten(str(error) or type(error).__name__)

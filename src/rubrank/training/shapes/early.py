@@ -29,7 +29,7 @@ from rubrank.training.engine import Graded, RewardEngine
 from rubrank.training.shapes.pairing import Pairing
 
 if TYPE_CHECKING:
-    from rubrank.judges.client.accounting import Account
+    from rubrank.judges.client.usage import Account
 
 T = TypeVar("T")
 
@@ -148,7 +148,7 @@ def _stacked(id: str, parts: Sequence[GroupScores]) -> GroupScores:
 
 def _together(group: Group, parts: Sequence[Graded], compared: Graded, ahead: Sequence[Account]) -> Judgments | None:
     """What all judges said about the group; a rollout that occurs twice counts twice, but is paid once."""
-    from rubrank.judges.client.accounting import Account
+    from rubrank.judges.client.usage import Account
 
     if compared.judging is None:
         return None
@@ -177,7 +177,7 @@ def _together(group: Group, parts: Sequence[Graded], compared: Graded, ahead: Se
         whole.disagreement |= alone.disagreement
     once = {id(part): part for part in parts}.values()
     spent = [part.judging.account for part in once if part.judging is not None]
-    return Judgments((whole,), Account.merged([*spent, *ahead, compared.judging.account]), (group.id,))
+    return Judgments((whole,), Account.merge([*spent, *ahead, compared.judging.account]), (group.id,))
 
 
 def covered(spans: Sequence[list[float]], end: float) -> float:

@@ -155,7 +155,7 @@ def _judged(parts: Sequence[Graded], number: int) -> Judgments | None:
     judged = [part.judging for part in parts if part.judging is not None]
     if not judged:
         return None
-    account = type(judged[0].account).merged(one.account for one in judged)
+    account = type(judged[0].account).merge(one.account for one in judged)
     mine = [judged[g % len(parts)] for g in range(number)]  # processes without groups are the last ones
     groups = tuple(one.groups[g // len(parts)] for g, one in enumerate(mine))
     ids = tuple(one.ids[g // len(parts)] for g, one in enumerate(mine) if one.ids)

@@ -20,7 +20,7 @@ from rubrank.training.engine import RewardEngine
 
 if TYPE_CHECKING:
     from rubrank.judges.arriving import Arrivals, Arrived, Memo
-    from rubrank.judges.client.accounting import Account
+    from rubrank.judges.client.usage import Account
 
 
 class Pairing:

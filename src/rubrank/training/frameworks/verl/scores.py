@@ -104,7 +104,7 @@ def _spent(judging: Judgments) -> dict[str, Any]:
 
 def _judgments(told: Sequence[Sequence[dict[str, Any]]], engine: RewardEngine) -> Judgments | None:
     """What all judges took; None where none was asked. `told`: rollouts of groups, as they were read."""
-    from rubrank.judges.client.accounting import Account
+    from rubrank.judges.client.usage import Account
 
     judged = [[one for one in rows if "judges" in one] for rows in told]
     if not any(judged):

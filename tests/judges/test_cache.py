@@ -15,7 +15,7 @@ import pytest
 from cases import folded
 
 from rubrank.errors import InvalidInput
-from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.judge import Call, Endpoint, Judge, Reply, Sampling, Usage
 
 CALL = Call(({"role": "user", "content": "Is it good?"},), schema={"type": "object"}, purpose="Quality (absolute)")
@@ -29,13 +29,13 @@ def judge(*models, url="http://localhost/v1", sampling=None, **endpoint):
 
 @pytest.fixture
 def store(tmp_path):
-    with Replies(tmp_path / "replies.sqlite") as store:
+    with ReplyCache(tmp_path / "replies.sqlite") as store:
         yield store
 
 
 # --------------------------------------------------------------------------------------------------------------- keys
 
-BASE = Replies.key(CALL, judge("m"))
+BASE = ReplyCache.key(CALL, judge("m"))
 
 
 @folded(
@@ -50,7 +50,7 @@ BASE = Replies.key(CALL, judge("m"))
     ],
 )
 def test_what_a_call_says_changes_its_key(other):
-    assert Replies.key(other, judge("m")) != BASE
+    assert ReplyCache.key(other, judge("m")) != BASE
 
 
 @folded(
@@ -67,30 +67,32 @@ def test_what_a_call_says_changes_its_key(other):
     ],
 )
 def test_what_the_judge_is_changes_the_key(other):
-    assert Replies.key(CALL, other) != BASE
+    assert ReplyCache.key(CALL, other) != BASE
 
 
 def test_how_a_schema_is_kept_does_not_matter_where_there_is_none():
     free = replace(CALL, schema=None)
-    assert Replies.key(free, judge("m", structured="text")) == Replies.key(free, judge("m"))
-    assert Replies.key(CALL, judge("m", structured="text")) != Replies.key(CALL, judge("m", structured="json_object"))
+    assert ReplyCache.key(free, judge("m", structured="text")) == ReplyCache.key(free, judge("m"))
+    assert ReplyCache.key(CALL, judge("m", structured="text")) != ReplyCache.key(
+        CALL, judge("m", structured="json_object")
+    )
 
 
 def test_where_it_is_asked_and_what_for_does_not():
-    assert Replies.key(replace(CALL, purpose="other"), judge("m")) == BASE
-    assert Replies.key(CALL, judge("m", url="https://elsewhere/v1", weight=3.0, concurrency=2)) == BASE
-    assert Replies.key(CALL, judge("m", "m")) == BASE
-    assert Replies.key(CALL, judge("m", "n")) == Replies.key(CALL, judge("n", "m"))
+    assert ReplyCache.key(replace(CALL, purpose="other"), judge("m")) == BASE
+    assert ReplyCache.key(CALL, judge("m", url="https://elsewhere/v1", weight=3.0, concurrency=2)) == BASE
+    assert ReplyCache.key(CALL, judge("m", "m")) == BASE
+    assert ReplyCache.key(CALL, judge("m", "n")) == ReplyCache.key(CALL, judge("n", "m"))
 
 
 def test_the_order_of_fields_does_not():
     one = replace(CALL, schema={"a": 1, "b": 2}, messages=({"role": "user", "content": "x"},))
     two = replace(CALL, schema={"b": 2, "a": 1}, messages=({"content": "x", "role": "user"},))
-    assert Replies.key(one, judge("m")) == Replies.key(two, judge("m"))
+    assert ReplyCache.key(one, judge("m")) == ReplyCache.key(two, judge("m"))
 
 
 def test_a_key_for_any_text():
-    assert Replies.key(replace(CALL, messages=({"role": "user", "content": "\ud800"},)), judge("m")) != BASE
+    assert ReplyCache.key(replace(CALL, messages=({"role": "user", "content": "\ud800"},)), judge("m")) != BASE
 
 
 # ------------------------------------------------------------------------------------------------------- put and get
@@ -107,7 +109,7 @@ def test_what_was_kept_comes_back_and_costs_nothing(store):
 def test_failures_are_kept_and_never_answered_from(store):
     store.put(BASE, CALL, replace(REPLY, failure="timeout after 1 s"))
     assert store.get(BASE) is None
-    ((call, reply, requests, final),) = store.rows()
+    ((call, reply, requests, final),) = store.ledger()
     assert (call.purpose, reply.failure, reply.usage, requests, final) == (
         CALL.purpose,
         "timeout after 1 s",
@@ -115,7 +117,9 @@ def test_failures_are_kept_and_never_answered_from(store):
         1,
         True,
     )
-    assert store._all("SELECT text FROM ledger") == [(b"yes",)]
+    with sqlite3.connect(store.path) as db:
+        assert db.execute("SELECT text FROM ledger").fetchall() == [(b"yes",)]
+    db.close()
 
 
 def test_a_refusal_is_answered_from(store):
@@ -129,21 +133,21 @@ def test_a_refusal_is_answered_from(store):
 
 def test_an_unreadable_reply_is_asked_for_once_more(tmp_path):
     for text, again in (("hm", True), ("hm hm", False)):
-        with Replies(tmp_path / "r.sqlite") as store:
+        with ReplyCache(tmp_path / "r.sqlite") as store:
             store.put(BASE, CALL, replace(REPLY, text=text))
             found = store.get(BASE)
             assert found.text == text
             store.mark_unreadable(BASE, found)
-            store._writer.flush()
+            store.flush()
             assert (store.get(BASE) is None) == again
-    with Replies(tmp_path / "r.sqlite") as store:
+    with ReplyCache(tmp_path / "r.sqlite") as store:
         assert store.get(BASE).text == "hm hm"
         store.put(BASE, CALL, REPLY)
         assert store.get(BASE).text == "yes"
 
 
 def test_a_store_is_for_its_owner_alone(tmp_path):
-    with Replies(tmp_path / "r.sqlite") as store:
+    with ReplyCache(tmp_path / "r.sqlite") as store:
         store.put(BASE, CALL, REPLY)
         modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert set(modes.values()) == {0o600}
@@ -155,16 +159,16 @@ def test_a_store_is_for_its_owner_alone(tmp_path):
 
 def test_a_call_is_claimed_by_one(tmp_path):
     async def main():
-        with Replies(tmp_path / "r.sqlite") as one, Replies(tmp_path / "r.sqlite") as other:
+        with ReplyCache(tmp_path / "r.sqlite") as one, ReplyCache(tmp_path / "r.sqlite") as other:
             assert await one.claim(BASE)
             assert await one.claim(BASE)
             assert not await other.claim(BASE)
-            await one.keep(BASE, CALL, REPLY)
+            await one.put_async(BASE, CALL, REPLY)
             assert await other.claim(BASE)
             other.release(BASE)
-            other._writer.flush()
+            other.flush()
             assert await one.claim(BASE)
-        with Replies(tmp_path / "r.sqlite") as third:  # closing lets go
+        with ReplyCache(tmp_path / "r.sqlite") as third:  # closing lets go
             assert await third.claim(BASE)
 
     asyncio.run(main())
@@ -177,7 +181,7 @@ def test_a_claim_ends_with_its_process_or_its_lease(tmp_path, monkeypatch):
         db.close()
 
     async def main():
-        with Replies(tmp_path / "r.sqlite") as store:
+        with ReplyCache(tmp_path / "r.sqlite") as store:
             claimed_by("elsewhere 1 x", time.time() + 60.0)
             assert not await store.claim(BASE)
             claimed_by("elsewhere 1 x", time.time() - 1.0)
@@ -210,29 +214,29 @@ def broken(path, how):
 @pytest.mark.parametrize("how", ["header", "noise", "cut", "pages"])
 def test_a_damaged_store_is_set_aside_and_begun_anew(tmp_path, caplog, how):
     path = tmp_path / "r.sqlite"
-    with Replies(path) as store:
+    with ReplyCache(path) as store:
         for i in range(200):
             store.put(bytes([i]) * 16, CALL, REPLY)
     broken(path, how)
-    with Replies(path) as store:
+    with ReplyCache(path) as store:
         store.get(BASE)
         store.put(BASE, CALL, replace(REPLY, text="new"))
         assert store.get(BASE).text == "new"
     assert [record.message for record in caplog.records if "renamed to r.sqlite.damaged" in record.message]
     assert (tmp_path / "r.sqlite.damaged").exists()
-    with Replies(path) as store:
+    with ReplyCache(path) as store:
         assert store.get(BASE).text == "new"
 
 
 def test_what_can_be_read_of_a_damaged_store_is_taken_over(tmp_path):
     path = tmp_path / "r.sqlite"
-    with Replies(path) as store:
+    with ReplyCache(path) as store:
         for i in range(100):
             store.put(bytes([i]) * 16, CALL, replace(REPLY, text="x" * 2000))
     data = bytearray(path.read_bytes())
     data[-4096 * 10 :] = b"\xa5" * (4096 * 10)
     path.write_bytes(bytes(data))
-    with Replies(path) as store:
+    with ReplyCache(path) as store:
         for i in range(100):
             store.get(bytes([i]) * 16)
         store.put(BASE, CALL, REPLY)
@@ -244,7 +248,7 @@ def test_somebody_elses_file_is_left_alone(tmp_path, text):
     path = tmp_path / "rollouts.csv"
     path.write_text(text)
     with pytest.raises(InvalidInput, match="cache must be"):
-        Replies(path)
+        ReplyCache(path)
     assert path.read_text() == text
 
 
@@ -290,11 +294,11 @@ def test_hits_are_counted(store):
 
 
 def test_it_is_there_the_next_time(tmp_path):
-    with Replies(tmp_path / "r.sqlite") as store:
+    with ReplyCache(tmp_path / "r.sqlite") as store:
         store.put(BASE, CALL, REPLY)
         store.count_hit(CALL, REPLY)
     assert not list(tmp_path.glob("*-wal"))
-    with Replies(tmp_path / "r.sqlite") as store:
+    with ReplyCache(tmp_path / "r.sqlite") as store:
         assert store.get(BASE).text == "yes"
         assert len(store.hits()) == 1
 
@@ -310,27 +314,27 @@ def test_what_is_kept_in_an_event_loop_is_on_disk(tmp_path):
     path = tmp_path / "r.sqlite"
 
     async def keep(store, other, i):
-        await store.keep(key_of(i), CALL, replace(REPLY, text=str(i)))
+        await store.put_async(key_of(i), CALL, replace(REPLY, text=str(i)))
         assert other.execute("SELECT text FROM ledger WHERE key = ?", (key_of(i),)).fetchone() == (str(i).encode(),)
 
     async def main(store, other):
         await asyncio.gather(*(keep(store, other, i) for i in range(700)))
 
     other = sqlite3.connect(path, isolation_level=None)
-    with Replies(path) as store:
+    with ReplyCache(path) as store:
         asyncio.run(main(store, other))
     other.close()
 
 
 def test_who_is_cancelled_while_it_is_written_has_it_written(store):
     async def main():
-        task = asyncio.create_task(store.keep(BASE, CALL, REPLY))
+        task = asyncio.create_task(store.put_async(BASE, CALL, REPLY))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(main())
-    store._writer.flush()
+    store.flush()
     assert store.get(BASE).text == "yes"
 
 
@@ -349,7 +353,7 @@ def test_several_threads(store):
 
 
 def _work(path, number):
-    with Replies(path) as store:
+    with ReplyCache(path) as store:
         for i in range(100):
             store.put(key_of(1000 * number + i), CALL, REPLY)
             store.count_hit(CALL, REPLY)
@@ -364,7 +368,7 @@ def test_several_processes(tmp_path):
     for process in processes:
         process.join()
         assert process.exitcode == 0
-    with Replies(tmp_path / "r.sqlite") as store:
+    with ReplyCache(tmp_path / "r.sqlite") as store:
         assert len(store) == 300
         assert store.hits()[0][-1] == 300
 
@@ -374,12 +378,12 @@ def test_several_processes(tmp_path):
 
 def test_read_only_reads_where_nothing_can_be_written(tmp_path):
     path = tmp_path / "folder" / "r.sqlite"
-    with Replies(path) as store:
+    with ReplyCache(path) as store:
         store.put(BASE, CALL, REPLY)
     path.chmod(stat.S_IRUSR)
     path.parent.chmod(stat.S_IRUSR | stat.S_IXUSR)
     try:
-        with Replies(path, read_only=True) as store:
+        with ReplyCache(path, read_only=True) as store:
             assert store.get(BASE).text == "yes"
             store.count_hit(CALL, REPLY)
             with pytest.raises(InvalidInput, match="opened to read"):
@@ -398,18 +402,19 @@ def test_files_that_are_something_else(tmp_path):
     db.close()
     for path in (text, other, tmp_path):
         with pytest.raises(InvalidInput, match="cache must be"):
-            Replies(path)
+            ReplyCache(path)
     with pytest.raises(InvalidInput, match="cache must be"):
-        Replies(tmp_path / "absent.sqlite", read_only=True)
+        ReplyCache(tmp_path / "absent.sqlite", read_only=True)
     assert not (tmp_path / "absent.sqlite").exists()
 
 
-def test_a_write_that_fails_is_said(tmp_path):
-    with Replies(tmp_path / "r.sqlite") as store:
+def test_a_write_that_fails_is_reported(tmp_path):
+    with ReplyCache(tmp_path / "r.sqlite") as store:
+        store.put(BASE, CALL, REPLY)
         with sqlite3.connect(tmp_path / "r.sqlite") as db:
             db.execute("DROP TABLE ledger")
         db.close()
         with pytest.raises(InvalidInput, match="no such table"):
             store.put(BASE, CALL, REPLY)
         with pytest.raises(InvalidInput, match="no such table"):
-            asyncio.run(store.keep(BASE, CALL, REPLY))
+            asyncio.run(store.put_async(BASE, CALL, REPLY))

@@ -7,8 +7,8 @@ import pytest
 from calling import ask_all, call_of, judge_of, run
 from server import Answer, Server
 
-from rubrank.judges.client.accounting import Account, UsageMeter
-from rubrank.judges.client.replies import Replies
+from rubrank.judges.client.cache import ReplyCache
+from rubrank.judges.client.usage import Account, UsageMeter
 from rubrank.judges.judge import Call, Price, Reply, Usage
 
 
@@ -26,7 +26,7 @@ def test_sums():
     meter.add(call(), reply(), requests=2, final=False)
     meter.add(call(), reply(failure="refused: I cannot"), requests=1)
     meter.add(call(), reply(failure="refused: no"), requests=1)
-    meter.hit(call(), reply())
+    meter.add_hit(call(), reply())
     account = meter.account()
     assert (account.calls, account.requests, account.hits) == (3, 5, 1)
     assert (account.input_tokens, account.output_tokens, account.cached_tokens, account.cost) == (40, 8, 4, 1.0)
@@ -53,14 +53,14 @@ def test_parts_and_merging():
     one.add(call("B"), reply(2.0, model="n"), requests=1)
     two.add(call("A"), reply(3.0, endpoint="http://b", failure="timeout after 3 s"), requests=4)
     two.add(call("A"), Reply(None, "deadline of the step passed", attempts=0), requests=0)
-    both = Account.merged([one.account(), two.account()])
+    both = Account.merge([one.account(), two.account()])
     assert (both.calls, both.requests, both.latency(1.0)) == (3, 6, 3.0)
     assert {name: line.calls for name, line in both.purposes.items()} == {"A": 2, "B": 1}
     assert {name: line.calls for name, line in both.models.items()} == {"m": 2, "n": 1}
     assert {name: line.requests for name, line in both.endpoints.items()} == {"http://a": 2, "http://b": 4}
     assert both.failures == {"timeout after 3 s": 1, "deadline of the step passed": 1}
     assert both.purposes["A"].failures == both.failures
-    assert Account.merged([]).calls == 0
+    assert Account.merge([]).calls == 0
 
 
 def test_for_machines():
@@ -77,12 +77,12 @@ def test_the_file_says_what_the_tally_says(tmp_path):
         return Answer(finish_reason="length" if asked.number % 5 == 0 else "stop", usage=(asked.number, 3, 0))
 
     calls = [call_of(str(i), purpose=f"purpose {i % 3}") for i in range(30)]
-    with Server(script) as server, Replies(tmp_path / "r.sqlite") as store:
+    with Server(script) as server, ReplyCache(tmp_path / "r.sqlite") as store:
         judge = judge_of(server, endpoint={"price": Price(input=3.0, output=7.0)})
-        _, first = run(ask_all(judge, calls, store=store))
-        _, second = run(ask_all(judge, calls, store=store))
+        _, first = run(ask_all(judge, calls, cache=store))
+        _, second = run(ask_all(judge, calls, cache=store))
         asked = len(server.completions)
-        live, on_disk = Account.merged([first.meter.account(), second.meter.account()]), Account.of(store)
+        live, on_disk = Account.merge([first.meter.account(), second.meter.account()]), Account.read(store)
     assert (live.calls, live.hits) == (asked, 60 - asked)
     assert live.input_tokens == sum(range(asked))
     assert live.cost == pytest.approx((3.0 * sum(range(asked)) + 7.0 * 3 * asked) / 1e6)

@@ -1,0 +1,471 @@
+"""Judge groups through batch APIs: calls are collected, submitted in files, and answered from the cache later.
+
+    judgments = judge_in_batches(groups, criteria, wanted, judges, wait=True)
+
+A run is a sequence of rounds:
+
+    round: judge all groups as usual ──► calls with a reply in the cache are answered from there
+      ▲                                  the others are collected
+      │                                     │ none: the judgments of this round are the result
+      │                                     ▼
+      └── replies ──► cache ◄── wait ◄── submit the collected calls as batches
+
+More than one round is needed by kinds that ask again after an answer, by requests that expired or failed for now, and
+by parameters that a server rejects. With wait=False a round that leaves batches open ends in `BatchesPending`; the same
+call continues from there later.
+
+Replies go to the same cache as those of ordinary calls, under the same keys: neither way pays for what the other has.
+Only keys are held in memory, and a batch is closed in the book when all of its replies are in the cache, so that a kill
+loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from rubrank.errors import BatchesPending, InvalidInput, JudgeOutage, JudgingInterrupted, UnknownName
+from rubrank.judges.batches.api import (
+    BatchApi,
+    BatchState,
+    NotFound,
+    ServerUnavailable,
+    batch_endpoint,
+    batch_price,
+    read_lines,
+)
+from rubrank.judges.batches.book import BatchBook, OpenBatch
+from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
+from rubrank.judges.client.capabilities import Capabilities
+from rubrank.judges.client.outcome import RequestOutcome, classify_status, read_completion, shorten
+from rubrank.judges.client.runtime import runtime
+from rubrank.judges.client.transport import Address
+from rubrank.judges.client.usage import Account, UsageMeter
+from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply, Usage
+from rubrank.judges.judging import Progress, checked, judge_groups
+from rubrank.judges.judgments import Judgments
+from rubrank.rollouts.rollout import Group
+from rubrank.rubrics.rubric import Criterion
+
+_MAX_ROUNDS = 32
+_REPLIES_PER_COMMIT = 500
+_MEGABYTE = 1_000_000
+_NOT_ANSWERED_YET = Reply(None, "in a batch that is not over", attempts=0)
+_MIN_FAILED_POLLS = 10  # before a server counts as down
+
+
+def check_batch_mode(batch: str, judges: Judges | None) -> None:
+    """Refuse what batches cannot do, before anything is spent."""
+    if batch not in ("wait", "submit"):
+        raise UnknownName.of("grade", "batch", batch, ("wait", "submit"))
+    if judges is None:
+        raise InvalidInput("grade", "--batch", "used with judges", "none", "Add --judges FILE.")
+    if judges.cache is None:
+        raise InvalidInput("grade", "--batch", "used with a reply cache", "none", "Set cache: FILE in the judges.")
+    if judges.cache_only:
+        raise InvalidInput("grade", "--batch", "used without --cache-only", "both", "")
+    if judges.deadline is not None:
+        remedy = "Leave it out: a batch takes as long as the server needs, up to a day."
+        raise InvalidInput("grade", "--batch", "used without a deadline", f"deadline: {judges.deadline:g}", remedy)
+
+
+def judge_in_batches(
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    wanted: Sequence[np.ndarray],
+    judges: Judges,
+    *,
+    progress: Progress | None = None,
+    wait: bool = True,
+) -> Judgments:
+    """What `judge_groups` returns, by way of batches; parameters as there. wait: until all batches are over."""
+    check_batch_mode("wait" if wait else "submit", judges)
+    assert judges.cache is not None
+    # In a round the askers look into the cache themselves.
+    judges_of_round = judges.model_copy(update={"cache": None, "on_outage": "continue"})
+    with ExitStack() as stack:
+        cache = stack.enter_context(runtime().cache(judges.cache))
+        book = stack.enter_context(BatchBook(f"{judges.cache}.batches"))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rubrank-batches-")))
+        run = BatchRun(judges, cache, book, folder, progress)
+        try:
+            runtime().run(run.collect_finished())
+            for _ in range(_MAX_ROUNDS):
+                run.start_round()
+                judgments = judge_groups(groups, criteria, wanted, judges_of_round, asker_of=run.asker_of, check=False)
+                if not run.unanswered:
+                    break
+                runtime().run(run.submit())
+                open_batches = run.open_batches()
+                if not wait and open_batches:
+                    requests = sum(len(book.requests(batch.number)) for batch in open_batches)
+                    raise BatchesPending(requests, len(open_batches))
+                runtime().run(run.wait(open_batches))
+        except KeyboardInterrupt:
+            raise JudgingInterrupted(len(run.answered), len(run.unanswered), judges.cache) from None
+        run.mark_unreadable_replies()
+    account = Account.merge([judgments.account, run.meter.account()])
+    return checked(replace(judgments, account=account), judges)
+
+
+@dataclass
+class _RequestFile:
+    """A file of requests that is filled until it is as large as a server allows."""
+
+    path: Path
+    token: str
+    purposes: dict[bytes, str] = field(default_factory=dict)
+    """Key → purpose."""
+    size: int = 0
+
+
+class BatchAsker:
+    """Answers the calls of one judge in one round: from the cache, or not yet."""
+
+    def __init__(self, run: BatchRun, judge: Judge, capabilities: Capabilities) -> None:
+        self.judge = judge
+        self.endpoint = batch_endpoint(judge)
+        self.capabilities = capabilities
+        self.files: list[_RequestFile] = []
+        self._run = run
+        self._keys = CallKeys(judge)
+
+    async def ask(self, call: Call) -> Reply:
+        """The reply, or a failure that says that there is none yet."""
+        key = self._keys.key(call)
+        if key in self._run.failed:
+            return self._run.failed[key]
+        reply = await self._run.cache.get_async(key)
+        if reply is None:
+            self._run.collect(self, key, call)
+            return _NOT_ANSWERED_YET
+        if key in self._run.answered:  # paid for in this run: not a cache hit
+            return replace(reply, cached=False, attempts=1)
+        return reply
+
+    def unreadable(self, call: Call, reply: Reply) -> None:
+        """No verdict could be found in this reply."""
+        self._run.unreadable[self._keys.key(call)] = reply
+
+    def add_request(self, folder: Path, key: bytes, purpose: str, body: Mapping[str, Any]) -> None:
+        """Append a request to the last file, or to a new one if that is full."""
+        request = {"custom_id": key.hex(), "method": "POST", "url": "/v1/chat/completions", "body": body}
+        line = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+        limits = self.endpoint.batch
+        max_size = int(limits.megabytes * _MEGABYTE)
+        if len(line) > max_size:
+            got = f"one of {len(line) / _MEGABYTE:.1f} MB"
+            raise InvalidInput("grade", "--batch", f"requests of at most {limits.megabytes:g} MB", got, "")
+        last = self.files[-1] if self.files else None
+        if last is None or len(last.purposes) >= limits.requests or last.size + len(line) > max_size:
+            token = uuid4().hex
+            last = _RequestFile(folder / f"rubrank-{token}.jsonl", token)
+            self.files.append(last)
+        with last.path.open("ab") as file:
+            file.write(line)
+        last.purposes[key] = purpose
+        last.size += len(line)
+
+
+class BatchRun:
+    """The state of one run."""
+
+    def __init__(
+        self, judges: Judges, cache: ReplyCache, book: BatchBook, folder: Path, progress: Progress | None
+    ) -> None:
+        self.cache = cache
+        self.meter = UsageMeter()
+        self.failed: dict[bytes, Reply] = {}
+        """Calls that get no reply in this run, and why."""
+        self.answered: set[bytes] = set()
+        """Calls that were paid for in this run."""
+        self.unanswered: dict[bytes, tuple[BatchAsker, dict[str, Any]]] = {}
+        """Calls of this round without a reply: who asked, and the parameters of the request."""
+        self.unreadable: dict[bytes, Reply] = {}
+        """Replies of this round without a verdict. The next run asks once more, this one does not."""
+        self._judges = judges
+        self._book = book
+        self._folder = folder
+        self._progress = progress
+        self._submissions: Counter[bytes] = Counter()
+        self._submitted: dict[bytes, int] = {}
+        self._awaited: set[int] = set()
+        self._foreign: dict[int, str] = {}
+        self._askers: dict[int, BatchAsker] = {}
+        self._capabilities: dict[str, Capabilities] = {}
+        self._leaves = [leaf for judge in judges.judges for leaf in judge.members or (judge,)]
+
+    # ------------------------------------------------------------------------------------------------------- a round
+
+    def start_round(self) -> None:
+        """Begin a new pass over all groups."""
+        self.unanswered = {}
+        self.unreadable = {}
+        self._askers = {}
+        self._awaited = set()
+        self._submitted = self._book.submitted_keys()
+        self._foreign = {}
+        for batch in self._book.open_batches():
+            if self._judge_of(batch) is None:
+                self._foreign[batch.number] = batch.endpoint
+
+    def asker_of(self, judge: Judge) -> Asker:
+        """Who answers for a judge in this round."""
+        if id(judge) not in self._askers:
+            endpoint = batch_endpoint(judge)
+            settings = [endpoint.base_url, endpoint.model, endpoint.structured, dict(endpoint.extra_body)]
+            name = json.dumps([*settings, judge.sampling.model_dump()], default=repr)
+            capabilities = self._capabilities.setdefault(name, Capabilities(endpoint, judge.sampling))
+            self._askers[id(judge)] = BatchAsker(self, judge, capabilities)
+        return self._askers[id(judge)]
+
+    def collect(self, asker: BatchAsker, key: bytes, call: Call) -> None:
+        """A call without a reply: it is submitted with the next batch, unless it is in one already."""
+        if key in self.unanswered:
+            return
+        body = asker.capabilities.make_body(call)
+        self.unanswered[key] = (asker, _parameters_of(body))
+        number = self._submitted.get(key)
+        if number is None:
+            asker.add_request(self._folder, key, call.purpose, body)
+        elif number not in self._foreign:
+            self._awaited.add(number)
+        else:
+            allowed = "reachable as long as requests of this run are pending there"
+            got = f"{self._foreign[number]} is not among the judges"
+            remedy = f"Use that endpoint, or delete {self._book.path} and pay for them again."
+            raise InvalidInput("grade", "--batch", allowed, got, remedy)
+
+    def mark_unreadable_replies(self) -> None:
+        """After the last round."""
+        for key, reply in self.unreadable.items():
+            self.cache.mark_unreadable(key, reply)
+
+    # ---------------------------------------------------------------------------------------------------- submitting
+
+    async def submit(self) -> None:
+        """Submit the calls that were collected in this round."""
+        for asker in self._askers.values():
+            async with BatchApi(asker.judge) as api:
+                for file in asker.files:
+                    await self._submit_file(api, asker.judge, file)
+
+    async def _submit_file(self, api: BatchApi, judge: Judge, file: _RequestFile) -> None:
+        # The order survives a kill at any point: a batch is in the book before it may exist on the server.
+        file_id = await self._retry_during_outage(judge, lambda _: api.upload(file.path))
+        number = self._book.add(file.token, api.endpoint.where, api.endpoint.model, file_id, file.purposes)
+        file.path.unlink(missing_ok=True)
+        batch_id = await self._retry_during_outage(
+            judge, lambda is_retry: _create_batch(api, file_id, file.token, may_exist=is_retry)
+        )
+        self._book.set_batch_id(number, batch_id)
+        self._submissions.update(list(file.purposes))
+        self._awaited.add(number)
+
+    async def _retry_during_outage(self, judge: Judge, request: Callable[[bool], Awaitable[str]]) -> str:
+        """The result of a request; JudgeOutage if it fails for `outage_wait` seconds. request: is told of a retry."""
+        started = time.monotonic()
+        is_retry = False
+        while True:
+            try:
+                return await request(is_retry)
+            except ServerUnavailable as error:
+                elapsed = time.monotonic() - started
+                if elapsed > self._judges.outage_wait:
+                    raise JudgeOutage(judge.name, batch_endpoint(judge).where, str(error), elapsed) from None
+            is_retry = True
+            await asyncio.sleep(min(batch_endpoint(judge).batch.poll, self._judges.outage_wait))
+
+    # ------------------------------------------------------------------------------------------------------- waiting
+
+    def open_batches(self) -> list[OpenBatch]:
+        """The batches that calls of this round are in."""
+        return [batch for batch in self._book.open_batches() if batch.number in self._awaited]
+
+    async def collect_finished(self) -> None:
+        """Take in the batches of earlier runs that are over."""
+        for batch in self._book.open_batches():
+            judge = self._judge_of(batch)
+            if judge is None:  # of other judges that share the cache
+                continue
+            async with BatchApi(judge) as api:
+                try:
+                    await self._finish_if_over(api, judge, batch)
+                except ServerUnavailable:
+                    continue  # `wait` will deal with it
+
+    async def wait(self, batches: Sequence[OpenBatch]) -> None:
+        """Wait until all these batches are over; JudgeOutage if a server does not answer for too long."""
+        pending = list(batches)
+        last_answer = time.monotonic()
+        while pending:
+            still_pending = []
+            poll = 0.0
+            for batch in pending:
+                judge = self._judge_of(batch)
+                assert judge is not None  # `collect` refuses others
+                poll = batch_endpoint(judge).batch.poll
+                try:
+                    async with BatchApi(judge) as api:
+                        is_over = await self._finish_if_over(api, judge, batch)
+                    last_answer = time.monotonic()
+                except ServerUnavailable as error:
+                    is_over = False
+                    elapsed = time.monotonic() - last_answer
+                    if elapsed > max(self._judges.outage_wait, _MIN_FAILED_POLLS * poll):
+                        raise JudgeOutage(judge.name, batch_endpoint(judge).where, str(error), elapsed) from None
+                if not is_over:
+                    still_pending.append(batch)
+            pending = still_pending
+            if pending:
+                await asyncio.sleep(poll)
+
+    async def _finish_if_over(self, api: BatchApi, judge: Judge, batch: OpenBatch) -> bool:
+        """Is the batch over? Then its replies are in the cache. One that the server no longer has is over too."""
+        try:
+            batch_id = batch.batch_id
+            if batch_id is None:
+                batch_id = await _create_batch(api, batch.file, batch.token, may_exist=True)
+                self._book.set_batch_id(batch.number, batch_id)
+            state = await api.state(batch_id)
+            self._report_progress(state)
+            if not state.is_over:
+                return False
+            await self._take_in(api, judge, batch, state)
+        except NotFound as error:
+            state = BatchState("expired", message=f"the server no longer has it ({error})")
+            await self._take_in(api, judge, batch, state)
+        return True
+
+    def _report_progress(self, state: BatchState) -> None:
+        if self._progress is None or not self.unanswered:
+            return
+        done = len(self.answered)
+        self._progress(done, max(len(self.unanswered), done))
+        tell = getattr(self._progress, "tell", None)
+        if tell is not None:
+            tell(f"{state.status}: {state.completed:,} of {state.total:,}")
+
+    # ------------------------------------------------------------------------------------------------------- replies
+
+    async def _take_in(self, api: BatchApi, judge: Judge, batch: OpenBatch, state: BatchState) -> None:
+        """Download the replies of a batch that is over into the cache, and close it."""
+        requests = self._book.requests(batch.number)
+        seen: set[bytes] = set()
+        # All requests that the server counts as completed must be in the file; of failures it may report none.
+        for file, min_lines in ((state.output_file, state.completed), (state.error_file, 0)):
+            if file is not None:
+                path = self._folder / f"{batch.token}.replies"
+                await api.download(file, path, min_lines)
+                await self._store_replies(path, judge, requests, seen)
+                path.unlink(missing_ok=True)
+        for key in requests.keys() - seen:
+            # In neither file. The next round submits it again, if attempts are left.
+            if state.status == "cancelled" or self._submissions[key] >= judge.retry.attempts:
+                failure = f"batch {state.status}: {state.message or 'no answer'}"
+                self.failed[key] = Reply(None, failure, attempts=0)
+        self._book.close_batch(batch.number)
+        hit_limit = any("limit" in code for code in state.codes)  # too many requests are queued: it passes
+        if state.status == "failed" and not hit_limit:
+            got = state.message or "it failed"
+            remedy = "Replies so far are kept."
+            raise InvalidInput(f"judge {judge.name!r}", "the batch", "accepted by the server", got, remedy)
+
+    async def _store_replies(self, path: Path, judge: Judge, requests: Mapping[bytes, str], seen: set[bytes]) -> None:
+        """Put the replies of a file into the cache; what was not asked for, and what comes twice, is skipped."""
+        writes: list[Awaitable[None]] = []
+        for line in read_lines(path):
+            try:
+                key = bytes.fromhex(line["custom_id"])
+            except ValueError:
+                continue
+            if key not in requests or key in seen:
+                continue
+            seen.add(key)
+            call = Call((), purpose=requests[key])
+            outcome, is_rejected = self._read_line(key, judge, line)
+            reply = replace(outcome.reply, id=make_reply_id(key, time.time()))
+            if reply.failure is None and await self.cache.get_async(key) is not None:
+                continue  # it was stored before a kill
+            attempts_left = self._submissions[key] < judge.retry.attempts
+            final = not is_rejected and not (outcome.next == "retry" and attempts_left)
+            # The last round counts the call itself; here its usage is counted, and the request if it is repeated.
+            self.meter.add(call, reply, 0 if final else 1, final=False)
+            if final:
+                self.answered.add(key)
+                if reply.failure is not None and not reply.failure.startswith("refused"):
+                    self.failed[key] = replace(reply, usage=Usage())
+            writes.append(self.cache.put_async(key, call, reply, final=final))
+            if len(writes) == _REPLIES_PER_COMMIT:
+                await asyncio.gather(*writes)
+                writes = []
+        await asyncio.gather(*writes)
+
+    def _read_line(self, key: bytes, judge: Judge, line: Mapping[str, Any]) -> tuple[RequestOutcome, bool]:
+        """The outcome of a request, and whether the server rejected a parameter that the next round leaves out."""
+        endpoint = batch_endpoint(judge)
+        response = line.get("response")
+        response = response if isinstance(response, dict) else {}
+        status = response.get("status_code")
+        body = response.get("body")
+        is_rejected = False
+        if status == 200:
+            outcome = read_completion(json.dumps(body).encode(), batch_price(endpoint))
+        else:
+            error = body.get("error", body) if isinstance(body, dict) else body
+            if not isinstance(error, dict):
+                error = line.get("error")
+            if not isinstance(error, dict):
+                error = {}
+            code = error.get("code")
+            message = shorten(error.get("message") or code or "no answer")
+            if isinstance(status, int):
+                code = code if isinstance(code, str) else None
+                outcome = classify_status(status, message, code, {}, judge.retry)
+                if key in self.unanswered:
+                    asker, parameters = self.unanswered[key]
+                    explanation = f"{error.get('param') or ''} {message}"
+                    is_rejected = asker.capabilities.learn(parameters, status, explanation)
+            else:  # expired, or lost by the server
+                outcome = RequestOutcome(Reply(None, f"batch: {message}"), "retry", healthy=False)
+        failure = outcome.reply.failure
+        if failure is not None:
+            failure = Address(endpoint).hide_secrets(failure)
+        reply = replace(outcome.reply, failure=failure, endpoint=endpoint.where, model=endpoint.model, attempts=1)
+        return replace(outcome, reply=reply), is_rejected
+
+    def _judge_of(self, batch: OpenBatch) -> Judge | None:
+        for leaf in self._leaves:
+            endpoint = batch_endpoint(leaf)
+            if (endpoint.where, endpoint.model) == (batch.endpoint, batch.model):
+                return leaf
+        return None
+
+
+async def _create_batch(api: BatchApi, file: str, token: str, *, may_exist: bool) -> str:
+    """Create the batch with this token, unless it was created before; returns its id."""
+    if may_exist:
+        batch_id = await api.find(token)
+        if batch_id is not None:
+            return batch_id
+    return await api.create(file, token)
+
+
+def _parameters_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A request without its texts: what a server may reject about it. Bodies themselves would fill the memory."""
+    parameters = {name: value for name, value in body.items() if name not in ("messages", "response_format")}
+    response_format = body.get("response_format")
+    if isinstance(response_format, dict):
+        parameters["response_format"] = {"type": response_format.get("type")}
+    return parameters

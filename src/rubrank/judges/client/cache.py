@@ -1,0 +1,496 @@
+"""Replies on disk, so that no call is paid for twice, and a ledger of every request that was paid for.
+
+    with ReplyCache("replies.sqlite") as cache:
+        key = ReplyCache.key(call, judge)
+        cache.get(key)                            None
+        await cache.claim(key)                    True: this process is to send the call
+        await cache.put_async(key, call, reply)   on disk when it returns; the claim ends
+        cache.get(key)                            Reply(text=…, cached=True), without usage
+
+The file has four tables:
+
+    ledger      one row for every request that was paid for and for every call that failed, with text and cost
+    hits        how often calls were answered from here, by purpose, model and endpoint
+    claims      calls in flight: key, process, and the end of its lease
+    unread      replies in which no verdict could be found
+
+Answered from the ledger: usable replies, and refusals, which would come again at the same cost. A reply without a
+readable verdict is asked for once more by the next run, and then stands.
+
+A claim makes identical calls in several processes wait for one reply. Its lease is renewed while the process lives.
+Claims of a process that has ended are free at once on the same machine, and after the lease on others.
+
+Promises about kills, forks and damaged files are those of `rubrank.store`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import struct
+import threading
+import time
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+from uuid import uuid4
+
+from rubrank._plain import clean
+from rubrank.errors import InvalidInput
+from rubrank.judges.judge import Call, Judge, Reply, Usage
+from rubrank.store import Store
+
+LEASE = 30.0
+"""Seconds for which a claim holds if it is not renewed."""
+
+_KEY_BYTES = 16
+_VERSION = 1
+_LEDGER_COLUMNS = """
+    key BLOB NOT NULL, at REAL NOT NULL, purpose TEXT NOT NULL, model TEXT NOT NULL, endpoint TEXT NOT NULL,
+    text BLOB, failure BLOB, finish_reason TEXT, logprobs BLOB,
+    input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, cost REAL NOT NULL,
+    latency REAL NOT NULL, requests INTEGER NOT NULL, final INTEGER NOT NULL
+"""
+_COLUMN_NAMES = ", ".join(column.split()[0] for column in _LEDGER_COLUMNS.split(","))
+_ROW_MARKS = f"({', '.join('?' for _ in _LEDGER_COLUMNS.split(','))})"
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS ledger (id INTEGER PRIMARY KEY, {_LEDGER_COLUMNS});
+CREATE INDEX IF NOT EXISTS by_key ON ledger (key);
+CREATE TABLE IF NOT EXISTS hits (
+    purpose TEXT, model TEXT, endpoint TEXT, hits INTEGER NOT NULL, PRIMARY KEY (purpose, model, endpoint)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS claims (key BLOB PRIMARY KEY, owner TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS unread (key BLOB, at REAL, PRIMARY KEY (key, at)) WITHOUT ROWID;
+"""
+_SELECT_REPLIES = """
+SELECT text, failure, finish_reason, logprobs, model, endpoint, at, {is_unreadable}
+FROM ledger WHERE key = ? AND (failure IS NULL OR substr(failure, 1, 7) = CAST('refused' AS BLOB)) ORDER BY id
+"""
+_IS_UNREADABLE = "EXISTS (SELECT 1 FROM unread WHERE unread.key = ledger.key AND unread.at = ledger.at)"
+_MAX_UNREADABLE = 2  # replies without a verdict, after which the call is not sent once more
+
+_ROWS_PER_STATEMENT = 256
+# SQLite releases the interpreter's lock in every statement, and to get it back from a busy event loop takes
+# milliseconds. So rows go in as few statements of many rows, and few commits of many requests.
+_GATHER = 0.004  # seconds that the writer waits for more requests
+
+_PROJECT_FOLDER = ".rubrank"
+_PROJECT_MARKS = (_PROJECT_FOLDER, ".git", "pyproject.toml")
+
+
+def default_cache_path(start: Path | None = None) -> Path:
+    """The reply cache of the project that a folder (by default the current one) belongs to; its folder is created.
+
+    The project is the nearest folder above with a `.rubrank`, a `.git` or a `pyproject.toml`; else the folder itself.
+    """
+    start = (start or Path.cwd()).resolve()
+    project = start
+    for folder in (start, *start.parents):
+        if any((folder / mark).exists() for mark in _PROJECT_MARKS):
+            project = folder
+            break
+    cache_folder = project / _PROJECT_FOLDER
+    cache_folder.mkdir(mode=0o700, exist_ok=True)
+    ignore_file = cache_folder / ".gitignore"
+    if not ignore_file.exists():
+        ignore_file.write_text("*\n", encoding="utf-8")
+    return cache_folder / "replies.sqlite"
+
+
+# --------------------------------------------------------------------------------------------------------------- keys
+
+
+class CallKeys:
+    """Keys of the calls of one judge: digests of everything that a reply depends on.
+
+    That is: prompt version, messages, schema, number of the sample, sampling, whether log-probabilities are wanted,
+    and the models of the judge with their extra parameters and `structured`; not where the models are served.
+    """
+
+    def __init__(self, judge: Judge) -> None:
+        # Endpoints of different models are one judge, whose answers may come from any of them.
+        models = set()
+        structured = set()
+        for endpoint in judge.endpoints:
+            models.add(json.dumps([endpoint.model, _to_json(endpoint.extra_body)], sort_keys=True))
+            if endpoint.structured != "auto":
+                structured.add(f"{endpoint.model} {endpoint.structured}")
+        parts = [sorted(models), judge.sampling.model_dump(mode="json")]
+        self._judge_digest = blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=_KEY_BYTES)
+        self._structured = sorted(structured)
+
+    def key(self, call: Call) -> bytes:
+        """The key of a call."""
+        parts: list[Any] = [call.prompt_version, call.messages, call.schema, call.sample, call.logprobs]
+        if call.schema is not None and self._structured:
+            parts.append(self._structured)
+        digest = self._judge_digest.copy()
+        digest.update(json.dumps(parts, sort_keys=True, default=_to_json).encode())
+        return digest.digest()
+
+
+def _to_json(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else repr(value)
+
+
+def make_reply_id(key: bytes, at: float) -> str:
+    """The id of a reply that came at this time; `_time_of` reads the time from it."""
+    return key[:6].hex() + struct.pack(">d", at).hex()
+
+
+def _time_of(reply: Reply) -> float:
+    if not reply.id:
+        return time.time()
+    return float(struct.unpack(">d", bytes.fromhex(reply.id[12:]))[0])
+
+
+# -------------------------------------------------------------------------------------------------------------- cache
+
+_Origin: TypeAlias = tuple[str, str, str]
+"""Purpose, model, endpoint."""
+
+
+@dataclass(frozen=True)
+class _Insert:
+    """Write a row of the ledger; one that ends its call ends the claim too."""
+
+    key: bytes
+    row: tuple[Any, ...]
+    final: bool
+
+
+@dataclass(frozen=True)
+class _Claim:
+    key: bytes
+
+
+@dataclass(frozen=True)
+class _Release:
+    key: bytes
+    owner: str
+
+
+@dataclass(frozen=True)
+class _RenewClaims:
+    pass
+
+
+@dataclass(frozen=True)
+class _CountHit:
+    origin: _Origin
+
+
+@dataclass(frozen=True)
+class _MarkUnreadable:
+    key: bytes
+    at: float
+
+
+class ReplyCache:
+    """A file of replies; for all threads of a process, and for several processes at once."""
+
+    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
+        self.path = Path(path)
+        self.read_only = read_only
+        self._owner = f"{socket.gethostname()} {os.getpid()} {uuid4().hex[:8]}"
+        self._claimed: set[bytes] = set()
+        self._renewal: threading.Timer | None = None
+        # A cache that is only read cannot ask for an unreadable reply again: the first one stands.
+        self._select = _SELECT_REPLIES.format(is_unreadable="0" if read_only else _IS_UNREADABLE)
+        try:
+            self._store = Store(
+                self.path,
+                _SCHEMA,
+                name="judges",
+                version=_VERSION,
+                apply=self._apply,
+                recover=_recover_ledger,
+                gather=_GATHER,
+                read_only=read_only,
+            )
+        except (sqlite3.Error, OSError) as error:
+            allowed = "a file that can be written, or a cache of replies"
+            raise InvalidInput("judges", "cache", allowed, f"{path} ({error})", "") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give up all claims, write what is waiting, and close the file."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+        for key in list(self._claimed):
+            self.release(key)
+        self._store.close()
+
+    @staticmethod
+    def key(call: Call, judge: Judge) -> bytes:
+        """See `CallKeys`, which is faster for many calls of one judge."""
+        return CallKeys(judge).key(call)
+
+    # ------------------------------------------------------------------------------------------------------- reading
+
+    def get(self, key: bytes) -> Reply | None:
+        """The reply to a call, without usage: it costs nothing this time."""
+        return _choose_reply(key, self._store.read(self._select, (key,)))
+
+    async def get_async(self, key: bytes) -> Reply | None:
+        """The same for an event loop, which goes on while another process has locked the file."""
+        return _choose_reply(key, await self._store.read_async(self._select, (key,)))
+
+    def ledger(self) -> Iterator[tuple[Call, Reply, int, bool]]:
+        """For every row: the call (its purpose), the reply (without text), number of requests, and `final`."""
+        self.flush()
+        columns = "purpose, model, endpoint, failure, input_tokens, output_tokens, cached_tokens, cost, latency"
+        for row in self._store.read(f"SELECT {columns}, requests, final FROM ledger ORDER BY id"):
+            purpose, model, endpoint, failure, input_tokens, output_tokens, cached_tokens, cost, latency = row[:9]
+            requests, final = row[9:]
+            usage = Usage(input_tokens, output_tokens, cached_tokens, cost)
+            reply = Reply(None, _decode(failure), usage, latency, model=model, endpoint=endpoint)
+            yield Call((), purpose=purpose), reply, requests, bool(final)
+
+    def hits(self) -> list[tuple[str, str, str, int]]:
+        """Purpose, model, endpoint, and how many calls were answered from here."""
+        self.flush()
+        return self._store.read("SELECT purpose, model, endpoint, hits FROM hits")
+
+    def __len__(self) -> int:
+        """Calls that were answered."""
+        self.flush()
+        return int(self._store.read("SELECT count(DISTINCT key) FROM ledger WHERE failure IS NULL")[0][0])
+
+    # ------------------------------------------------------------------------------------------------------- writing
+
+    def put(self, key: bytes, call: Call, reply: Reply, requests: int = 1, *, final: bool = True) -> None:
+        """Keep a reply, which has the usage of so many requests; on disk when this returns.
+
+        final: it ends the call; False for a request that was paid for and is retried.
+        """
+        with _explain_errors():
+            self._store.write(self._make_insert(key, call, reply, requests, final)).result()
+
+    async def put_async(self, key: bytes, call: Call, reply: Reply, requests: int = 1, *, final: bool = True) -> None:
+        """The same for an event loop."""
+        with _explain_errors():
+            await self._store.write_async(self._make_insert(key, call, reply, requests, final))
+
+    def count_hit(self, call: Call, reply: Reply) -> None:
+        """Count a call that was answered from here; written soon."""
+        if not self.read_only:
+            self._store.write(_CountHit(_origin(call, reply)))
+
+    def mark_unreadable(self, key: bytes, reply: Reply) -> None:
+        """No verdict could be found in this reply; written soon."""
+        if not self.read_only and reply.id:
+            self._store.write(_MarkUnreadable(key, _time_of(reply)))
+
+    def flush(self) -> None:
+        """Wait until everything that was submitted so far is on disk."""
+        self._store.flush()
+
+    def _make_insert(self, key: bytes, call: Call, reply: Reply, requests: int, final: bool) -> _Insert:
+        if self.read_only:
+            raise InvalidInput("judges", "cache", "writable", f"{self.path}, opened to read", "")
+        if final:
+            self._claimed.discard(key)
+        logprobs = None
+        if reply.logprobs is not None:
+            logprobs = zlib.compress(json.dumps(reply.logprobs).encode(), 1)
+        row = (
+            key,
+            _time_of(reply),
+            *_origin(call, reply),
+            _encode(reply.text),
+            _encode(reply.failure),
+            clean(reply.finish_reason or "") or None,
+            logprobs,
+            reply.usage.input_tokens,
+            reply.usage.output_tokens,
+            reply.usage.cached_tokens,
+            reply.usage.cost,
+            reply.latency,
+            requests,
+            int(final),
+        )
+        return _Insert(key, row, final)
+
+    # -------------------------------------------------------------------------------------------------------- claims
+
+    async def claim(self, key: bytes) -> bool:
+        """May this process send the call? If so, others wait until it puts the reply or releases the key."""
+        with _explain_errors():
+            claimed: bool = await self._store.write_async(_Claim(key))
+        if claimed:
+            self._claimed.add(key)
+            if self._renewal is None:
+                self._schedule_renewal()
+            return True
+        for (owner,) in await self._store.read_async("SELECT owner FROM claims WHERE key = ?", (key,)):
+            if _is_dead(owner):
+                self._store.write(_Release(key, owner))
+        return False
+
+    def release(self, key: bytes) -> None:
+        """The call is not sent, or was given up."""
+        self._claimed.discard(key)
+        with suppress(RuntimeError):  # the cache is closed, which has released everything
+            self._store.write(_Release(key, self._owner))
+
+    def _schedule_renewal(self) -> None:
+        self._renewal = threading.Timer(LEASE / 3, self._renew_claims)
+        self._renewal.daemon = True
+        self._renewal.start()
+
+    def _renew_claims(self) -> None:
+        self._renewal = None
+        if self._claimed:
+            with suppress(RuntimeError):  # closed meanwhile
+                self._store.write(_RenewClaims())
+                self._schedule_renewal()
+
+    # -------------------------------------------------------------------------------------------- the writer thread
+
+    def _apply(self, db: sqlite3.Connection, requests: Sequence[Any]) -> list[Any]:
+        """Run the requests of one transaction, those of a kind together; claims are answered with True or False."""
+        rows: list[tuple[Any, ...]] = []
+        answered: list[bytes] = []
+        hits: Counter[_Origin] = Counter()
+        # Of claims and releases of one key the last counts: a call may be cancelled before its claim is written.
+        claims: dict[tuple[bytes, str], _Claim | _Release] = {}
+        for request in requests:
+            if isinstance(request, _Insert):
+                rows.append(request.row)
+                if request.final:
+                    answered.append(request.key)
+            elif isinstance(request, _Claim):
+                claims[request.key, self._owner] = request
+            elif isinstance(request, _Release):
+                claims[request.key, request.owner] = request
+            elif isinstance(request, _CountHit):
+                hits[request.origin] += 1
+            elif isinstance(request, _MarkUnreadable):
+                db.execute("INSERT OR IGNORE INTO unread VALUES (?, ?)", (request.key, request.at))
+            elif isinstance(request, _RenewClaims):
+                db.execute("UPDATE claims SET until = ? WHERE owner = ?", (time.time() + LEASE, self._owner))
+
+        for part in _split(rows):
+            marks = ", ".join([_ROW_MARKS] * len(part))
+            values = [value for row in part for value in row]
+            db.execute(f"INSERT INTO ledger ({_COLUMN_NAMES}) VALUES {marks}", values)
+        for part in _split(answered):
+            db.execute(f"DELETE FROM claims WHERE key IN ({', '.join('?' * len(part))})", part)
+        for release in claims.values():
+            if isinstance(release, _Release):
+                db.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (release.key, release.owner))
+        claimed: set[bytes] = set()
+        for part in _split([claim.key for claim in claims.values() if isinstance(claim, _Claim)]):
+            claimed.update(self._claim_keys(db, part))
+        for origin, number in hits.items():
+            count = "INSERT INTO hits VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = hits + excluded.hits"
+            db.execute(count, (*origin, number))
+        return [isinstance(request, _Claim) and request.key in claimed for request in requests]
+
+    def _claim_keys(self, db: sqlite3.Connection, keys: Sequence[bytes]) -> list[bytes]:
+        """Claim what nobody else holds; returns the keys that were claimed."""
+        now = time.time()
+        values: list[Any] = []
+        for key in keys:
+            values += (key, self._owner, now + LEASE)
+        marks = ", ".join(["(?, ?, ?)"] * len(keys))
+        cursor = db.execute(
+            f"INSERT INTO claims VALUES {marks} ON CONFLICT DO UPDATE SET"
+            " owner = excluded.owner, until = excluded.until WHERE claims.until < ? OR claims.owner = excluded.owner"
+            " RETURNING key",
+            [*values, now],
+        )
+        return [bytes(key) for (key,) in cursor.fetchall()]
+
+
+@contextmanager
+def _explain_errors() -> Iterator[None]:
+    """Errors of the writer thread (a full disk, a value that no column can hold) as errors of the cache."""
+    try:
+        yield
+    except (sqlite3.Error, OverflowError, OSError) as error:
+        raise InvalidInput("judges", "cache", "a file that can be written", str(error), "") from None
+
+
+def _split(items: list[Any]) -> Iterator[list[Any]]:
+    """As many as go into one statement."""
+    for start in range(0, len(items), _ROWS_PER_STATEMENT):
+        yield items[start : start + _ROWS_PER_STATEMENT]
+
+
+def _origin(call: Call, reply: Reply) -> _Origin:
+    return clean(call.purpose), clean(reply.model), clean(reply.endpoint)
+
+
+def _encode(text: str | None) -> bytes | None:
+    """Texts are blobs, because SQLite's own text type cannot hold lone surrogates."""
+    return None if text is None else text.encode("utf-8", "surrogatepass")
+
+
+def _decode(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "surrogatepass")
+
+
+def _choose_reply(key: bytes, rows: Sequence[Any]) -> Reply | None:
+    """The first readable reply; else a refusal; else the last unreadable one, once there are two."""
+    candidates = [row for row in rows if row[1] is None] or list(rows)
+    readable = [row for row in candidates if not row[-1]]
+    if readable:
+        row = readable[0]
+    elif len(candidates) >= _MAX_UNREADABLE:
+        row = candidates[-1]
+    else:
+        return None
+    text, failure, finish_reason, logprobs, model, endpoint, at, _ = row
+    return Reply(
+        _decode(text),
+        _decode(failure),
+        attempts=0,
+        model=model,
+        endpoint=endpoint,
+        cached=True,
+        finish_reason=finish_reason,
+        logprobs=None if logprobs is None else tuple(json.loads(zlib.decompress(logprobs))),
+        id=make_reply_id(key, at),
+    )
+
+
+def _is_dead(owner: str) -> bool:
+    """Has the process of a claim ended? Known only of processes on this machine."""
+    host, _, rest = owner.partition(" ")
+    if host != socket.gethostname():
+        return False
+    try:
+        os.kill(int(rest.partition(" ")[0]), 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, ValueError):
+        pass
+    return False
+
+
+def _recover_ledger(damaged: Path, db: sqlite3.Connection) -> None:
+    """Copy the rows of a damaged file, as far as they can be read: they were paid for."""
+    insert = f"INSERT INTO ledger ({_COLUMN_NAMES}) VALUES {_ROW_MARKS}"
+    with suppress(sqlite3.Error):
+        old = sqlite3.connect(f"{damaged.resolve().as_uri()}?mode=ro", uri=True)
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            for row in old.execute(f"SELECT {_COLUMN_NAMES} FROM ledger"):
+                db.execute(insert, row)
+        finally:
+            db.execute("COMMIT")
+            old.close()

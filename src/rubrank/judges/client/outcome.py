@@ -1,0 +1,301 @@
+"""What one request to a judge's model came to: the reply that could be read, and whether to send it again.
+
+    200 {"choices": [{"message": {"content": "…"}, "finish_reason": "stop"}]}      done
+    200 {"choices": [{"message": {"refusal": "I cannot"}}]}                        done: refused: I cannot
+    200 {"choices": [… "finish_reason": "length"}]}                                done: cut off at max_tokens
+    200 {"choices": [… "finish_reason": "abort"}]}, or an empty text               retry: not finished: abort
+    200 {"error": …}, or a body that is not a completion                           retry: malformed reply: …
+    408, 409, 425, 5xx, no connection, timeout                                     retry after an exponential backoff
+    429, 503, 529 with Retry-After: 2                                              retry after 2 s (60 s at most)
+    400, 413, 422                                                                  other endpoint: wrong call
+    401, 403, 404, redirects                                                       other endpoint: wrong key, model, URL
+
+A reply that cannot be used keeps what could be read of it: its text and its usage, since both were paid for. The
+thoughts of reasoning models (`reasoning_content`, `reasoning`) are not part of the text; thoughts inside the text
+(<think>) are left to the parser.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal, TypeAlias
+
+from rubrank.judges.judge import Price, Reply, Retry, Usage
+
+MAX_RETRY_AFTER = 60.0
+"""Seconds waited at most, whatever Retry-After says; or `longest_wait` of the judge, if that is more."""
+
+_MAX_MESSAGE = 300  # characters of a server's message in a reason
+_MAX_KEPT_BODY = 20_000  # bytes of a body that cannot be used
+_MAX_TOKENS = 10**12  # a larger count is wrong, and does not fit into a file
+_COMPLETE = (None, "stop")  # finish reasons of a complete reply; whatever else a server says is a fault
+
+_TRANSIENT = frozenset({408, 409, 425, 429})
+_RETRY_AFTER_APPLIES = frozenset({429, 503, 529})  # elsewhere the header is about the call, not about the server
+_OVERLOAD = frozenset({408, 429, 503, 504, 529})
+_MISCONFIGURED = frozenset({401, 403, 404, *range(300, 400)})
+_FAULT_OF_CALL = frozenset({400, 409, 413, 422, 429})  # says nothing about the health of the endpoint
+
+NextStep: TypeAlias = Literal["done", "retry", "other_endpoint"]
+
+
+@dataclass(frozen=True)
+class RequestOutcome:
+    """The outcome of one request."""
+
+    reply: Reply
+    """With the usage of this request alone."""
+    next: NextStep = "done"
+    retry_after: float | None = None
+    """Seconds that the server asked to wait."""
+    healthy: bool = True
+    """False: the request counts as a failure of the endpoint."""
+    overloaded: bool = False
+    """The endpoint was sent too much at once."""
+    misconfigured: bool = False
+    """The endpoint will never answer as it is configured: wrong key, model or URL."""
+
+
+def shorten(text: object) -> str:
+    """The text on one line, cut to a length that fits into a reason."""
+    line = " ".join(str(text).split())
+    if len(line) <= _MAX_MESSAGE:
+        return line
+    return line[: _MAX_MESSAGE - 1] + "…"
+
+
+# -------------------------------------------------------------------------------------------------------- completions
+
+
+def read_completion(body: bytes, price: Price) -> RequestOutcome:
+    """The outcome of a response with status 200."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError) as problem:
+        return _malformed(body, f"not JSON ({shorten(problem)})", Usage())
+    if not isinstance(data, dict):
+        return _malformed(body, "not an object", Usage())
+    usage = read_usage(data.get("usage"), price)
+    choices = data.get("choices")
+    if not isinstance(choices, list):
+        choices = []
+    choice = choices[0] if len(choices) == 1 and isinstance(choices[0], dict) else {}
+    message = choice.get("message")
+
+    # Gateways report errors of the model behind them with status 200, in one of three places.
+    error = data.get("error") or choice.get("error")
+    if not error and isinstance(message, dict):
+        error = message.get("error")
+    if error:
+        failure = f"error beside the reply: {shorten(error_message(error))}"
+        return RequestOutcome(Reply(None, failure, usage), "retry", healthy=False)
+    if len(choices) > 1:
+        return _malformed(body, f"{len(choices)} choices instead of one", usage)
+    if not isinstance(message, dict):
+        return _malformed(body, "no message in it", usage)
+    return _read_choice(choice, message, usage)
+
+
+def error_message(error: Any) -> Any:
+    """The message of an error as servers send it: an object with "message", or the message itself."""
+    if isinstance(error, dict):
+        return error.get("message") or error
+    return error
+
+
+def _read_choice(choice: Mapping[str, Any], message: Mapping[str, Any], usage: Usage) -> RequestOutcome:
+    finish_reason = choice.get("finish_reason")
+    text, refusal = _read_content(message)
+    failure = _find_failure(message, text, refusal, finish_reason)
+    reply = Reply(
+        text if text is not None else refusal or None,
+        failure,
+        usage,
+        finish_reason=finish_reason if isinstance(finish_reason, str) else None,
+        logprobs=read_logprobs(choice.get("logprobs")),
+    )
+    # An empty or aborted reply is often a passing fault of the server. A refusal or a cut-off reply would come again,
+    # at the same cost.
+    if failure and failure.startswith(("empty reply", "not finished")):
+        return RequestOutcome(reply, "retry")
+    return RequestOutcome(reply)
+
+
+def _read_content(message: Mapping[str, Any]) -> tuple[str | None, str]:
+    """Text and refusal of a message, whose content is a string or a list of parts."""
+    content = message.get("content")
+    refusal = message.get("refusal")
+    if not isinstance(content, list):
+        text = content if isinstance(content, str) else None
+        return text, str(refusal or "")
+    parts = [part for part in content if isinstance(part, dict)]
+    for part in parts:
+        refusal = refusal or part.get("refusal")
+    return "".join(str(part.get("text") or "") for part in parts), str(refusal or "")
+
+
+def _find_failure(message: Mapping[str, Any], text: str | None, refusal: str, finish_reason: object) -> str | None:
+    """Why the message cannot be used as a reply; None if it can."""
+    if refusal:
+        return f"refused: {shorten(refusal)}"
+    if finish_reason == "content_filter":
+        return "refused: content filter"
+    if finish_reason == "length":
+        return "cut off at max_tokens"
+    if message.get("tool_calls") or message.get("function_call"):
+        return "no reply: it calls a tool"
+    if message.get("role") not in (None, "assistant"):
+        return f"no reply: a message of {shorten(message['role'])!r}"
+    if text is None or not text.strip():
+        has_thoughts = message.get("reasoning_content") or message.get("reasoning")
+        return "empty reply: thoughts only" if has_thoughts else "empty reply"
+    if finish_reason not in _COMPLETE:
+        return f"not finished: {shorten(finish_reason)}"
+    return None
+
+
+def _malformed(body: bytes, problem: str, usage: Usage) -> RequestOutcome:
+    text = body[:_MAX_KEPT_BODY].decode("utf-8", "replace")
+    return RequestOutcome(Reply(text, f"malformed reply: {problem}", usage), "retry", healthy=False)
+
+
+def read_usage(usage: object, price: Price) -> Usage:
+    """Tokens and their cost; a server that does not report them counts as none."""
+    if not isinstance(usage, dict):
+        return Usage()
+    input_tokens = _token_count(usage.get("prompt_tokens"))
+    output_tokens = _token_count(usage.get("completion_tokens"))
+    details = usage.get("prompt_tokens_details")
+    cached_tokens = _token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    cached_tokens = min(cached_tokens, input_tokens)
+    cached_price = price.input if price.cached_input is None else price.cached_input
+    cost = (
+        (input_tokens - cached_tokens) * price.input + cached_tokens * cached_price + output_tokens * price.output
+    ) / 1e6
+    return Usage(input_tokens, output_tokens, cached_tokens, cost)
+
+
+def _token_count(number: object) -> int:
+    if isinstance(number, int) and number > 0:
+        return min(number, _MAX_TOKENS)
+    return 0
+
+
+def read_logprobs(logprobs: object) -> tuple[Mapping[str, Any], ...] | None:
+    """The tokens of the text with their likeliest alternatives."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(content, list):
+        return None
+    tokens = []
+    for entry in content:
+        if not isinstance(entry, dict):
+            continue
+        alternatives: dict[str, float] = {}
+        top = entry.get("top_logprobs")
+        for alternative in top if isinstance(top, list) else ():
+            if isinstance(alternative, dict):
+                # Two tokens may print alike (bytes of one character): the likelier one comes first and is kept.
+                alternatives.setdefault(str(alternative.get("token")), _read_logprob(alternative.get("logprob")))
+        tokens.append(
+            {
+                "token": str(entry.get("token")),
+                "logprob": _read_logprob(entry.get("logprob")),
+                "top": alternatives,
+            }
+        )
+    return tuple(tokens)
+
+
+def _read_logprob(value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return -math.inf
+
+
+# -------------------------------------------------------------------------------------------------------- HTTP errors
+
+
+def read_error(body: bytes) -> tuple[str, str, str | None]:
+    """Message, parameter and code of the error in the body of an HTTP error."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        return shorten(body[:1000].decode("utf-8", "replace")), "", None
+    error = data.get("error", data) if isinstance(data, dict) else data
+    if not isinstance(error, dict):
+        return shorten(error or ""), "", None
+    message = error.get("message") or error.get("detail") or ""
+    code = error.get("code")
+    return shorten(message), str(error.get("param") or ""), code if isinstance(code, str) else None
+
+
+def classify_status(
+    status: int, message: str, code: str | None, headers: Mapping[str, str], retry: Retry
+) -> RequestOutcome:
+    """The outcome of a response with an HTTP error. headers: by names in lower case."""
+    wait = read_retry_after(headers) if status in _RETRY_AFTER_APPLIES else None
+    if wait is not None:
+        wait = min(wait, max(MAX_RETRY_AFTER, retry.longest_wait))
+    is_transient = (status in _TRANSIENT or status >= 500) and code != "insufficient_quota"
+    if 300 <= status < 400:
+        message = "a redirect, which is not followed"
+    name = "rate limited" if status == 429 else f"HTTP {status}"
+    return RequestOutcome(
+        Reply(None, f"{name}: {message}" if message else name),
+        "retry" if is_transient else "other_endpoint",
+        retry_after=wait,
+        healthy=status in _FAULT_OF_CALL,
+        overloaded=status in _OVERLOAD,
+        misconfigured=status in _MISCONFIGURED,
+    )
+
+
+def no_response(failure: str, *, overloaded: bool = False) -> RequestOutcome:
+    """The outcome of a request that was not answered, or not as HTTP says."""
+    return RequestOutcome(Reply(None, failure), "retry", healthy=False, overloaded=overloaded)
+
+
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the server asks to wait: Retry-After-Ms, or Retry-After in seconds or as a date."""
+    milliseconds = _parse_seconds(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000.0
+    value = headers.get("retry-after", "")
+    seconds = _parse_seconds(value)
+    if seconds is not None or not value:
+        return seconds
+    try:
+        date = parsedate_to_datetime(value)
+        if date.tzinfo is None:  # "-0000" means UTC from a server that does not say where it is
+            date = date.replace(tzinfo=UTC)
+        return max(date.timestamp() - time.time(), 0.0)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _parse_seconds(value: str) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if 0.0 <= number < math.inf else None
+
+
+def backoff(retry: Retry, failures: int, retry_after: float | None) -> float:
+    """Seconds to wait before the next request, after so many failures.
+
+    Random, so that calls that failed together do not come back together; never shorter than the server asked.
+    """
+    if retry_after:
+        return retry_after + random.uniform(0.0, min(0.1 * retry_after, 1.0))
+    doublings = min(failures - 1, 100)  # a float overflows at a thousand
+    longest = min(retry.first_wait * 2.0**doublings, retry.longest_wait)
+    return random.uniform(0.5, 1.0) * longest
