@@ -107,7 +107,7 @@ def test_every_call_is_answered_from_the_file_and_nothing_in_it_is_left_over(ask
     judges, judgments = asked
     with ReplyCache(judges.cache, read_only=True) as store:
         assert judgments.asked == judgments.account.hits == len(store) == len(RANKINGS) + len(VERDICTS)
-        assert all(requests == 0 for _, _, requests, _ in store.rows())
+        assert all(requests == 0 for _, _, requests, _ in store.ledger())
     assert judgments.lost == 0
     assert judgments.account.cost == 0
 
@@ -175,7 +175,7 @@ def test_a_second_run_adds_nothing(asked):
     again = demo_judges(Path(judges.cache))
     assert again == judges
     with ReplyCache(judges.cache, read_only=True) as store:
-        assert len(list(store.rows())) == len(RANKINGS) + len(VERDICTS)
+        assert len(list(store.ledger())) == len(RANKINGS) + len(VERDICTS)
 
 
 def test_replies_of_an_older_version_are_not_taken(criteria, table, tmp_path, monkeypatch):
