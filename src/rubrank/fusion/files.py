@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, get_args
 
@@ -72,7 +73,7 @@ class Summary:
     gates: tuple[str, ...] = ()
     reward_sum: float = 0.0
     first: list[FusedGroup] = field(default_factory=list)
-    """The first groups, at most `PREVIEW`."""
+    """The first groups, at most `PREVIEW`; none if an output was written."""
     shape: str = ""
     """The format in words, such as "long CSV"."""
     by: str = ""
@@ -125,7 +126,11 @@ def fuse_file(
     else:
         results = [(rows, fused_by(scores.rule, batch)) for rows, batch in scores.batches()]
     summary = _summarise(scores, results)
-    if output is not None:
+    if output is None:
+        # Everything about a group takes longer than its reward: only for the groups that are shown.
+        groups = (fused[label] for _, fused in results for label in fused.labels)
+        summary.first = list(islice(groups, PREVIEW))
+    else:
         added = [(rows, scores.added_columns(fused, utilities, prefix)) for rows, fused in results]
         write_table(output, scores.layout.table, added)
     if progress:
@@ -408,8 +413,6 @@ def _summarise(scores: FileScores, results: Sequence[FusedRows]) -> Summary:
         summary.reward_sum += float(fused.reward_M.sum())
         summary.scored[columns] += (~batch.missing_MK).sum(axis=0)
         summary.deciding[columns] += _find_deciding(fused).sum(axis=0)
-        for label in fused.labels[: PREVIEW - len(summary.first)]:
-            summary.first.append(fused[label])
     if not summary.scored.any():
         remedy = "Every reward would be the same: see why nothing was scored."
         got = "none: every score is missing"

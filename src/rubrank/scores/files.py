@@ -135,13 +135,9 @@ class ScoreFile:
         return list(rows.iter_rows(named=True))
 
 
+@raising_bad_table()
 def open_score_file(source: Any) -> ScoreFile | None:
     """The score file, or files, that a source names; None if it is another table."""
-    with raising_bad_table():
-        return _open_score_file(source)
-
-
-def _open_score_file(source: Any) -> ScoreFile | None:
     if not isinstance(source, str | Path) or is_dataset(source):
         return None
     files = find_files(source)

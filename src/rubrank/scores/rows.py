@@ -102,7 +102,9 @@ def _labels(owner: str, groups: Any, length: int, what: str) -> Any:
     labels: Any = groups if simple else _listed(groups)
     if len(labels) != length:
         raise InvalidInput(owner, "groups", f"{length} labels, one for each of the {what}", str(len(labels)), "")
-    for i, label in enumerate(() if simple else labels):
+    if simple or set(map(type, labels)) <= {str, int}:
+        return labels
+    for i, label in enumerate(labels):
         if not isinstance(label, Hashable) or label is None or label != label:
             raise InvalidInput(owner, "groups", "a number or a string for every rollout", f"{label!r} at {i}", "")
     return labels

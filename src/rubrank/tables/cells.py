@@ -20,6 +20,7 @@ LARGEST_EXACT_INTEGER = 2**53
 """Larger integers merge with their neighbours when they become doubles: their order would be lost."""
 _LONGEST_NUMBER = 40  # characters; longer texts are not parsed
 _SAMPLED_CELLS = 100
+_VALUE_PATTERN = r"(?i)^(true|false|-?\d+(\.\d+)?(e[+-]?\d+)?)$"
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +74,10 @@ def read_numbers(table: Table, path: ColumnPath) -> Numbers:
         filled = values.is_not_nan().fill_null(False)
     else:
         filled = _find_filled(cells, table.text_is_number)
-    is_infinite = values.is_infinite().fill_null(False)
-    wrong = filled & (values.is_null() | is_infinite | _find_inexact(table, cells, values, path))
+    wrong = filled & (values.is_null() | values.is_infinite().fill_null(False))
+    is_large = (values.abs() >= LARGEST_EXACT_INTEGER).fill_null(False)
+    if is_large.any():
+        wrong = wrong | (filled & _find_inexact(table, cells, is_large, path))
     return Numbers(values, filled, wrong)
 
 
@@ -92,18 +95,27 @@ def parse_numbers(cells: pl.Series, text_is_number: bool) -> pl.Series:
     return clean.cast(pl.Float64, strict=False)
 
 
-def csv_column_type(cells: pl.Series) -> Any:
-    """The type of a CSV column outside CSV. A number that would be written differently stays a text, such as 007."""
+def convert_csv_column(cells: pl.Series) -> pl.Series:
+    """A CSV column as integers, numbers or booleans, if all its cells are.
+
+    A number that would be written differently stays a text, such as 007.
+    """
+    if cells.dtype != pl.String:
+        return cells
+    start = cells.head(_SAMPLED_CELLS)
+    if (start.is_not_null() & _find_filled(start, True) & ~start.str.contains(_VALUE_PATTERN)).any():
+        return cells  # most columns of texts can be told by their first cells
     filled = int(_find_filled(cells, text_is_number=True).sum())
     if not filled:
-        return pl.String
+        return cells
     if int(cells.str.contains(r"^(0|-?[1-9]\d{0,17})$").sum()) == filled:
-        return pl.Int64
+        return cells.cast(pl.Int64, strict=False)
     if int(cells.str.contains(r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$").sum()) == filled:
-        return pl.Float64
-    if int(cells.str.to_lowercase().is_in(["true", "false"]).sum()) == filled:
-        return pl.Boolean
-    return pl.String
+        return cells.cast(pl.Float64, strict=False)
+    lower = cells.str.to_lowercase()
+    if int(lower.is_in(["true", "false"]).sum()) == filled:
+        return lower.replace_strict({"true": True, "false": False}, default=None, return_dtype=pl.Boolean)
+    return cells
 
 
 def first_true(mask: pl.Series) -> int:
@@ -136,11 +148,8 @@ def _find_filled(cells: pl.Series, text_is_number: bool) -> pl.Series:
     return cells.is_not_null()
 
 
-def _find_inexact(table: Table, cells: pl.Series, values: pl.Series, path: ColumnPath) -> pl.Series:
-    """Integers, as they are written, that doubles merge with their neighbours."""
-    is_large = (values.abs() >= LARGEST_EXACT_INTEGER).fill_null(False)
-    if not is_large.any():
-        return is_large
+def _find_inexact(table: Table, cells: pl.Series, is_large: pl.Series, path: ColumnPath) -> pl.Series:
+    """Which of the large numbers are integers, as they are written, that doubles merge with their neighbours."""
     if cells.dtype.is_integer() or cells.dtype.is_decimal():
         beyond = cells > LARGEST_EXACT_INTEGER
         if not cells.dtype.is_unsigned_integer():

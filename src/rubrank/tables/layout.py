@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from rubrank.errors import BadTable, UnknownName
-from rubrank.tables.cells import Numbers, csv_column_type, first_true, is_inexact_integer, read_numbers
+from rubrank.tables.cells import Numbers, convert_csv_column, first_true, is_inexact_integer, read_numbers
 from rubrank.tables.columns import ATTRIBUTES, BOOKKEEPING, GROUP_NAMES, SCORES, STEP_NAMES, Columns
 from rubrank.tables.table import MOST_CRITERION_COLUMNS, ColumnPath, Table, show_cell
 
@@ -116,18 +116,13 @@ def find_layout(
         scores_MK = layout.scores_of(np.arange(len(table.frame)), names)
         layout = Layout(table, groups, layout.labels, names, scores_MK, layout.attributes_MD, left_out)
     if not any_order:
-        _check_adjacent(table, join_cells(table.frame, label_columns(groups, columns.batch)), "group")
+        _check_adjacent(table, layout.labels, "group")
         if columns.batch and whole_batches:
             _check_adjacent(table, join_cells(table.frame, (columns.batch,)), "batch")
     return layout
 
 
 # -------------------------------------------------------------------------------------------------------------- groups
-
-
-def label_columns(groups: Sequence[str], batch: str | None) -> tuple[str, ...]:
-    """The columns that name a group together."""
-    return (batch, *groups) if batch else tuple(groups)
 
 
 def join_cells(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
@@ -149,10 +144,11 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
         allowed = f"a column {', '.join(map(repr, GROUP_NAMES))}, or a prompt"
         remedy = "Say which one names the group: --group-column NAME."
         raise BadTable(str(table.path), "the group", allowed, f"columns {', '.join(map(repr, present))}", remedy)
-    for name in label_columns(groups, columns.batch):
+    label_columns = (columns.batch, *groups) if columns.batch else groups
+    for name in label_columns:
         if name not in present:
             raise UnknownName.of(str(table.path), "the group or batch column", name, present)
-    _check_labels(table, label_columns(groups, columns.batch))
+    _check_labels(table, label_columns)
     if columns.group:
         return groups
     _refuse_two_groupings(table, groups[0])
@@ -198,12 +194,13 @@ def _refuse_two_groupings(table: Table, chosen: str) -> None:
 def _make_labels(table: Table, groups: tuple[str, ...], batch: str | None) -> pl.Series:
     if len(groups) == 1 and batch is None:
         cells = table.frame.get_column(groups[0])
-        dtype = csv_column_type(cells) if table.text_is_number and cells.dtype == pl.String else cells.dtype
-        if dtype == pl.UInt64:
+        if table.text_is_number:
+            cells = convert_csv_column(cells)
+        if cells.dtype == pl.UInt64:
             return cells
-        if dtype.is_integer() and dtype != pl.Int128:
+        if cells.dtype.is_integer() and cells.dtype != pl.Int128:
             return cells.cast(pl.Int64)
-    return join_cells(table.frame, label_columns(groups, batch))
+    return join_cells(table.frame, (batch, *groups) if batch else groups)
 
 
 def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:

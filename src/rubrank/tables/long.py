@@ -51,6 +51,8 @@ class LongColumns:
 def read_table(source: Any, columns: Columns | None = None) -> Table:
     """Any source of scores as a table with one row per rollout."""
     table = read_source(source)
+    if not len(table.frame):
+        raise BadTable(str(table.path), "the table", "at least one row", "none", "")
     names = find_long_columns(table, columns or Columns())
     return table if names is None else widen(table, names)
 

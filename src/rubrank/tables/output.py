@@ -19,7 +19,7 @@ import polars as pl
 
 from rubrank._files import output_at, replacing, wrong_suffix
 from rubrank.errors import BadTable, InvalidInput
-from rubrank.tables.cells import csv_column_type
+from rubrank.tables.cells import convert_csv_column
 from rubrank.tables.columns import SCORES
 from rubrank.tables.table import MOST_CRITERION_COLUMNS, Table
 
@@ -69,10 +69,16 @@ def write_table(target: Path | IO[bytes], table: Table, added: AddedColumns) -> 
         if output == "parquet":
             _side_by_side(table, added).write_parquet(temporary)
             return
-        data = _as_csv(table, added) if output == "csv" else _as_json_lines(table, added)
-        if target.suffix.lower() == ".gz":
-            data = gzip.compress(data, mtime=0)
-        temporary.write_bytes(data)
+        with temporary.open("wb") as raw:
+            is_compressed = target.suffix.lower() == ".gz"
+            # Without a name and a time, equal tables make equal files.
+            file: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_compressed else raw
+            if output == "csv":
+                _write_csv(file, table, added)
+            else:
+                file.write(_as_json_lines(table, added))
+            if is_compressed:
+                file.close()
 
 
 def _as_json_lines(table: Table, added: AddedColumns) -> bytes:
@@ -108,11 +114,10 @@ def _append_keys(lines: pl.Series, added: pl.DataFrame) -> pl.Series:
     return added.select(pl.concat_str(heads.alias("\0line"), *keys, pl.lit("}\n"))).to_series()
 
 
-def _as_csv(table: Table, added: AddedColumns) -> bytes:
+def _write_csv(file: IO[bytes], table: Table, added: AddedColumns) -> None:
     frame = _side_by_side(table, added, typed=False)
     nested = [column for column in frame.get_columns() if column.dtype.is_nested()]
-    frame = frame.with_columns(_encode_as_json(column) for column in nested)
-    return frame.write_csv().encode()
+    frame.with_columns(_encode_as_json(column) for column in nested).write_csv(file)
 
 
 def _encode_as_json(column: pl.Series) -> pl.Series:
@@ -125,18 +130,8 @@ def _side_by_side(table: Table, added: AddedColumns, typed: bool = True) -> pl.D
     """The columns of the table, then the new ones; `typed`: texts of a CSV become the numbers they stand for."""
     columns = table.frame.get_columns()
     if typed and table.text_is_number:
-        columns = [_cast_csv_column(column) for column in columns]
+        columns = [convert_csv_column(column) for column in columns]
     return pl.DataFrame([*columns, *_in_row_order(added).get_columns()])
-
-
-def _cast_csv_column(column: pl.Series) -> pl.Series:
-    if column.dtype != pl.String:
-        return column
-    dtype = csv_column_type(column)
-    if dtype == pl.Boolean:
-        lower = column.str.to_lowercase()
-        return lower.replace_strict({"true": True, "false": False}, default=None, return_dtype=pl.Boolean)
-    return column if dtype == pl.String else column.cast(dtype, strict=False)
 
 
 def _in_row_order(parts: Sequence[tuple[np.ndarray, _Rows]]) -> _Rows:

@@ -15,7 +15,7 @@ from rubrank._files import in_our_words_of, open_text, read_text
 from rubrank._plain import kind_in_words
 from rubrank.errors import InvalidInput, optional_package
 from rubrank.tables.inspect_logs import LogRow, is_log, log_rows, zipped_log_rows
-from rubrank.tables.sources import HUB, STDIN, find_files, format_of, is_saved_dataset, is_table
+from rubrank.tables.sources import HUB, find_files, format_of, is_dataset, is_table
 
 Source: TypeAlias = Any
 Row: TypeAlias = Mapping[str, Any]
@@ -25,11 +25,9 @@ _LONGEST_CSV_FIELD = 1 << 30
 
 def read_rows(source: Source) -> Iterator[Row]:
     """The rows of a source, one dict each."""
-    if isinstance(source, str) and source.startswith(HUB):
-        yield from read_rows(_load_from_hub(source.removeprefix(HUB)))
-    elif isinstance(source, str | Path):
-        if str(source) != STDIN and is_saved_dataset(Path(source)):
-            yield from read_rows(optional_package("datasets", "rollouts").load_from_disk(str(source)))
+    if isinstance(source, str | Path):
+        if is_dataset(source):
+            yield from read_rows(_load_dataset(str(source)))
         else:
             yield from _read_files(find_files(source))
     elif isinstance(source, Mapping):
@@ -102,8 +100,11 @@ def _rows_of_columns(source: Mapping[Any, Any]) -> Iterator[Row]:
         yield dict(zip(columns, cells, strict=True))
 
 
-def _load_from_hub(name: str) -> Any:
-    name, _, split = name.partition(":")
+def _load_dataset(source: str) -> Any:
+    """A dataset of the Hugging Face hub, "hf:owner/name:split", or a folder that save_to_disk wrote."""
+    if not source.startswith(HUB):
+        return optional_package("datasets", "rollouts").load_from_disk(source)
+    name, _, split = source.removeprefix(HUB).partition(":")
     try:
         return optional_package("datasets", "rollouts").load_dataset(name, split=split or None)
     except InvalidInput:

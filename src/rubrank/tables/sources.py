@@ -11,6 +11,7 @@ import atexit
 import glob
 import gzip
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -49,12 +50,13 @@ def find_files(source: str | Path) -> list[Path]:
     if not str(source).strip():
         raise InvalidInput("rubrank", "the file", "a file that can be read", repr(str(source)), "")
     path = Path(source)
-    if not _exists(path) and glob.has_magic(str(source)):
+    exists = os.path.exists(path)
+    if not exists and glob.has_magic(str(source)):
         matches = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
         return _check_one_format([match for match in matches if match.is_file()], source)
     if path.is_dir():
         return _check_one_format(_files_in_folder(path), source)
-    if not _exists(path) and (parts := rotated(path)):
+    if not exists and (parts := rotated(path)):
         return _check_one_format(parts, source)
     format_of(existing_file(path))
     return [path]
@@ -70,12 +72,10 @@ def format_of(path: Path) -> str:
 
 def is_dataset(source: str | Path) -> bool:
     """Is it a dataset of the hub, or a folder that `datasets` wrote with save_to_disk?"""
-    return str(source).startswith(HUB) or (str(source) != STDIN and is_saved_dataset(Path(source)))
-
-
-def is_saved_dataset(path: Path) -> bool:
-    """Is it a folder that `datasets` wrote with save_to_disk?"""
-    return path.is_dir() and any((path / name).is_file() for name in _SAVED_DATASET_FILES)
+    if str(source).startswith(HUB):
+        return True
+    path = Path(source)
+    return os.path.isdir(path) and any((path / name).is_file() for name in _SAVED_DATASET_FILES)
 
 
 def is_table(source: Any) -> bool:
@@ -97,13 +97,6 @@ def describe_source(source: Any) -> str:
     if len(files) == 1:
         return format_of(files[0])
     return f"{len(files)} {format_of(files[0])} files"
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # the name is too long, or has a zero byte
-        return False
 
 
 def _files_in_folder(folder: Path) -> list[Path]:

@@ -29,7 +29,7 @@ from rubrank.errors import BadTable, InvalidInput
 from rubrank.tables.columns import ATTRIBUTES, GROUP_NAMES, REASONS, SCORES, STEP_NAMES
 from rubrank.tables.inspect_logs import LogRow
 from rubrank.tables.rows import check_csv_header, read_rows
-from rubrank.tables.sources import STDIN, describe_source, find_files, format_of, is_dataset
+from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset
 
 ColumnPath: TypeAlias = tuple[str, ...]
 """Where cells are: ("Facts",) is a column, ("scores", "Facts") a field of one."""
@@ -108,16 +108,9 @@ def show_cell(value: Any) -> str:
     return text if len(text) < 50 else f"{text[:47]}…"
 
 
+@raising_bad_table()
 def read_source(source: Any) -> Table:
     """Any source as a table with the rows that it has; see `rubrank.tables.long` for one row per score."""
-    with raising_bad_table():
-        table = _read_source(source)
-    if not len(table.frame):
-        raise BadTable(str(table.path), "the table", "at least one row", "none", "")
-    return table
-
-
-def _read_source(source: Any) -> Table:
     shape = describe_source(source)
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
@@ -130,10 +123,8 @@ def _read_source(source: Any) -> Table:
         return _table_of_rows(source, path, shape)
     files = find_files(source)
     file_format = format_of(files[0])
-    if str(source) == STDIN:
-        shape = "standard input"
     if file_format in ("CSV", "TSV"):
-        return read_csv_files(files, path, shape)
+        return _read_csv_files(files, path, shape)
     if file_format == "JSON Lines":
         return read_json_lines(read_bytes(files), path, shape)
     if file_format in ("Parquet", "Arrow"):
@@ -210,7 +201,7 @@ def read_columnar_files(files: Sequence[Path], path: Path) -> pl.DataFrame:
 # ----------------------------------------------------------------------------------------------------------- CSV, TSV
 
 
-def read_csv_files(files: Sequence[Path], path: Path, shape: str) -> Table:
+def _read_csv_files(files: Sequence[Path], path: Path, shape: str) -> Table:
     """CSV or TSV files as one table of texts, by the names of their columns; an empty cell is null."""
     frames = []
     numbers = []
@@ -230,7 +221,10 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
     data = read_bytes([path])
     if b'"' in data:
         _check_quotes(data, separator, path)
-    header_end = _end_of_first_record(data)
+    header_end = data.find(b"\n") + 1
+    while header_end and data.count(b'"', 0, header_end) % 2:  # a line break within quotes
+        header_end = data.find(b"\n", header_end) + 1
+    header_end = header_end or len(data)
     try:
         header = data[:header_end].decode()
     except UnicodeDecodeError:
@@ -280,13 +274,6 @@ def _check_quotes(data: bytes, separator: str, path: Path) -> None:
         got = repr(data[at : at + 40].decode(errors="replace"))
         remedy = "Close its quotes, or double them."
         raise BadTable(str(path), f"line {line}", "without a quote that swallows other rows", got, remedy)
-
-
-def _end_of_first_record(data: bytes) -> int:
-    end = data.find(b"\n") + 1
-    while end and data.count(b'"', 0, end) % 2:
-        end = data.find(b"\n", end) + 1
-    return end or len(data)
 
 
 def _check_encoding(records: bytes, path: Path, first_row: int) -> None:
