@@ -34,7 +34,7 @@ class _NoSumError(ValueError):
 
 
 def spell_powers(text: str) -> str:
-    """With raised digits as powers: 2¹⁰ as 2^{10}."""
+    """The text with raised digits as powers: 2¹⁰ → 2^{10}."""
     return _RAISED.sub(lambda m: "^{" + m[0].translate(_SUPERSCRIPTS) + "}", text)
 
 
@@ -43,11 +43,11 @@ def evaluate(text: str) -> float | None:
     text = spell_powers(text.strip())
     if not text or len(text) > _LONGEST:
         return None
-    for pattern, by in _REPLACED:
-        text = pattern.sub(by, text)
+    for pattern, replacement in _REPLACED:
+        text = pattern.sub(replacement, text)
     try:
-        parser = _Parser(_tokens(text))
-        value = parser.sum(0)
+        parser = _Parser(_tokenize(text))
+        value = parser.parse_sum(0)
     except (_NoSumError, ZeroDivisionError):
         return None
     except OverflowError:
@@ -55,83 +55,90 @@ def evaluate(text: str) -> float | None:
     return value if parser.done else None
 
 
-def _tokens(text: str) -> list[str]:
-    tokens, at = [], 0
+def _tokenize(text: str) -> list[str]:
+    tokens: list[str] = []
+    position = 0
     text = text.rstrip()
-    while at < len(text):
-        match = _TOKEN.match(text, at)
+    while position < len(text):
+        match = _TOKEN.match(text, position)
         if match is None:
             raise _NoSumError
-        tokens.append(match[1] or match[2])
-        at = match.end()
-    # \frac34 is three quarters
-    joined: list[str] = []
-    for i, token in enumerate(tokens):
-        if token.isdigit() and len(token) == 2 and i and tokens[i - 1].endswith("frac"):
-            joined += ["{", token[0], "}", "{", token[1], "}"]
+        token = match[1] or match[2]
+        if len(token) == 2 and token.isdigit() and tokens and tokens[-1].endswith("frac"):  # \frac34 is three quarters
+            tokens += ["{", token[0], "}", "{", token[1], "}"]
         else:
-            joined.append(token)
-    return joined
+            tokens.append(token)
+        position = match.end()
+    return tokens
 
 
 class _Parser:
-    """Recursive descent over the tokens; every step takes one."""
+    """Recursive descent over the tokens; every step takes one. `depth` bounds the recursion."""
 
     def __init__(self, tokens: list[str]) -> None:
-        self._tokens, self._at = tokens, 0
+        self._tokens = tokens
+        self._position = 0
 
     @property
     def done(self) -> bool:
-        return self._at == len(self._tokens)
+        return self._position == len(self._tokens)
 
     def _peek(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+        return "" if self.done else self._tokens[self._position]
 
     def _take(self) -> str:
-        token = self._peek()
-        self._at += 1
+        if self.done:
+            raise _NoSumError
+        token = self._tokens[self._position]
+        self._position += 1
         return token
 
-    def sum(self, depth: int) -> float:
+    def parse_sum(self, depth: int) -> float:
         if depth > _DEEPEST:
             raise _NoSumError
-        value = self._product(depth)
+        value = self._parse_product(depth)
         while self._peek() in ("+", "-"):
-            value = value + self._product(depth) if self._take() == "+" else value - self._product(depth)
+            sign = self._take()
+            right = self._parse_product(depth)
+            value = value + right if sign == "+" else value - right
         return value
 
-    def _product(self, depth: int) -> float:
-        value = self._signed(depth)
+    def _parse_product(self, depth: int) -> float:
+        value = self._parse_signed(depth)
         while (token := self._peek()) and token not in (")", "}", "]", "+", "-"):
             if token in ("*", "/"):
                 self._take()
-                right = self._signed(depth)
+                right = self._parse_signed(depth)
                 value = value * right if token == "*" else value / right
             elif token[0].isdigit():
                 raise _NoSumError  # "3 4" is no product
             else:
-                value *= self._power(depth)
+                value *= self._parse_power(depth)
         return value
 
-    def _signed(self, depth: int) -> float:
-        if self._peek() in ("-", "+"):
-            if depth > _DEEPEST:
-                raise _NoSumError
-            return -self._signed(depth + 1) if self._take() == "-" else self._signed(depth + 1)
-        return self._power(depth)
-
-    def _power(self, depth: int) -> float:
+    def _parse_signed(self, depth: int) -> float:
+        if self._peek() not in ("-", "+"):
+            return self._parse_power(depth)
         if depth > _DEEPEST:
             raise _NoSumError
-        base = self._postfix(depth)
+        sign = self._take()
+        value = self._parse_signed(depth + 1)
+        return -value if sign == "-" else value
+
+    def _parse_power(self, depth: int) -> float:
+        if depth > _DEEPEST:
+            raise _NoSumError
+        base = self._parse_postfix(depth)
         if self._peek() not in ("^", "**"):
             return base
         self._take()
-        exponent = self._power(depth + 1) if self._peek() not in ("-", "+") else self._signed(depth + 1)
-        return math.pow(base, exponent) if base >= 0 or exponent == int(exponent) else math.nan
+        exponent = self._parse_signed(depth + 1)
+        if base < 0 and exponent != int(exponent):
+            return math.nan
+        return math.pow(base, exponent)
 
-    def _postfix(self, depth: int) -> float:
-        value = self._atom(depth)
+    def _parse_postfix(self, depth: int) -> float:
+        value = self._parse_atom(depth)
         while self._peek() in ("!", "%"):
             if self._take() == "%":
                 value /= 100
@@ -141,35 +148,36 @@ class _Parser:
                 value = float(math.factorial(int(value)))
         return value
 
-    def _atom(self, depth: int) -> float:
+    def _parse_atom(self, depth: int) -> float:
         token = self._take()
-        if token and token[0] in "0123456789.":
+        if token[0] in "0123456789.":
             return float(token)
         if token in ("π", "\\pi"):
             return math.pi
         if token in ("(", "{", "["):
-            return self._closed(token, depth)
+            return self._parse_brackets(token, depth)
         if token.endswith("frac"):
-            above, below = self._atom(depth + 1), self._atom(depth + 1)
+            above = self._parse_atom(depth + 1)
+            below = self._parse_atom(depth + 1)
             return above / below
         if token in ("√", "\\sqrt"):
-            return self._root(depth)
+            return self._parse_root(depth)
         raise _NoSumError
 
-    def _closed(self, opening: str, depth: int) -> float:
-        value = self.sum(depth + 1)
+    def _parse_brackets(self, opening: str, depth: int) -> float:
+        value = self.parse_sum(depth + 1)
         if self._take() != {"(": ")", "{": "}", "[": "]"}[opening]:
             raise _NoSumError
         return value
 
-    def _root(self, depth: int) -> float:
+    def _parse_root(self, depth: int) -> float:
         if depth > _DEEPEST:
             raise _NoSumError
         order = 2.0
         if self._peek() == "[":
             self._take()
-            order = self._closed("[", depth)
-        value = self._atom(depth + 1)
+            order = self._parse_brackets("[", depth)
+        value = self._parse_atom(depth + 1)
         if value < 0 or order == 0:
             raise _NoSumError
         return float(value ** (1 / order))

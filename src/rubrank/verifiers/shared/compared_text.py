@@ -23,5 +23,7 @@ def reads_signs(name: str) -> bool:
 
 
 def select_text(name: str, text: Text, compat: object) -> Text:
-    """The text that the instruction is held against."""
-    return text if compat == "upstream" or reads_signs(name) else text.shown
+    """The text that the instruction is checked on."""
+    if compat == "upstream" or reads_signs(name):
+        return text
+    return text.shown

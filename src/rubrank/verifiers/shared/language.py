@@ -18,133 +18,68 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
-_ENOUGH = 10_000  # characters looked at; more changes nothing but the time
-_ENOUGH_LETTERS = 600  # characters for statistics
+from rubrank.verifiers.shared.word_tables import read_table, read_words
+
+_MOST_CHARACTERS = 10_000  # looked at; more changes nothing but the time
+_MOST_LETTERS = 600  # handed to the statistics
 _NO_PROSE = re.compile(r"```[^`]*```|https?://\S+|www\.\S+|\S{1,64}@\S+|\\[A-Za-z]+|\b\w+(?:_\w+)+\b|\b\w+\(\)")
-_LETTERS = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(r"[^\W\d_]+")
 _IN_NAMES = re.compile(  # Casa de la Luna, La Cucina: they tell where a name is from
     r"(?<=[^\W_] )(?:(?:de|del|la|las|los|le|les|da|do|dos|di|du|des|von|van|der|den|al) ){1,3}(?=[A-ZÀ-Þ])"
     r"|(?<=[,:] )(?:La|Le|Les|El|Los|Il|Da|De|Die|Der|Das|Den)(?= [A-ZÀ-Þ])"
 )
-
-# First and last letter of the scripts that matter, and the language they mean when only one writes them.
-_SCRIPTS: dict[str, tuple[str, str]] = {
-    "Latin": ("A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff", ""),
-    "Cyrillic": ("\u0400-\u052f", ""),
-    "Arabic": ("\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufeff", ""),
-    "Devanagari": ("\u0900-\u0963\u0966-\u097f", ""),
-    "Han": ("\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f", "zh"),
-    "Kana": ("\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d", "ja"),
-    "Hangul": ("\uac00-\ud7af\u1100-\u11ff\u3130-\u318f", "ko"),
-    "Greek": ("\u0370-\u03ff\u1f00-\u1fff", "el"),
-    "Hebrew": ("\u0590-\u05ff", "he"),
-    "Armenian": ("\u0530-\u058f", "hy"),
-    "Georgian": ("\u10a0-\u10ff", "ka"),
-    "Thai": ("\u0e00-\u0e7f", "th"),
-    "Lao": ("\u0e80-\u0eff", "lo"),
-    "Khmer": ("\u1780-\u17ff", "km"),
-    "Burmese": ("\u1000-\u109f", "my"),
-    "Ethiopic": ("\u1200-\u137f", "am"),
-    "Bengali": ("\u0980-\u09ff", "bn"),
-    "Gurmukhi": ("\u0a00-\u0a7f", "pa"),
-    "Gujarati": ("\u0a80-\u0aff", "gu"),
-    "Oriya": ("\u0b00-\u0b7f", "or"),
-    "Tamil": ("\u0b80-\u0bff", "ta"),
-    "Telugu": ("\u0c00-\u0c7f", "te"),
-    "Kannada": ("\u0c80-\u0cff", "kn"),
-    "Malayalam": ("\u0d00-\u0d7f", "ml"),
-    "Sinhala": ("\u0d80-\u0dff", "si"),
-}
-_OWN_SCRIPT = frozenset(code for _, code in _SCRIPTS.values() if code)
-_WRITTEN_IN = {
-    "Cyrillic": "ru uk be bg sr mk kk ky tg tt ba mn",
-    "Arabic": "ar fa ur ps ug sdh ku",
-    "Devanagari": "hi mr ne sa",
-}
-_SCRIPT_OF = {code: name for name, (_, code) in _SCRIPTS.items() if code}  # languages not in Latin letters
-_SCRIPT_OF |= {code: script for script, codes in _WRITTEN_IN.items() for code in codes.split()}
-_ONE_OF = re.compile("|".join(f"(?P<{name}>[{letters}])" for name, (letters, _) in _SCRIPTS.items()))
-_ONLY = {name: re.compile(f"[{letters}\\s'’.,!?¿¡;:-]+") for name, (letters, _) in _SCRIPTS.items()}
-
-# Characters that Chinese has and Japanese has not, and the reverse: common ones are enough.
-_CHINESE = re.compile(
-    "[们这吗呢吧么您她你说时个为对发经东车门问间长见现开关电书马业习买产亲从仅让计认记许论设访证词话该详语请读谁调谈谢转输过还进远"
-    "运适选边钱银错难题风飞饭饮馆验给红级纪约组织终结统绝继续维罗职联华单卖变图团园圆场块坏处备复头夺奖妇妈孙們這嗎麼妳誰說對發經產"
-    "會學國來點臺灣與價傳應戰單圖實賣廣氣團轉歸觀關驗權歡勞營榮櫻藥鹽圓黑總繼續戀讀發樂區醫當舊寫雙聲]"
-)
-_JAPANESE = re.compile(
-    "[経済産駅発県沢対検価伝応戦単図実売広気団転帰観験権歓労営栄桜薬込畑峠働塩円総継続恋読楽挙枠匂辻凧笹搾栃繊郷録録顕険剣圏覚弾釈訳"
-    "択択拝払仏仮児処処読両満瀬浅渋隣隆縄縁絵姉穂暦歴剤斎斉斎稲粋砕酔]"
-)
-_NO_KANA = 30  # Chinese characters in a row that no Japanese text has
-
-# Small words of languages in Latin letters: those that a text of two lines can hardly avoid.
-_SMALL_WORDS = {
-    "en": "the of and to in is that it for on with as are was be this by from at or an a have not you your but they we "
-    "can which will their has my me i what how if about so do more all would there been who when up out no our he she",
-    "fr": "le la les de des du et en un une est que qui dans pour par sur pas plus avec ce cette il elle nous vous je "
-    "sont au aux ne se sa son ses ou mais votre vos notre leur être ont été à où ça l d qu c s n j",
-    "es": "el la los las de del y en un una es que por para con no se su sus al lo como más pero este esta o le ha son "
-    "fue ser está muy también entre sobre cuando hay nos mi tu porque desde si ya",
-    "pt": "o a os as de do da dos das e em um uma é que por para com não se seu sua ao no na nos nas mais mas como ou "
-    "foi ser são está você também ele ela isso este esta pelo pela quando muito já",
-    "it": "il lo la i gli le di del della dei delle e in un una è che per con non si su al alla da dal come più ma o "
-    "sono questo questa nel nella anche ha essere suo sua ci mi loro quando dei",
-    "de": "der die das und ist in den von zu mit sich des auf für nicht ein eine dem im es als auch an werden aus er "
-    "hat dass sie nach wird bei einer um am sind noch wie einem über so zum haben oder ich wir zur",
-    "nl": "de het een en van in is dat op te zijn met voor niet aan er om ook als dan bij of uit nog naar worden door "
-    "wordt maar hebben deze dit heeft kan hun meer we je ik ze",
-}
-_LANGUAGES_OF: dict[str, list[str]] = {}
-for _code, _words in _SMALL_WORDS.items():
-    for _word in set(_words.split()):
-        _LANGUAGES_OF.setdefault(_word, []).append(_code)
-# What the statistics tell apart and we do not.
-_FOLDED = {
-    "pcm": "en",
-    "nn": "no",
-    "nb": "no",
-    "arz": "ar",
-    "ary": "ar",
-    "gom": "mr",
-    "hbo": "he",
-    "grc": "el",
-    "wuu": "zh",
-    "yue": "zh",
-    "ext": "es",
-    "an": "es",
-    "ltg": "lv",
-    "vec": "it",
-    "lij": "it",
-    "uzs": "uz",
-    "ms": "id",
-    "bs": "hr",
-    "zxx": "",
-}
 SURE = 0.7
 """From here on the statistics were never wrong on the texts that they were compared on."""
 _LITTLE = 0.05  # probability that leaves no doubt
 _NAMES_ONLY = 4  # different words that begin small, below which a text may be names alone
+_NO_KANA = 30  # Chinese characters in a row that no Japanese text has
+
+
+def _letter_class(code_points: str) -> str:
+    """The letters of a script as a character class: "0041-005A 00AA" → "A-Zª"."""
+    ranges = []
+    for entry in code_points.split():
+        ranges.append("-".join(chr(int(end, 16)) for end in entry.split("-")))
+    return "".join(ranges)
+
+
+_LETTERS = {script: _letter_class(code_points) for script, code_points, _ in read_table("scripts")}
+_LANGUAGES_IN = {script: languages.split() for script, _, languages in read_table("scripts")}
+_ONLY_LANGUAGE = {script: codes[0] for script, codes in _LANGUAGES_IN.items() if len(codes) == 1}
+_SCRIPT_OF = {code: script for script, codes in _LANGUAGES_IN.items() for code in codes}  # others: Latin letters
+_LETTER = re.compile("|".join(f"(?P<{script}>[{letters}])" for script, letters in _LETTERS.items()))
+_PASSAGE = {script: re.compile(f"[{letters}\\s'’.,!?¿¡;:-]+") for script, letters in _LETTERS.items()}
+_CHINESE, _JAPANESE = (re.compile(f"[{characters}]") for _, characters in read_table("han_characters"))
+# What the statistics tell apart and we do not: label → code.
+_MERGED = {row[0]: row[1] for row in read_table("merged_languages")}
+_SMALL_WORDS: dict[str, list[str]] = {}  # word → the languages that have it
+for _code, _words in read_words("small_words").items():
+    for _word in set(_words):
+        _SMALL_WORDS.setdefault(_word, []).append(_code)
 
 
 @lru_cache(maxsize=1024)
 def detect_language(text: str) -> tuple[str, float]:
     """The language's code and how sure that is (0 to 1); ("", 0.0) for a text without letters."""
-    prose = _NO_PROSE.sub(" ", text[:_ENOUGH])
-    counts = count_scripts(prose) or count_scripts(prose := text[:_ENOUGH])
+    prose = _NO_PROSE.sub(" ", text[:_MOST_CHARACTERS])
+    counts = count_scripts(prose)
+    if not counts:
+        prose = text[:_MOST_CHARACTERS]
+        counts = count_scripts(prose)
     total = sum(counts.values())
     if not total:
         return "", 0.0
-    script = _main_script(counts)
+    script = _find_main_script(counts)
     share = counts[script] / total
-    if script == "Han" and counts.get("Kana", 0) > 0.05 * counts["Han"]:
-        return "ja", (counts["Han"] + counts["Kana"]) / total
     if script == "Han":
-        return _of_characters(prose, share)
-    if one := _SCRIPTS[script][1]:
-        return one, share
-    found, sure = _likeliest(prose, script)
-    return found, sure * share
+        kana = counts.get("Kana", 0)
+        if kana > 0.05 * counts["Han"]:
+            return "ja", (counts["Han"] + kana) / total
+        return _tell_chinese_from_japanese(prose, share)
+    if script in _ONLY_LANGUAGE:
+        return _ONLY_LANGUAGE[script], share
+    language, sure = _find_likeliest(prose, script)
+    return language, sure * share
 
 
 def is_other(text: str, languages: Collection[str]) -> bool:
@@ -153,43 +88,51 @@ def is_other(text: str, languages: Collection[str]) -> bool:
     Another script proves it. Within one script the statistics must be clear: `SURE` for another language, next to
     nothing for these. Whatever they say, small words of these languages leave a doubt.
     """
-    found, sure = detect_language(text)
-    if not found or found in languages:
+    language, sure = detect_language(text)
+    if not language or language in languages:
         return False
-    if found in ("zh", "ja") and {"zh", "ja"} & set(languages):
-        return _is_other_han(text, found)
-    script = _SCRIPT_OF.get(found, "Latin")
-    if all(_SCRIPT_OF.get(code, "Latin") != script for code in languages):
+    if language in ("zh", "ja") and {"zh", "ja"} & set(languages):
+        return _is_other_han(text, language)
+    script = script_of(language)
+    if all(script_of(code) != script for code in languages):
         return script != "Latin" or _is_prose(text, sure)  # Latin letters may be names and terms
-    chances = _chances(_NO_PROSE.sub(" ", text[:_ENOUGH]), script)
-    inside = sum(chances.get(_FOLDED.get(code, code), 0.0) for code in languages)
-    if inside > _LITTLE or sure < SURE:
+    chances = _measure_chances(_NO_PROSE.sub(" ", text[:_MOST_CHARACTERS]), script)
+    chance_of_these = sum(chances.get(_MERGED.get(code, code), 0.0) for code in languages)
+    if chance_of_these > _LITTLE or sure < SURE:
         return False
-    return script != "Latin" or (_is_prose(text, sure) and not _known_words(text, found, languages))
+    if script != "Latin":
+        return True
+    return _is_prose(text, sure) and not _small_words_favour(languages, language, text)
 
 
 def _is_prose(text: str, sure: float) -> bool:
     """Are there a few words that begin with a small letter? Names, titles and terms are not prose."""
-    words = _LETTERS.findall(_IN_NAMES.sub(" ", _NO_PROSE.sub(" ", text[:_ENOUGH])))
+    words = _WORD.findall(_IN_NAMES.sub(" ", _NO_PROSE.sub(" ", text[:_MOST_CHARACTERS])))
     small = len({word for word in words if word[0].islower() and len(word) > 1})
     return small >= (_NAMES_ONLY if sure < 0.95 else 2) or len(words) >= 40
 
 
-def _known_words(text: str, found: str, languages: Collection[str]) -> bool:
-    """Do the small words speak for one of these languages rather than for the one found?"""
-    words = set(_LETTERS.findall(_IN_NAMES.sub(" ", text[:_ENOUGH]).lower()))
-    hits = Counter(code for word in words for code in _LANGUAGES_OF.get(word, ()))
-    known = max((hits[code] for code in languages), default=0)
-    return known > hits[found] if found in _SMALL_WORDS else False
+def _small_words_favour(languages: Collection[str], detected: str, text: str) -> bool:
+    """Do the small words speak for one of these languages rather than for the detected one?"""
+    if detected not in read_words("small_words"):
+        return False
+    words = set(_WORD.findall(_IN_NAMES.sub(" ", text[:_MOST_CHARACTERS]).lower()))
+    hits = _count_small_words(words)
+    return max((hits[code] for code in languages), default=0) > hits[detected]
+
+
+def _count_small_words(words: Collection[str]) -> Counter[str]:
+    """How many of the words each language has among its small words."""
+    return Counter(code for word in words for code in _SMALL_WORDS.get(word, ()))
 
 
 def has_own_script(language: str) -> bool:
-    """Has the language a script of its own (or shared by a family of which Chinese and Japanese are the only one)?"""
-    return language in _OWN_SCRIPT
+    """Does the script show the language? (Chinese and Japanese are told apart, so theirs does.)"""
+    return language in _ONLY_LANGUAGE.values()
 
 
 def script_of(language: str) -> str:
-    """The script that a language is written in; "Latin" where none else is known."""
+    """The script that a language is written in; "Latin" unless another one is known."""
     return _SCRIPT_OF.get(language, "Latin")
 
 
@@ -199,82 +142,95 @@ def is_detectable(language: str) -> bool:
 
 
 @lru_cache(maxsize=65536)
-def _script(char: str) -> str | None:
-    found = _ONE_OF.match(char)
-    return found.lastgroup if found else None
+def _script_of_letter(char: str) -> str | None:
+    letter = _LETTER.match(char)
+    return letter.lastgroup if letter else None
 
 
 def count_scripts(prose: str) -> dict[str, int]:
-    """Letters of each script."""
-    if prose.isascii():
-        return {"Latin": n} if (n := sum(map(str.isalpha, prose))) else {}
+    """How many letters of each script there are."""
     counts: dict[str, int] = {}
+    if prose.isascii():
+        letters = sum(map(str.isalpha, prose))
+        if letters:
+            counts["Latin"] = letters
+        return counts
     for char, n in Counter(prose).items():
-        if name := _script(char):
-            counts[name] = counts.get(name, 0) + n
+        script = _script_of_letter(char)
+        if script:
+            counts[script] = counts.get(script, 0) + n
     return counts
 
 
-def _main_script(counts: dict[str, int]) -> str:
+def _find_main_script(counts: dict[str, int]) -> str:
     """The script of most of the text. A letter of a script without spaces says as much as three that spell."""
-    weight = {"Han": 3, "Kana": 2, "Hangul": 2}
-    return max(counts, key=lambda name: counts[name] * weight.get(name, 1))
+    weights = {"Han": 3, "Kana": 2, "Hangul": 2}
+    return max(counts, key=lambda script: counts[script] * weights.get(script, 1))
 
 
-def _of_characters(prose: str, share: float) -> tuple[str, float]:
+def _tell_chinese_from_japanese(prose: str, share: float) -> tuple[str, float]:
     """Chinese or Japanese, of a text without kana."""
-    chinese, japanese = len(_CHINESE.findall(prose)), len(_JAPANESE.findall(prose))
+    chinese = len(_CHINESE.findall(prose))
+    japanese = len(_JAPANESE.findall(prose))
     if japanese > chinese:
         return "ja", 0.8 * share
     return "zh", share if chinese else 0.6 * share
 
 
-def _is_other_han(text: str, found: str) -> bool:
+def _is_other_han(text: str, language: str) -> bool:
     """Is it surely Chinese and not Japanese, or the reverse? A short text may do without kana."""
-    if found == "ja":
-        counts = count_scripts(text[:_ENOUGH])
+    text = text[:_MOST_CHARACTERS]
+    if language == "ja":
+        counts = count_scripts(text)
         return counts.get("Kana", 0) >= 3 or counts.get("Han", 0) >= _NO_KANA
-    return len(_CHINESE.findall(text[:_ENOUGH])) >= 2 or sum(map(str.isalpha, text[:_ENOUGH])) >= _NO_KANA
+    return len(_CHINESE.findall(text)) >= 2 or sum(map(str.isalpha, text)) >= _NO_KANA
 
 
-def _likeliest(prose: str, script: str) -> tuple[str, float]:
-    if script == "Latin" and (obvious := _by_small_words(prose)):
-        return obvious
-    chances = _chances(prose, script)
-    best = max(chances, key=chances.__getitem__, default="")
-    return (best, chances[best]) if best else ("", 0.0)
+def _find_likeliest(prose: str, script: str) -> tuple[str, float]:
+    """The likeliest language of a script that several share, and how likely it is."""
+    if script == "Latin":
+        by_small_words = _detect_by_small_words(prose)
+        if by_small_words:
+            return by_small_words
+    chances = _measure_chances(prose, script)
+    if not chances:
+        return "", 0.0
+    best = max(chances, key=chances.__getitem__)
+    return best, chances[best]
 
 
-def _by_small_words(prose: str) -> tuple[str, float] | None:
+def _detect_by_small_words(prose: str) -> tuple[str, float] | None:
     """The language of a text full of its small words, and of no other's."""
-    words = _LETTERS.findall(prose[:4000].lower())
-    hits = Counter(code for word in words for code in _LANGUAGES_OF.get(word, ()))
-    ranked = hits.most_common(2)
-    if not ranked or ranked[0][1] < max(10, 0.25 * len(words)):
+    words = _WORD.findall(prose[:4000].lower())
+    ranked = _count_small_words(words).most_common(2)
+    if not ranked:
         return None
-    second = ranked[1][1] if len(ranked) > 1 else 0
-    return (ranked[0][0], min(1.0, 3 * ranked[0][1] / len(words))) if second <= 0.5 * ranked[0][1] else None
+    language, hits = ranked[0]
+    hits_of_second = ranked[1][1] if len(ranked) > 1 else 0
+    if hits < max(10, 0.25 * len(words)) or hits_of_second > 0.5 * hits:
+        return None
+    return language, min(1.0, 3 * hits / len(words))
 
 
-def _chances(prose: str, script: str) -> dict[str, float]:
-    """How likely each language of the script is, as the statistics have it."""
-    letters = select_letters(prose, script)[:_ENOUGH_LETTERS]
-    return _ranked(letters, script) if any(map(str.isalpha, letters)) else {}
+def _measure_chances(prose: str, script: str) -> dict[str, float]:
+    """How likely each language of the script is, by the statistics."""
+    letters = select_letters(prose, script)[:_MOST_LETTERS]
+    return _rank_languages(letters, script) if any(map(str.isalpha, letters)) else {}
 
 
 def select_letters(prose: str, script: str) -> str:
     """What is written in one script, with its punctuation."""
-    return " ".join(" ".join(_ONLY[script].findall(prose)).split())
+    return " ".join(" ".join(_PASSAGE[script].findall(prose)).split())
 
 
 @lru_cache(maxsize=1024)
-def _ranked(letters: str, script: str) -> dict[str, float]:
-    found: dict[str, float] = {}
+def _rank_languages(letters: str, script: str) -> dict[str, float]:
+    chances: dict[str, float] = {}
     for label, chance in _identifier().rank(letters.encode("utf-8", "ignore").decode()):
-        code = _FOLDED.get(label, label)
-        if code and _SCRIPT_OF.get(code, "Latin") == script:
-            found[code] = found.get(code, 0.0) + float(chance)
-    return found
+        code = _MERGED.get(label, label)
+        if code and script_of(code) == script:
+            chances[code] = chances.get(code, 0.0) + float(chance)
+    return chances
 
 
 @lru_cache(maxsize=1)
@@ -286,5 +242,5 @@ def _identifier() -> Any:
 
 @lru_cache(maxsize=1)
 def _known_languages() -> frozenset[str]:
-    labels = {_FOLDED.get(label, label) for label in _identifier().labels} - {""}
+    labels = {_MERGED.get(label, label) for label in _identifier().labels} - {""}
     return frozenset(labels | set(_SCRIPT_OF) | {"ms", "bs", "nb", "nn"})

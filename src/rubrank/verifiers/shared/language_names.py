@@ -19,17 +19,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rubrank.texts.prose import split_code
-from rubrank.verifiers.shared.language_table import LANGUAGE_NAMES
+from rubrank.verifiers.shared.word_tables import read_words
 
 QUOTED = re.compile(
     '“[^”]{1,2000}”|「[^」]{1,2000}」|『[^』]{1,2000}』|«[^»]{1,2000}»|"[^"\n]{1,500}"|《[^》]{1,200}》'
 )
-_BY_LENGTH = sorted((name for name in LANGUAGE_NAMES if len(name) > 2 or not name.isascii()), key=len, reverse=True)
+_CODES = {name: code for code, names in read_words("language_names").items() for name in (code, *names)}
+_BY_LENGTH = sorted((name for name in _CODES if len(name) > 2 or not name.isascii()), key=len, reverse=True)
 _SPELLED = "|".join(re.escape(name).replace("\\-", "[ -]") for name in _BY_LENGTH if name < "\u3000")
-_DENSE = "|".join(name for name in _BY_LENGTH if name >= "\u3000")
+_DENSE = "|".join(name for name in _BY_LENGTH if name >= "\u3000")  # in scripts without spaces
 NAMED = re.compile(rf"(?<![^\W\d_一-鿿])(?:{_SPELLED})(?![^\W\d_一-鿿])|{_DENSE}")
 
-# A name, or several; what follows a name shows whether the language is meant: not "in French restaurants".
+# Patterns in which a language is asked for. What follows its name shows whether the language is meant: not "in French
+# restaurants".
 _MEANT = (
     r"(?=\s*(?:$|[^\w\s]|(?:and|or|only|please|with|without|using|about|for|that|which|to|so|then|but|on|of|at|by|as|in"
     r"|from|language|text|prose|script|characters|alone|exclusively|et|y|und|oder|ou|o|e|bitte|por|per|simplifi\w*"
@@ -117,7 +119,7 @@ _PART = re.compile(
 _MORE = re.compile(r"\b(?:explain|explanation|comment|notes?|glossary|why)\b|解释|说明|讲解|注释", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；;])|\n+")
 _BLANK = re.compile(r"\n[ \t]*\n")
-_MOST = 20_000  # characters of a prompt in which an instruction is looked for
+_MOST_CHARACTERS = 20_000  # characters of a prompt in which an instruction is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +137,13 @@ class Request:
 def language_code(name: str) -> str:
     """The code of a language given by code or name: "French", "法语", "fr-FR" → "fr"."""
     key = name.strip().lower().replace("_", "-").replace(" ", "-")
-    return LANGUAGE_NAMES.get(key) or LANGUAGE_NAMES.get(key.split("-")[0]) or key.split("-")[0]
+    main = key.split("-")[0]
+    return _CODES.get(key) or _CODES.get(main) or main
 
 
 def named_languages(text: str) -> frozenset[str]:
     """All languages whose names occur."""
-    return frozenset(language_code(name).split("-")[0] for name in NAMED.findall(text[:_MOST].lower()))
+    return frozenset(language_code(name).split("-")[0] for name in NAMED.findall(text[:_MOST_CHARACTERS].lower()))
 
 
 def target_languages(prompt: str) -> set[str]:
@@ -151,39 +154,45 @@ def target_languages(prompt: str) -> set[str]:
 @lru_cache(maxsize=1024)
 def find_request(prompt: str) -> Request:
     """What the prompt asks for outside quotations and code; nothing if it only speaks about a language."""
-    said = QUOTED.sub(" ", "\n".join(split_code(_unquoted(prompt[:_MOST]))[0]))
-    if not NAMED.search(said.lower()) and "译" not in said:
+    parts = prompt[:_MOST_CHARACTERS].split('"""')
+    if len(parts) > 2:  # what stands between triple quotes is material
+        unquoted = "\n\n".join(parts[::2])
+    else:
+        unquoted = prompt[:_MOST_CHARACTERS]
+    instructions = QUOTED.sub(" ", "\n".join(split_code(unquoted)[0]))
+    if not NAMED.search(instructions.lower()) and "译" not in instructions:
         return Request()
-    paragraphs = _BLANK.split(said)
-    # Where one asks for a translation, the others are what is to be translated, and may speak of any language.
-    translating = [p for p in paragraphs if any(_asked_in(p, pattern) for pattern in _TRANSLATING)]
-    if not translating and _ABOUT.search(said):
-        return Request(possible=named_languages(said))
-    asked, possible, others = set[str](), set[str](), False
-    for sentence in (s for p in translating or paragraphs for s in _SENTENCE.split(p) if s):
-        found = {code for pattern in (*_TRANSLATING, *_TARGETS) for code in _asked_in(sentence, pattern)}
-        if found and (_IF.search(_around(sentence)) or _PART.search(_around(sentence))):
-            possible |= found
-        asked |= found - possible
-        others |= not found and bool(_MORE.search(sentence))
-    return Request(frozenset(asked), frozenset(possible - asked), bool(asked) and not possible and not others)
+    paragraphs = _BLANK.split(instructions)
+    # If one paragraph asks for a translation, the others are what is to be translated, and may speak of any language.
+    translating = [p for p in paragraphs if any(_find_targets(p, pattern) for pattern in _TRANSLATING)]
+    if not translating and _ABOUT.search(instructions):
+        return Request(possible=named_languages(instructions))
+    asked: set[str] = set()
+    possible: set[str] = set()
+    asks_for_more = False
+    for paragraph in translating or paragraphs:
+        for sentence in filter(None, _SENTENCE.split(paragraph)):
+            targets = {code for pattern in (*_TRANSLATING, *_TARGETS) for code in _find_targets(sentence, pattern)}
+            # What stands behind a colon is to be translated, and says nothing about the language.
+            before_colon = re.split("[:：]", sentence, maxsplit=1)[0]
+            if targets and (_IF.search(before_colon) or _PART.search(before_colon)):
+                possible |= targets
+            asked |= targets - possible
+            if not targets and _MORE.search(sentence):
+                asks_for_more = True
+    whole = bool(asked) and not possible and not asks_for_more
+    return Request(frozenset(asked), frozenset(possible - asked), whole)
 
 
-def _unquoted(prompt: str) -> str:
-    """Without what stands between triple quotes."""
-    parts = prompt.split('"""')
-    return "\n\n".join(parts[::2]) if len(parts) > 2 else prompt
-
-
-def _around(sentence: str) -> str:
-    """The sentence without what is quoted after a colon: that is to be translated, and says nothing."""
-    return re.split("[:：]", sentence, maxsplit=1)[0]
-
-
-def _asked_in(sentence: str, pattern: re.Pattern[str]) -> set[str]:
-    found = set[str]()
+def _find_targets(sentence: str, pattern: re.Pattern[str]) -> set[str]:
+    """The languages that a sentence asks for in the way of this pattern."""
+    targets: set[str] = set()
     for match in pattern.finditer(sentence):
-        if match[1] != "polish" and not _NOT.search(sentence[max(0, match.start() - 12) : match.end()]):  # the verb
-            names = NAMED.findall(match[1].lower().replace(" chinese", "-chinese"))
-            found |= {_OF_PAIR.get(name) or language_code(name).split("-")[0] for name in names or [match[1]]}
-    return found
+        if match[1] == "polish":  # the verb
+            continue
+        if _NOT.search(sentence[max(0, match.start() - 12) : match.end()]):
+            continue
+        names = NAMED.findall(match[1].lower().replace(" chinese", "-chinese"))
+        for name in names or [match[1]]:
+            targets.add(_OF_PAIR.get(name) or language_code(name).split("-")[0])
+    return targets

@@ -27,7 +27,7 @@ _CUE = re.compile(
     r"|不(?=[一-鿿])(?!仅|但|过|同|断|久|少)|没(?=[一-鿿])",
     re.IGNORECASE,
 )
-_BEHIND = re.compile(r"(?:ませ|ない|なかった|ず|ぬ|않|못|아니|없)")  # Japanese and Korean deny behind the verb
+_CUE_BEHIND = re.compile(r"(?:ませ|ない|なかった|ず|ぬ|않|못|아니|없)")  # Japanese and Korean deny behind the verb
 _CLAUSE = re.compile(
     r"[,;:，；：、。.!?！？]|\b(?:but|while|whereas|although|though|however|yet|because|since|which|who|mais"
     r"|pero|sino|aber|sondern|mas"
@@ -37,18 +37,21 @@ _CLAUSE = re.compile(
 
 
 def find_denials(sentence: str) -> list[tuple[str, str]]:
-    """The clauses that deny something, each with what it denies: the words behind the word of denial (before it in
-    Japanese and Korean)."""
-    found = []
+    """The clauses that deny something, each with what it denies.
+
+    That is what stands behind the word of denial, or before it in Japanese and Korean.
+    """
+    denials = []
     for clause in _CLAUSE.split(sentence[:2000]):
         cue = _CUE.search(clause)
+        cue_behind = _CUE_BEHIND.search(clause)
         if cue:
-            found.append((clause.strip(), clause[cue.end() :].strip()))
-        elif behind := _BEHIND.search(clause):
-            found.append((clause.strip(), clause[: behind.start()].strip()))
-    return found
+            denials.append((clause.strip(), clause[cue.end() :].strip()))
+        elif cue_behind:
+            denials.append((clause.strip(), clause[: cue_behind.start()].strip()))
+    return denials
 
 
 def has_denial(sentence: str) -> bool:
     """Is there any word of denial?"""
-    return _CUE.search(sentence) is not None or _BEHIND.search(sentence) is not None
+    return _CUE.search(sentence) is not None or _CUE_BEHIND.search(sentence) is not None

@@ -12,7 +12,8 @@ import re2
 
 def compile_re2(source: str, **options: Any) -> Any:
     """The pattern, with options of RE2's (`case_sensitive`, `max_mem` …); nothing is written to standard error."""
-    found = re2.Options()
-    for name, value in {"log_errors": False, **options}.items():
-        setattr(found, name, value)
-    return re2.compile(source, found)
+    re2_options = re2.Options()
+    re2_options.log_errors = False
+    for name, value in options.items():
+        setattr(re2_options, name, value)
+    return re2.compile(source, re2_options)

@@ -17,12 +17,6 @@ Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 Relation: TypeAlias = Literal["at least", "at most", "exactly", "more than", "less than", "around"]
 
-_WITHIN = 0.1  # "around 100" accepts 90 to 110
-
-
-def _near(count: float, asked: float) -> bool:
-    return abs(count - asked) <= max(1.0, round(_WITHIN * asked))
-
 
 _TESTS: dict[Relation, Callable[[float, float], bool]] = {
     "at least": operator.ge,
@@ -30,7 +24,7 @@ _TESTS: dict[Relation, Callable[[float, float], bool]] = {
     "exactly": operator.eq,
     "more than": operator.gt,
     "less than": operator.lt,
-    "around": _near,
+    "around": lambda count, asked: abs(count - asked) <= max(1.0, round(0.1 * asked)),  # "around 100": 90 to 110
 }
 
 
@@ -46,8 +40,10 @@ def compare_count(count: int, unit: str, relation: Relation, asked: float) -> tu
 
 
 def check_count_parameters(params: Any) -> str | None:
-    """Do `relation` and `count`, or `low` and `high`, ask for something that a response can have?"""
-    count, low, high = params.count, params.low, params.high
+    """What is wrong with `relation` and `count`, or `low` and `high`; None if a response can satisfy them."""
+    count = params.count
+    low = params.low
+    high = params.high
     if count is None and low is None and high is None:
         return "given: `count`, or `low` and `high`"
     if count is not None and (low is not None or high is not None):
@@ -63,10 +59,18 @@ def compare_range(
     n: int, unit: str, relation: Relation, count: int | None, low: int | None, high: int | None
 ) -> Verdict | tuple[bool, str]:
     """The verdict on a count: against `relation count`, or between `low` and `high` (either may be open)."""
-    plural = unit if n == 1 else f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}s"
+    plural = unit
+    if n != 1:
+        plural = f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}s"
     if count is not None:
         return holds(n, relation, count), f"{n} {plural} found, {relation} {count} asked"
     if low is None and high is None:
         return missing("no number is asked for: give `count`, or `low` and `high`")
-    asked = f"at most {high}" if low is None else f"at least {low}" if high is None else f"{low} to {high}"
-    return (low or 0) <= n and (high is None or n <= high), f"{n} {plural} found, {asked} asked"
+    if low is None:
+        asked = f"at most {high}"
+    elif high is None:
+        asked = f"at least {low}"
+    else:
+        asked = f"{low} to {high}"
+    in_range = (low or 0) <= n and (high is None or n <= high)
+    return in_range, f"{n} {plural} found, {asked} asked"

@@ -5,63 +5,37 @@
 >>> is_denied("It is not", 9), is_denied("It is", 5)
 (True, False)
 
-The words of some thirty languages stand in tables; a language is added by adding its words. All patterns take time
-proportional to the text.
+The words of some thirty languages stand in data/answer_words.tsv and data/answer_phrases.tsv; a language is added by
+adding its words there. All patterns take time proportional to the text.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-NOUNS = """
-answers? solution result outcome
-réponse résultat respuesta resultado solución resposta solução risposta risultato soluzione
-antwort lösung ergebnis endergebnis antwoord uitkomst resultaat svar svaret resultatet vastaus tulos
-odpowiedź odpowiedzią wynik odpověď výsledek odpoveď výsledok odgovor rezultat răspuns răspunsul rezultatul válasz
-megoldás cevap cevabı yanıt sonuç ответ ответом результат відповідь результат отговор
-jawaban jawabannya hasil hasilnya jibu απάντηση αποτέλεσμα
-"""
-"""Words for "answer" in scripts that put spaces between words."""
-UNSPACED_NOUNS = """
-最终答案|最終答案|正确答案|正確答案|标准答案|参考答案|答案|最终结果|结果|結果|结论|答|解
-最終的な答え|正解|答え|解答|回答|こたえ
-최종 답|최종 답변|정답|해답|답변|결과|답
-đáp án|đáp số|câu trả lời|kết quả|คำตอบ|ผลลัพธ์
-الإجابة|الاجابة|الجواب|النتيجة|پاسخ|جواب|उत्तर|जवाब|উত্তর|תשובה|התשובה
-"""
-"""The same in scripts without spaces, with particles at the noun, or of several words."""
-
-COPULAS = """
-is are was were be equals est sont es son é são è sono ist sind lautet beträgt är er is on to jest je są
-adalah ialah ni là คือ هي هو هى est være este eşittir είναι становить является equal
-"""
-FILLERS = """
-the final correct right best true my our your would should must will to this that question problem therefore thus hence
-so then then, here now clearly simply just only exactly option choice letter number value
-finale correcte bonne juste la le les l' question option lettre donc final correcta final correcto el opción letra
-por lo tanto correta certa alternativa portanto corretta giusta finale quindi opzione lettera
-die der das richtige korrekte endgültige frage option buchstabe also somit het juiste optie vraag
-rätta riktiga alternativ правильный правильным верный окончательный вариант это prawidłowa poprawna ostateczna správná
-doğru nihai seçenek şık đúng chính xác phương benar akhir yang pilihan opsi ที่ถูกต้อง ข้อ
-الصحيحة النهائية الصحيح صحيح सही अंतिम विकल्प হলো সঠিক הנכונה sahihi σωστή τελική
-"""
+from rubrank.verifiers.shared.word_tables import read_table, read_words
 
 
-def _words(table: str) -> list[str]:
-    return sorted(set(table.split()), key=len, reverse=True)
+def _longest_first(words: Iterable[str]) -> list[str]:
+    return sorted(set(words), key=len, reverse=True)
 
 
-_UNSPACED = sorted(UNSPACED_NOUNS.strip().replace("\n", "|").split("|"), key=len, reverse=True)
+_WORDS = read_words("answer_words")
+_NOUN = "|".join(_longest_first(_WORDS["noun"]))
+_COPULAS = frozenset(_WORDS["copula"])
+_SMALL_WORD = "|".join(map(re.escape, _longest_first((*_WORDS["copula"], *_WORDS["filler"]))))
+_PHRASE = "|".join(re.escape(phrase) for phrase in _longest_first(row[0] for row in read_table("answer_phrases")))
 _MARK = r"[*_`\"'”’)\]】」』#]"
 _COLON = r"(?:[:：=＝→⇒—–]|:\s?-)"
 # A noun, a few small words, and then a colon or a word for "is".
 _SPACED = (
-    rf"(?<!\w)(?P<noun>{'|'.join(_words(NOUNS))})(?!\w){_MARK}*+"
-    rf"(?P<rest>(?:\s++(?:{'|'.join(map(re.escape, _words(COPULAS + FILLERS)))})(?!\w){_MARK}*+){{0,8}}+)"
+    rf"(?<!\w)(?P<noun>{_NOUN})(?!\w){_MARK}*+"
+    rf"(?P<rest>(?:\s++(?:{_SMALL_WORD})(?!\w){_MARK}*+){{0,8}}+)"
     rf"\s*+(?P<colon>{_COLON}?)"
 )
 _GLUED = (
-    rf"(?P<glued>{'|'.join(map(re.escape, _UNSPACED))}){_MARK}*+"
+    rf"(?P<glued>{_PHRASE}){_MARK}*+"
     r"(?:\s?(?:应该|應該|应当|应|應|就|即|便|选项|选择|的选项|最终|最后|الصحيحة|النهائية|الصحيح|النهائي|सही|đúng"
     r"|ที่ถูกต้อง"
     r"|הנכונה|הסופית)){0,3}+"
@@ -71,27 +45,26 @@ _GLUED = (
 STATED = re.compile(f"{_SPACED}|{_GLUED}", re.IGNORECASE)
 _HEADING = re.compile(
     rf"(?:^|\n)[ \t#*_>【\[]*(?:(?:the|final|correct|最终|la|le)\s*+){{0,3}}"
-    rf"(?:{'|'.join(_words(NOUNS))}|{'|'.join(map(re.escape, _UNSPACED))})"
+    rf"(?:{_NOUN}|{_PHRASE})"
     r"[ \t#*_】\]:：]*+\n",
     re.IGNORECASE,
 )
-_COPULA_ENDS = tuple(f" {word}" for word in _words(COPULAS))
 
 
 def find_statements(text: str) -> list[int]:
     """Where the results begin that the text states, in order: behind "answer is", "Answer:", "## Answer"."""
     ends = []
     for match in STATED.finditer(text):
-        if match["glued"] or match["colon"] or _says(match[0]):
+        if match["glued"] or match["colon"] or _has_copula(match[0]):
             ends.append(match.end())
     ends += [match.end() for match in _HEADING.finditer(text)]
     return sorted(set(ends))
 
 
-def _says(statement: str) -> bool:
-    """Does the statement end with a word for "is", small words aside?"""
+def _has_copula(statement: str) -> bool:
+    """Does a word for "is" follow the noun?"""
     words = re.sub(r"[*_`\"'”’)\]#]+", "", statement.casefold()).split()
-    return any(f" {word}" in _COPULA_ENDS for word in words[1:])
+    return not _COPULAS.isdisjoint(words[1:])
 
 
 # ---- denial and doubt ----------------------------------------------------------------------------------------------
@@ -142,5 +115,7 @@ def is_denied(text: str, start: int, end: int | None = None) -> bool:
 
 def after_retraction(text: str) -> str:
     """What stands behind the last "wait", "actually", 更正; the whole text if nothing is taken back."""
-    found = list(RETRACTION.finditer(text))
-    return text[found[-1].end() :] if found else text
+    end = 0
+    for retraction in RETRACTION.finditer(text):
+        end = retraction.end()
+    return text[end:]

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from rubrank._plain import word_set
 from rubrank.verifiers.shared.arithmetic import evaluate
-from rubrank.verifiers.shared.numbers import Number, prepare, read_numbers
+from rubrank.verifiers.shared.numbers import Number, dimension_of, prepare, read_numbers, units
 from rubrank.verifiers.shared.numerals import read_korean, read_number_words
 from rubrank.verifiers.shared.statements import ALTERNATIVE, is_denied
-from rubrank.verifiers.shared.units import UNITS, dimension
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +151,7 @@ def _in_words(side: str) -> float | None:
 def is_close(given: Number, true: Number, tolerance: float) -> bool:
     """Are they the same quantity? Units convert; a unit or percent sign that only one of them has is taken as "
     "unsaid."""
-    if given.unit and true.unit and dimension(given.unit) != dimension(true.unit):
+    if given.unit and true.unit and dimension_of(given.unit) != dimension_of(true.unit):
         return False
     if math.isnan(given.value) or math.isnan(true.value):
         return False
@@ -162,6 +161,6 @@ def is_close(given: Number, true: Number, tolerance: float) -> bool:
     if given.percent and not true.percent and abs(true.value) >= 1:  # "what percentage": 50 stands for 50%
         readings.append(100 * given.value)
     if bool(given.unit) != bool(true.unit):  # one of them leaves the unit unsaid: as written
-        factor = UNITS.get(given.unit or true.unit, (1.0, ""))[0]
+        factor = units().get(given.unit or true.unit, (1.0, ""))[0]
         readings.append(given.value / factor if given.unit else given.value * factor)
     return any(math.isclose(r, true.value, rel_tol=tolerance, abs_tol=1e-12) for r in readings)
