@@ -1,10 +1,9 @@
-"""Files: read as UTF-8 text, written without harm to what was there, and SQLite that several processes may open.
+"""Files: read as UTF-8 text, decompressed, and written so that a failure leaves what was there.
 
-open_text("rollouts.jsonl.zst")                     lines of UTF-8, decompressed; other bytes are one clear error
-output_at("scores.parquet", SUFFIXES, inputs=[…])   before work begins: suffix, folder, room, what is there already
-with replacing(path) as temporary: …                the file appears when it is complete, or stays as it was
-connect("verdicts.sqlite", schema)                  a connection in WAL mode; no transactions of its own accord
-set_aside("verdicts.sqlite")                        a damaged store → verdicts.sqlite.damaged, with what belongs to it
+require_file("scores.csv")                           the path, or one clear error
+open_text("rollouts.jsonl.zst")                      lines of UTF-8, decompressed
+check_output_path("scores.parquet", SUFFIXES, inputs=…)   before any work: suffix, folder, space, what is there already
+with atomic_write(path) as temporary: …              the file appears when it is complete, or stays as it was
 """
 
 from __future__ import annotations
@@ -28,14 +27,15 @@ from typing import IO, Any
 
 from rubrank.errors import InvalidInput
 
-PACKED = (".gz", ".zst")
-"""Suffixes of compressed files that are read as what is in them."""
-_LEAST_ROOM = 1 << 20  # bytes; with less nothing can be written
+COMPRESSED = (".gz", ".zst")
+"""Suffixes of compressed files, which are read as what is in them."""
+_MIN_FREE_SPACE = 1 << 20  # bytes
+_DISK_FULL = ("no space left", "disk quota exceeded", "file too large", "disk full", "database or disk is full")
 
-# -------------------------------------------------------------------------------------------------------------- reading
+# ------------------------------------------------------------------------------------------------------------- reading
 
 
-def existing_file(
+def require_file(
     path: str | Path,
     error_type: type[InvalidInput] = InvalidInput,
     *,
@@ -43,32 +43,36 @@ def existing_file(
     what: str = "",
     remedy: str = "",
 ) -> Path:
-    """The path of a file that can be read; one message where it cannot.
+    """The path of a file that can be read; an error if it cannot.
 
-    owner, what: the file and the key that name it, where it was not named by a user directly.
+    owner, what: the file and the key in it that name this file, if the user did not name it directly.
     """
     path = Path(path)
-    who, which = (owner, f"{what} {path}") if owner else (str(path), "the file")
+    parameter = f"{what} {path}" if owner else "the file"
+    owner = owner or str(path)
     try:
-        folder = path.is_dir()
-        if not folder:
+        if not path.is_dir():
             with path.open("rb"):
                 return path
+    except FileNotFoundError:
+        raise error_type(owner, parameter, "a file that can be read", "no such file", remedy) from None
     except OSError as error:
-        got = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
-        raise error_type(who, which, "a file that can be read", got, remedy) from None
+        got = (error.strerror or str(error)).lower()
+        raise error_type(owner, parameter, "a file that can be read", got, remedy) from None
     except ValueError:  # a zero byte in the name
         raise error_type(repr(str(path)), "the file", "a file that can be read", "no such file", "") from None
-    raise error_type(who, which, "a file", "a folder", remedy)
+    raise error_type(owner, parameter, "a file", "a folder", remedy)
 
 
-def unpacked_suffix(path: str | Path) -> str:
-    """The suffix in small letters, without that of a compression: ".csv" of "Scores.CSV.gz"."""
+def data_suffix(path: str | Path) -> str:
+    """The suffix in lower case, without that of a compression: "Scores.CSV.gz" → ".csv"."""
     path = Path(path)
-    return (path.with_suffix("") if path.suffix.lower() in PACKED else path).suffix.lower()
+    if path.suffix.lower() in COMPRESSED:
+        path = path.with_suffix("")
+    return path.suffix.lower()
 
 
-def wrong_suffix(
+def suffix_error(
     path: str | Path,
     suffixes: Sequence[str],
     *,
@@ -77,53 +81,59 @@ def wrong_suffix(
     remedy: str = "",
     error_type: type[InvalidInput] = InvalidInput,
 ) -> InvalidInput:
-    """The one message about a file whose name ends in none of the suffixes."""
-    *others, last = suffixes
-    allowed = f"a file that ends in {', '.join(others) + ' or ' if others else ''}{last}"
-    return error_type(owner or str(Path(path)), what, allowed, repr(Path(path).name or str(path)), remedy)
+    """The error about a file whose name ends in none of the suffixes."""
+    names = " or ".join([", ".join(suffixes[:-1]), suffixes[-1]] if len(suffixes) > 1 else suffixes)
+    got = repr(Path(path).name or str(path))
+    return error_type(owner or str(Path(path)), what, f"a file that ends in {names}", got, remedy)
 
 
 def open_bytes(path: Path) -> Any:
-    """The bytes of a file, decompressed if its name says that it is compressed."""
+    """Open a file to read its bytes, decompressed if its name says that it is compressed."""
     if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rb")  # closes the file itself, which a GzipFile over an open file does not
-    return unpacked(path.open("rb"), path)
+        return gzip.open(path, "rb")  # closes the file too, which a GzipFile over an open file does not
+    return decompress_file(path.open("rb"), path)
 
 
-def unpacked(file: IO[bytes], path: Path) -> Any:
-    """An open file as what is in it, by its name."""
-    packed = path.suffix.lower()
-    if packed == ".gz":
+def decompress_file(file: IO[bytes], path: Path) -> Any:
+    """An open file, decompressed if its name says that it is compressed."""
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
         return gzip.GzipFile(fileobj=file)
-    return io.BufferedReader(_Zstd(file, path)) if packed == ".zst" else file
+    if suffix == ".zst":
+        return io.BufferedReader(_ZstdReader(file, path))
+    return file
 
 
-class _Zstd(io.RawIOBase):
-    """What is in the frames of a .zst, one after another; a frame that was cut off is an error, as in a .gz.
+class _ZstdReader(io.RawIOBase):
+    """Reads a .zst file of one or more frames. A frame that is cut off raises EOFError, as it does in a .gz.
 
-    The package's own reader ends there without a word.
+    The reader of the zstandard package would end there silently.
     """
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
-        self._file, self._new = file, zstandard_for(path).ZstdDecompressor().decompressobj
+        self._file = file
+        self._new_frame = import_zstandard(path).ZstdDecompressor().decompressobj
         self._frame: Any = None
-        self._packed = self._text = b""
+        self._compressed = b""
+        self._data = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._text:
-            self._packed = self._packed or self._file.read(1 << 16)
-            if not self._packed:
+        while not self._data:
+            if not self._compressed:
+                self._compressed = self._file.read(1 << 16)
+            if not self._compressed:
                 if self._frame is not None:
                     raise EOFError("Compressed file ended before the end of a frame")
                 return 0
-            frame = self._frame or self._new()
-            self._text = frame.decompress(self._packed)
-            self._packed, self._frame = frame.unused_data, None if frame.eof else frame
-        part = self._text[: len(buffer)]
-        self._text = self._text[len(part) :]
+            frame = self._frame or self._new_frame()
+            self._data = frame.decompress(self._compressed)
+            self._compressed = frame.unused_data
+            self._frame = None if frame.eof else frame
+        part = self._data[: len(buffer)]
+        self._data = self._data[len(part) :]
         buffer[: len(part)] = part
         return len(part)
 
@@ -132,21 +142,8 @@ class _Zstd(io.RawIOBase):
         super().close()
 
 
-def rotated(path: Path) -> list[Path]:
-    """The files of a run that begins a new one now and then: records.000100.jsonl and its kin of records.jsonl."""
-    packed = path.suffix if path.suffix in PACKED else ""
-    suffix = Path(path.name.removesuffix(packed)).suffix + packed
-    stem, length = path.name.removesuffix(suffix), len(path.name) + 7
-    try:
-        some = list(path.parent.glob(f"{glob.escape(stem)}.*{glob.escape(suffix)}"))
-    except (OSError, ValueError):
-        return []
-    found = [one for one in some if len(one.name) >= length and one.name[len(stem) + 1 : -len(suffix)].isdigit()]
-    return sorted(found, key=lambda one: int(one.name[len(stem) + 1 : -len(suffix)]))
-
-
-def zstandard_for(path: Path) -> Any:
-    """The package that decompresses .zst; one clear error if it is not installed."""
+def import_zstandard(path: Path) -> Any:
+    """The package that decompresses .zst; an error about this file if it is not installed."""
     try:
         import zstandard
     except ImportError:
@@ -155,44 +152,63 @@ def zstandard_for(path: Path) -> Any:
     return zstandard
 
 
+def find_rotated(path: Path) -> list[Path]:
+    """The parts of a file that a run writes in several, in order: records.000100.jsonl, … of records.jsonl."""
+    compression = path.suffix if path.suffix in COMPRESSED else ""
+    suffix = Path(path.name.removesuffix(compression)).suffix + compression
+    stem = path.name.removesuffix(suffix)
+    try:
+        candidates = list(path.parent.glob(f"{glob.escape(stem)}.*{glob.escape(suffix)}"))
+    except (OSError, ValueError):
+        return []
+    parts: dict[Path, int] = {}
+    for candidate in candidates:
+        number = candidate.name[len(stem) + 1 : -len(suffix)]
+        if number.isdigit() and len(number) >= 6:
+            parts[candidate] = int(number)
+    return sorted(parts, key=lambda part: parts[part])
+
+
 @contextmanager
 def open_text(path: str | Path) -> Iterator[IO[str]]:
-    """The text of a file, decompressed, line ends as they are. Raises one clear error if it is not UTF-8 or damaged."""
-    path = existing_file(path)
-    with in_our_words_of(path), open_bytes(path) as raw:
+    """Open a text file, decompressed, with line ends as they are; an error if it is not UTF-8 or damaged."""
+    path = require_file(path)
+    with explain_read_errors(path), open_bytes(path) as raw:
         yield io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
 
 
-@contextmanager
-def in_our_words_of(path: str | Path, error_type: type[InvalidInput] = InvalidInput) -> Iterator[None]:
-    """Errors of bytes that cannot be decoded or decompressed, as errors of this file."""
-    try:
-        yield
-    except UnicodeDecodeError:
-        raise not_utf8(path, error_type=error_type) from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise error_type(str(path), "the file", "readable to its end", str(error), "Copy it again.") from None
-    except Exception as error:
-        if type(error).__name__ != "ZstdError":
-            raise
-        raise error_type(str(path), "the file", "readable to its end", str(error), "Copy it again.") from None
-
-
-def not_utf8(path: str | Path, where: str = "the file", error_type: type[InvalidInput] = InvalidInput) -> InvalidInput:
-    """The one message about text in another encoding."""
-    return error_type(str(path), where, "UTF-8 text", "other bytes", "Save it as UTF-8.")
-
-
 def read_text(path: str | Path) -> str:
-    """All of a text file."""
+    """The content of a text file; see `open_text`."""
     with open_text(path) as file:
         return file.read()
 
 
-# -------------------------------------------------------------------------------------------------------------- writing
+@contextmanager
+def explain_read_errors(path: str | Path, error_type: type[InvalidInput] = InvalidInput) -> Iterator[None]:
+    """Raise errors of decoding and decompression as errors about this file."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise encoding_error(path, error_type=error_type) from None
+    except Exception as error:
+        # zstandard is not installed everywhere, so that its error is known by name only.
+        is_damage = isinstance(error, EOFError | zlib.error | gzip.BadGzipFile) or type(error).__name__ == "ZstdError"
+        if not is_damage:
+            raise
+        raise error_type(str(path), "the file", "readable to its end", str(error), "Copy it again.") from None
 
 
-def output_at(
+def encoding_error(
+    path: str | Path, where: str = "the file", error_type: type[InvalidInput] = InvalidInput
+) -> InvalidInput:
+    """The error about text that is not UTF-8."""
+    return error_type(str(path), where, "UTF-8 text", "other bytes", "Save it as UTF-8.")
+
+
+# ------------------------------------------------------------------------------------------------------------- writing
+
+
+def check_output_path(
     path: str | Path,
     suffixes: Sequence[str] = (),
     *,
@@ -201,21 +217,22 @@ def output_at(
     verb: str = "",
     flag: str = "--output",
 ) -> Path:
-    """Where to write, after everything that can be known before any work: raises if it could not be written.
+    """The path of an output that can be written; an error, before any work is done, if it cannot.
 
     suffixes: allowed ones; none: any. inputs: files that must never be overwritten. force: replace what is there.
-    verb, flag: who asks, and what its user wrote the path behind; both are named in errors.
+    verb, flag: the command and the option that gave the path, for errors.
     """
-    path, owner = Path(path), verb or "output"
+    path = Path(path)
+    owner = verb or "output"
     if suffixes and not path.name.lower().endswith(tuple(suffixes)) and not _is_device(path):
-        raise wrong_suffix(path, suffixes, owner=owner, what=flag)
+        raise suffix_error(path, suffixes, owner=owner, what=flag)
     target = path.resolve()
     if target.is_dir():
         raise InvalidInput(owner, flag, "a file", f"the folder {path}", "")
     for source in inputs:
-        if isinstance(source, str | Path) and _same_file(target, Path(source)):
+        if isinstance(source, str | Path) and _is_same_file(target, Path(source)):
             raise InvalidInput(owner, flag, "another file than the input", str(path), "")
-    if target.exists() and target.is_file() and not force:
+    if target.is_file() and not force:
         raise InvalidInput(owner, flag, "a new file", f"{path}, which exists", "--force replaces it.")
     check_folder(path, owner=owner, what=flag)
     return target
@@ -225,7 +242,7 @@ def _is_device(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _same_file(target: Path, source: Path) -> bool:
+def _is_same_file(target: Path, source: Path) -> bool:
     try:
         return target.exists() and target.samefile(source)
     except (OSError, ValueError):
@@ -233,22 +250,22 @@ def _same_file(target: Path, source: Path) -> bool:
 
 
 def check_folder(path: Path, *, owner: str, what: str) -> None:
-    """The folder of a file is there, or can be made, and has room. owner, what: named in errors."""
+    """Raise an error if the folder of a file cannot be written to or created, or has no space. owner, what: for it."""
     if "\0" in str(path):
         raise InvalidInput(owner, what, "a path", repr(str(path)), "")
     target = path.resolve()
     folder = next((parent for parent in target.parents if parent.exists()), target.parent)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         raise InvalidInput(owner, what, "in a folder that can be written to", str(path), "")
-    if shutil.disk_usage(folder).free < _LEAST_ROOM:
+    if shutil.disk_usage(folder).free < _MIN_FREE_SPACE:
         raise InvalidInput(owner, what, "on a disk with room left", str(path), "Free some space.")
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary file beside the target, which takes its place at the end; after an error the target is as it was.
+def atomic_write(path: str | Path) -> Iterator[Path]:
+    """A temporary file that replaces the target at the end; after an error the target is as it was.
 
-    Folders are made. What is no regular file, such as /dev/stdout, is written to directly.
+    Folders are created. What is not a regular file, such as /dev/stdout, is written to directly.
     """
     target = Path(path).resolve()
     if _is_device(target):
@@ -257,23 +274,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        with _full_disk_in_words(path):
-            yield temporary
-            if target.exists():
-                shutil.copymode(target, temporary)
-            os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-_FULL = ("no space left", "disk quota exceeded", "file too large", "disk full", "database or disk is full")
-
-
-@contextmanager
-def _full_disk_in_words(path: str | Path) -> Iterator[None]:
-    """A disk that fills up, and text that no file can hold, as one clear error, whichever library met them."""
-    try:
-        yield
+        yield temporary
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
     except InvalidInput:
         raise
     except UnicodeEncodeError as error:
@@ -281,10 +285,13 @@ def _full_disk_in_words(path: str | Path) -> Iterator[None]:
         remedy = "Change the id or name, or write .jsonl, which escapes it."
         raise InvalidInput(str(path), "the output", "text without lone surrogates", got, remedy) from None
     except Exception as error:
-        if not any(word in str(error).lower() for word in _FULL):
+        # Libraries report a full disk as errors of their own: only the message is common to them.
+        if not any(phrase in str(error).lower() for phrase in _DISK_FULL):
             raise
-        remedy = "What was there before is as it was; free some space, and run it again."
+        remedy = "What was there before is unchanged. Free some space, and run it again."
         raise InvalidInput(str(path), "the output", "on a disk with room left", "a full disk", remedy) from None
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 # --------------------------------------------------------------------------------------------------------------- SQLite

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rubrank._files import output_at, replacing
+from rubrank._files import atomic_write, check_output_path
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput
 from rubrank.scores.files import read_scores
@@ -124,7 +124,7 @@ def test_an_error_leaves_the_file_as_it_was(tmp_path):
     path.write_text("before")
 
     def fails():
-        with replacing(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_text("half")
             raise KeyError
 
@@ -132,28 +132,28 @@ def test_an_error_leaves_the_file_as_it_was(tmp_path):
         fails()
     assert path.read_text() == "before"
     assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
-    with replacing(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text("whole")
     assert path.read_text() == "whole"
 
 
 def test_a_device_is_written_to_and_stays_one():
-    with replacing(os.devnull) as partial:
+    with atomic_write(os.devnull) as partial:
         partial.write_text("x")
     assert not Path(os.devnull).is_file()
-    assert output_at(os.devnull, (".parquet",)) == Path(os.devnull)
+    assert check_output_path(os.devnull, (".parquet",)) == Path(os.devnull)
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInput, match="a folder that can be written to"):
-        output_at(tmp_path / "file" / "x.txt")
+        check_output_path(tmp_path / "file" / "x.txt")
 
 
 def test_a_full_disk_is_seen_first(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10})())
     with pytest.raises(InvalidInput, match="with room left"):
-        output_at(tmp_path / "x.txt")
+        check_output_path(tmp_path / "x.txt")
 
 
 # ---------------------------------------------------------------------------------------------------- nothing is spent

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from typer.testing import CliRunner
 
-from rubrank._files import replacing
+from rubrank._files import atomic_write
 from rubrank._plain import MOST_DEPTH, MOST_KEYS, MOST_PARAMETERS, MOST_VALUES, check_bounds
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput
@@ -177,11 +177,11 @@ def test_half_a_character_in_an_id(tmp_path, scores):
 def test_a_full_disk_is_one_line_and_what_was_there_stays(tmp_path):
     target = tmp_path / "out.jsonl"
     target.write_text("before")
-    with pytest.raises(InvalidInput, match="on a disk with room left"), replacing(target):
+    with pytest.raises(InvalidInput, match="on a disk with room left"), atomic_write(target):
         raise OSError(28, os.strerror(28))
     assert target.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
-    with pytest.raises(OSError, match="Bad address"), replacing(target):
+    with pytest.raises(OSError, match="Bad address"), atomic_write(target):
         raise OSError(14, os.strerror(14))
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import existing_file, read_text, replacing, unpacked_suffix
+from rubrank._files import atomic_write, data_suffix, read_text, require_file
 from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import ItemScore, Row
 from rubrank.evaluation.scoring import EvalRun
@@ -25,7 +25,7 @@ _KIND, _VERSION = "rubrank eval", 1
 def read_outputs(path: str | Path) -> Iterator[Row]:
     """Rows of a file of outputs; a JSON object with `rows` is taken for these."""
     path = Path(path)
-    if unpacked_suffix(path) == ".json" and path.is_file():
+    if data_suffix(path) == ".json" and path.is_file():
         data = _json_of(path)
         if isinstance(data, Mapping) and isinstance(data.get("rows"), list):
             yield from data["rows"]
@@ -44,13 +44,13 @@ def _json_of(path: Path) -> Any:
 def write_run(run: EvalRun, path: str | Path) -> None:
     """Write a run; the file appears whole or not at all."""
     data = {"kind": _KIND, "version": _VERSION, **run.summary(), "scores": [asdict(score) for score in run.scores]}
-    with replacing(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def read_run(path: str | Path) -> EvalRun:
     """A run that `write_run` wrote."""
-    source = existing_file(path)
+    source = require_file(path)
     try:
         data = json.loads(source.read_text(encoding="utf-8"))
         if data["kind"] != _KIND:

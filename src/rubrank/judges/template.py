@@ -27,7 +27,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import existing_file, read_text
+from rubrank._files import read_text, require_file
 from rubrank._plain import Strict
 from rubrank.errors import InvalidInput, UnknownName
 
@@ -89,7 +89,7 @@ class Template(Strict):
             return cls(text=given)
         path = folder / given
         remedy = "It is looked for beside the file of judges." if folder != Path() else ""
-        existing_file(path, owner=owner, what="prompt", remedy=remedy)
+        require_file(path, owner=owner, what="prompt", remedy=remedy)
         return cls(text=read_text(path), path=str(path))
 
     def check(self, kind: str, owner: str) -> None:

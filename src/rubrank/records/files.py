@@ -19,13 +19,13 @@ from typing import IO, Any
 from pydantic import ValidationError
 
 from rubrank._files import (
-    existing_file,
-    in_our_words_of,
-    replacing,
-    rotated,
-    unpacked,
-    wrong_suffix,
-    zstandard_for,
+    atomic_write,
+    decompress_file,
+    explain_read_errors,
+    find_rotated,
+    import_zstandard,
+    require_file,
+    suffix_error,
 )
 from rubrank.errors import BadTable, InvalidInput, only_our_errors
 from rubrank.records.record import VERSION, GroupRecord
@@ -48,13 +48,13 @@ def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: b
     if _is_parquet(path):
         if append:
             raise InvalidInput("write_records", "append", "used with .jsonl", str(path), "Parquet cannot grow.")
-        with replacing(path) as partial:
+        with atomic_write(path) as partial:
             return _write_parquet(partial, records)
     packed = path.suffix
     if append:
         path.parent.mkdir(parents=True, exist_ok=True)
         return _write_lines(path, records, "ab", packed)
-    with replacing(path) as partial:
+    with atomic_write(path) as partial:
         return _write_lines(partial, records, "wb", packed)
 
 
@@ -113,12 +113,12 @@ def record_files(path: Path, missing_ok: bool = False) -> list[Path]:
     elif any(sign in path.name for sign in "*?[") and not path.exists():
         found = [one for one in path.parent.glob(path.name) if one.is_file()]
     else:
-        found = [path, *rotated(path)] if path.exists() else rotated(path)
+        found = [path, *find_rotated(path)] if path.exists() else find_rotated(path)
     if not found and path.is_dir() and not missing_ok:
         allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"
         raise InvalidInput("records", "path", allowed, f"{path}, which has none", "")
     if not found and not missing_ok:
-        existing_file(path)
+        require_file(path)
     return sorted(found, key=_in_order)
 
 
@@ -155,7 +155,7 @@ def _is_parquet(path: Path) -> bool:
         return False
     if path.suffix == ".parquet":
         return True
-    raise wrong_suffix(path, SUFFIXES)
+    raise suffix_error(path, SUFFIXES)
 
 
 def _open(path: Path, mode: str, packed: str, much: bool = False) -> IO[Any]:
@@ -168,10 +168,10 @@ def _open(path: Path, mode: str, packed: str, much: bool = False) -> IO[Any]:
 
 def _open_zst(path: Path, mode: str, threads: int) -> IO[Any]:
     """Each opening to write adds a frame; reading goes over all of them."""
-    zstandard, file = zstandard_for(path), path.open(f"{mode[0]}b")
+    zstandard, file = import_zstandard(path), path.open(f"{mode[0]}b")
     if mode[0] != "r":
         return zstandard.ZstdCompressor(level=_LEVEL, threads=threads).stream_writer(file)
-    return io.TextIOWrapper(unpacked(file, path), encoding="utf-8", errors="surrogatepass")
+    return io.TextIOWrapper(decompress_file(file, path), encoding="utf-8", errors="surrogatepass")
 
 
 def _as_json(record: GroupRecord) -> bytes:
@@ -183,7 +183,7 @@ def _as_json(record: GroupRecord) -> bytes:
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, str]]:
-    with in_our_words_of(path), _open(path, "rt", path.suffix) as file:
+    with explain_read_errors(path), _open(path, "rt", path.suffix) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 yield number, line

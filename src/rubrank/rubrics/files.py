@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from rubrank._files import read_text, wrong_suffix
+from rubrank._files import read_text, suffix_error
 from rubrank._plain import MOST_DEPTH, MOST_VALUES, check_bounds, shortened
 from rubrank.errors import InvalidInput
 
@@ -114,7 +114,7 @@ def read_settings(source: str | Path, remedy: str = "") -> Any:
     """What a YAML, TOML or JSON file holds. remedy: what else could be named, where its suffix is another one."""
     path = Path(source)
     if path.suffix not in _LOADERS:
-        raise wrong_suffix(source, tuple(_LOADERS), remedy=remedy)
+        raise suffix_error(source, tuple(_LOADERS), remedy=remedy)
     text = read_text(path)
     if path.suffix != ".json" and len(text) > _MOST_TEXT:
         raise InvalidInput(str(path), "the file", f"at most {_MOST_TEXT >> 20} MB", "more", "Write it as JSON.")

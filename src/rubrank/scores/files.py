@@ -28,7 +28,7 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
-from rubrank._files import existing_file, in_our_words_of, open_bytes, wrong_suffix
+from rubrank._files import explain_read_errors, open_bytes, require_file, suffix_error
 from rubrank.errors import BadTable, UnknownName, counted, only_our_errors
 from rubrank.judges.judgments import Provenance
 from rubrank.scores.criterion import SLACK, CriterionData
@@ -51,9 +51,9 @@ _HEADER_START_BYTES = 64  # enough to recognise a header; the first line of anot
 def read_scores(path: str | Path) -> ScoreTable:
     """The table that `ScoreTable.write` wrote, with reasons."""
     path = Path(path)
-    existing_file(path, error_type=BadTable)
+    require_file(path, error_type=BadTable)
     if not path.name.endswith(SUFFIXES):
-        raise wrong_suffix(path, SUFFIXES)
+        raise suffix_error(path, SUFFIXES)
     score_file = open_score_file(path)
     if score_file is None:
         raise BadTable(str(path), "file", f"a score table of version {VERSION}", "something else", _REMEDY)
@@ -201,7 +201,7 @@ def _read_header(path: Path) -> Mapping[str, Any] | None:
         if format_of(path) == "Parquet":
             data = json.loads(pl.read_parquet_metadata(path).get("rubrank", "null"))
         else:
-            with in_our_words_of(path), open_bytes(path) as file:
+            with explain_read_errors(path), open_bytes(path) as file:
                 start = file.readline(_HEADER_START_BYTES)
                 if b'"rubrank"' not in start:
                     return None

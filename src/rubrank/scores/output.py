@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rubrank._files import replacing, wrong_suffix
+from rubrank._files import atomic_write, suffix_error
 from rubrank._plain import clean
 from rubrank.scores.criterion import CriterionData
 
@@ -38,7 +38,7 @@ _RubricNumbers = dict[tuple[CriterionData, ...], int]
 def write_scores(table: ScoreTable, path: Path) -> None:
     """Write a table as Parquet or JSON Lines, by suffix; the file appears when it is complete."""
     if not path.name.endswith(SUFFIXES):
-        raise wrong_suffix(path, SUFFIXES)
+        raise suffix_error(path, SUFFIXES)
     numbers: _RubricNumbers = {}
     for group in table:
         numbers.setdefault(group.criteria, len(numbers))
@@ -49,7 +49,7 @@ def write_scores(table: ScoreTable, path: Path) -> None:
     }
     if table.provenance is not None:
         header["judging"] = table.provenance.as_dict()
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         if path.suffix == ".parquet":
             _write_parquet(table, numbers, header, temporary)
         else:

@@ -28,7 +28,7 @@ from typing import Any, Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
 
-from rubrank._files import existing_file
+from rubrank._files import require_file
 from rubrank._plain import in_our_words, word_list
 from rubrank.errors import InvalidInput
 from rubrank.training.config import RewardConfig
@@ -115,7 +115,7 @@ class ServiceConfig(RewardConfig):
             found, where = os.environ.get(self.token_env, ""), f"token_env {self.token_env}"
         elif self.token_file is not None:
             path = folder / self.token_file
-            existing_file(path, owner=_OWNER, what="token_file")
+            require_file(path, owner=_OWNER, what="token_file")
             found, where = path.read_text(encoding="utf-8"), f"token_file {self.token_file}"
         else:
             return None
@@ -132,7 +132,7 @@ class ServiceConfig(RewardConfig):
             return None
         paths = folder / self.certificate, folder / self.private_key
         for name, path in zip(("certificate", "private_key"), paths, strict=True):
-            existing_file(path, owner=_OWNER, what=name)
+            require_file(path, owner=_OWNER, what=name)
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*paths, password=lambda: "")
         except (OSError, ValueError) as error:  # of another certificate, no PEM, with a passphrase

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import zstandard_for
+from rubrank._files import import_zstandard
 from rubrank.errors import InvalidInput
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -77,7 +77,7 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) ->
         name_length, extra_length = struct.unpack("<HH", header[26:30])
         file.seek(name_length + extra_length, 1)
         packed = file.read(info.compress_size)
-    return bytes(zstandard_for(path).ZstdDecompressor().decompressobj().decompress(packed))
+    return bytes(import_zstandard(path).ZstdDecompressor().decompressobj().decompress(packed))
 
 
 def _has_failed(sample: Mapping[str, Any]) -> bool:

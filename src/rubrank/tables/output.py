@@ -17,7 +17,7 @@ from typing import IO, Any, TypeAlias, TypeVar
 import numpy as np
 import polars as pl
 
-from rubrank._files import output_at, replacing, wrong_suffix
+from rubrank._files import atomic_write, check_output_path, suffix_error
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.tables.cells import convert_csv_column
 from rubrank.tables.columns import SCORES
@@ -31,7 +31,7 @@ _Rows = TypeVar("_Rows", pl.DataFrame, pl.Series)
 
 def check_output(source: Any, output: Path, force: bool, owner: str) -> Path:
     """Where to write; raises if nothing could be written there, or something would be lost."""
-    target = output_at(output, OUTPUT_SUFFIXES, inputs=(source,), force=force, verb=owner)
+    target = check_output_path(output, OUTPUT_SUFFIXES, inputs=(source,), force=force, verb=owner)
     output_format(target)
     return target
 
@@ -41,7 +41,7 @@ def output_format(path: Path) -> str:
     name = path.name.lower()
     if not name.endswith(OUTPUT_SUFFIXES):
         remedy = "JSON Lines files end in .jsonl." if name.endswith(".json") else ""
-        raise wrong_suffix(path, OUTPUT_SUFFIXES, what="output", remedy=remedy, error_type=BadTable)
+        raise suffix_error(path, OUTPUT_SUFFIXES, what="output", remedy=remedy, error_type=BadTable)
     suffix = Path(name.removesuffix(".gz")).suffix
     return {".csv": "csv", ".parquet": "parquet"}.get(suffix, "jsonl")
 
@@ -65,7 +65,7 @@ def write_table(target: Path | IO[bytes], table: Table, added: AddedColumns) -> 
         target.write(_as_json_lines(table, added))
         return
     output = output_format(target)
-    with replacing(target) as temporary:
+    with atomic_write(target) as temporary:
         if output == "parquet":
             _side_by_side(table, added).write_parquet(temporary)
             return

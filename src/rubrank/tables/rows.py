@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from rubrank._files import in_our_words_of, open_text, read_text
+from rubrank._files import explain_read_errors, open_text, read_text
 from rubrank._plain import kind_in_words
 from rubrank.errors import InvalidInput, optional_package
 from rubrank.tables.inspect_logs import LogRow, is_log, log_rows, zipped_log_rows
@@ -180,7 +180,7 @@ def _read_columnar(path: Path) -> Iterator[Row]:
     name = format_of(path)
     try:
         # glob=False, and an open file: polars would take brackets in a name for a pattern.
-        with in_our_words_of(path), path.open("rb") as file:
+        with explain_read_errors(path), path.open("rb") as file:
             frame = polars.read_parquet(path, glob=False) if name == "Parquet" else polars.read_ipc(file)
     except (polars.exceptions.PolarsError, OSError) as error:
         raise InvalidInput(str(path), "the file", name, str(error).splitlines()[0], "") from None

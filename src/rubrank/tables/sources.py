@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import existing_file, rotated, unpacked_suffix, wrong_suffix
+from rubrank._files import data_suffix, find_rotated, require_file, suffix_error
 from rubrank.errors import InvalidInput
 
 FORMATS = {
@@ -56,17 +56,17 @@ def find_files(source: str | Path) -> list[Path]:
         return _check_one_format([match for match in matches if match.is_file()], source)
     if path.is_dir():
         return _check_one_format(_files_in_folder(path), source)
-    if not exists and (parts := rotated(path)):
+    if not exists and (parts := find_rotated(path)):
         return _check_one_format(parts, source)
-    format_of(existing_file(path))
+    format_of(require_file(path))
     return [path]
 
 
 def format_of(path: Path) -> str:
     """The format of a file, by its suffix; raises for an unknown one."""
-    suffix = unpacked_suffix(path)
+    suffix = data_suffix(path)
     if suffix not in FORMATS:
-        raise wrong_suffix(path, tuple(FORMATS), remedy="Before .gz or .zst where it is compressed.")
+        raise suffix_error(path, tuple(FORMATS), remedy="Before .gz or .zst where it is compressed.")
     return FORMATS[suffix]
 
 
@@ -105,7 +105,7 @@ def _files_in_folder(folder: Path) -> list[Path]:
         if not place.is_dir():
             continue
         files = sorted(path for path in place.iterdir() if path.is_file() and not path.name.startswith((".", "_")))
-        readable = [path for path in files if unpacked_suffix(path) in FORMATS]
+        readable = [path for path in files if data_suffix(path) in FORMATS]
         if readable:
             return readable
     return []

@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
-from rubrank._files import in_our_words_of, not_utf8, open_bytes
+from rubrank._files import encoding_error, explain_read_errors, open_bytes
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.tables.columns import ATTRIBUTES, GROUP_NAMES, REASONS, SCORES, STEP_NAMES
 from rubrank.tables.inspect_logs import LogRow
@@ -136,7 +136,7 @@ def read_bytes(files: Sequence[Path]) -> bytes:
     """The bytes of some files of lines, decompressed, one after another."""
     parts = []
     for file in files:
-        with in_our_words_of(file, BadTable), open_bytes(file) as raw:
+        with explain_read_errors(file, BadTable), open_bytes(file) as raw:
             data = raw.read()
         if not data and len(files) == 1:
             raise BadTable(str(file), "the table", "at least one row", "an empty file", "")
@@ -228,7 +228,7 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
     try:
         header = data[:header_end].decode()
     except UnicodeDecodeError:
-        raise not_utf8(path, "the header", BadTable) from None
+        raise encoding_error(path, "the header", BadTable) from None
     names = next(csv.reader(io.StringIO(header), delimiter=separator), [])
     check_csv_header(path, names, BadTable)
     # polars would take its columns from a blank first line.
@@ -281,7 +281,7 @@ def _check_encoding(records: bytes, path: Path, first_row: int) -> None:
         records.decode()
     except UnicodeDecodeError as error:
         row = first_row + records.count(b"\n", 0, error.start)
-        raise not_utf8(path, f"row {row}", BadTable) from None
+        raise encoding_error(path, f"row {row}", BadTable) from None
 
 
 def _check_cell_counts(records: bytes, separator: str, expected: int, path: Path, first_row: int) -> None:
@@ -309,7 +309,7 @@ def split_lines(data: bytes, path: Path) -> list[str]:
         return data.decode().split("\n")
     except UnicodeDecodeError as error:
         line = 1 + data.count(b"\n", 0, error.start)
-        raise not_utf8(path, f"line {line}", BadTable) from None
+        raise encoding_error(path, f"line {line}", BadTable) from None
 
 
 def read_json_lines(data: bytes, path: Path, shape: str, first_line: int = 1) -> Table:

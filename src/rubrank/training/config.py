@@ -27,7 +27,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from rubrank._files import existing_file
+from rubrank._files import require_file
 from rubrank._plain import Strict, validated
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.adjust import Draw, Pool, attenuate
@@ -123,7 +123,7 @@ def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
     if not path.name:
         remedy = f"Such as {VARIABLE}=/abs/reward.yaml; on a cluster, in the environment of all workers. See {_PAGE}."
         raise InvalidInput(VARIABLE, "value", "the path of a configuration", "none", remedy)
-    data = read_settings(path if source else existing_file(path, owner=VARIABLE, what="value", remedy=_ABSOLUTE))
+    data = read_settings(path if source else require_file(path, owner=VARIABLE, what="value", remedy=_ABSOLUTE))
     if not isinstance(data, Mapping):
         raise InvalidInput(
             str(path), "file", "keys and values", "nothing" if data is None else type(data).__name__, f"See {_PAGE}."

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import zstandard_for
+from rubrank._files import import_zstandard
 from rubrank.errors import InvalidInput
 from rubrank.records.files import append_lines, record_files
 
@@ -148,7 +148,7 @@ def _pieces(file: Path, at: int) -> Iterator[_Piece]:
     if file.suffix == ".jsonl":
         yield from _plain_pieces(file, at)
         return
-    new = zlib.decompressobj if file.suffix == ".gz" else zstandard_for(file).ZstdDecompressor().decompressobj
+    new = zlib.decompressobj if file.suffix == ".gz" else import_zstandard(file).ZstdDecompressor().decompressobj
     given = (31,) if file.suffix == ".gz" else ()
     try:
         yield from _packed(file, at, lambda: new(*given))

@@ -13,7 +13,7 @@ from textwrap import fill
 
 import numpy as np
 
-from rubrank._files import output_at
+from rubrank._files import check_output_path
 from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import NOTICE, demo_judges
 from rubrank.cli.printing import print_line, table
@@ -38,11 +38,11 @@ def demo(output: Path, *, force: bool = False, explain: bool = False) -> Fused:
 
     Rewards go to `output`, records and a report beside it.
     """
-    output_at(output, (".jsonl", ".ndjson"), force=force, verb="demo")
+    check_output_path(output, (".jsonl", ".ndjson"), force=force, verb="demo")
     records = output.with_name("demo_records.jsonl")
     report = output.with_name("demo_report.html")
     for path in (records, report):
-        output_at(path, force=force, verb="demo")
+        check_output_path(path, force=force, verb="demo")
     groups = load_demo_groups()
     graded = grade(groups, workers=0, judges=demo_judges(output.parent / "demo_replies.sqlite"))
     result = fuse_table(graded, groups)

@@ -143,7 +143,7 @@ def grade(
     as_json: AsJson = False,
 ) -> None:
     """Grade rollouts on all criteria and write a score table. A killed run is resumed."""
-    from rubrank._files import output_at
+    from rubrank._files import check_output_path
     from rubrank.grading.missing import check_share
     from rubrank.rollouts.reading import read_rollouts
     from rubrank.scores.output import SUFFIXES
@@ -151,7 +151,7 @@ def grade(
     with errors_in_words():
         # Everything that can be known comes first: nothing is paid for and then refused.
         if not dry_run:  # which writes nothing
-            output_at(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
+            check_output_path(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
         check_share(most_missing)
         run = _grader(engine, address, batch)
         check_address(engine, address, "grade")

@@ -60,7 +60,7 @@ def score(
 ) -> None:
     """Score a file of outputs; verdicts in the rows are used as they are."""
     with errors_in_words():
-        from rubrank._files import output_at
+        from rubrank._files import check_output_path
         from rubrank.evaluation.benchmarks import find_benchmark
         from rubrank.evaluation.data import items_of
         from rubrank.evaluation.files import read_outputs, write_run
@@ -70,7 +70,7 @@ def score(
 
         chosen = find_benchmark(benchmark, **_settings(settings))
         if output:
-            output_at(output, inputs=(outputs, judge), force=force, verb="eval score")
+            check_output_path(output, inputs=(outputs, judge), force=force, verb="eval score")
         rows = _chosen(read_outputs(outputs), where)
         items = items_of(chosen, data) if data else ()
         name = model or outputs.name.split(".")[0]
@@ -94,15 +94,15 @@ def show_table(
 ) -> None:
     """The paper's table: benchmarks, capability averages, overall."""
     with errors_in_words():
-        from rubrank._files import output_at, replacing
+        from rubrank._files import atomic_write, check_output_path
         from rubrank.evaluation.files import read_runs
         from rubrank.evaluation.table import capability_table
 
         if output:
-            output_at(output, inputs=runs, force=force, verb="eval table")
+            check_output_path(output, inputs=runs, force=force, verb="eval table")
         made = capability_table(read_runs(runs), intervals=intervals)
         if output:
-            with replacing(output) as partial:
+            with atomic_write(output) as partial:
                 partial.write_text(made.markdown(), encoding="utf-8")
     if as_json:
         print_json(made.to_dict())

@@ -102,12 +102,12 @@ def stats(
 ) -> None:
     """Usage of the calls behind a cache: calls, hits, failures, tokens, cost, waiting time."""
     with errors_in_words():
-        from rubrank._files import existing_file
+        from rubrank._files import require_file
         from rubrank.judges.client.cache import ReplyCache, default_cache_path
         from rubrank.judges.client.usage import Account
 
         cache = cache or default_cache_path()
-        existing_file(cache)
+        require_file(cache)
         with ReplyCache(cache, read_only=not Path(f"{cache}-wal").exists()) as store:
             account = Account.read(store)
     if as_json:
@@ -138,13 +138,13 @@ def audit(
 ) -> None:
     """How good is a judge: consistency, bias by position, length, Markdown; agreement with other judges and people."""
     with errors_in_words():
-        from rubrank._files import output_at
+        from rubrank._files import check_output_path
         from rubrank.studies.audit.drawing import FORMATS, draw
         from rubrank.studies.audit.files import audit_files
 
         if picture is not None:
             inputs = [*scores, *(humans or ()), rollouts, positions]
-            output_at(picture, FORMATS, inputs=inputs, force=force, verb="judge audit", flag="--picture")
+            check_output_path(picture, FORMATS, inputs=inputs, force=force, verb="judge audit", flag="--picture")
         names = None if criteria is None else [name.strip() for name in criteria.split(",")]
         result = audit_files(
             scores,

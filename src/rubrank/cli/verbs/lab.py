@@ -117,12 +117,12 @@ def report(
 ) -> None:
     """Write the report from the results of all cells."""
     with errors_in_words(), _with_extras():
-        from rubrank._files import output_at
+        from rubrank._files import check_output_path
 
         output = output or Path("out/lab/report.html")  # made anew each time, as are the pictures
-        output_at(output, (".html", ".htm"), force=True, verb="lab report")
+        check_output_path(output, (".html", ".htm"), force=True, verb="lab report")
         if markdown is not None:
-            output_at(markdown, (".md",), force=True, verb="lab report", flag="--markdown")
+            check_output_path(markdown, (".md",), force=True, verb="lab report", flag="--markdown")
         laboratory = _laboratory(recipes)
         if collect:
             print(f"{laboratory.collect(work)} new cells")

@@ -34,14 +34,14 @@ def record(
     --attribute names what is measured on the rollouts: reasoning_length, answer_length, or a Markdown marker.
     """
     with errors_in_words():
-        from rubrank._files import output_at
+        from rubrank._files import check_output_path
         from rubrank.cli.verbs.replay import split_rules
         from rubrank.records.files import SUFFIXES, write_records
         from rubrank.records.record import record_table
         from rubrank.scores.matching import groups_of
         from rubrank.studies.replay.logged import batch_of, read_logged
 
-        output_at(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
+        check_output_path(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
         where, options = given_options(context, *where_and_fuse_options())
         rule, rivals = options.found_rule(), [options.found_rule(name) for name in split_rules(others)]
         logged = read_logged(scores, rollouts, columns_with(where, options), say)

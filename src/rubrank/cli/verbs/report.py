@@ -40,12 +40,12 @@ def report(
     Scores are fused first, and the options say how; records are shown as they were fused.
     """
     with errors_in_words():
-        from rubrank._files import output_at
+        from rubrank._files import check_output_path
         from rubrank.evaluation.files import read_runs
         from rubrank.evaluation.reporting import report_data
         from rubrank.records.report import write_report
 
-        output_at(output, (".html", ".htm"), inputs=(records,), force=force, verb="report")
+        check_output_path(output, (".html", ".htm"), inputs=(records,), force=force, verb="report")
         summary = write_report(
             _records(records, *given_options(context, *where_and_fuse_options())),
             output,

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from rubrank._files import existing_file
+from rubrank._files import require_file
 from rubrank.errors import InvalidInput
 
 Counter: TypeAlias = Callable[[str], int]
@@ -40,7 +40,7 @@ def token_counter(tokenizer: Path | None) -> tuple[Counter, str]:
     """How to count, and what it is called."""
     if tokenizer is None:
         return estimated_tokens, "estimate"
-    existing_file(tokenizer)
+    require_file(tokenizer)
     return (_of_ranks if tokenizer.suffix == ".tiktoken" else _of_json)(tokenizer), tokenizer.name
 
 

@@ -14,7 +14,7 @@ import html
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import replacing
+from rubrank._files import atomic_write
 from rubrank.records import pages
 from rubrank.records.report.packing import Packed, pack
 
@@ -55,7 +55,7 @@ def write_page(output: Path, title: str, data: dict[str, Any], packed: Packed) -
         data=_base64(pack(data)),
         index=_base64(pack(packed.index)),
     )
-    with replacing(output) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_write(output) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         file.write(filled)
         for number, chunk in enumerate(packed.chunks):
             file.write(f'<script type="application/gzip" id="chunk-{number}">{_base64(chunk)}</script>\n')

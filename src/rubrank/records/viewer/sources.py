@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rubrank._files import existing_file, in_our_words_of, wrong_suffix, zstandard_for
+from rubrank._files import explain_read_errors, import_zstandard, require_file, suffix_error
 from rubrank.errors import InvalidInput
 from rubrank.records.files import SUFFIXES, record_files
 
@@ -33,12 +33,12 @@ def paths_of(source: Path) -> list[Path]:
 def check_source(source: Path) -> Path:
     """The path, if there is something to look at; raises if not."""
     if not source.exists() and not paths_of(source):
-        existing_file(source)
+        require_file(source)
     if source.is_dir() and not paths_of(source):
         allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"
         raise InvalidInput("view", "RECORDS", allowed, f"{source}, which has none", "")
     if source.is_file() and not source.name.endswith(SUFFIXES):
-        raise wrong_suffix(source, SUFFIXES, owner="view", what="RECORDS")
+        raise suffix_error(source, SUFFIXES, owner="view", what="RECORDS")
     return source
 
 
@@ -109,7 +109,7 @@ class _Packed(_Spooled):
     def _more(self) -> bool:
         budget = _AT_ONCE
         try:
-            with in_our_words_of(self.path), self.path.open("rb") as file:
+            with explain_read_errors(self.path), self.path.open("rb") as file:
                 file.seek(self._read)
                 while not self.problem and budget > 0 and (block := file.read(_BLOCK)):
                     self._read += len(block)
@@ -159,7 +159,7 @@ def _unpacking(new: Callable[[], Any]) -> Callable[[bytes], Iterator[bytes]]:
 
 
 def _zstd(path: Path) -> Callable[[], Any]:
-    packer = zstandard_for(path)
+    packer = import_zstandard(path)
     return lambda: packer.ZstdDecompressor().decompressobj()
 
 

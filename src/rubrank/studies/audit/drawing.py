@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rubrank._files import replacing, wrong_suffix
+from rubrank._files import atomic_write, suffix_error
 from rubrank.errors import optional_package
 from rubrank.studies.audit.result import Audit
 from rubrank.studies.audit.tables import not_measured, or_all
@@ -71,7 +71,7 @@ def draw(audit: Audit, path: str | Path, *, title: str | None = None, dpi: int =
     """Draw the audit into a file; returns its path."""
     to = Path(path)
     if to.suffix.lower() not in FORMATS:
-        raise wrong_suffix(to, FORMATS)
+        raise suffix_error(to, FORMATS)
     is_svg = to.suffix.lower() == ".svg"
     matplotlib = optional_package("matplotlib", "draw", "'rubrank[plots]'")
     with matplotlib.rc_context({**_STYLE, "font.family": _fonts()}), warnings.catch_warnings():
@@ -80,7 +80,7 @@ def draw(audit: Audit, path: str | Path, *, title: str | None = None, dpi: int =
         figure = _figure(audit, title or ", ".join(audit.judges))
         # Without a date, and with panels settled, the same audit gives the same file.
         settled = {"Date": None} if is_svg else None
-        with replacing(to) as partial:
+        with atomic_write(to) as partial:
             figure.savefig(partial, dpi=dpi, metadata=settled, facecolor="white", format=to.suffix[1:].lower())
     return to
 

@@ -13,7 +13,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from rubrank._files import existing_file
+from rubrank._files import require_file
 from rubrank._plain import word_list
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.training.job.batching import evaluated_at_once
@@ -95,7 +95,7 @@ def given_to_trl(job: Job) -> dict[str, Any]:
     for name in _FILES:
         if isinstance(found.get(name), str) and not found[name].lstrip().startswith("{"):
             path = job.path(found[name])
-            found[name] = str(existing_file(path, owner=job.where, what=f"trl.{name}", remedy="Or write a mapping."))
+            found[name] = str(require_file(path, owner=job.where, what=f"trl.{name}", remedy="Or write a mapping."))
     found.pop("model_init_kwargs", None)  # with the model
     return found
 

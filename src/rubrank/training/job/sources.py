@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from rubrank._files import existing_file
+from rubrank._files import require_file
 from rubrank._plain import word_set
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.messages import are_messages, decoded, prompt_message
@@ -54,7 +54,7 @@ def read_source(job: Job, source: Source) -> Read:
     path = source.path if is_hub else str(job.path(source.path))
     if not is_hub and not job.path(source.path).exists():
         remedy = "For a dataset of the hub: hf:owner/name:split."
-        existing_file(path, owner=job.where, what="path of a source", remedy=remedy)
+        require_file(path, owner=job.where, what="path of a source", remedy=remedy)
     try:
         given = islice(read_rows(path), source.limit)
         taken = _TAKEN - {ENVIRONMENT} if isinstance(job.config.environments, Mapping) else _TAKEN
