@@ -24,10 +24,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from rubrank.verifiers.shared.statements import find_statements
 
@@ -50,26 +49,31 @@ def read_answer(text: str, extractors: Sequence[Extractor] = DEFAULT) -> AnswerR
     """The result of the answer by the first extractor that finds one; an empty reading if none does."""
     tail = _COMMENT.sub(" ", text[-TAIL:])
     for name in extractors:
-        found = _EXTRACTORS[name](tail)
-        if found is None:
+        result = _EXTRACTORS[name](tail)
+        if result is None:
             continue
-        reading = AnswerReading(_undressed(found), _HOW[name], name not in ("last", "whole"))
-        return _inner(reading, extractors) if name in ("answer_tag", "solution_tag", "json", "hash") else reading
+        reading = AnswerReading(_strip_markup(result), _HOW[name], name not in ("last", "whole"))
+        if name in ("answer_tag", "solution_tag", "json", "hash"):
+            return _read_again(reading, extractors)
+        return reading
     return AnswerReading("", f"none of {', '.join(extractors)}", False)
 
 
-def _inner(outer: AnswerReading, extractors: Sequence[Extractor]) -> AnswerReading:
+def _read_again(outer: AnswerReading, extractors: Sequence[Extractor]) -> AnswerReading:
     """A result marked again inside a tag: the boxed one, or what follows "the answer is"."""
     for name in ("boxed", "hash", "json", "stated"):
-        if name in extractors and (found := _EXTRACTORS[name](outer.text)) is not None:
-            return AnswerReading(_undressed(found), outer.how if name == "stated" else _HOW[name], True)
+        result = _EXTRACTORS[name](outer.text) if name in extractors else None
+        if result is not None:
+            return AnswerReading(_strip_markup(result), outer.how if name == "stated" else _HOW[name], True)
     return outer
 
 
-def _undressed(text: str) -> str:
-    """Without Markdown around it, LaTeX's \\text and the like, and a full stop at its end."""
+def _strip_markup(text: str) -> str:
+    """The text without Markdown around it, LaTeX's \\text and the like, and a full stop at its end."""
     text = _TEXT.sub(r"\1", text.strip()).strip(_AROUND).rstrip("。｡ ")
-    return text if text.endswith(("..", "…")) else text.rstrip(".").strip(_AROUND)
+    if text.endswith(("..", "…")):
+        return text
+    return text.rstrip(".").strip(_AROUND)
 
 
 # ---- the extractors ------------------------------------------------------------------------------------------------
@@ -91,19 +95,19 @@ _CLOSE = {
 }
 
 
-def _tagged(kind: str) -> Callable[[str], str | None]:
-    def extract(text: str) -> str | None:
-        start = _last(_OPEN[kind], text)
-        if start is None:
-            return None
-        end = _CLOSE[kind].search(text, start.end())
-        return text[start.end() : end.start() if end else len(text)].strip()
-
-    return extract
+def _find_in_tag(text: str, kind: str) -> str | None:
+    start = _find_last(_OPEN[kind], text)
+    if start is None:
+        return None
+    end = _CLOSE[kind].search(text, start.end())
+    return text[start.end() : end.start() if end else len(text)].strip()
 
 
-def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    return next(iter(deque(pattern.finditer(text), maxlen=1)), None)
+def _find_last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    last = None
+    for match in pattern.finditer(text):
+        last = match
+    return last
 
 
 _BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?:\{|(-?\w[\w.,]*))")
@@ -113,25 +117,28 @@ _JOINED = re.compile(
 )
 
 
-def boxed(text: str) -> str | None:
+def _find_boxed(text: str) -> str | None:
     """What is in the last \\boxed{…}, its braces balanced; with the ones before it that only "or" or a comma joins."""
-    boxes = list(_BOX.finditer(text))
-    while boxes and (last := _inside(text, boxes[-1])) is None:
-        boxes.pop()  # it never closes
-    if not boxes or last is None:
-        return None
-    parts, start = [last[0]], boxes[-1].start()
-    for box in reversed(boxes[:-1]):
-        before = _inside(text, box)
-        between = text[before[1] : start] if before else ""
-        if before is None or before[1] > start or len(between) > 30 or not _JOINED.fullmatch(between):
-            break
-        joint = between.strip(" $\n") or ","
-        parts[:0], start = [before[0], joint], box.start()
-    return " ".join(parts)
+    parts: list[str] = []
+    start = 0  # of the first box that is read so far
+    for box in reversed(list(_BOX.finditer(text))):
+        content = _read_box(text, box)
+        if not parts:
+            if content is None:
+                continue  # it never closes
+            parts = [content[0]]
+        else:
+            if content is None or content[1] > start:
+                break
+            between = text[content[1] : start]
+            if len(between) > 30 or not _JOINED.fullmatch(between):
+                break
+            parts = [content[0], between.strip(" $\n") or ",", *parts]
+        start = box.start()
+    return " ".join(parts) if parts else None
 
 
-def _inside(text: str, box: re.Match[str]) -> tuple[str, int] | None:
+def _read_box(text: str, box: re.Match[str]) -> tuple[str, int] | None:
     """What the box holds and where it ends; None if it never closes."""
     if box[1]:
         return box[1], box.end()
@@ -146,15 +153,15 @@ def _inside(text: str, box: re.Match[str]) -> tuple[str, int] | None:
 _HASH = re.compile(r"(?:^|\n|(?<=\s))####(?!#)[ \t]*([^\n]*)")
 
 
-def _hash(text: str) -> str | None:
+def _find_after_hash(text: str) -> str | None:
     """What stands behind the last ####; a heading of that depth that names no result is none."""
-    found = _last(_HASH, text)
-    if found is None:
+    mark = _find_last(_HASH, text)
+    if mark is None:
         return None
-    line = found[1].strip()
-    later = text[found.end() :].strip()
-    # "#### Step 2" is a heading: GSM8K's mark ends the answer.
-    return line if line and not (later and len(later) > 200) and not line.rstrip("*_ ").endswith((":", "：")) else None
+    line = mark[1].strip()
+    # "#### Step 2" is a heading, with text below it: GSM8K's mark ends the answer.
+    is_heading = len(text[mark.end() :].strip()) > 200 or line.rstrip("*_ ").endswith((":", "："))
+    return line if line and not is_heading else None
 
 
 _KEY = re.compile(
@@ -164,42 +171,44 @@ _KEY = re.compile(
 _LITERAL = re.compile(r"'([^'\n]*)'|([^\s,}\]]+)")
 
 
-def _json(text: str) -> str | None:
-    found = _last(_KEY, text)
-    if found is None:
+def _find_in_json(text: str) -> str | None:
+    key = _find_last(_KEY, text)
+    if key is None:
         return None
     try:
-        value, _ = json.JSONDecoder().raw_decode(text[found.end() : found.end() + _MOST])
-    except (ValueError, RecursionError):
-        literal = _LITERAL.match(text, found.end())
-        return (literal[1] if literal[1] is not None else literal[2]) if literal else None
+        value, _ = json.JSONDecoder().raw_decode(text[key.end() : key.end() + _MOST])
+    except (ValueError, RecursionError):  # Python's quotes, or no quotes
+        literal = _LITERAL.match(text, key.end())
+        if literal is None:
+            return None
+        return literal[2] if literal[1] is None else literal[1]
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _stated(text: str) -> str | None:
+def _find_stated(text: str) -> str | None:
     """The line behind the last statement, or the next one that says something."""
     for end in reversed(find_statements(text)):
-        lines = (line for line in text[end:].split("\n", 8)[:8] if any(map(str.isalnum, line)))
-        if line := next(lines, ""):
-            return line[:_MOST].lstrip("> ")
+        for line in text[end:].split("\n", 8)[:8]:
+            if any(map(str.isalnum, line)):
+                return line[:_MOST].lstrip("> ")
     return None
 
 
-def _last_line(text: str) -> str | None:
+def _find_last_line(text: str) -> str | None:
     lines = [line for line in text.splitlines() if any(map(str.isalnum, line))] or [text]
     return lines[-1].strip()[-_MOST:].lstrip("> ") or None
 
 
 _EXTRACTORS: dict[Extractor, Callable[[str], str | None]] = {
-    "answer_tag": _tagged("answer"),
-    "solution_tag": _tagged("solution"),
-    "boxed": boxed,
-    "hash": _hash,
-    "json": _json,
-    "stated": _stated,
-    "last": _last_line,
+    "answer_tag": lambda text: _find_in_tag(text, "answer"),
+    "solution_tag": lambda text: _find_in_tag(text, "solution"),
+    "boxed": _find_boxed,
+    "hash": _find_after_hash,
+    "json": _find_in_json,
+    "stated": _find_stated,
+    "last": _find_last_line,
     "whole": lambda text: text.strip() or None,
 }
 _HOW: dict[Extractor, str] = {
@@ -212,4 +221,3 @@ _HOW: dict[Extractor, str] = {
     "last": "the last line",
     "whole": "the whole answer",
 }
-assert set(_EXTRACTORS) == set(_HOW) == set(get_args(Extractor))

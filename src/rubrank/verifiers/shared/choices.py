@@ -11,15 +11,18 @@ capital. What is denied ("not A", "A is wrong", 排除A) is never chosen. Severa
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import string
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rubrank._plain import clean
 from rubrank.verifiers.shared.answers import DEFAULT, TAIL, Extractor, read_answer
 from rubrank.verifiers.shared.statements import STATED, after_retraction, find_statements, is_denied
 
 _LATIN = "A-Za-zÀ-ɏ0-9"
-_OPEN, _SHUT = r"[(（\[【「<{\\$*_\"“'‘`\s]", r"[)）\]】」>}$*_\"”'’`\s]"
+_OPEN = r"[(（\[【「<{\\$*_\"“'‘`\s]"
+_SHUT = r"[)）\]】」>}$*_\"”'’`\s]"
 _JOINT = (
     r"(?:\s*(?:,|，|、|/|&|\+|;|和|与|與|及|或者?|と|または|、と|와|과|또는"
     r"|(?<=[\s*)）])(?:and|or|y|o|et|ou|und|oder|e|и|или)(?=[\s*(（]))\s*){1,2}"
@@ -38,29 +41,45 @@ class Choice:
     how: str
 
 
+# Cyrillic and Greek letters that look like Latin ones.
 _LOOKALIKES = dict(zip("АВСЕНКМОРТХавсеорхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABCEHKMOPTXabceopxABEZHIKMNOPTYX", strict=True))
 _LOOKALIKE = re.compile(rf"(?<!\w)[{''.join(_LOOKALIKES)}](?!\w)")
+# Full-width and circled letters.
+_WIDE = {0x1F170: "A", 0x1F171: "B"}
+for _i, (_capital, _small) in enumerate(zip(string.ascii_uppercase, string.ascii_lowercase, strict=True)):
+    _WIDE |= {ord("Ａ") + _i: _capital, ord("ａ") + _i: _small, ord("Ⓐ") + _i: _capital}
 
 
 def _plain_letters(text: str, options: str) -> str:
-    """Cyrillic and Greek letters that stand alone and look like an option, and full-width ones, as that option."""
+    """Full-width letters as plain ones; Cyrillic and Greek letters that stand alone and look like an option, too."""
     text = text.translate(_WIDE)
     if text.isascii():
         return text
     return _LOOKALIKE.sub(lambda m: m[0] if m[0].upper() in options else _LOOKALIKES[m[0]], text)
 
 
-def _wide() -> dict[int, str]:
-    wide = {ord("Ａ") + i: chr(ord("A") + i) for i in range(26)} | {ord("ａ") + i: chr(ord("a") + i) for i in range(26)}
-    circled = {ord("Ⓐ") + i: chr(ord("A") + i) for i in range(26)} | {0x1F170: "A", 0x1F171: "B"}
-    return wide | circled
+_BETWEEN_LETTERS = re.compile(
+    rf"(?<![{_LATIN}])(?:and|or|et|ou|und|oder|option|choice|the|letter|answer)(?![{_LATIN}])"
+)
 
 
-_WIDE = _wide()
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    """Options that a text mentions together: "A", "(b)", "A, C and D", "ACD"."""
+
+    letters: str
+    """Upper case and sorted."""
+    first: str
+    """The first letter as written; "" for a run such as "ACD"."""
+    start: int
+    end: int
+    after_first: int
+    """Where the first letter ends."""
+    in_brackets: bool
 
 
-class _ChoiceFinder:
-    """The mentions of options in a text; patterns are made once for each set of options."""
+class _MentionFinder:
+    """Finds the mentions of these options in a text."""
 
     def __init__(self, options: str) -> None:
         self.options = options.upper()
@@ -68,32 +87,36 @@ class _ChoiceFinder:
         end = rf"(?![{_LATIN}]|['’][a-z]|\.[a-z])"
         first = rf"(?<![{_LATIN}'’.]){_OPEN}{{0,6}}(?P<first>(?<![{_LATIN}])[{either}]){end}"
         later = rf"{_WORD}?{_OPEN}{{0,4}}[{either}]{end}"
-        self.group = re.compile(
+        self._pattern = re.compile(
             rf"(?:{first}|(?<![{_LATIN}])(?P<run>[{re.escape(self.options)}]{{2,6}})(?![{_LATIN}]))"
             rf"(?P<more>(?:{_SHUT}{{0,3}}{_JOINT}{later}){{0,9}})"
         )
 
-    def letters(self, match: re.Match[str]) -> str:
-        """The options of a group, upper case and sorted."""
-        if match["run"]:
-            found = match["run"]
-        else:
-            more = re.sub(
-                rf"(?<![{_LATIN}])(?:and|or|et|ou|und|oder|option|choice|the|letter|answer)(?![{_LATIN}])",
-                " ",
-                match["more"] or "",
-            )
-            found = match["first"] + more
-        return "".join(sorted({c for c in found.upper() if c in self.options}))
+    def find_all(self, text: str) -> Iterator[_Mention]:
+        """All mentions, in order."""
+        return map(self._read, self._pattern.finditer(text))
+
+    def match(self, text: str, position: int) -> _Mention | None:
+        """The mention that begins at this position."""
+        match = self._pattern.match(text, position)
+        return None if match is None else self._read(match)
+
+    def _read(self, match: re.Match[str]) -> _Mention:
+        group = "run" if match["run"] else "first"
+        written = match[group]
+        if group == "first":
+            written += _BETWEEN_LETTERS.sub(" ", match["more"] or "")
+        return _Mention(
+            letters="".join(sorted({char for char in written.upper() if char in self.options})),
+            first=match["first"] or "",
+            start=match.start(group),
+            end=match.end("more") if match["more"] else match.end(group),
+            after_first=match.end(group),
+            in_brackets="(" in match[0],
+        )
 
 
-_FINDERS: dict[str, _ChoiceFinder] = {}
-
-
-def _finder(options: str) -> _ChoiceFinder:
-    if options not in _FINDERS:
-        _FINDERS[options] = _ChoiceFinder(options)
-    return _FINDERS[options]
+_finder = lru_cache(maxsize=64)(_MentionFinder)
 
 
 _CHOOSE = re.compile(
@@ -133,41 +156,28 @@ def find_choice(text: str, options: str = "ABCDEFGHIJ", extractors: Sequence[Ext
     """The options that the answer chooses."""
     finder = _finder(options)
     text = _plain_letters(clean(text[-TAIL:]), finder.options)
-    marked = [name for name in extractors if name not in ("stated", "last", "whole")]
-    reading = read_answer(text, marked)
+    marks = [name for name in extractors if name not in ("stated", "last", "whole")]
+    reading = read_answer(text, marks)
     if reading.explicit:
-        return Choice(_marked(reading.text, finder), reading.how)
-    steps = [("stated", _stated, "the last statement"), ("stated", _called_right, "what is called right")]
-    steps += [("last", _on_a_line, "a line of its own"), ("last", _bracketed, "the only option in brackets")]
-    steps += [("last", _last_capital, "the last letter")]
-    for extractor, step, how in steps:
-        if extractor in extractors and (letters := step(text, finder)):
+        # A marked result is a letter, begins with one, or states one.
+        inside = reading.text
+        letters = _find_on_a_line(inside, finder) or _find_stated(inside, finder) or _find_called_right(inside, finder)
+        return Choice(letters, reading.how)
+    steps: list[tuple[Extractor, Callable[[str, _MentionFinder], str], str]] = [
+        ("stated", _find_stated, "the last statement"),
+        ("stated", _find_called_right, "what is called right"),
+        ("last", _find_on_a_line, "a line of its own"),
+        ("last", _find_in_brackets, "the only option in brackets"),
+        ("last", _find_last_capital, "the last letter"),
+    ]
+    for extractor, find, how in steps:
+        letters = find(text, finder) if extractor in extractors else ""
+        if letters:
             return Choice(letters, how)
     return Choice("", f"none of {', '.join(extractors)}")
 
 
-def _marked(inside: str, finder: _ChoiceFinder) -> str:
-    """The letters of a marked result: it is one, begins with one, or states one."""
-    return _on_a_line(inside, finder) or _stated(inside, finder) or _called_right(inside, finder)
-
-
-def _stated(text: str, finder: _ChoiceFinder) -> str:
-    """The letters behind the last "answer is", "I choose", 故选 that denies nothing."""
-    ends = set(find_statements(text))
-    found = ""
-    for group in finder.group.finditer(text):
-        start = group.start("first") if group["first"] else group.start("run")
-        before = text[max(0, start - 80) : start].rstrip("(（[【「<{\\$*_\"“'‘` \n")
-        at = max(0, start - 80) + len(before)
-        stated = any(at <= end <= start for end in ends) or _CHOOSE.search(before) is not None
-        stated = stated or _behind_statement(text, at)
-        if not stated or _is_article(text, group) or is_denied(text, start, _end(group)):
-            continue
-        found = finder.letters(group)
-    return found
-
-
-_BETWEEN = frozenset(
+_WORDS_BETWEEN = frozenset(
     """|option|choice|letter|la|opción|letra|lettre|selection|选项|the option|la letra|la lettre|a letra|a alternativa
     |l'option|la opción|option letter|number|will be|still|indeed|opzione|la lettera|вариант""".replace(
         "\n    ", ""
@@ -175,89 +185,107 @@ _BETWEEN = frozenset(
 )
 
 
-def _behind_statement(text: str, at: int) -> bool:
+def _find_stated(text: str, finder: _MentionFinder) -> str:
+    """The letters behind the last "answer is", "I choose", 故选 that denies nothing."""
+    statements = find_statements(text)
+    letters = ""
+    for mention in finder.find_all(text):
+        window = max(0, mention.start - 80)
+        before = text[window : mention.start].rstrip("(（[【「<{\\$*_\"“'‘` \n")
+        end_of_words = window + len(before)
+        is_stated = (
+            any(end_of_words <= end <= mention.start for end in statements)
+            or _CHOOSE.search(before) is not None
+            or _ends_statement(text, end_of_words)
+        )
+        if is_stated and not _is_word(text, mention) and not is_denied(text, mention.start, mention.end):
+            letters = mention.letters
+    return letters
+
+
+def _ends_statement(text: str, position: int) -> bool:
     """Does a statement such as "the correct answer, then, is option" end here? A few words may stand between."""
-    statements = list(STATED.finditer(text, max(0, at - 60), at))
+    statements = list(STATED.finditer(text, max(0, position - 60), position))
     if not statements:
         return False
-    between = text[statements[-1].end() : at].strip().casefold()
-    return between in _BETWEEN
+    return text[statements[-1].end() : position].strip().casefold() in _WORDS_BETWEEN
 
 
-def _end(group: re.Match[str]) -> int:
-    return group.end("more") if group["more"] else group.end("first") if group["first"] else group.end("run")
-
-
-def _is_article(text: str, group: re.Match[str]) -> bool:
+def _is_word(text: str, mention: _Mention) -> bool:
     """Is the letter a word: "a dog", "I think", Spanish "o", Italian "e"?"""
-    letter = group["first"] or ""
-    dressed = (
-        text[group.end("first") : group.end("first") + 1] in (")", "）", "]", "】", ".", ":", "：") if letter else True
-    )
-    return letter in tuple("AIaieoyuàé") and not dressed and _ARTICLE.match(text, group.end("first")) is not None
+    if mention.first not in tuple("AIaieoyuàé"):
+        return False
+    sign = text[mention.after_first : mention.after_first + 1]
+    if sign in (")", "）", "]", "】", ".", ":", "："):
+        return False
+    return _ARTICLE.match(text, mention.after_first) is not None
 
 
-def _called_right(text: str, finder: _ChoiceFinder) -> str:
+def _find_called_right(text: str, finder: _MentionFinder) -> str:
     """All letters that are called right, and not wrong; what was taken back does not count."""
     text = after_retraction(text)
-    found: set[str] = set()
-    for group in finder.group.finditer(text):
-        start = group.start("first") if group["first"] else group.start("run")
-        if is_denied(text, start, _end(group)) or (
-            (group["first"] or "A").islower() and group["first"] not in "bcdefgh"
-        ):
+    letters: set[str] = set()
+    for mention in finder.find_all(text):
+        if is_denied(text, mention.start, mention.end):
             continue
-        if _RIGHT.match(text, _end(group)):
-            found |= set(finder.letters(group))
-    return "".join(sorted(found))
+        if mention.first.islower() and mention.first not in "bcdefgh":  # more likely a word than an option
+            continue
+        if _RIGHT.match(text, mention.end):
+            letters.update(mention.letters)
+    return "".join(sorted(letters))
 
 
-def _on_a_line(text: str, finder: _ChoiceFinder) -> str:
+def _find_on_a_line(text: str, finder: _MentionFinder) -> str:
     """The letters on the last line, or the first, if it holds or begins with nothing else: "B", "(b)", "B. Paris"."""
     lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]
     if not lines:
         return ""
-    starts = [_alone(line, finder) for line in (lines[-1], lines[0])]
-    if starts[0] and (len(lines) == 1 or not _alone(lines[-2], finder)):
-        return starts[0]
-    several = len(lines) > 1 and bool(_alone(lines[1], finder))
-    return starts[1] if starts[1] and not several else ""
+    last = _read_line(lines[-1], finder)
+    if last and (len(lines) == 1 or not _read_line(lines[-2], finder)):
+        return last
+    first = _read_line(lines[0], finder)
+    if first and (len(lines) == 1 or not _read_line(lines[1], finder)):
+        return first
+    return ""  # several lines begin with a letter: they list the options
 
 
-def _alone(line: str, finder: _ChoiceFinder) -> str:
+def _read_line(line: str, finder: _MentionFinder) -> str:
+    """The letters that a line begins with, if an option's text or nothing follows them."""
     line = line.strip().lstrip("#>*-_ \t")
-    group = finder.group.match(line, _ALONE.match(line).end())  # type: ignore[union-attr]
-    if group is None or group.start() > 8 or _is_article(line, group):
+    opening = _ALONE.match(line)
+    mention = finder.match(line, opening.end() if opening else 0)
+    if mention is None or (opening and opening.end() > 8) or _is_word(line, mention):
         return ""
-    end = _end(group)
-    rest = line[end:].lstrip()
-    single = line[end : end + 1]
-    ends = not rest.strip(")）]】」>}$*_\"”'’`.。!！ ") or (
-        single in ").:：、）．.】]," and not is_denied(line, 0, end)
-    )
-    return finder.letters(group) if ends else ""
+    rest = line[mention.end :].lstrip()
+    sign = line[mention.end : mention.end + 1]
+    if not rest.strip(")）]】」>}$*_\"”'’`.。!！ "):
+        return mention.letters
+    if sign in ").:：、）．.】]," and not is_denied(line, 0, mention.end):
+        return mention.letters
+    return ""
 
 
-def _bracketed(text: str, finder: _ChoiceFinder) -> str:
-    """The option in brackets that is the only one that nothing denies."""
-    found = {
-        m[1].upper()
-        for m in re.finditer(r"[(（【\[]\s*([A-Za-z])\s*[)）】\]]", text)
-        if m[1].upper() in finder.options and not is_denied(text, m.start(), m.end())
-    }
-    return "".join(sorted(found))
+def _find_in_brackets(text: str, finder: _MentionFinder) -> str:
+    """The options in brackets that nothing denies."""
+    letters = set()
+    for match in re.finditer(r"[(（【\[]\s*([A-Za-z])\s*[)）】\]]", text):
+        if match[1].upper() in finder.options and not is_denied(text, match.start(), match.end()):
+            letters.add(match[1].upper())
+    return "".join(sorted(letters))
 
 
-def _last_capital(text: str, finder: _ChoiceFinder) -> str:
+def _find_last_capital(text: str, finder: _MentionFinder) -> str:
     """The last option in capitals, alone among words; "A" and "I" before words are no options."""
-    found = ""
-    for group in finder.group.finditer(text):
-        start = group.start("first") if group["first"] else group.start("run")
-        first, end = group["first"] or "", _end(group)
-        pronoun = first == "I" and "(" not in group[0] and re.match(r"[.):]\s", text[end : end + 2]) is None
-        if first.isupper() and not pronoun and not _is_article(text, group) and not is_denied(text, start, end):
-            found = finder.letters(group)
-    return found
+    letters = ""
+    for mention in finder.find_all(text):
+        if not mention.first.isupper() or _is_word(text, mention):
+            continue
+        is_pronoun = mention.first == "I" and not mention.in_brackets
+        if is_pronoun and re.match(r"[.):]\s", text[mention.end : mention.end + 2]) is None:
+            continue
+        if not is_denied(text, mention.start, mention.end):
+            letters = mention.letters
+    return letters
 
 
 _OPTION_LINE = re.compile(
@@ -267,4 +295,8 @@ _OPTION_LINE = re.compile(
 
 def find_option_texts(question: str, options: str = "ABCDEFGHIJ") -> dict[str, str]:
     """The texts of the options that a question lists: {"A": "Paris", …}."""
-    return {m[1]: m[2].strip() for m in _OPTION_LINE.finditer(question[-TAIL:]) if m[1] in options.upper()}
+    texts = {}
+    for match in _OPTION_LINE.finditer(question[-TAIL:]):
+        if match[1] in options.upper():
+            texts[match[1]] = match[2].strip()
+    return texts

@@ -23,6 +23,7 @@ _DENSE = re.compile(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
 LEAST = 12
 """Letters from which a sentence shows its language; a Chinese character is worth three."""
 _CLEAR = 0.25
+_MOST_CHARACTERS = 200_000
 _CODE = re.compile(
     r"[{}=<>;$|]|\\(?![\"'])|\w\(|\)\.|->|::|^\s*(?:#|//|import |from |def |class |return\b|print\b|SELECT\b"
     r"|\w+:\s*\S+$)"
@@ -38,28 +39,28 @@ def weigh(text: str) -> int:
 def extract_prose(text: str) -> str:
     """The text without code and addresses; prose in a code fence is kept."""
     prose = without_code(text)
-    if not has_fence(text) and "`" not in text:
-        return prose
-    hidden = [code for _, code in split_code(text)[1]] if has_fence(text) else []
-    hidden += re.findall(r"`([^`\n]{20,1000})`", text) if "`" in text else []
+    hidden: list[str] = []
+    if has_fence(text):
+        hidden += [code for _, code in split_code(text)[1]]
+    if "`" in text:
+        hidden += re.findall(r"`([^`\n]{20,1000})`", text)
     return "\n\n".join((prose, *(code for code in hidden if _is_prose(code))))
 
 
 def _is_prose(code: str) -> bool:
     """Sentences rather than code: most lines have words and none of the signs of code."""
     lines = [line for line in code.splitlines() if line.strip()]
-    words = [line for line in lines if not _CODE.search(line) and _is_worded(line)]
-    return bool(lines) and 3 * len(words) >= 2 * len(lines)
-
-
-def _is_worded(line: str) -> bool:
-    return len(_WORDS.findall(line)) >= 4 or len(_DENSE.findall(line)) >= 6
+    sentences = 0
+    for line in lines:
+        has_words = len(_WORDS.findall(line)) >= 4 or len(_DENSE.findall(line)) >= 6
+        sentences += has_words and not _CODE.search(line)
+    return bool(lines) and 3 * sentences >= 2 * len(lines)
 
 
 def measure_languages(text: str) -> dict[str, float]:
     """The languages of the text's sentences, by their share; code, addresses and quotations left out."""
     sizes: dict[str, float] = {}
-    for piece in _pieces(text):
+    for piece in _split_pieces(text):
         code, sure = detect_language(piece)
         if code and sure >= _CLEAR:
             sizes[code] = sizes.get(code, 0.0) + weigh(piece)
@@ -69,51 +70,66 @@ def measure_languages(text: str) -> dict[str, float]:
 
 def measure_others(text: str, languages: Collection[str]) -> float:
     """How much of the text is surely in none of these languages."""
-    sizes = [(weigh(piece), is_other(piece, languages)) for piece in _pieces(text)]
-    return sum(size for size, other in sizes if other) / max(1, sum(size for size, _ in sizes))
+    total = 0
+    others = 0
+    for piece in _split_pieces(text):
+        size = weigh(piece)
+        total += size
+        if is_other(piece, languages):
+            others += size
+    return others / max(1, total)
 
 
 def measure_within(text: str, languages: Collection[str]) -> float:
-    """How much of the text, quotations and all, is in these languages."""
-    prose = extract_prose(text[:200_000])
-    pieces = [piece for part in (*QUOTED.findall(prose), QUOTED.sub("\n\n", prose)) for piece in merge_sentences(part)]
-    inside = sum(weigh(piece) for piece in pieces if detect_language(piece)[0] in languages)
-    return inside / max(1, sum(map(weigh, pieces)))
+    """How much of the text, including quotations, is in these languages."""
+    prose = extract_prose(text[:_MOST_CHARACTERS])
+    total = 0
+    within = 0
+    for part in (*QUOTED.findall(prose), QUOTED.sub("\n\n", prose)):
+        for piece in merge_sentences(part):
+            size = weigh(piece)
+            total += size
+            if detect_language(piece)[0] in languages:
+                within += size
+    return within / max(1, total)
 
 
 def quotes_language(text: str, languages: Collection[str]) -> bool:
     """Is a sentence or phrase in these languages quoted, as in: the translation is "Das Wetter ist schön"?"""
-    found = (
-        detect_language(span) for span in QUOTED.findall(extract_prose(text[:200_000]))[:50] if weigh(span) >= LEAST
-    )
-    return any(code in languages and sure >= 0.5 for code, sure in found)
+    for span in QUOTED.findall(extract_prose(text[:_MOST_CHARACTERS]))[:50]:
+        if weigh(span) < LEAST:
+            continue
+        code, sure = detect_language(span)
+        if code in languages and sure >= 0.5:
+            return True
+    return False
 
 
-def _pieces(text: str) -> list[str]:
-    prose = extract_prose(text[:200_000])
-    plain = QUOTED.sub(" ", prose)
-    return merge_sentences(
-        plain if weigh(plain) >= max(LEAST, 0.4 * weigh(prose)) else prose
-    )  # all quoted: that is the text
+def _split_pieces(text: str) -> list[str]:
+    prose = extract_prose(text[:_MOST_CHARACTERS])
+    unquoted = QUOTED.sub(" ", prose)
+    if weigh(unquoted) < max(LEAST, 0.4 * weigh(prose)):
+        unquoted = prose  # nearly everything is quoted: that is the text
+    return merge_sentences(unquoted)
 
 
 def merge_sentences(prose: str) -> list[str]:
     """Sentences joined with their neighbours until each is long enough to tell its language, about a dozen of them."""
-    pieces = _SPLIT.split(prose)
-    least = max(60, sum(map(len, pieces)) // 12)
-    found: list[str] = []
-    size = least
-    for piece in filter(str.strip, pieces):
+    sentences = _SPLIT.split(prose)
+    least = max(60, sum(map(len, sentences)) // 12)
+    pieces: list[str] = []
+    size = least  # of the last piece; the first sentence begins a new one
+    for sentence in filter(str.strip, sentences):
         if size >= least:
-            found.append(piece)
+            pieces.append(sentence)
             size = 0
         else:
-            found[-1] += " " + piece
-        size += weigh(piece)
-    if len(found) > 1 and size < least:
-        last = found.pop()
-        found[-1] += " " + last
-    return found
+            pieces[-1] += " " + sentence
+        size += weigh(sentence)
+    if len(pieces) > 1 and size < least:
+        last = pieces.pop()
+        pieces[-1] += " " + last
+    return pieces
 
 
 # ----------------------------------------------------------------------------------------------------- what is expected
@@ -144,73 +160,83 @@ _RULES_DIFFER = re.compile(
 def find_accepted(rollout: Rollout) -> Accepted:
     """What the prompt asks for; else every language that it is written in, names or makes possible."""
     rules = "\n\n".join(m.content for m in rollout.prompt if m.role in ("system", "developer"))
-    if (request := find_request(rollout.question)).whole:
+    request = find_request(rollout.question)
+    if request.whole:
         return Accepted(request.asked, whole=True, sure=True)
-    if (request := find_request(rules)).whole and _ALWAYS.search(rules) and not _RULES_DIFFER.search(rules):
-        return Accepted(request.asked, whole=True, sure=True)
-    said = "\n\n".join((rules, *(m.content for m in rollout.prompt if m.role == "user")))[:50_000]
-    own, sure = find_prompt_languages(rollout.question)
-    if len(rollout.prompt) > 1:  # rules in Chinese may be kept in Chinese, whatever the question is in
-        everywhere, all_sure = find_prompt_languages(said)
-        own, sure = own | everywhere, sure and (all_sure or bool(own))
-    found = own | named_languages(said) | find_request(rollout.question).asked | find_request(rules).asked
-    return Accepted(frozenset(found), sure=sure) if own else Accepted()
+    rules_request = find_request(rules)
+    if rules_request.whole and _ALWAYS.search(rules) and not _RULES_DIFFER.search(rules):
+        return Accepted(rules_request.asked, whole=True, sure=True)
+    user_turns = [m.content for m in rollout.prompt if m.role == "user"]
+    everything = "\n\n".join((rules, *user_turns))[:50_000]
+    written_in, sure = find_prompt_languages(rollout.question)
+    if len(rollout.prompt) > 1:  # rules in Chinese may be answered in Chinese, whatever the question is in
+        written_anywhere, all_sure = find_prompt_languages(everything)
+        sure = sure and (all_sure or bool(written_in))
+        written_in |= written_anywhere
+    if not written_in:
+        return Accepted()
+    languages = written_in | named_languages(everything) | request.asked | rules_request.asked
+    return Accepted(languages, sure=sure)
 
 
 def find_prompt_languages(prompt: str) -> tuple[frozenset[str], bool]:
     """The languages that a prompt is written in or quotes, and whether that of its letters is certain."""
-    prose = _without_code_lines(prompt)
+    prose = _drop_code(prompt)
     counts = count_scripts(prose)
-    total = sum(n * (3 if name == "Han" else 1) for name, n in counts.items())
-    found, sure = set[str](), True
+    total = sum(n * (3 if script == "Han" else 1) for script, n in counts.items())
+    languages: set[str] = set()
+    sure = True
     for script, n in counts.items():
         letters = select_letters(prose, script)
         if script in ("Han", "Kana"):
-            code, certain = detect_language(letters)
-            found |= (
-                {"zh", "ja"} if script == "Han" and certain < SURE and n < 40 else {detect_language(prose)[0], code}
-            )
-        elif script not in _SHARED:
-            found |= {detect_language(letters)[0]} if n >= 4 else set()
-        elif n >= 4 and (script != "Latin" or n >= 0.1 * total or n >= 40 or _quotes_words(prompt)):
-            more, certain_too = _within_script(letters, script)
-            found |= more
-            sure = sure and certain_too
-    return frozenset(found - {""}), sure
+            code, certainty = detect_language(letters)
+            if script == "Han" and certainty < SURE and n < 40:
+                languages |= {"zh", "ja"}
+            else:
+                languages |= {detect_language(prose)[0], code}
+        elif n < 4:
+            continue
+        elif script not in _SHARED_SCRIPTS:
+            languages.add(detect_language(letters)[0])
+        elif script != "Latin" or n >= 0.1 * total or n >= 40 or len(_QUOTED_WORDS.findall(prompt)) >= 2:
+            more, certain = _find_languages_of_script(letters, script)
+            languages |= more
+            sure = sure and certain
+    return frozenset(languages - {""}), sure
 
 
-_SHARED = ("Latin", "Cyrillic", "Arabic", "Devanagari")
-_QUOTED_WORDS = re.compile("[\"“‘'「][a-z][a-z ]{2,}[\"”’'」]")
+_SHARED_SCRIPTS = ("Latin", "Cyrillic", "Arabic", "Devanagari")
+_QUOTED_WORDS = re.compile("[\"“‘'「][a-z][a-z ]{2,}[\"”’'」]")  # words to be used: 包含关键词"love"和"you"
 
 
-def _quotes_words(prompt: str) -> bool:
-    """Does it give words to be used, as in 包含关键词"love"和"you"?"""
-    return len(_QUOTED_WORDS.findall(prompt)) >= 2
-
-
-def _within_script(letters: str, script: str) -> tuple[set[str], bool]:
+def _find_languages_of_script(letters: str, script: str) -> tuple[set[str], bool]:
     """The languages of the sentences, and whether that of the whole is certain."""
-    main, certain = detect_language(letters)
-    found = {main}
+    main, certainty = detect_language(letters)
+    languages = {main}
     for piece in merge_sentences(letters):
         code, sure = detect_language(piece)
-        found |= {code} if sure >= 0.5 else set()
-    unsure = certain < SURE
-    return found | ({"en"} if unsure and script == "Latin" else set()), not unsure
+        if sure >= 0.5:
+            languages.add(code)
+    is_certain = certainty >= SURE
+    if not is_certain and script == "Latin":
+        languages.add("en")
+    return languages, is_certain
 
 
-def _without_code_lines(prompt: str) -> str:
+def _drop_code(prompt: str) -> str:
     """The prompt without code, fenced or not, unless nothing else is there."""
-    outside = split_code(prompt)[0] if has_fence(prompt) else prompt.splitlines()
-    prose = "\n".join(line for line in outside if not (line.isascii() and _is_code(line)))
+    lines = split_code(prompt)[0] if has_fence(prompt) else prompt.splitlines()
+    kept_lines = []
+    for line in lines:
+        signs = len(_CODE.findall(line)) if line.isascii() else 0
+        if not signs or 6 * signs < len(_WORDS.findall(line)):
+            kept_lines.append(line)
+    prose = "\n".join(kept_lines)
     return prose if weigh(prose) >= LEAST else prompt
 
 
-def _is_code(line: str) -> bool:
-    signs = len(_CODE.findall(line))
-    return signs > 0 and 6 * signs >= len(_WORDS.findall(line))
-
-
-def fits(code: str, wanted: Accepted) -> bool:
-    """Is this language accepted; or its script, where no more is certain?"""
-    return code in wanted.languages or (not wanted.sure and script_of(code) in map(script_of, wanted.languages))
+def fits(code: str, accepted: Accepted) -> bool:
+    """Is this language accepted; or its script, if no more is certain?"""
+    if code in accepted.languages:
+        return True
+    return not accepted.sure and script_of(code) in map(script_of, accepted.languages)

@@ -46,74 +46,76 @@ def find_repeats(text: str, k: int = K, least: int = 0) -> list[Repeat]:
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     if len(codes) <= k:
         return []
-    before = _last_seen(_hashes(codes, k))
-    distance = np.where(before >= 0, np.arange(len(before)) - before, 0)
-    edges = np.flatnonzero(np.diff(distance, prepend=-1, append=-1))
-    starts, lengths = edges[:-1], np.diff(edges) + k - 1
-    wanted = (distance[starts] > 0) & (lengths >= least)
-    found = zip(starts[wanted].tolist(), lengths[wanted].tolist(), distance[starts[wanted]].tolist(), strict=True)
-    return [Repeat(*one) for one in found if _verified(text, *one)]
+    previous = _find_previous(_hash_windows(codes, k))
+    distances = np.where(previous >= 0, np.arange(len(previous)) - previous, 0)
+    # Neighbouring windows with the same distance are one repeat.
+    edges = np.flatnonzero(np.diff(distances, prepend=-1, append=-1))
+    starts = edges[:-1]
+    lengths = np.diff(edges) + k - 1
+    candidates = (distances[starts] > 0) & (lengths >= least)
+    repeats = []
+    for start, length in zip(starts[candidates].tolist(), lengths[candidates].tolist(), strict=True):
+        distance = int(distances[start])
+        earlier = start - distance
+        if text[start : start + length] == text[earlier : earlier + length]:  # no mere clash of hashes
+            repeats.append(Repeat(start, length, distance))
+    return repeats
 
 
-def _hashes(codes: NDArray[np.uint32], k: int) -> NDArray[np.uint64]:
+def _hash_windows(codes: NDArray[np.uint32], k: int) -> NDArray[np.uint64]:
     """The hash of every window of k characters, a polynomial; windows are put together from shorter ones."""
     mixed = codes.astype(np.uint64) * np.uint64(_FACTOR)
     mixed ^= mixed >> np.uint64(29)
-    doubled, size, hashes, width = mixed, 1, mixed[:0], 0
+    power = mixed  # hashes of windows of `size` characters, a power of two
+    size = 1
+    hashes = mixed[:0]  # hashes of windows of `width` characters
+    width = 0
     while True:
         if k & size:
-            hashes = _joined(doubled, hashes, size, width) if width else doubled
+            hashes = _join_windows(power, hashes, size, width) if width else power
             width += size
         if width == k:
             return hashes ^ (hashes >> np.uint64(32))
-        doubled, size = _joined(doubled, doubled, size, size), 2 * size
+        power = _join_windows(power, power, size, size)
+        size *= 2
 
 
-def _joined(first: NDArray[np.uint64], second: NDArray[np.uint64], one: int, other: int) -> NDArray[np.uint64]:
-    """Hashes of windows of `one` characters followed by those of `other`."""
-    number = len(second) - one
-    return first[:number] * np.uint64(pow(_BASE, other, _WORD + 1)) + second[one:]
+def _join_windows(
+    first: NDArray[np.uint64], second: NDArray[np.uint64], first_size: int, second_size: int
+) -> NDArray[np.uint64]:
+    """Hashes of windows of `first_size` characters followed by those of `second_size`."""
+    number = len(second) - first_size
+    return first[:number] * np.uint64(pow(_BASE, second_size, _WORD + 1)) + second[first_size:]
 
 
-def _last_seen(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _find_previous(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
     """For each position the nearest earlier one of the same hash, or −1."""
-    order, ordered = _ordered(hashes)
-    same = ordered[1:] == ordered[:-1]
-    before = np.full(len(hashes), -1, dtype=np.int64)
-    before[order[1:][same]] = order[:-1][same]
-    return before
-
-
-def _ordered(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """A stable order in which equal hashes stand together, and the hashes in it.
-
-    Numbers are sorted several times as fast as an order is found: so the place takes the lower bits of each hash.
-    """
-    if len(hashes) > _MOST_PLACES:
-        order = _radix_order(hashes)
-        return order, hashes[order]
-    places, upper = np.uint64(_MOST_PLACES - 1), np.uint64(_WORD ^ (_MOST_PLACES - 1))
-    keys = np.sort((hashes & upper) | np.arange(len(hashes), dtype=np.uint64))
-    order = (keys & places).astype(np.int64)
+    order = _sort_hashes(hashes)
     ordered = hashes[order]
-    apart = (ordered[1:] ^ ordered[:-1]) - np.uint64(1) < places  # unlike, but in the bits that were left out alone
-    if apart.any():  # other hashes might stand between equal ones
-        order = _radix_order(hashes)
+    same = ordered[1:] == ordered[:-1]
+    previous = np.full(len(hashes), -1, dtype=np.int64)
+    previous[order[1:][same]] = order[:-1][same]
+    return previous
+
+
+def _sort_hashes(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """A stable order in which equal hashes stand together."""
+    if len(hashes) <= _MOST_PLACES:
+        # Sorting numbers is several times as fast as finding an order, so the position replaces the hash's lower bits.
+        position_bits = np.uint64(_MOST_PLACES - 1)
+        hash_bits = np.uint64(_WORD ^ (_MOST_PLACES - 1))
+        keys = np.sort((hashes & hash_bits) | np.arange(len(hashes), dtype=np.uint64))
+        order = (keys & position_bits).astype(np.int64)
         ordered = hashes[order]
-    return order, ordered
-
-
-def _radix_order(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """A stable order by hash; numpy sorts 16-bit digits by radix."""
-    digits = hashes.view(np.uint16).reshape(-1, 4)
-    order: NDArray[Any] = np.argsort(digits[:, 0], kind="stable")
+        # Hashes that differ in the lower bits alone might stand between equal ones.
+        differ_below = (ordered[1:] ^ ordered[:-1]) - np.uint64(1) < position_bits
+        if not differ_below.any():
+            return order
+    digits = hashes.view(np.uint16).reshape(-1, 4)  # numpy sorts 16-bit digits by radix
+    radix_order: NDArray[Any] = np.argsort(digits[:, 0], kind="stable")
     for column in (1, 2, 3):
-        order = order[np.argsort(digits[order, column], kind="stable")]
-    return order
-
-
-def _verified(text: str, start: int, length: int, distance: int) -> bool:
-    return text[start : start + length] == text[start - distance : start - distance + length]
+        radix_order = radix_order[np.argsort(digits[radix_order, column], kind="stable")]
+    return radix_order
 
 
 _NUMERAL = (
@@ -152,10 +154,10 @@ _ASKED = re.compile(
     ),
     re.IGNORECASE,
 )
-_MOST_ASKED = 4_000  # characters of the beginning and the end of a prompt: an instruction stands there
+_INSTRUCTION = 4_000  # characters of the beginning and the end of a prompt: an instruction stands there
 
 
 @lru_cache(maxsize=256)  # all rollouts of a query have its prompt
 def asks_to_repeat(prompt: str) -> bool:
     """Does the prompt ask for repetition? "Say it ten times" does, "it failed four times" does not."""
-    return any(_ASKED.search(part) for part in {prompt[:_MOST_ASKED], prompt[-_MOST_ASKED:]})
+    return any(_ASKED.search(part) for part in {prompt[:_INSTRUCTION], prompt[-_INSTRUCTION:]})
