@@ -11,7 +11,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from rubrank.grading.estimate import estimate
+from rubrank.grading.preview import estimate
 
 QUERIES, G = 128, 8
 SAMPLE = 8  # queries that are really counted: all are alike, but for their numbers

@@ -215,7 +215,7 @@ def waited(folder: Path) -> float:
     return max(seconds, default=0.0)
 
 
-def missing_of(records: dict[str, Any]) -> float:
+def count_missing(records: dict[str, Any]) -> float:
     """Share of the judged scores that is missing."""
     scores = [row["scores"] for row in records.values()]
     judged = [value for some in scores for value in judged_column(some)]
@@ -249,7 +249,7 @@ def run(
         exit_code=code,
         took=round(took, 1),
         waited=round(waited(folder), 1),
-        missing=round(missing_of(records), 3),
+        missing=round(count_missing(records), 3),
         checkpoint=checkpoints[-1] if checkpoints else "none",
         said=shown,
         resumed=resumed,

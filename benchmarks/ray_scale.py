@@ -29,9 +29,9 @@ from typing import Any
 import polars as pl
 
 from rubrank.grading import on_ray
-from rubrank.grading.cluster import connected
+from rubrank.grading.cluster import connect_ray
 from rubrank.grading.grade import grade
-from rubrank.grading.ray_data import grade_on_ray
+from rubrank.grading.ray_grader import grade_on_ray
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.table import ScoreTable
 
@@ -192,7 +192,7 @@ def local(rollouts: int, folder: Path) -> str:
 def ray(rollouts: int, folder: Path) -> str:
     """An actor for each processor."""
     groups = groups_of(rollouts)
-    with connected(None, "benchmark"):
+    with connect_ray(None, "benchmark"):
         table = timed(lambda: grade_on_ray(groups, RUBRIC))
     return digest(rows_of(table))
 
@@ -212,7 +212,7 @@ def dataset(rollouts: int, folder: Path) -> str:
         prompts = [f"Why are there tides? ({u})" for u, _, _ in some]
         pl.DataFrame({**columns, "prompt": prompts}).write_parquet(source / f"{part:04d}.parquet")
         part += 1
-    with connected(None, "benchmark") as found:
+    with connect_ray(None, "benchmark") as found:
         read = found.data.read_parquet(str(source))
         timed(lambda: on_ray(read, RUBRIC).write_parquet(str(target)))
     scored = pl.read_parquet(f"{target}/*.parquet")

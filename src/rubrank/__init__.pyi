@@ -38,7 +38,7 @@ from rubrank.fusion.rules import find_rule as find_rule
 from rubrank.fusion.rules import rule as rule
 from rubrank.fusion.rules import rule_names as rule_names
 from rubrank.grading.grade import grade as grade
-from rubrank.grading.showing import show_calls as show_calls
+from rubrank.grading.preview import show_calls as show_calls
 from rubrank.judges import judge_kind as judge_kind
 from rubrank.judges.judge import Call as Call
 from rubrank.judges.judge import Judge as Judge

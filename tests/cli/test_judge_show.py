@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from rubrank.cli.app import app
 from rubrank.grading.grade import grade
-from rubrank.grading.showing import show_calls
+from rubrank.grading.preview import show_calls
 from rubrank.judges.prompting.tokens import estimated_tokens, token_counter
 
 RUBRIC = {

@@ -176,7 +176,7 @@ def test_mistakes_come_before_the_first_call(folder, wrong, monkeypatch):
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a judge was asked")
 
-    monkeypatch.setattr("rubrank.grading.judged.judge_groups", never)
+    monkeypatch.setattr("rubrank.grading.judge_table.judge_groups", never)
     done = run("grade", "r.jsonl", "-r", "judged.yaml", "--judges", "judges.json", "--force", *wrong)
     assert done.exit_code == 2
     assert "rubrank: " in done.stderr

@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from rubrank.grading.cache import VerdictCache
-from rubrank.verifiers.verifier import Verdict
 
 KEYS = [bytes([i]) * 16 for i in range(200)]
 
@@ -29,12 +28,12 @@ def damage(path, how):
 def test_verdicts(tmp_path, caplog, how):
     path = tmp_path / "v.sqlite"
     with VerdictCache(path) as cache:
-        cache.put({key: Verdict(1.0, "because " * 10) for key in KEYS})
+        cache.put(dict.fromkeys(KEYS, (1.0, "because " * 10)))
     damage(path, how)
     with VerdictCache(path) as cache:
-        assert all(verdict.value == 1.0 for verdict in cache.get(KEYS).values())
-        cache.put({KEYS[0]: Verdict(0.5, "new")})
-        assert cache.get(KEYS[:1])[KEYS[0]].value == 0.5
+        assert all(value == 1.0 for value, _ in cache.get(KEYS).values())
+        cache.put({KEYS[0]: (0.5, "new")})
+        assert cache.get(KEYS[:1])[KEYS[0]] == (0.5, "new")
     assert [record for record in caplog.records if "renamed to v.sqlite.damaged" in record.message]
     assert (tmp_path / "v.sqlite.damaged").exists()
 

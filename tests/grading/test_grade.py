@@ -22,7 +22,7 @@ import rubrank.verifiers.gates.language
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.grading.cache import VerdictCache, check_digest, key, seen_digest
+from rubrank.grading.cache import VerdictCache, digest_check, digest_rollout, make_key
 from rubrank.grading.grade import grade
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import load_rubric, parse_rubric
@@ -33,7 +33,6 @@ from rubrank.verifiers.verifier import (
     VERIFIERS,
     Answer,
     Compat,
-    Verdict,
     find_verifier,
     missing,
     verifier,
@@ -236,14 +235,14 @@ def test_a_changed_version_parameter_or_reading_is_decided_again(tmp_path, monke
 
 
 def test_keys_depend_on_all_that_is_seen():
-    check = check_digest(
+    check = digest_check(
         find_verifier("grade-test has a"), find_verifier("grade-test has a").check_parameters({}), "fixed", "strict"
     )
     a, b = Rollout(prompt="p", response="x"), Rollout(prompt="q", response="x")
-    assert key(check, seen_digest(a, Text)) == key(check, seen_digest(b, Text))
-    assert seen_digest(a, Rollout) != seen_digest(b, Rollout)
-    assert seen_digest(Rollout(response="\ud800"), Rollout) != seen_digest(Rollout(response="\ud801"), Rollout)
-    assert seen_digest(Rollout(response="\ud800"), Text) != seen_digest(Rollout(response="?"), Text)
+    assert make_key(check, digest_rollout(a, Text)) == make_key(check, digest_rollout(b, Text))
+    assert digest_rollout(a, Rollout) != digest_rollout(b, Rollout)
+    assert digest_rollout(Rollout(response="\ud800"), Rollout) != digest_rollout(Rollout(response="\ud801"), Rollout)
+    assert digest_rollout(Rollout(response="\ud800"), Text) != digest_rollout(Rollout(response="?"), Text)
 
 
 def test_what_is_missing_is_not_kept(tmp_path):
@@ -265,10 +264,9 @@ def test_several_processes_share_a_cache(tmp_path):
     code = """
         import sys
         from rubrank.grading.cache import VerdictCache
-        from rubrank.verifiers.verifier import Verdict
         with VerdictCache(sys.argv[1]) as cache:
             for i in range(60):
-                cache.put({bytes([int(sys.argv[2]), i, j]): Verdict(1.0, "r") for j in range(20)})
+                cache.put({bytes([int(sys.argv[2]), i, j]): (1.0, "r") for j in range(20)})
     """
     running = [
         subprocess.Popen([sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "c"), str(n)], env=environment())
@@ -277,13 +275,13 @@ def test_several_processes_share_a_cache(tmp_path):
     assert [process.wait() for process in running] == [0, 0, 0]
     with VerdictCache(tmp_path / "c") as cache:
         assert len(cache) == 3 * 60 * 20
-        assert cache.get([b"\x01\x02\x03", b"no"]) == {b"\x01\x02\x03": Verdict(1.0, "r")}
+        assert cache.get([b"\x01\x02\x03", b"no"]) == {b"\x01\x02\x03": (1.0, "r")}
 
 
 # ------------------------------------------------------------------------------------------------------------- workers
 
 MODULE = """
-    import os, re, subprocess, sys, time
+    import os, re, signal, subprocess, sys, time
     from pathlib import Path
     from rubrank.texts.text import Text
     from rubrank.verifiers.verifier import verifier
@@ -315,9 +313,12 @@ MODULE = """
             time.sleep(600)
         if text.raw.startswith("lock"):  # holds the interpreter: no thread and no handler of a signal gets a turn
             re.match("(a+)+$", "a" * 60 + "b")
+        if text.raw.startswith("deaf"):
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM, signal.SIGTERM])
+            time.sleep(600)
         if text.raw.startswith("child"):
-            Path(LOG + ".child").write_text(str(os.getpid()))
-            subprocess.run([sys.executable, "-c", "import time; time.sleep(600)"])
+            wait = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+            subprocess.run([sys.executable, "-c", wait, LOG + ".child"])
         return True, f"process {os.getpid()}"
 
     @verifier("grade-test takes its time")
@@ -456,6 +457,15 @@ def test_verdicts_given_before_are_kept(module, tmp_path):
 
 
 @pytest.mark.slow
+def test_code_that_no_signal_interrupts_is_killed_with_its_worker(module, monkeypatch):
+    monkeypatch.setattr("rubrank.grading.workers._GRACE", 1.0)
+    table = grade(groups(["x", "deaf", "y"]), ["grade-test hangs", SHORT], workers=1, timeout=1)
+    assert np.isnan(table["g0"].scores[:, 0]).tolist() == [False, True, False]
+    assert table["g0"].reason(1, "grade-test hangs") == "grade-test hangs took longer than 1 s"
+    assert not np.isnan(table["g0"].scores[:, 1]).any()
+
+
+@pytest.mark.slow
 def test_many_verdicts_together_may_take_longer(module):
     rubric = [{"name": f"{i}", "verifier": "grade-test takes its time"} for i in range(3)]
     assert grade(groups(["a"]), rubric, workers=1, timeout=1)["g0"].scores.tolist() == [[1, 1, 1]]
@@ -465,11 +475,9 @@ def test_many_verdicts_together_may_take_longer(module):
 def test_what_a_stopped_verifier_started_ends_too(module):
     table = grade(groups(["child"]), ["grade-test hangs"], workers=1, timeout=2)
     assert table["g0"].reason(0, "grade-test hangs") == "grade-test hangs took longer than 2 s"
-    group = int((module / "log.child").read_text())
+    child = Path(f"/proc/{(module / 'log.child').read_text()}")
     for _ in range(100):
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
+        if not child.exists():
             return
         time.sleep(0.05)
     raise AssertionError("its process is still there")

@@ -16,13 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.grading import serving
-from rubrank.grading import workers as grading_workers
-from rubrank.grading.cache import seen_digest
-from rubrank.grading.grade import grade
-from rubrank.grading.grouped import with_groups
-from rubrank.grading.missing import missing_of
-from rubrank.grading.shared import Shared, shared_file
+from rubrank.grading.cache import digest_rollout
+from rubrank.grading.grade import grade, grade_group_criteria
+from rubrank.grading.missing import count_missing
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import load_rubric
 from rubrank.verifiers.shared.worker import call
@@ -88,7 +84,7 @@ plain = st.recursive(
 
 @given(plain, plain)
 def test_different_metadata_are_different_keys(one, other):
-    keys = [seen_digest(Rollout(response="a", metadata={"x": x}), Rollout) for x in (one, other)]
+    keys = [digest_rollout(Rollout(response="a", metadata={"x": x}), Rollout) for x in (one, other)]
     assert (keys[0] == keys[1]) == (repr(one) == repr(other))
 
 
@@ -104,8 +100,8 @@ def test_different_metadata_are_different_keys(one, other):
 )
 def test_what_json_writes_alike_has_its_own_key(one, other):
     first, second = (Rollout(response="a", metadata={"x": x}) for x in (one, other))
-    assert seen_digest(first, Rollout) != seen_digest(second, Rollout)
-    assert seen_digest(first, Rollout) == seen_digest(first.model_copy(), Rollout)
+    assert digest_rollout(first, Rollout) != digest_rollout(second, Rollout)
+    assert digest_rollout(first, Rollout) == digest_rollout(first.model_copy(), Rollout)
 
 
 def test_earlier_turns_of_a_response_are_seen():
@@ -113,12 +109,12 @@ def test_earlier_turns_of_a_response_are_seen():
         Rollout(response=[{"role": "assistant", "content": said}, {"role": "assistant", "content": "end"}])
         for said in ("one", "two")
     )
-    assert seen_digest(first, Rollout) != seen_digest(second, Rollout)
+    assert digest_rollout(first, Rollout) != digest_rollout(second, Rollout)
 
 
 def test_what_cannot_be_told_apart_is_decided_each_time():
     rollout = Rollout(response="a", metadata={"x": lambda: 1})
-    assert seen_digest(rollout, Rollout) != seen_digest(rollout, Rollout)
+    assert digest_rollout(rollout, Rollout) != digest_rollout(rollout, Rollout)
 
 
 # ------------------------------------------------------------------------------------------------------ defined anew
@@ -183,7 +179,7 @@ def test_values_of_whole_groups_that_a_criterion_does_not_allow_say_so():
     try:
         rubric = load_rubric([{"name": "edges together", "domain": "binary"}])
         table = grade(group("a", "b"), rubric)
-        again = with_groups(table, group("a", "b"), [rubric.criteria])
+        again = grade_group_criteria(table, group("a", "b"), [rubric.criteria])
         assert again["g"].reasons == table["g"].reasons
         assert "does not allow" in table["g"].reasons[0][0]
     finally:
@@ -196,24 +192,13 @@ def test_a_score_whose_reason_begins_like_a_gated_cell_counts():
         return (True, "not asked for bullets, none found") if text.raw == "a" else None
 
     try:
-        found = missing_of(grade(group("a", "b", "c"), ["edges reasons"]))
+        found = count_missing(grade(group("a", "b", "c"), ["edges reasons"]))
         assert (found.asked, found.missing) == (3, 2)
     finally:
         del VERIFIERS["edges reasons"]
 
 
 # -------------------------------------------------------------------------------------------------------------- endings
-
-
-def test_shared_memory_is_given_back_once():
-    shared = Shared(shared_file())
-    shared.close()
-    reused = os.open(os.devnull, os.O_RDONLY)  # gets the number that has become free
-    try:
-        shared.close()
-        os.fstat(reused)
-    finally:
-        os.close(reused)
 
 
 @pytest.mark.slow
@@ -225,56 +210,6 @@ def test_a_rollout_that_cannot_be_sent_ends_its_worker_once(module, monkeypatch)
     with pytest.raises(Exception, match="workers=0"):
         grade([Group(id="g", rollouts=tuple(rollouts))], ["edges says"], workers=1)
     assert raised == []
-
-
-def test_nothing_stays_open_where_no_worker_can_be_started(monkeypatch):
-    def refused(*_: object) -> None:
-        raise OSError("no more processes")
-
-    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else None
-    monkeypatch.setattr(grading_workers, "_started", refused)
-    for _ in range(5):
-        with pytest.raises(OSError, match="no more"):
-            grading_workers._Worker((), "fixed", "strict")
-    if before is not None:
-        assert len(os.listdir("/proc/self/fd")) <= before + 1
-
-
-def test_a_worker_that_is_ready_after_the_end_gets_nothing(monkeypatch):
-    """The call is over while a worker starts: it must not begin what nobody would stop."""
-    ran, ended = [], []
-
-    class Late:
-        def __init__(self, *_: object) -> None:
-            pool._stopped.set()
-
-        def run(self, message):
-            ran.append(message)
-            return iter(())
-
-        def end(self) -> None:
-            ended.append(self)
-
-    monkeypatch.setattr(grading_workers, "_Worker", Late)
-    pool = grading_workers.Workers(1, ["edges no module"])
-    worker = pool._finished([], None)
-    assert ran == []
-    assert isinstance(worker, Late)
-
-
-def test_a_worker_works_where_the_system_cannot_end_it_with_its_caller(monkeypatch):
-    """Some sandboxes know no signals of pipes; a worker that died of that would leave nothing graded."""
-
-    def unknown(*_: object) -> None:
-        raise OSError(22, "Invalid argument")
-
-    monkeypatch.setattr(serving.fcntl, "fcntl", unknown)
-    first, second = os.pipe()
-    try:
-        serving._end_with(first)
-    finally:
-        os.close(first)
-        os.close(second)
 
 
 @pytest.mark.slow

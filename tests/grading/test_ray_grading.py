@@ -20,8 +20,8 @@ from rubrank import InvalidInput, JudgingFailed, verifier
 from rubrank.cli.app import app
 from rubrank.fusion.files import fuse_file
 from rubrank.grading.grade import grade
-from rubrank.grading.options import GradeOptions
-from rubrank.grading.ray_data import ActorSetting, _parts, _queues, grade_on_ray, handed_out
+from rubrank.grading.plan import GradeOptions
+from rubrank.grading.ray_grader import ActorSetting, divide_groups, grade_on_ray, hand_out, queue_parts
 from rubrank.judges.judge import load_judges
 from rubrank.rollouts.reading import read_groups
 
@@ -69,8 +69,8 @@ def judges(server, **more):
 def test_parts_hold_whole_groups_in_order():
     groups = read_groups(ROWS)
     for actors in (1, 2, 5, 100):
-        parts = _parts(groups, actors, 7)
-        assert [g for part in parts for g in part] == groups
+        parts = divide_groups(groups, range(len(groups)), actors, 7)
+        assert [g for part in parts for g in part] == list(range(len(groups)))
         assert all(parts)
 
 
@@ -92,8 +92,8 @@ class Machines:
 
 class _Actor:
     def __init__(self, machines, address):
-        self.machine = _Method(lambda: address)
-        self.graded = _Method(lambda packed: machines.graded.append((address, packed)) or packed)
+        self.find_machine = _Method(lambda: address)
+        self.grade_part = _Method(lambda packed: machines.graded.append((address, packed)) or packed)
 
 
 class _Method:
@@ -115,9 +115,9 @@ def test_groups_with_paid_replies_go_to_the_machine_that_has_them(actors):
     places = {}
     for number in (1, 2, 7):  # of actors: parts differ, machines do not
         ray = Machines(*actors)
-        queues, parts = _queues(groups, number, judged_setting(cache="r.sqlite"), ["a", "b", "c"])
+        queues, parts = queue_parts(groups, number, judged_setting(cache="r.sqlite"), ["a", "b", "c"])
         assert sorted(g for part in parts for g in part) == list(range(len(groups)))
-        done = dict(handed_out(ray, ray.pool(), queues, groups))
+        done = dict(hand_out(ray, ray.pool(), queues, groups))
         assert sorted(done) == list(range(len(parts)))
         for i, packed in done.items():
             assert pickle.loads(packed) == [groups[g] for g in parts[i]]
@@ -135,7 +135,7 @@ def test_without_a_store_there_is_one_queue():
         (ActorSetting(None), ["a", "b"]),
         (judged_setting(cache="r"), ["a"]),
     ):
-        queues, parts = _queues(groups, 2, setting, known)
+        queues, parts = queue_parts(groups, 2, setting, known)
         assert len(queues) == 1
         assert [g for part in parts for g in part] == list(range(len(groups)))
 

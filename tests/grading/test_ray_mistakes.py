@@ -16,9 +16,9 @@ from rubrank._plugins import Imported
 from rubrank.cli.app import app
 from rubrank.fusion.cluster import modules_of
 from rubrank.fusion.files import fuse_file
-from rubrank.grading.cluster import check_reachable, found_ray, got, held, start
-from rubrank.grading.plan import shared_rubric
-from rubrank.grading.ray_data import ActorSetting, Grader, grade_on_ray
+from rubrank.grading.cluster import check_reachable, get_result, import_ray, pause_garbage_collection, start_ray
+from rubrank.grading.plan import read_rubric
+from rubrank.grading.ray_grader import ActorSetting, Grader, grade_on_ray
 from rubrank.rollouts.reading import read_groups
 
 OWN = "ray_mistakes_models"
@@ -63,7 +63,7 @@ def test_an_address_that_answers_is_left_to_ray():
 
 @pytest.mark.parametrize("verb", [["grade", "-r", "none.yaml"], ["fuse"]], ids=["grade", "fuse"])
 def test_the_verbs_say_so_before_anything_is_read(monkeypatch, unused, verb):
-    monkeypatch.setattr("rubrank.grading.cluster.found_ray", lambda owner: None)
+    monkeypatch.setattr("rubrank.grading.cluster.import_ray", lambda owner: None)
     found = CliRunner().invoke(app, [*verb, "no-such.jsonl", "--engine", "ray", "--address", unused])
     assert found.exit_code == 2
     assert f"{verb[0]}: --address must be" in found.stderr
@@ -108,11 +108,11 @@ def test_without_ray_the_verbs_say_what_to_install(monkeypatch, verb):
     assert f"{verb[0]}: --engine must be" in found.stderr
     assert "pip install 'rubrank[ray]'" in found.stderr
     with pytest.raises(InvalidInput):
-        found_ray("grade")
+        import_ray("grade")
 
 
 def test_flags_are_named_where_ray_has_limits_of_its_own(monkeypatch, tmp_path):
-    monkeypatch.setattr("rubrank.grading.cluster.found_ray", lambda owner: None)
+    monkeypatch.setattr("rubrank.grading.cluster.import_ray", lambda owner: None)
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"prompt": "p", "group": "q", "response": "r"}\n', encoding="utf-8")
     rubric = tmp_path / "rubric.json"
@@ -134,10 +134,10 @@ class Starts:
 
 def test_a_cluster_of_ones_own_is_started_whatever_else_runs_here():
     ray = Starts()
-    start(ray, None, "serve", namespace="n", num_cpus=6)
+    start_ray(ray, None, "serve", namespace="n", num_cpus=6)
     assert ray.told["address"] == "local"
     assert ray.told["num_cpus"] == 6
-    start(ray, "auto", "serve", namespace="n", num_cpus=6)
+    start_ray(ray, "auto", "serve", namespace="n", num_cpus=6)
     assert ray.told["address"] == "auto"
     assert ray.told["namespace"] == "n"
     assert "num_cpus" not in ray.told  # it has what it has
@@ -151,17 +151,17 @@ def test_a_process_that_is_lost_is_one_line():
             raise reference
 
     with pytest.raises(RubrankError, match=r"grade on Ray: .*ActorDiedError: The actor died\)") as told:
-        got(Lost(), lost("The actor died.\n\tclass_name: Grader\n"), "grade on Ray")
+        get_result(Lost(), lost("The actor died.\n\tclass_name: Grader\n"), "grade on Ray")
     assert "\n" not in str(told.value)
     with pytest.raises(KeyError):  # what is not of the cluster stays as it is
-        got(Lost(), KeyError("x"), "grade on Ray")
+        get_result(Lost(), KeyError("x"), "grade on Ray")
 
 
 def test_what_an_interrupted_run_keeps_is_said(monkeypatch, tmp_path):
     def interrupted(address, owner):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rubrank.grading.ray_data.connected", interrupted)
+    monkeypatch.setattr("rubrank.grading.ray_grader.connect_ray", interrupted)
     rows = [{"prompt": "p", "group": "q", "response": "r"}]
     endpoint = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
     judges = {"judges": [{"endpoints": [endpoint]}], "cache": str(tmp_path / "replies.sqlite")}
@@ -193,9 +193,9 @@ class Collector:
 def test_rollouts_that_wait_are_not_looked_through_again(monkeypatch):
     collector = Collector()
     monkeypatch.setattr("rubrank.grading.cluster.gc", collector)
-    with held():
+    with pause_garbage_collection():
         assert collector.frozen
-        with held():
+        with pause_garbage_collection():
             pass
         assert collector.frozen  # undone by who did it
     assert not collector.frozen
@@ -204,12 +204,12 @@ def test_rollouts_that_wait_are_not_looked_through_again(monkeypatch):
 
 def test_an_actor_settles_after_its_first_part(monkeypatch):
     collector = Collector()
-    monkeypatch.setattr("rubrank.grading.ray_data.gc", collector)
-    grader = Grader(ActorSetting(shared_rubric(["EmptyAnswer"])))
+    monkeypatch.setattr("rubrank.grading.ray_grader.gc", collector)
+    grader = Grader(ActorSetting(read_rubric(["EmptyAnswer"])))
     groups = read_groups([{"prompt": "p", "group": "q", "response": "r"}])
     assert not collector.times
     for _ in range(3):
-        assert grader.table(groups).groups[0].scores.tolist() == [[1.0]]
+        assert grader.make_table(groups).groups[0].scores.tolist() == [[1.0]]
     assert collector.times == 1
 
 

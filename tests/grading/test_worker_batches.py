@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from pathlib import Path
 
@@ -14,10 +13,10 @@ from hypothesis import strategies as st
 import rubrank
 from rubrank.fusion.attributes import ATTRIBUTES
 from rubrank.fusion.attributes.common import COMMON, common_rows, keep_places, worker_rows
-from rubrank.grading.batches import TaskBatch, Under, singly, without
-from rubrank.grading.serving import WorkerReply
-from rubrank.grading.shared import Shared, shared_file
+from rubrank.grading.plan import GradeOptions, Task, plan_rubric
+from rubrank.grading.workers import CHUNK_CHARACTERS, CHUNK_ROLLOUTS, Chunk, make_chunks
 from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rubrics.rubric import load_rubric
 from rubrank.training.engine import RewardEngine
 
 RUBRIC = [
@@ -41,52 +40,41 @@ SAID = [
 ]
 
 
-def batch(rows: int, checks: int) -> TaskBatch:
-    """Items are their numbers in a list of their own, so that each is one object."""
-    rollouts = tuple(Rollout(response=str(i)) for i in range(rows))
-    return TaskBatch(tuple([i] for i in range(rows)), rollouts, (("WordCount", {}),) * checks, tuple(range(checks)))
+def chunk(rows: int, checks: int) -> Chunk:
+    plan = plan_rubric(
+        load_rubric([{"name": str(k), "verifier": "WordCount", "params": {"low": 1}} for k in range(checks)]),
+        GradeOptions(),
+    )
+    tasks = tuple(Task(0, row, Rollout(response=str(row)), plan.checks) for row in range(rows))
+    return Chunk(tasks, plan.checks)
 
 
-def cells(batches):
-    return [(one[0], number) for some in batches for one in some.items for number in some.numbers]
+def cells(chunks):
+    return [(task.row, check.column) for one in chunks for task in one.tasks for check in one.checks]
 
 
-def test_memory_grows_with_its_messages_and_is_given_back():
-    file = shared_file()
-    mine, theirs = Shared(file), Shared(os.dup(file))
-    for message in (b"a", b"b" * 3_000_000, b"c" * 70_000_000, b"d", b"e" * 5_000_000):
-        size = mine.put(message)
-        with theirs.get(size) as found:
-            assert found == message
-        assert os.fstat(file).st_size < max(65 << 20, 2 * size)
-    mine.close()
-    theirs.close()
+@given(st.integers(1, 5), st.integers(1, 4), st.data())
+def test_after_a_report_exactly_the_checks_without_a_verdict_are_left(rows, checks, data):
+    whole = chunk(rows, checks)
+    done = data.draw(st.integers(1, rows * checks))
+    verdicts = [[(1.0, "")] * min(checks, done - row * checks) for row in range(rows) if done > row * checks]
+    assert cells(whole.without(verdicts)) == cells([whole])[done:]
 
 
-@given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 5), st.integers(0, 4), st.data())
-def test_what_has_no_verdict_is_left(rows, checks, together, begun, data):
-    """Some rollouts are done, of the next ones the first checks: all others are left, each once."""
-    sent = [batch(rows, checks), batch(2, 1)]
-    under, some, begun = Under(sent), sent[0].items[:together], min(begun, checks - 1)
-    if begun:
-        found = under.take(WorkerReply(0, 0, 0, [[(1.0, "")] * len(some)] * begun))
-        assert found.size == len(some) * begun
-    known = {(one[0], k) for one in some for k in range(begun)}
-    left = under.left()
-    assert cells(left) == [cell for cell in cells(sent[:1]) if cell not in known] + cells(sent[1:])
-    assert sorted(cells(singly(left))) == sorted(cells(left))
-    at = data.draw(st.sampled_from([(one, k) for some in left for one in some.items for k in some.numbers]))
-    blamed, others = without(left, *at)
-    assert blamed is not None
-    assert cells([blamed]) == [(at[0][0], at[1])]
-    assert sorted([*cells([blamed]), *cells(others)]) == sorted(cells(left))
-    assert without(others, *at) == (None, others)
+def test_a_chunk_whose_worker_died_is_split_into_single_checks():
+    parts = chunk(3, 2).split()
+    assert cells(parts) == cells([chunk(3, 2)])
+    assert all(len(part.tasks) == len(part.checks) == 1 and part.is_suspect for part in parts)
 
 
-def test_a_place_that_is_no_check():
-    under = Under([batch(2, 3)])
-    assert under.at((0, 1, 2)) is not None
-    assert under.at((0, 1, (1 << 64) - 1)) is under.at((0, 2, 0)) is under.at((1, 0, 0)) is None
+def test_chunks_have_the_same_checks_and_are_not_too_long():
+    first, second = chunk(100, 2), chunk(3, 1)
+    chunks = make_chunks([*first.tasks, *second.tasks], workers=1)
+    assert all(task.checks == one.checks for one in chunks for task in one.tasks)
+    assert cells(chunks) == cells([first, second])
+    assert max(len(one.tasks) for one in chunks) <= CHUNK_ROLLOUTS
+    long = Task(0, 0, Rollout(response="x" * CHUNK_CHARACTERS), first.checks)
+    assert [len(one.tasks) for one in make_chunks([long] * 40, workers=1)] == [2] * 20
 
 
 def test_what_a_rollout_keeps_to_save_work_stays_here():
@@ -97,12 +85,6 @@ def test_what_a_rollout_keeps_to_save_work_stays_here():
     assert len(packed) == before
     assert found == rollout
     assert (found.thoughts, found.answer) == (rollout.thoughts, rollout.answer)
-
-
-@given(st.lists(st.lists(st.tuples(st.none() | st.floats(0, 1), st.text()), min_size=3, max_size=3), min_size=1))
-def test_a_reply_comes_as_it_was_sent(columns):
-    reply = WorkerReply(1, 2, 3, columns, "measured")
-    assert WorkerReply.unpacked(pickle.loads(pickle.dumps(reply.packed()))) == reply
 
 
 @given(st.lists(st.sampled_from(["<think>", "</think>", "<reasoning>", "</reasoning>", "so", " ", "\n", "月"])))

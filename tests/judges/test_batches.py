@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from rubrank import InvalidInput, JudgingFailed
 from rubrank.cli.app import app
 from rubrank.errors import BatchesPending, JudgeOutage
-from rubrank.grading.estimate import estimate
 from rubrank.grading.grade import grade
+from rubrank.grading.preview import estimate
 from rubrank.judges.batches.api import BatchState
 from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.client.usage import Account

@@ -48,9 +48,9 @@ def check_address(engine: str, address: str | None, verb: str) -> None:
     if address is not None and engine != "ray":
         raise InvalidInput(verb, "--address", "used with --engine ray", f"--engine {engine}", "")
     if engine == "ray":
-        from rubrank.grading.cluster import check_reachable, found_ray
+        from rubrank.grading.cluster import check_reachable, import_ray
 
-        found_ray(verb)
+        import_ray(verb)
         if address is not None:
             check_reachable(address, verb)
 

@@ -1,6 +1,6 @@
 """Fusion on a Ray cluster: batches cut into parts of whole groups, and Ray datasets.
 
-    with connected(address, "fuse") as ray:
+    with connect_ray(address, "fuse") as ray:
         for rows, fused in fuse_on_ray(ray, rule, batches, has_batches=False): ...
 
     scored = rubrank.grading.on_ray(rollouts, "rubric.yaml", group="uid")
@@ -34,7 +34,7 @@ from rubrank.fusion.options import is_local, part_of, with_options
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.fusion.rule import Rule, fused_by
-from rubrank.grading.cluster import found_ray, got, processors
+from rubrank.grading.cluster import count_processors, get_result, import_ray
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.batch import ScoreBatch
@@ -108,7 +108,7 @@ def fuse_on_ray(
         rule = _with_estimate(ray, rule, [batch for _, batch in parts])
     task = ray.remote(_fuse_part).options(num_cpus=1)
     job = ray.put(_Job(modules_of(rule), rule))
-    most = _TASKS_PER_PROCESSOR * processors(ray)
+    most = _TASKS_PER_PROCESSOR * count_processors(ray)
     in_flight: deque[tuple[np.ndarray, Any]] = deque()
     for rows, batch in parts:
         in_flight.append((rows, task.remote(job, batch)))
@@ -140,7 +140,7 @@ def _fuse_part(job: _Job, batch: ScoreBatch) -> Fused | RubrankError:
 
 def _result_of(ray: Any, reference: Any) -> Any:
     """What a task returned; raises its error."""
-    result = got(ray, reference, _OWNER)
+    result = get_result(ray, reference, _OWNER)
     if isinstance(result, RubrankError):
         raise result
     return result
@@ -153,7 +153,7 @@ def _with_estimate(ray: Any, rule: Rule, batches: Sequence[ScoreBatch]) -> Rule:
     """The rule with the influence of attributes, estimated over all parts of a batch."""
     task = ray.remote(_prepare_part).options(num_cpus=1, num_returns=2)
     job = ray.put(_Job(modules_of(rule), rule))
-    most = _TASKS_PER_PROCESSOR * processors(ray)
+    most = _TASKS_PER_PROCESSOR * count_processors(ray)
     references: list[tuple[Any, Any]] = []
     summaries: list[Any] = []
     for batch in batches:
@@ -214,7 +214,7 @@ class _RayParts:
 
     def gathered(self) -> list[Any]:
         """All parts, in this process."""
-        return list(got(self._ray, self._parts, _OWNER))
+        return list(get_result(self._ray, self._parts, _OWNER))
 
 
 def _run_pass(part: Any, pass_: str, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -252,7 +252,7 @@ def on_ray(
         once, since the influence is estimated over all groups before the first one is fused.
     options: those of `rubrank.RLVR2`; adjust is "remove" where attributes are given. pool="run" is for trainers.
     """
-    ray = found_ray(_OWNER)
+    ray = import_ray(_OWNER)
     if attributes:
         options.setdefault("adjust", "remove")
     elif options.get("adjust") is not None:
@@ -264,7 +264,7 @@ def on_ray(
     needed = (group, *(criterion.name for criterion in criteria), *attributes)
     _check_columns(dataset.columns() or [], needed, [prefix + name for name in _ADDED_COLUMNS])
     fuser = _GroupFuser(criteria, Gated(RLVR2(**options), gate or Gate()), group, prefix, tuple(attributes))
-    number = partitions or _PARTITIONS_PER_PROCESSOR * processors(ray)
+    number = partitions or _PARTITIONS_PER_PROCESSOR * count_processors(ray)
     if attributes and is_pooled(fuser.rule):
         dataset = dataset.materialize()
         packed = dataset.groupby(group, num_partitions=number).map_groups(fuser.pack, batch_format="pyarrow")

@@ -31,7 +31,7 @@ from rubrank.fusion.group import FusedGroup
 from rubrank.fusion.options import FuseOptions, has_part, is_local
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, fused_by
-from rubrank.grading.cluster import connected
+from rubrank.grading.cluster import connect_ray
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.files import open_score_file
 from rubrank.scores.table import ScoreTable
@@ -121,7 +121,7 @@ def fuse_file(
         check_added_names(scores.layout.table, scores.added_names(utilities, prefix), output_kind, _OWNER)
     if engine == "ray":
         check_can_split(scores.rule, has_batches=scores.batch_column is not None)
-        with connected(address, "fuse") as ray:
+        with connect_ray(address, "fuse") as ray:
             results = list(fuse_on_ray(ray, scores.rule, scores.batches(), scores.batch_column is not None))
     else:
         results = [(rows, fused_by(scores.rule, batch)) for rows, batch in scores.batches()]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rubrank.grading.datasets import on_ray as on_ray
+    from rubrank.grading.ray_grader import on_ray as on_ray
 
 
 def __getattr__(name: str) -> Any:
     """`rubrank.grading.on_ray`; loaded when it is asked for, with everything that grading needs."""
     if name != "on_ray":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from rubrank.grading.datasets import on_ray
+    from rubrank.grading.ray_grader import on_ray
 
     return on_ray

@@ -1,36 +1,85 @@
-"""What is asked of each group, made ready: its rubric, and a check for every criterion that a verifier decides."""
+"""What will be graded and how: the options of `grade`, and for every group the checks of its rubric.
+
+groups, plans = plan_groups("rollouts.jsonl", "rubric.yaml", None, GradeOptions())
+plans[0].criteria          the columns of the score table
+plans[0].checks            one for each criterion that a program decides, with its parameters validated
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
-from rubrank.errors import InvalidInput
-from rubrank.grading.cache import check_digest
-from rubrank.grading.options import GradeOptions
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.grading.cache import digest_check
+from rubrank.grading.missing import check_share
+from rubrank.judges.judge import Judges
 from rubrank.rollouts.reading import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.criterion import CriterionData
-from rubrank.verifiers.verifier import Domain, Found, Verifier
+from rubrank.verifiers.verifier import Compat, Domain, Found, Mode, Verifier
+
+Timeout: TypeAlias = float | Literal["auto"] | None
+_MOST_NAMES = 5  # criteria named in an error
+
+
+@dataclass(frozen=True)
+class GradeOptions:
+    """The options of `grade`, checked; `grade` explains each of them."""
+
+    compat: Compat = "fixed"
+    mode: Mode = "strict"
+    workers: int | None = None
+    cache: str | Path | None = None
+    timeout: Timeout = "auto"
+    judges: Judges | None = None
+    most_missing: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.most_missing is not None:
+            check_share(self.most_missing)
+        if self.compat not in get_args(Compat):
+            raise UnknownName.of("grade", "compat", self.compat, get_args(Compat))
+        if self.mode not in get_args(Mode):
+            raise UnknownName.of("grade", "mode", self.mode, get_args(Mode))
+        if self.workers is not None and self.workers < 0:
+            raise InvalidInput("grade", "workers", "0 or more", str(self.workers), "0 grades in this process.")
+        self._check_timeout()
+
+    def _check_timeout(self) -> None:
+        limit = self.timeout
+        if limit is None or limit == "auto":
+            return
+        is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+        if not is_number or not 0.0 < limit < math.inf:
+            raise InvalidInput("grade", "timeout", "seconds > 0, 'auto' or None", repr(limit), "None sets no limit.")
+        if self.workers == 0:
+            allowed = "left out with 0 workers, as a function that hangs in this process cannot be stopped"
+            remedy = "Use 1 worker, or leave the timeout out."
+            raise InvalidInput("grade", "timeout", allowed, f"{limit:g}", remedy)
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedCheck:
-    """One criterion that a verifier decides, made ready."""
+    """One criterion that a verifier decides, with its parameters."""
 
     column: int
+    """Of the score table of its group."""
     verifier: Verifier
     given: dict[str, Any]
+    """The parameters as the rubric has them."""
     domain: Domain
+    """The values that the criterion allows, which may be fewer than the verifier can give."""
     digest: bytes
     decide: Callable[[Rollout], Found]
     decide_group: Callable[[Group], list[Found]] | None = None
-    """Of a verifier that sees all rollouts together."""
+    """Only of a verifier that sees all rollouts of a group together."""
 
     @cached_property
     def is_local(self) -> bool:
@@ -39,7 +88,7 @@ class PlannedCheck:
 
     @cached_property
     def is_ours(self) -> bool:
-        """Is it of the library, whose verifiers come to an end?"""
+        """Is it a verifier of the library? Those always come to an end."""
         return self.verifier.home.startswith("rubrank.")
 
     @cached_property
@@ -47,98 +96,128 @@ class PlannedCheck:
         """Does it wait for a subprocess of its own?"""
         return self.verifier.cost == "process"
 
+    def read_verdict(self, verdict: Found) -> Found:
+        """The verdict, or missing with a reason if the criterion does not allow the value."""
+        value, reason = verdict
+        if value is None or self.domain is self.verifier.domain or self.domain.holds(value):
+            return value, reason
+        return None, describe_disallowed(self.verifier, value)
+
+
+def describe_disallowed(verifier: Verifier, value: float) -> str:
+    """Why a value is missing that the verifier may give but the criterion does not allow."""
+    return f"{verifier.name} gave {value:g}, which the criterion does not allow"
+
 
 @dataclass(frozen=True, eq=False)
 class GroupPlan:
-    """What is asked of a group."""
+    """What is asked about the rollouts of a group."""
 
-    asked: tuple[Criterion, ...]
+    rubric: Rubric
     criteria: tuple[CriterionData, ...]
     checks: tuple[PlannedCheck, ...]
+    """Those that see one rollout."""
     group_checks: tuple[PlannedCheck, ...] = ()
-    """Those that see all rollouts together."""
-
-    def is_whole(self, checks: tuple[PlannedCheck, ...]) -> bool:
-        """Do these checks decide everything that is asked, and may every verdict be entered as it is?"""
-        return len(checks) == len(self.criteria) and all(check.domain is check.verifier.domain for check in checks)
+    """Those that see all rollouts of the group together."""
 
 
-def planned(
+@dataclass(eq=False, slots=True)
+class Task:
+    """One rollout with the checks that are still to be run on it."""
+
+    group: int
+    row: int
+    rollout: Rollout
+    checks: tuple[PlannedCheck, ...]
+    keys: Mapping[int, bytes] | None = None
+    """Column → key in the cache; None: there is no cache."""
+
+
+def plan_groups(
     rollouts: Any, rubric: Any, columns: dict[str, str] | None, options: GradeOptions
 ) -> tuple[list[Group], list[GroupPlan]]:
-    """What is graded, and how; refused where most of it would be missing for want of a judge."""
+    """Read the rollouts and plan every group; groups with the same rubric share their plan.
+
+    Raises if the rubric needs a judge, none is given, and the options do not accept that all its scores are missing.
+    """
     groups = read_groups(rollouts, columns)
-    plans = plans_of(groups, rubric, options)
-    if options.needs_judges:
-        _refuse_unjudged(plans)
-    return groups, plans
+    plans: dict[int, GroupPlan] = {}
+    rubrics = find_rubrics(groups, rubric)
+    for each in rubrics:
+        if id(each) not in plans:
+            plans[id(each)] = plan_rubric(each, options)
+    if options.judges is None and options.most_missing is not None and options.most_missing < 1.0:
+        _refuse_without_judge(list(plans.values()))
+    return groups, [plans[id(each)] for each in rubrics]
 
 
-def _refuse_unjudged(plans: Sequence[GroupPlan]) -> None:
-    """Before anything is graded: what only a judge can decide needs one."""
-    names = sorted({criterion.name for plan in plans for criterion in plan.asked if criterion.judged})
-    if names:
-        shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        remedy = "Say who: --judges FILE (judges=…); or let them be missing: --most-missing 1."
-        raise InvalidInput("grade", "judges", f"given: only a judge can decide {shown}", "none", remedy)
+def _refuse_without_judge(plans: Sequence[GroupPlan]) -> None:
+    names = sorted({criterion.name for plan in plans for criterion in plan.rubric.criteria if criterion.judged})
+    if not names:
+        return
+    shown = ", ".join(map(repr, names[:_MOST_NAMES]))
+    if len(names) > _MOST_NAMES:
+        shown += f" and {len(names) - _MOST_NAMES} more"
+    remedy = "Name the judges: --judges FILE (judges=…); or accept missing scores: --most-missing 1."
+    raise InvalidInput("grade", "judges", f"given: only a judge can decide {shown}", "none", remedy)
 
 
-def plans_of(groups: Sequence[Group], rubric: Any, options: GradeOptions) -> list[GroupPlan]:
-    """One for each group; groups with the same rubric share it."""
-    made: dict[int, GroupPlan] = {}
-    rubrics = rubrics_of(groups, rubric)
-    for one in rubrics:
-        if id(one) not in made:
-            made[id(one)] = plan_of(one, options)
-    return [made[id(one)] for one in rubrics]
+def read_rubric(rubric: Any) -> Rubric | None:
+    """The rubric for all groups, from any form in which it may be given."""
+    if rubric is None:
+        return None
+    return to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
 
 
-def shared_rubric(rubric: Any) -> Rubric | None:
-    """What every query is asked, from any form in which it may be given."""
-    return None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
-
-
-def rubrics_of(groups: Sequence[Group], rubric: Any) -> list[Rubric]:
-    """What each group is asked; where that is the same, it is one object."""
-    shared = shared_rubric(rubric)
-    made: dict[str, Rubric] = {}
-    found = []
+def find_rubrics(groups: Sequence[Group], rubric: Any) -> list[Rubric]:
+    """The rubric of every group: its own on top of the shared one. Equal rubrics are one object."""
+    shared = read_rubric(rubric)
+    found: dict[str, Rubric] = {}
+    rubrics = []
     for group in groups:
-        if (own := repr(group.rubric)) not in made:
-            made[own] = rubric_of(group, shared)
-        found.append(made[own])
-    return found
+        text = repr(group.rubric)
+        if text not in found:
+            found[text] = _find_rubric(group, shared)
+        rubrics.append(found[text])
+    return rubrics
 
 
-def rubric_of(group: Group, shared: Rubric | None) -> Rubric:
-    """What a group is asked: its own rubric, on top of the shared one."""
+def _find_rubric(group: Group, shared: Rubric | None) -> Rubric:
     if group.rubric is None:
         if shared is None:
-            got, remedy = f"none for group {group.id!r}", "Say --rubric FILE (rubric=…), or add a column `rubric`."
+            remedy = "Pass --rubric FILE (rubric=…), or add a column `rubric`."
+            got = f"none for group {group.id!r}"
             raise InvalidInput("grade", "rubric", "given, or in every query", got, remedy)
         return shared
-    own = to_rubric(group.rubric, f"group {group.id!r}")
-    return own if shared is None else shared.extended(own)
+    of_group = to_rubric(group.rubric, f"group {group.id!r}")
+    return of_group if shared is None else shared.extended(of_group)
 
 
-def plan_of(rubric: Rubric, options: GradeOptions) -> GroupPlan:
-    """Its checks, those about one rollout apart from those about a whole group."""
-    checks = [_check(k, c, options) for k, c in enumerate(rubric.criteria) if not c.judged]
-    alone = tuple(check for check in checks if check.decide_group is None)
-    together = tuple(check for check in checks if check.decide_group is not None)
-    return GroupPlan(rubric.criteria, tuple(CriterionData.of(c) for c in rubric.criteria), alone, together)
+def plan_rubric(rubric: Rubric, options: GradeOptions) -> GroupPlan:
+    """Validate the parameters of all criteria that programs decide, and bind their verifiers."""
+    checks = []
+    for column, criterion in enumerate(rubric.criteria):
+        if not criterion.judged:
+            checks.append(_plan_check(column, criterion, options))
+    return GroupPlan(
+        rubric,
+        tuple(CriterionData.of(criterion) for criterion in rubric.criteria),
+        checks=tuple(check for check in checks if check.decide_group is None),
+        group_checks=tuple(check for check in checks if check.decide_group is not None),
+    )
 
 
-def _check(column: int, criterion: Criterion, options: GradeOptions) -> PlannedCheck:
+def _plan_check(column: int, criterion: Criterion, options: GradeOptions) -> PlannedCheck:
     verifier = criterion.decided_by
     params = verifier.check_parameters(dict(criterion.params))
-    criterion.check_installed()  # nothing is graded yet: better now than missing throughout
-    digest = check_digest(verifier, params, options.compat, options.mode)
-    decide = verifier.bind(params, options.compat, options.mode)
-    together = verifier.bind_group(params) if verifier.sees_group else None
-    return PlannedCheck(column, verifier, dict(criterion.params), criterion.value_domain, digest, decide, together)
-
-
-def not_allowed(verifier: Verifier, value: float) -> str:
-    """Why a value is missing that the verifier may give, and the criterion not."""
-    return f"{verifier.name} gave {value:g}, which the criterion does not allow"
+    # A package that is not installed would make every score missing: better to raise before anything is graded.
+    criterion.check_installed()
+    return PlannedCheck(
+        column,
+        verifier,
+        given=dict(criterion.params),
+        domain=criterion.value_domain,
+        digest=digest_check(verifier, params, options.compat, options.mode),
+        decide=verifier.bind(params, options.compat, options.mode),
+        decide_group=verifier.bind_group(params) if verifier.sees_group else None,
+    )

@@ -1,245 +1,120 @@
-"""Processes that run verifiers: one fresh interpreter each, fed with rollouts, replaced when it dies.
+"""Worker processes that run verifiers, so that several processors are used and no verifier can stop a run.
 
-    with Workers(2, modules=["my_verifiers"], timeout=60) as workers:
-        for decided in workers.run(batches): ...
+    with WorkerPool(2, modules=["my_verifiers"], timeout=60) as pool:
+        for result in pool.run(chunks):
+            result.chunk.tasks, result.verdicts
 
-A worker imports the modules that register the verifiers; it never runs the caller's main module, so scripts need no
-`if __name__ == "__main__"`, and notebooks work. It gets its rollouts through memory that both processes see, and says
-there which check it begins. When a worker dies (a crash in native code, out of memory) the check that it was at is
-tried once more, alone; what kills a worker again is missing, with the reason, and the rest goes on. One that has been
-at the same check for longer than `timeout` seconds is killed, whatever it is doing, with the processes that it started;
-that verdict is missing, and another worker takes the rest.
+    chunk ──► worker ──► verdicts of all its rollouts
+                    ├──► verdicts of some: the worker reports after two seconds, the rest is a new chunk
+                    ├──► the worker died or hangs in native code: every check of the chunk is tried again alone
+                    └──► a check that was alone and did it again: missing, with the reason
 
-Workers that are well are kept for the next call (a training step, say), since starting one costs more than grading a
-few hundred rollouts; they end with this process, or when the verifiers, the environment or the path they were started
-with have changed.
+A check that takes longer than `timeout` seconds is interrupted by a signal in the worker, which then goes on with the
+next check. Code that cannot be interrupted (a native library that does not return) is killed together with its worker.
+
+Workers import the modules that register the verifiers; they never run the caller's script. They are reused by the next
+call, because starting one takes longer than grading a few hundred rollouts. They are replaced if the verifiers, the
+environment, the current folder or `sys.path` have changed, and they end with the caller.
 """
 
 from __future__ import annotations
 
-import atexit
+import importlib
 import os
 import pickle
 import queue
 import signal
-import subprocess
 import sys
 import threading
+import time
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
+import numpy as np
+from pebble import ProcessExpired, ProcessPool
+
 from rubrank.errors import InvalidInput
-from rubrank.grading.batches import Decided, TaskBatch, Under, singly, without
-from rubrank.grading.serving import WorkerReply
-from rubrank.grading.shared import Shared, shared_file
-from rubrank.verifiers.verifier import VERIFIERS, Compat, Mode
+from rubrank.grading.plan import PlannedCheck, Task
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.shared.worker import WorkerContext, restore_environment
+from rubrank.verifiers.verifier import VERIFIERS, Compat, Found, Mode, find_verifier
 
-_LOOKS = 20  # how often within its time a worker is looked at
-
-
-class WorkerDied(Exception):  # noqa: N818 - says what happened
-    """It gave no reply; the message says how it ended."""
-
-
-class _Worker:
-    def __init__(self, modules: Sequence[str], compat: Compat, mode: Mode) -> None:
-        file = shared_file()
-        self._shared = Shared(file)
-        caller, self._alive = os.pipe()  # nothing is written: it closes when this process ends, however that happens
-        try:
-            self._process = _started(file, caller)
-        except BaseException:
-            os.close(self._alive)
-            self._shared.close()
-            raise
-        finally:
-            os.close(caller)
-        self._lock = threading.Lock()
-        self._sent, self._waiting, self._seen, self._idle = 0, False, -1, 0.0
-        self._stuck: int | None = None
-        self._send(_packed((tuple(modules), compat, mode)))
-        try:
-            trouble = self._receive()
-        except WorkerDied as death:
-            trouble = str(death)
-        if trouble is not None:
-            self.end()
-            raise InvalidInput(
-                "grade",
-                "workers",
-                "0 where other processes cannot import the verifiers",
-                trouble,
-                "Put the verifiers into a module that can be imported, or use workers=0.",
-            )
-
-    def run(self, batches: Sequence[TaskBatch]) -> Iterator[WorkerReply]:
-        """The verdicts of the batches in their order, some at a time; `WorkerDied` if it dies."""
-        size = self._shared.put(_packed([batch.sent for batch in batches]))
-        with self._lock:
-            self._sent, self._seen, self._waiting, self._stuck = self._shared.begun, -1, True, None
-        self._send(pickle.dumps(size))
-        left = sum(batch.size for batch in batches)
-        while left:
-            reply = WorkerReply.unpacked(self._receive())
-            left -= len(reply.columns) * len(reply.columns[0])
-            self._waiting = left > 0
-            yield reply
-
-    def look(self, after: float, timeout: float) -> None:
-        """Kill it if it has been at one check for too long; `after` seconds since the last look."""
-        with self._lock:
-            begun = self._shared.begun
-            # Time is counted in looks: that a run was stopped for a while, or a laptop slept, is no verdict's fault.
-            stays = self._waiting and self._shared.is_checking and begun == self._seen
-            self._idle = self._idle + after if stays else 0.0
-            self._seen = begun
-            if self._idle > timeout and self._stuck is None:
-                self._stuck = begun
-                self.kill()
-
-    @property
-    def was_stopped(self) -> bool:
-        """Was it killed because it was stuck?"""
-        return self._stuck is not None
-
-    @property
-    def place(self) -> tuple[int, int, int] | None:
-        """Of one that is dead: where in its last message it was; None: it had begun nothing, or had gone on."""
-        begun = self._shared.begun
-        if begun == self._sent or (self._stuck is not None and begun != self._stuck):
-            return None
-        return self._shared.place
-
-    def _send(self, message: bytes) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(message)
-            self._process.stdin.flush()
-        except OSError:
-            pass  # it died; the reply that does not come says so
-
-    def _receive(self) -> Any:
-        assert self._process.stdout is not None
-        try:
-            return pickle.load(self._process.stdout)
-        except (EOFError, OSError, pickle.UnpicklingError):
-            code = self._process.wait()
-            raise WorkerDied(f"signal {-code}" if code < 0 else f"exit code {code}") from None
-
-    def kill(self) -> None:
-        """End it and what it started, from any thread; a caller that waits for a reply sees its death."""
-        if self._process.poll() is None:
-            with suppress(ProcessLookupError, PermissionError):  # it ended just now
-                os.killpg(self._process.pid, signal.SIGKILL)
-
-    def end(self) -> None:
-        self.kill()
-        self._process.wait()
-        alive, self._alive = self._alive, -1
-        if alive >= 0:
-            os.close(alive)
-        for pipe in (self._process.stdin, self._process.stdout):
-            try:
-                if pipe is not None:
-                    pipe.close()
-            except OSError:  # what was not sent yet
-                pass
-        self._shared.close()
+CHUNK_ROLLOUTS = 64
+"""Rollouts sent to a worker at once, at most."""
+CHUNK_CHARACTERS = 1 << 20
+"""About as many characters of responses are sent at once."""
+_CHUNKS_PER_WORKER = 4  # at least, so that no worker waits long for the slowest
+_REPORT_SECONDS = 2.0  # a worker reports what it has after this time, so that a killed run loses little
+_GRACE = 30.0  # seconds beyond the time limit before a worker is killed: imports, and a signal that comes late
+_MOST_RESTARTS = 3  # of a pool whose workers do not start
 
 
-def _started(file: int, caller: int) -> subprocess.Popen[bytes]:
-    """An interpreter with the path of this one; -P: what lies in the folder where we stand is not put before it."""
-    known = [entry for entry in sys.path if isinstance(entry, str)]  # Python passes over others, such as a Path
-    path = os.pathsep.join(entry or os.getcwd() for entry in known)
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", f"from rubrank.grading.serving import serve; serve({file}, {caller})"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": path},
-        pass_fds=[file, caller],
-        process_group=0,
-    )
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some rollouts, and the checks to run on each of them."""
+
+    tasks: tuple[Task, ...]
+    checks: tuple[PlannedCheck, ...]
+    is_suspect: bool = False
+    """Did its worker die? Then it is one check of one rollout."""
+
+    def split(self) -> list[Chunk]:
+        """Every check of every rollout alone, to find the one that ends its worker."""
+        return [Chunk((task,), (check,), is_suspect=True) for task in self.tasks for check in self.checks]
+
+    def without(self, verdicts: Sequence[Sequence[Found]]) -> list[Chunk]:
+        """What is left to do after a report; the last rollout of the report may lack checks."""
+        rest = []
+        if verdicts and len(verdicts[-1]) < len(self.checks):
+            rest.append(Chunk((self.tasks[len(verdicts) - 1],), self.checks[len(verdicts[-1]) :]))
+        if len(verdicts) < len(self.tasks):
+            rest.append(Chunk(self.tasks[len(verdicts) :], self.checks))
+        return rest
 
 
-def _packed(data: Any) -> bytes:
-    try:
-        return pickle.dumps(data, protocol=pickle.HIGHEST_PROTOCOL)
-    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
-        raise InvalidInput(
-            "grade",
-            "rollouts",
-            "such that they can be sent to other processes",
-            str(error),
-            "Take what cannot be pickled out of their metadata, or use workers=0.",
-        ) from None
+@dataclass(frozen=True, eq=False)
+class ChunkResult:
+    """What a worker found: for each rollout its verdicts in the order of the checks, as far as it came."""
+
+    chunk: Chunk
+    verdicts: list[list[Found]]
+    measured: np.ndarray | None = None
+    """A row for each rollout, if something was to be measured and the chunk was finished."""
 
 
-class _Idle:
-    """Workers that wait for the next call, all of one kind: what they have imported, and where."""
-
-    def __init__(self) -> None:
-        self._kind: Hashable = None
-        self._workers: list[_Worker] = []
-        self._lock = threading.Lock()
-
-    def take(self, kind: Hashable) -> _Worker | None:
-        with self._lock:
-            if kind == self._kind:
-                return self._workers.pop() if self._workers else None
-            others, self._workers, self._kind = self._workers, [], kind
-        for worker in others:
-            worker.end()
-        return None
-
-    def give_back(self, worker: _Worker, kind: Hashable) -> None:
-        with self._lock:
-            if kind == self._kind and len(self._workers) < (os.cpu_count() or 1):
-                self._workers.append(worker)
-                return
-        worker.end()
-
-    def end(self) -> None:
-        self.take(object())
-
-    def forget(self) -> None:
-        """In a forked child: the processes are the parent's."""
-        self._inherited = self._workers  # kept, so that no destructor touches them
-        self._workers, self._kind, self._lock = [], None, threading.Lock()
+def make_chunks(tasks: Sequence[Task], workers: int) -> list[Chunk]:
+    """Consecutive tasks with the same checks, neither too many nor too long."""
+    most = min(CHUNK_ROLLOUTS, max(1, len(tasks) // (_CHUNKS_PER_WORKER * workers)))
+    chunks: list[Chunk] = []
+    batch: list[Task] = []
+    characters = 0
+    for task in tasks:
+        if batch and (task.checks != batch[0].checks or len(batch) == most or characters > CHUNK_CHARACTERS):
+            chunks.append(Chunk(tuple(batch), batch[0].checks))
+            batch = []
+            characters = 0
+        batch.append(task)
+        characters += len(task.rollout.response)
+    if batch:
+        chunks.append(Chunk(tuple(batch), batch[0].checks))
+    return chunks
 
 
-_IDLE = _Idle()
-atexit.register(_IDLE.end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_IDLE.forget)
+# ------------------------------------------------------------------------------------------------------------- caller
 
 
-class _Same:
-    """A thing as a part of a key, equal to nothing else; it is held, so that nothing else gets its place."""
+class WorkerPool:
+    """A number of worker processes for one call of `grade`.
 
-    def __init__(self, thing: object) -> None:
-        self._thing = thing
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other._thing is self._thing
-
-    def __hash__(self) -> int:
-        return id(self._thing)
-
-
-def _kind(start: tuple[tuple[str, ...], Compat, Mode]) -> Hashable:
-    """All that a worker's verdicts may depend on beside the rollouts; a module that was reloaded has new functions."""
-    verifiers = frozenset(
-        (v.name, v.version, _Same(v.function)) for v in VERIFIERS.copy().values() if v.home in start[0]
-    )
-    return start, verifiers, tuple(sys.path), os.getcwd(), frozenset(os.environ.items())
-
-
-class Workers:
-    """A number of workers, each served by a thread; results come in any order."""
+    timeout: seconds for one check; None: no limit. measure: "module:function" from rollouts to an array with a row for
+    each, which workers call with the rollouts they grade.
+    """
 
     def __init__(
         self,
@@ -248,141 +123,276 @@ class Workers:
         compat: Compat = "fixed",
         mode: Mode = "strict",
         timeout: float | None = None,
+        measure: str | None = None,
     ) -> None:
-        self._start, self._timeout = (tuple(modules), compat, mode), timeout
-        self._kind = _kind(self._start)
         self._number = number
-        self._jobs: queue.Queue[list[TaskBatch] | None] = queue.Queue(2 * number)
-        self._results: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._stopped = threading.Event()
-        self._alive: set[_Worker] = set()
-        self._left = 0
-        self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(number)]
-        self._over = threading.Event()
-        self._watch = threading.Thread(target=self._look_after, daemon=True)
+        self._modules = tuple(modules)
+        self._compat = compat
+        self._mode = mode
+        self._timeout = timeout
+        self._measure = measure
+        self._state = _CallerState.current(number, self._modules)
+        self._pool = _take_idle_pool(self._state)
+        self._done: queue.SimpleQueue[tuple[Chunk, Future[Any]]] = queue.SimpleQueue()
+        self._in_flight = 0
 
     def __enter__(self) -> Self:
-        for thread in (*self._threads, *([self._watch] if self._timeout is not None else [])):
-            thread.start()
         return self
 
-    def __exit__(self, *about: object) -> None:
-        if self._left:  # not all was wanted: what they are at now must not be taken for the next call's
-            self._stopped.set()
-            for worker in list(self._alive):
-                worker.kill()
-        while True:  # a full queue would keep the sentinels out
-            try:
-                self._jobs.get_nowait()
-            except queue.Empty:
-                break
-        for _ in self._threads:
-            self._jobs.put(None)
-        for thread in self._threads:
-            thread.join()
-        self._over.set()
-        if self._timeout is not None:
-            self._watch.join()
-
-    def _look_after(self) -> None:
-        """One thread for all workers: a stuck one is killed."""
-        assert self._timeout is not None
-        step = min(1.0, self._timeout / _LOOKS)
-        while not self._over.wait(step):
-            for worker in list(self._alive):
-                worker.look(step, self._timeout)
-
-    def run(self, messages: Iterable[Sequence[TaskBatch]]) -> Iterator[Decided]:
-        """Verdicts as they come, of messages that are made while others are worked on."""
-        waiting = iter(messages)
-        while True:
-            for message in islice(waiting, self._jobs.maxsize - self._jobs.qsize()):
-                self._left += sum(batch.size for batch in message)
-                self._jobs.put(list(message))
-            if not self._left:
-                return
-            found = self._results.get()
-            if isinstance(found, BaseException):
-                raise found
-            self._left -= found.size
-            yield found
-
-    def _serve(self) -> None:
-        """One thread: hand messages to its worker, replace it when it dies."""
-        worker: _Worker | None = None
-        try:
-            while (message := self._jobs.get()) is not None:
-                worker = self._finished(message, worker)
-        except BaseException as error:
-            self._results.put(error)
-            self._stopped.set()
-        finally:
-            if worker is not None and self._stopped.is_set():
-                worker.end()
-            elif worker is not None:
-                _IDLE.give_back(worker, self._kind)
-
-    def _finished(self, message: list[TaskBatch], worker: _Worker | None) -> _Worker | None:
-        """Work through a message, batch by batch after a death; returns the worker that is alive in the end."""
-        parts = deque([message])
-        try:
-            while parts and not self._stopped.is_set():
-                if worker is None:
-                    worker = _IDLE.take(self._kind) or _Worker(*self._start)
-                    self._alive.add(worker)
-                if self._stopped.is_set():  # while it was started: what it is given now nobody would end
-                    break
-                left = self._work(worker, parts.popleft())
-                if left is not None:
-                    worker = None
-                    parts.extendleft([batch] for batch in reversed(left))
-        except BaseException:
-            if worker is not None:
-                worker.end()
-            raise
-        return worker
-
-    def _work(self, worker: _Worker, message: list[TaskBatch]) -> list[TaskBatch] | None:
-        """None when all is done; what is left to do if the worker dies."""
-        under = Under(message)
-        try:
-            for reply in worker.run(message):
-                self._results.put(under.take(reply))
-                if self._stopped.is_set():
-                    break
-        except WorkerDied as death:
-            self._alive.discard(worker)
-            worker.end()
-            place = worker.place
-            at = None if place is None else under.at(place)
-            if worker.was_stopped:
-                return self._after_stop(under.left(), at)
-            return self._after_death(under.left(), at, str(death))
-        return None
-
-    def _after_stop(self, left: list[TaskBatch], at: tuple[Any, int] | None) -> list[TaskBatch]:
-        """It was stuck at a check; one that was done at the last moment is not blamed."""
-        blamed, others = (None, left) if at is None else without(left, *at)
-        if blamed is not None:
-            self._miss(blamed, f"took longer than {self._timeout:g} s")
-        return others
-
-    def _after_death(self, left: list[TaskBatch], at: tuple[Any, int] | None, how: str) -> list[TaskBatch]:
-        """What it was at is tried once more; where that is not known, each rollout by itself."""
-        why = f"failed: it ended its worker process twice ({how})"
-        blamed, others = (None, left) if at is None else without(left, *at)
-        if blamed is not None and blamed.tried and left[0].size == 1:
-            self._miss(blamed, why)
-        elif blamed is not None:
-            return [replace(blamed, tried=True), *others]
-        elif left[0].tried:
-            self._miss(left[0], why)
-            return left[1:]
+    def __exit__(self, *_: object) -> None:
+        if self._in_flight:  # interrupted: nobody wants what the workers are doing now
+            _end_pool(self._pool)
         else:
-            first, *others = singly(left)
-            return [replace(first, tried=True), *others]
-        return others
+            _keep_idle_pool(self._state, self._pool)
 
-    def _miss(self, batch: TaskBatch, why: str) -> None:
-        columns = [[(None, f"{name} {why}")] * len(batch.items) for name, _ in batch.checks]
-        self._results.put(Decided(batch.items, batch.numbers, columns))
+    def run(self, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
+        """Results as they come, in any order. Every check of every chunk gets exactly one verdict."""
+        waiting = deque(chunks)
+        restarts = 0
+        while waiting or self._in_flight:
+            while waiting and self._in_flight < 2 * self._number:  # the next chunk is ready when a worker is
+                self._submit(waiting.popleft())
+            chunk, future = self._done.get()
+            self._in_flight -= 1
+            try:
+                verdicts, measured = future.result()
+            except BrokenProcessPool:  # workers died while they had nothing to do
+                restarts += 1
+                if restarts > _MOST_RESTARTS * self._number:
+                    raise _cannot_start() from None
+                waiting.appendleft(chunk)
+                continue
+            except (FutureTimeout, ProcessExpired) as death:
+                if chunk.is_suspect or (len(chunk.tasks) * len(chunk.checks) == 1 and isinstance(death, FutureTimeout)):
+                    reason = f"{chunk.checks[0].verifier.name} {self._describe(death)}"
+                    yield ChunkResult(chunk, [[(None, reason)]])
+                else:
+                    waiting.extendleft(chunk.split())
+                continue
+            yield ChunkResult(chunk, verdicts, measured)
+            waiting.extendleft(chunk.without(verdicts))
+
+    def _submit(self, chunk: Chunk) -> None:
+        names = [(check.verifier.name, check.given) for check in chunk.checks]
+        rollouts = [task.rollout for task in chunk.tasks]
+        # Pickled here and not by pebble, so that an error is raised where it can be explained.
+        arguments = (_pickle(rollouts), _pickle(names), self._modules, self._compat, self._mode, self._timeout)
+        limit = None if self._timeout is None else self._timeout + _REPORT_SECONDS + _GRACE
+        try:
+            future = self._pool.schedule(run_chunk, args=(*arguments, self._measure), timeout=limit)
+        except RuntimeError:  # the pool is broken
+            _end_pool(self._pool)
+            self._pool = _new_pool(self._number)
+            future = self._pool.schedule(run_chunk, args=(*arguments, self._measure), timeout=limit)
+        self._in_flight += 1
+        future.add_done_callback(lambda done: self._done.put((chunk, done)))
+
+    def _describe(self, death: BaseException) -> str:
+        if isinstance(death, ProcessExpired):
+            code = death.exitcode
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            return f"failed: it ended its worker process twice ({how})"
+        return f"took longer than {self._timeout:g} s"
+
+
+def _pickle(data: Any) -> bytes:
+    try:
+        return pickle.dumps(data, protocol=pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+        allowed = "such that they can be sent to other processes"
+        remedy = "Remove what cannot be pickled from their metadata, or use workers=0."
+        raise InvalidInput("grade", "rollouts", allowed, str(error), remedy) from None
+
+
+def _cannot_start() -> InvalidInput:
+    allowed = "0 where no worker processes can be started"
+    return InvalidInput("grade", "workers", allowed, "workers that die at once", "Use workers=0.")
+
+
+# ------------------------------------------------------------------------------------------------------ reused workers
+
+
+@dataclass(frozen=True)
+class _CallerState:
+    """Everything that the verdicts of a worker may depend on, beside the rollouts."""
+
+    number: int
+    modules: tuple[str, ...]
+    path: tuple[Any, ...]
+    folder: str
+    environment: frozenset[tuple[str, str]]
+    functions: tuple[Callable[..., Any], ...]
+
+    @classmethod
+    def current(cls, number: int, modules: tuple[str, ...]) -> _CallerState:
+        functions = tuple(verifier.function for verifier in VERIFIERS.copy().values() if verifier.home in modules)
+        return cls(number, modules, tuple(sys.path), os.getcwd(), frozenset(os.environ.items()), functions)
+
+    def is_same(self, other: _CallerState) -> bool:
+        """Functions are compared by identity: a module that was reloaded has new ones."""
+        if len(self.functions) != len(other.functions):
+            return False
+        if any(mine is not theirs for mine, theirs in zip(self.functions, other.functions, strict=True)):
+            return False
+        mine = (self.number, self.modules, self.path, self.folder, self.environment)
+        return mine == (other.number, other.modules, other.path, other.folder, other.environment)
+
+
+_idle: tuple[_CallerState, ProcessPool] | None = None
+_idle_lock = threading.Lock()
+
+
+def _take_idle_pool(state: _CallerState) -> ProcessPool:
+    """The pool of the last call if nothing has changed since, else a new one. No other thread has it."""
+    global _idle
+    with _idle_lock:
+        found = _idle
+        _idle = None
+    if found is not None:
+        if found[0].is_same(state) and found[1].active:
+            return found[1]
+        _end_pool(found[1])
+    return _new_pool(state.number)
+
+
+def _keep_idle_pool(state: _CallerState, pool: ProcessPool) -> None:
+    global _idle
+    with _idle_lock:
+        if _idle is None:
+            _idle = (state, pool)
+            return
+    _end_pool(pool)
+
+
+def _new_pool(number: int) -> ProcessPool:
+    return ProcessPool(number, initializer=_prepare_worker, context=WorkerContext())
+
+
+def _end_pool(pool: ProcessPool) -> None:
+    pool.stop()
+    pool.join()
+
+
+def _forget_pool() -> None:
+    """In a forked process: the workers are the parent's."""
+    global _idle, _idle_lock
+    _idle = None
+    _idle_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_pool)
+
+
+# --------------------------------------------------------------------------------------------------------- the worker
+
+
+class _CheckTimeout(BaseException):
+    """Not an Exception, so that no verifier swallows it."""
+
+
+class _Watch:
+    """Interrupts a check that takes too long, and ends the worker if its caller is gone.
+
+    A timer interrupts the main thread at regular intervals, and time is counted in intervals: if the whole run was
+    stopped for an hour, or a laptop slept, no verifier is blamed.
+    """
+
+    def __init__(self) -> None:
+        self._caller = os.getppid()
+        self._interval = 0.0
+        self._timeout: float | None = None
+        self.elapsed = 0.0
+        """Seconds of the current check."""
+        self.is_checking = False
+
+    def start(self, timeout: float | None) -> None:
+        """Set the limit for the next checks."""
+        interval = 1.0 if timeout is None else min(1.0, timeout / 20)
+        self._timeout = timeout
+        if interval != self._interval:
+            self._interval = interval
+            signal.signal(signal.SIGALRM, self._tick)
+            signal.setitimer(signal.ITIMER_REAL, interval, interval)
+
+    def _tick(self, *_: object) -> None:
+        if os.getppid() != self._caller:
+            os._exit(1)
+        self.elapsed += self._interval
+        if self.is_checking and self._timeout is not None and self.elapsed > self._timeout:
+            self.elapsed = 0.0  # the next interruption, should this one be swallowed, comes as late
+            raise _CheckTimeout
+
+
+_watch: _Watch | None = None
+
+
+def _prepare_worker() -> None:
+    global _watch
+    restore_environment()
+    os.dup2(2, 1)  # what verifiers print must not mix with the output of a command
+    _watch = _Watch()
+
+
+def run_chunk(
+    rollouts: bytes,
+    checks: bytes,
+    modules: tuple[str, ...],
+    compat: Compat,
+    mode: Mode,
+    timeout: float | None,
+    measure: str | None,
+) -> tuple[list[list[Found]], Any]:
+    """In the worker: the verdicts of a chunk, or of its beginning if it takes long; and what was measured."""
+    assert _watch is not None
+    _watch.start(timeout)
+    _import_modules(modules)
+    bound_checks = _bind_checks(checks, compat, mode)
+    texts: list[Rollout] = pickle.loads(rollouts)
+    report_at = time.monotonic() + _REPORT_SECONDS
+    verdicts: list[list[Found]] = []
+    for rollout in texts:
+        row: list[Found] = []
+        verdicts.append(row)
+        for name, decide in bound_checks:
+            _watch.elapsed = 0.0
+            _watch.is_checking = True
+            try:
+                verdict = decide(rollout)
+            except _CheckTimeout:
+                verdict = (None, f"{name} took longer than {timeout:g} s")
+            finally:
+                _watch.is_checking = False
+            row.append(verdict)
+            if time.monotonic() > report_at:
+                return verdicts, None
+    measured = None if measure is None else _measure(measure, texts)
+    return verdicts, measured
+
+
+def _import_modules(modules: Sequence[str]) -> None:
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            allowed = "0 where other processes cannot import the verifiers"
+            got = f"module {module!r}: {type(error).__name__}: {error}"
+            remedy = "Put the verifiers into a module that can be imported, or use workers=0."
+            raise InvalidInput("grade", "workers", allowed, got, remedy) from None
+
+
+@lru_cache(maxsize=256)
+def _bind_checks(checks: bytes, compat: Compat, mode: Mode) -> list[tuple[str, Callable[[Rollout], Found]]]:
+    bound = []
+    for name, params in pickle.loads(checks):
+        verifier = find_verifier(name)
+        bound.append((name, verifier.bind(verifier.check_parameters(params), compat, mode)))
+    return bound
+
+
+def _measure(name: str, rollouts: Sequence[Rollout]) -> Any:
+    """None if it fails: the caller measures again, and raises what is wrong."""
+    module, _, function = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), function)(rollouts)
+    except Exception:
+        return None

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.grading.cluster import start
+from rubrank.grading.cluster import start_ray
 from rubrank.judges.client.limits import LEASE, LimitsActor
 from rubrank.judges.client.runtime import share_limits_through
 from rubrank.service.app import Opened, make_app
@@ -205,7 +205,7 @@ def serve_on_ray(
 
     check(config, folder)
     folder = folder.resolve()
-    start(ray, address, _OWNER, namespace=NAMESPACE, object_store_memory=_MEMORY, num_cpus=2 * replicas + 2)
+    start_ray(ray, address, _OWNER, namespace=NAMESPACE, object_store_memory=_MEMORY, num_cpus=2 * replicas + 2)
     try:
         _start_actors(ray, config, folder)
         serve.start(http_options={"host": config.host, "port": config.port or 8300})

@@ -187,10 +187,10 @@ class RewardEngine:
 
     def decide_groups(self, table: ScoreTable, groups: Sequence[Group]) -> ScoreTable:
         """The table of rollouts that were graded one by one, with what can be decided about whole groups only."""
-        from rubrank.grading.grouped import with_groups
+        from rubrank.grading.grade import grade_group_criteria
 
         criteria = [self.whole_rubric(group.rubric, f"group {group.id!r}").criteria for group in groups]
-        return with_groups(table, self._read(groups), criteria)
+        return grade_group_criteria(table, self._read(groups), criteria)
 
     def _read(self, groups: Sequence[Group]) -> Sequence[Group]:
         """With "prefilled", responses as what they are; adapters have done it, callers that make rollouts have not."""
@@ -209,13 +209,13 @@ class RewardEngine:
         compare: False: only judges that need no other rollouts of the group; True: only those that do.
         arrived: what is known of a group that came in rollout by rollout (`training/shapes/early.py`).
         """
-        from rubrank.grading.judged import judged_table_async
+        from rubrank.grading.judge_table import judge_table_async
 
         if self.judges is None:
             return Graded(table.groups)
         groups = self._read(groups)
         criteria = [self.whole_rubric(group.rubric, f"group {group.id!r}").criteria for group in groups]
-        found = await judged_table_async(table, groups, criteria, self.judges, compare=compare, arrived=arrived)
+        found = await judge_table_async(table, groups, criteria, self.judges, compare=compare, arrived=arrived)
         return Graded(found.groups, found.judging)
 
     async def ask_pairs(

@@ -182,14 +182,14 @@ def _grader(engine: str, address: str | None, batch: _Batch | None) -> Callable[
     if batch is not None:
         remedy = "Batches take no processors of yours: leave --engine ray out."
         raise InvalidInput("grade", "--batch", "used with --engine local", "--engine ray", remedy)
-    from rubrank.grading.ray_data import grade_on_ray
+    from rubrank.grading.ray_grader import grade_on_ray
 
     return partial(grade_on_ray, address=address)
 
 
 def _show_graded(graded: ScoreTable, output: Path, as_json: bool) -> None:
     """What came out: criteria, what judges took, what is missing, and where the table is."""
-    from rubrank.grading.missing import missing_of
+    from rubrank.grading.missing import count_missing
     from rubrank.rubrics.notes import YES_NO, yes_no_only
 
     if as_json:
@@ -198,7 +198,7 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool) -> None:
         _show_summary(graded)
         if graded.judging is not None:
             show_judging(graded.judging)
-    say(str(missing_of(graded)))
+    say(str(count_missing(graded)))
     if yes_no_only((criterion.layer, criterion.domain) for criterion in graded.specifications()):
         typer.echo(f"note: {YES_NO}", err=True)
     typer.echo(f"{counted(len(graded), 'rollout')}, {counted(len(graded.groups), 'group')}: {output}", err=True)
@@ -207,7 +207,7 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool) -> None:
 def _show_estimate(
     rollouts: str, rubric: str | None, judges: Judges | None, columns: Any, as_json: bool, batch: bool
 ) -> None:
-    from rubrank.grading.estimate import estimate
+    from rubrank.grading.preview import estimate
 
     found = estimate(rollouts, rubric, judges, columns=columns, batch=batch)
     if as_json:

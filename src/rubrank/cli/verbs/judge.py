@@ -12,7 +12,7 @@ from rubrank.cli.common import AsJson, Column, Force, GroupColumn, Long, TableCo
 from rubrank.cli.printing import errors_in_words, print_json, print_line, table
 
 if TYPE_CHECKING:
-    from rubrank.grading.showing import Shown
+    from rubrank.grading.preview import Shown
     from rubrank.judges.client.usage import Account, UsageLine
     from rubrank.judges.judgments import Judgments
 
@@ -63,7 +63,7 @@ def show(
 ) -> None:
     """Print exactly what judges would be asked, message by message, and its tokens; no call is made."""
     with errors_in_words():
-        from rubrank.grading.showing import show_calls
+        from rubrank.grading.preview import show_calls
 
         columns = columns_from(column, group_column, "judge show")
         shown = show_calls(rubric, rollouts, judges, group=group, rollout=rollout, columns=columns, tokenizer=tokenizer)

@@ -63,12 +63,12 @@ class Pairing:
 
     def enter(self, slot: int, rollout: Rollout, scored: GroupScores) -> None:
         """Ask about a rollout and those there."""
-        from rubrank.grading.judged import wanted_of
+        from rubrank.grading.judge_table import cells_to_judge
         from rubrank.judges.arriving import Arrived
 
         if self._arrivals is None or self._engine.judges is None:
             return
-        wanted = wanted_of(scored, self._criteria, self._engine.judges, compare=True)
+        wanted = cells_to_judge(scored, self._criteria, self._engine.judges, compare=True)
         pairs = self._arrivals.add(slot, rollout, wanted[0])
         if not pairs:
             return

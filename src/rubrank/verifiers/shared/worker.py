@@ -21,6 +21,7 @@ import sys
 import threading
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.popen_spawn_posix import Popen
 from types import ModuleType
@@ -39,7 +40,7 @@ class WorkerFailed(RubrankError):  # noqa: N818 - says what happened
     """The call gave no result: it timed out, died or raised; the message says which."""
 
 
-# ------------------------------------------------------------------------------------------------------ starting workers
+# ------------------------------------------------------------------------------------------------------ start
 
 _starting = threading.Lock()
 
@@ -51,7 +52,7 @@ class WorkerProcess(SpawnProcess):
         """Start it. multiprocessing ends it with this process instead of waiting for it."""
         super().start()
         # Only in our copy of the object: a process that is itself marked as a daemon may not start workers of its own.
-        self._config["daemon"] = True
+        self._config["daemon"] = True  # type: ignore[attr-defined]
 
     @staticmethod
     def _Popen(process_obj: Any) -> Popen:
@@ -73,13 +74,18 @@ class WorkerProcess(SpawnProcess):
                     os.environ[_SAFE_PATH] = safe_path
 
 
+def restore_environment() -> None:
+    """In a worker that has started: what it starts itself should have the caller's environment again."""
+    os.environ.pop(_SAFE_PATH, None)
+
+
 class WorkerContext(SpawnContext):
     """The multiprocessing context of our pools."""
 
     Process = WorkerProcess
 
 
-# ----------------------------------------------------------------------------------------------------------------- calls
+# ------------------------------------------------------------------------------------------------------ calls
 
 _pools: dict[int, ProcessPool] = {}
 """By process id: a forked process cannot use the pool of its parent."""
@@ -122,14 +128,12 @@ def _healthy_pool(broken: ProcessPool | None = None) -> ProcessPool:
 
 
 def _prepare_worker() -> None:
-    os.environ.pop(_SAFE_PATH, None)
+    restore_environment()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)  # some libraries print
     os.dup2(nowhere, 2)
-    try:
+    with suppress(ValueError, OSError):  # the system or a lower hard limit does not allow it
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    except (ValueError, OSError):  # the system or a lower hard limit does not allow it
-        pass
 
 
 class _OutOfTime(BaseException):

@@ -1,0 +1,144 @@
+"""The last stage of grading: judges decide the cells of a score table that no verifier could.
+
+    table = rubrank.grade("rollouts.jsonl", "rubric.yaml", judges="judges.yaml")
+    table["query-7"].score(0, "CoreIntentMatch")      1.0, from a judge that scores
+    table["query-7"].outcomes["GeneralQuality"]       (G, G), from a judge that compares
+    table.judging.account.cost                        what it cost
+
+Verifiers have run before, so that a rollout which a hard gate stops costs no call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rubrank._plain import shortened
+from rubrank.judges import COMPARES
+from rubrank.judges.judge import JUDGED, Judges, Judgment
+from rubrank.judges.judging import judge_groups, judge_groups_async, stopped, wanted_cells
+from rubrank.judges.judgments import Judgments
+from rubrank.rollouts.rollout import Group
+from rubrank.rubrics.rubric import Criterion
+from rubrank.scores.table import GroupScores, ScoreTable
+
+if TYPE_CHECKING:
+    from rubrank.judges.arriving import Arrived
+
+_LONGEST_REASON = 8000  # characters of a comparison: a judge writes about all responses of a list at once
+_MIXED = "cannot be judged: a verifier decided it for others of the group, and this judge only compares"
+_GATED = "not asked: a gate has stopped it"
+
+
+def judge_table(
+    table: ScoreTable,
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    judges: Judges,
+    progress: Callable[[int, int], None] | None = None,
+    ask: Callable[..., Judgments] | None = None,
+) -> ScoreTable:
+    """The table with the judges' verdicts. criteria: those of every group. ask: used instead of `judge_groups`."""
+    cells = [cells_to_judge(scored, of_group, judges) for scored, of_group in zip(table.groups, criteria, strict=True)]
+    judgments = (ask or judge_groups)(groups, criteria, cells, judges, progress=progress)
+    return _fill_table(table, criteria, cells, judges, judgments)
+
+
+async def judge_table_async(
+    table: ScoreTable,
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    judges: Judges,
+    *,
+    compare: bool | None = None,
+    arrived: Arrived | None = None,
+) -> ScoreTable:
+    """The same in an event loop; nothing is raised for missing answers.
+
+    compare: True: only judges that compare rollouts; False: only judges that need one rollout; None: all.
+    arrived: what is known of a group that came in rollout by rollout.
+    """
+    cells = [
+        cells_to_judge(scored, of_group, judges, compare)
+        for scored, of_group in zip(table.groups, criteria, strict=True)
+    ]
+    judgments = await judge_groups_async(groups, criteria, cells, judges, arrived=arrived)
+    return _fill_table(table, criteria, cells, judges, judgments)
+
+
+def cells_to_judge(
+    scored: GroupScores, criteria: Sequence[Criterion], judges: Judges, compare: bool | None = None
+) -> np.ndarray:
+    """(G, K): the cells that judges are asked about after verifiers have run. compare: as in `judge_table_async`."""
+    cells = wanted_cells(criteria, scored.scores, scored.reasons, judges)
+    mixed = _find_mixed(scored, criteria, judges)
+    for column, criterion in enumerate(criteria):
+        judge = judges.judge_of(criterion.name)
+        is_other_kind = compare is not None and judge is not None and (judge.kind in COMPARES) != compare
+        if column in mixed or is_other_kind:
+            cells[:, column] = False
+    return cells
+
+
+def _find_mixed(scored: GroupScores, criteria: Sequence[Criterion], judges: Judges) -> set[int]:
+    """Criteria that have some scores already, and a judge that compares: scores and comparisons do not mix."""
+    mixed = set()
+    for column, criterion in enumerate(criteria):
+        judge = judges.judge_of(criterion.name)
+        if judge is not None and judge.kind in COMPARES and not np.isnan(scored.scores[:, column]).all():
+            mixed.add(column)
+    return mixed
+
+
+def _fill_table(
+    table: ScoreTable,
+    criteria: Sequence[Sequence[Criterion]],
+    cells: Sequence[np.ndarray],
+    judges: Judges,
+    judgments: Judgments,
+) -> ScoreTable:
+    filled = []
+    for scored, of_group, asked, judgment in zip(table.groups, criteria, cells, judgments.groups, strict=True):
+        filled.append(_fill_group(scored, of_group, asked, judgment, judges))
+    return ScoreTable(tuple(filled), judging=judgments)
+
+
+def _fill_group(
+    scored: GroupScores, criteria: Sequence[Criterion], asked: np.ndarray, judgment: Judgment, judges: Judges
+) -> GroupScores:
+    scores = scored.scores.copy()
+    reasons = [list(row) for row in scored.reasons]
+    columns = {criterion.name: column for column, criterion in enumerate(criteria)}
+    for (row, name), verdict in judgment.verdicts.items():
+        scores[row, columns[name]] = verdict.score
+        reasons[row][columns[name]] = verdict.reason
+    for name, outcomes in judgment.outcomes.items():
+        for row in np.flatnonzero(asked[:, columns[name]]):
+            reasons[row][columns[name]] = _describe_comparison(outcomes[row], judgment, int(row), name)
+    mixed = _find_mixed(scored, criteria, judges)
+    gated = stopped(criteria, scored.scores) & judges.cascade
+    for row, row_reasons in enumerate(reasons):
+        for column, criterion in enumerate(criteria):
+            # Cells that a judge could decide and that were not asked about say why.
+            if row_reasons[column].startswith(JUDGED) and judges.judge_of(criterion.name) is not None:
+                if gated[row]:
+                    row_reasons[column] = _GATED
+                elif column in mixed:
+                    row_reasons[column] = _MIXED
+    return replace(scored, scores=scores, reasons=tuple(map(tuple, reasons)), outcomes=dict(judgment.outcomes))
+
+
+def _describe_comparison(outcomes: np.ndarray, judgment: Judgment, row: int, name: str) -> str:
+    others = outcomes[~np.isnan(outcomes)]
+    if not len(others):
+        failures = judgment.missing.get(name)
+        return f"not compared: {failures[0]}" if failures else "not compared"
+    better = int((others > 0.5).sum())
+    worse = int((others < 0.5).sum())
+    text = f"better than {better}, worse than {worse} of {len(others)}"
+    if (row, name) in judgment.words:
+        text += f"; {judgment.words[row, name]}"
+    return shortened(text, _LONGEST_REASON)

@@ -1,0 +1,346 @@
+"""What judges would be asked, and what it would cost, before any is asked.
+
+    preview = estimate("rollouts.jsonl", "rubric.yaml", judges="judges.yaml")
+    preview.judges[0].calls, preview.judges[0].input_tokens, preview.judges[0].cost        1280, 1404160, 3.9
+
+    shown = show_calls("rubric.yaml", "rollouts.jsonl", judges="judges.yaml")
+    shown.calls[0].messages          ({"role": "system", "content": …}, {"role": "user", "content": …})
+
+Both run the code that asks judges, with a client that counts or records the calls instead of sending them.
+
+`estimate` is an upper bound: programs have not run, so every cell that a judge may have to decide counts, even those of
+responses that a gate will stop. Input tokens are estimated from the text; output tokens are the most a reply may have.
+
+`show_calls` runs the programs first, as grading does, and shows the calls about one rollout, or about its group for
+judges that compare. Without rollouts, placeholders stand in for the query and the responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rubrank._plain import plain
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
+from rubrank.grading.grade import grade
+from rubrank.grading.judge_table import cells_to_judge
+from rubrank.grading.plan import find_rubrics
+from rubrank.judges import COMPARES
+from rubrank.judges.asking import AskerOf
+from rubrank.judges.batches.api import batch_endpoint, batch_price
+from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
+from rubrank.judges.judging import judge_groups
+from rubrank.judges.prompting.tokens import estimated_tokens, token_counter
+from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rubrics.catalogue import PROMPTED
+from rubrank.rubrics.rubric import Criterion
+
+_OWNER = "judge show"
+PLACEHOLDER_JUDGE = {"endpoints": [{"base_url": "http://localhost/v1", "model": "none"}]}
+"""For `show_calls` without judges: the defaults of every option."""
+
+
+# ----------------------------------------------------------------------------------------------------------- estimate
+
+
+@dataclass(frozen=True)
+class JudgeEstimate:
+    """What one judge would be asked."""
+
+    judge: str
+    kind: str
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    """At most."""
+    cost: float
+    """At most, in the currency of the judge's prices; 0 if no price is given."""
+    priced: bool
+    """Does an endpoint have a price?"""
+    batches: int = 0
+    """The number of batches, at least; 0 if calls are sent one by one."""
+
+
+@dataclass(frozen=True)
+class RunEstimate:
+    """What a run would do."""
+
+    rollouts: int
+    groups: int
+    verdicts: int
+    """By programs."""
+    judged: int
+    """Cells that a judge may have to decide."""
+    undecided: tuple[str, ...]
+    """Judged criteria that no judge of the file decides."""
+    judges: tuple[JudgeEstimate, ...]
+
+    @property
+    def calls(self) -> int:
+        """Of all judges."""
+        return sum(judge.calls for judge in self.judges)
+
+    @property
+    def cost(self) -> float:
+        """Of all judges, at most."""
+        return sum(judge.cost for judge in self.judges)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"calls": self.calls, "cost": self.cost}
+
+
+def estimate(
+    rollouts: Any,
+    rubric: Any = None,
+    judges: Any = None,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    batch: bool = False,
+) -> RunEstimate:
+    """Count what `grade` would ask; parameters as there. No call is made, and nothing is written.
+
+    batch: with the prices and the number of batches.
+    """
+    groups = read_groups(rollouts, columns)
+    criteria = [rubric.criteria for rubric in find_rubrics(groups, rubric)]
+    found_judges = None if judges is None else load_judges(judges)
+    verdicts = 0
+    judged = 0
+    undecided: set[str] = set()
+    for group, of_group in zip(groups, criteria, strict=True):
+        size = len(group.rollouts)
+        verdicts += size * sum(not criterion.judged for criterion in of_group)
+        judged += size * sum(_may_be_judged(criterion) for criterion in of_group)
+        for criterion in of_group:
+            if criterion.judged and (found_judges is None or not found_judges.judge_of(criterion.name)):
+                undecided.add(criterion.name)
+    return RunEstimate(
+        rollouts=sum(len(group.rollouts) for group in groups),
+        groups=len(groups),
+        verdicts=verdicts,
+        judged=judged,
+        undecided=tuple(sorted(undecided)),
+        judges=() if found_judges is None else _count_calls(groups, criteria, found_judges, batch),
+    )
+
+
+def _count_calls(
+    groups: list[Group], criteria: list[tuple[Criterion, ...]], judges: Judges, batch: bool
+) -> tuple[JudgeEstimate, ...]:
+    counters: dict[tuple[str, str], _CallCounter] = {}
+
+    def counter_for(judge: Judge) -> _CallCounter:
+        models = ", ".join(sorted({endpoint.model for endpoint in judge.endpoints}))
+        return counters.setdefault((judge.name, models), _CallCounter(judge, models))
+
+    cells = [_cells_that_may_be_judged(group, each, judges) for group, each in zip(groups, criteria, strict=True)]
+    _make_calls(groups, criteria, cells, judges, counter_for)
+    return tuple(counter.estimate(batch) for counter in counters.values())
+
+
+class _CallCounter:
+    """A client that counts calls and answers none."""
+
+    def __init__(self, judge: Judge, models: str) -> None:
+        self._judge = judge
+        self._models = models
+        self._calls = 0
+        self._tokens = 0
+        self._bytes = 0
+
+    async def ask(self, call: Call) -> Reply:
+        """No answer."""
+        self._calls += 1
+        for message in call.messages:
+            text = str(message.get("content") or "")
+            self._tokens += estimated_tokens(text)
+            self._bytes += len(text.encode("utf-8", "replace"))
+        return Reply(None, "not asked", attempts=0)
+
+    def estimate(self, batch: bool) -> JudgeEstimate:
+        """The counts with prices: that of the endpoint that takes batches, or that of the most expensive endpoint."""
+        output_tokens = self._calls * self._judge.sampling.max_tokens
+        if batch:
+            endpoint = batch_endpoint(self._judge)
+            limits = endpoint.batch
+            prices = [batch_price(endpoint)]
+            batches = max(ceil(self._calls / limits.requests), ceil(self._bytes / (1e6 * limits.megabytes)))
+        else:
+            prices = [endpoint.price for endpoint in self._judge.endpoints]
+            batches = 0
+        costs = [(self._tokens * price.input + output_tokens * price.output) / 1e6 for price in prices]
+        return JudgeEstimate(
+            judge=self._judge.name,
+            kind=self._judge.kind,
+            model=self._models,
+            calls=self._calls,
+            input_tokens=self._tokens,
+            output_tokens=output_tokens,
+            cost=max(costs, default=0.0),
+            priced=any(price.input or price.output for price in prices),
+            batches=batches,
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------- both
+
+
+def _may_be_judged(criterion: Criterion) -> bool:
+    """Does a judge decide it, or may its verifier pass it on to one?"""
+    return criterion.judged or (criterion.decided_by.how == "both" and criterion.prompt_name in PROMPTED)
+
+
+def _cells_that_may_be_judged(group: Group, criteria: Sequence[Criterion], judges: Judges) -> np.ndarray:
+    """(G, K): everything that may be left to these judges."""
+    columns = [_may_be_judged(criterion) and judges.judge_of(criterion.name) is not None for criterion in criteria]
+    return np.tile(np.array(columns, dtype=bool), (len(group.rollouts), 1))
+
+
+def _make_calls(
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    cells: Sequence[np.ndarray],
+    judges: Judges,
+    client_for: AskerOf,
+) -> None:
+    """Make all calls as a real run does, to clients that answer none."""
+    unlimited = judges.model_copy(update={"deadline": None, "cache": None, "cache_only": False})
+    judge_groups(groups, criteria, cells, unlimited, asker_of=client_for, check=False)
+
+
+# --------------------------------------------------------------------------------------------------------- show_calls
+
+
+@dataclass(frozen=True)
+class ShownCall:
+    """One call as it would be sent."""
+
+    judge: str
+    kind: str
+    purpose: str
+    messages: tuple[Mapping[str, str], ...]
+    tokens: tuple[int, ...]
+    """Of each message."""
+    schema: Mapping[str, Any] | None
+    version: str
+    times: int = 1
+    """How often it is sent: samples of a panel, members that are asked the same."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """All calls about one rollout or group."""
+
+    calls: tuple[ShownCall, ...]
+    tokenizer: str
+    """ "estimate", or the file that counted."""
+
+    @property
+    def tokens(self) -> int:
+        """Of all messages, as often as they are sent."""
+        return sum(call.times * sum(call.tokens) for call in self.calls)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        calls = [plain(vars(call)) for call in self.calls]
+        return {"calls": calls, "tokens": self.tokens, "tokenizer": self.tokenizer}
+
+
+@only_our_errors
+def show_calls(
+    rubric: Any,
+    rollouts: Any = None,
+    judges: Any = None,
+    *,
+    group: str | None = None,
+    rollout: int = 0,
+    columns: Mapping[str, Any] | None = None,
+    tokenizer: str | Path | None = None,
+) -> Shown:
+    """What the judges would be asked about one rollout (counted from 0) of one group, by default the first.
+
+    rubric, rollouts, judges, columns: as in `grade`. tokenizer: a file that counts tokens; without one, an estimate.
+    """
+    count_tokens, tokenizer_name = token_counter(None if tokenizer is None else Path(tokenizer))
+    found_judges = load_judges(PLACEHOLDER_JUDGE if judges is None else judges)
+    shown_group = _placeholder_group() if rollouts is None else _find_group(read_groups(rollouts, columns), group)
+    criteria = find_rubrics([shown_group], rubric)[0].criteria
+    if not any(map(_may_be_judged, criteria)):
+        raise InvalidInput(_OWNER, "rubric", "one with a criterion that a judge decides", "programs alone", "")
+    if rollouts is None:
+        cells = _cells_that_may_be_judged(shown_group, criteria, found_judges)
+    else:
+        scored = grade([shown_group], rubric, workers=0).groups[0]
+        cells = cells_to_judge(scored, criteria, found_judges)
+    size = len(shown_group.rollouts)
+    if not 0 <= rollout < size:
+        allowed = f"from 0 to {size - 1} in group {shown_group.id!r}"
+        raise InvalidInput(_OWNER, "rollout", allowed, str(rollout), "")
+
+    recorded: dict[tuple[str, ...], _RecordedCall] = {}
+    owners = [found_judges.judge_of(criterion.name) for criterion in criteria]
+    for compares in (False, True):
+        columns_of_kind = [owner is not None and (owner.kind in COMPARES) == compares for owner in owners]
+        rows = np.ones(size, dtype=bool) if compares else np.arange(size) == rollout
+        chosen = cells & np.array(columns_of_kind, dtype=bool) & rows[:, None]
+        if chosen.any():
+            _make_calls([shown_group], [criteria], [chosen], found_judges, lambda judge: _CallRecorder(judge, recorded))
+    calls = [
+        ShownCall(
+            judge=record.judge.name,
+            kind=record.judge.kind,
+            purpose=record.call.purpose,
+            messages=record.call.messages,
+            tokens=tuple(count_tokens(message["content"]) for message in record.call.messages),
+            schema=record.call.schema,
+            version=record.call.prompt_version,
+            times=record.times,
+        )
+        for record in recorded.values()
+    ]
+    return Shown(tuple(calls), tokenizer_name)
+
+
+def _placeholder_group() -> Group:
+    responses = ("(the response)", "(another response)")
+    rollouts = [Rollout.model_validate({"prompt": "(the query)", "response": text}) for text in responses]
+    return Group(id="placeholder", rollouts=tuple(rollouts))
+
+
+def _find_group(groups: Sequence[Group], id: str | None) -> Group:
+    if id is None:
+        return groups[0]
+    for group in groups:
+        if group.id == id:
+            return group
+    raise UnknownName.of(_OWNER, "group", id, [group.id for group in groups])
+
+
+@dataclass
+class _RecordedCall:
+    judge: Judge
+    call: Call
+    times: int = 0
+
+
+class _CallRecorder:
+    """A client that keeps the calls and answers none; the same call again is counted."""
+
+    def __init__(self, judge: Judge, recorded: dict[tuple[str, ...], _RecordedCall]) -> None:
+        self._judge = judge
+        self._recorded = recorded
+
+    async def ask(self, call: Call) -> Reply:
+        """No answer."""
+        key = (self._judge.name, *(message["content"] for message in call.messages))
+        record = self._recorded.setdefault(key, _RecordedCall(self._judge, call))
+        record.times += 1
+        return Reply(None, "not asked", attempts=0)

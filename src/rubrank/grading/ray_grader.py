@@ -1,0 +1,502 @@
+"""Grading on a Ray cluster: groups are divided among actors, and the scores are the same bits as on one machine.
+
+    table = grade_on_ray("rollouts.jsonl", "rubric.yaml", judges="judges.yaml", address="ray://head:10001")
+
+    scored = on_ray(ray.data.read_parquet("rollouts/"), "rubric.yaml", group="uid", judges="judges.yaml")
+    scored.write_parquet("scored/")                    a dataset, lazily, for more than one process can hold
+
+Every actor grades whole groups as `grade` does, with one judge client; one more actor divides the rate limits of the
+judges' endpoints among them. Verdicts and replies that are cached in files are found again by the next run.
+
+In a dataset every criterion adds two columns: its scores (NaN = missing) under its name, and the reasons under "NAME
+(reason)". Criteria about one rollout need no shuffle. Criteria about a whole group (`GroupDiversity`, judges that
+compare) bring the rows of a group together first, and comparisons add the column "outcomes".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import pickle
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from pathlib import Path
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+from rubrank._plain import clean
+from rubrank.errors import InvalidInput, RubrankError, only_our_errors
+from rubrank.grading.cluster import (
+    connect_ray,
+    count_processors,
+    get_result,
+    import_ray,
+    pause_garbage_collection,
+    silence_ray_data,
+)
+from rubrank.grading.grade import Progress, grade
+from rubrank.grading.judge_table import judge_table_async
+from rubrank.grading.missing import count_missing
+from rubrank.grading.plan import (
+    GradeOptions,
+    GroupPlan,
+    Timeout,
+    find_rubrics,
+    plan_groups,
+    plan_rubric,
+    read_rubric,
+)
+from rubrank.grading.progress import Bar
+from rubrank.judges import COMPARES, KINDS
+from rubrank.judges.judge import Judge, Judges, load_judges
+from rubrank.judges.judging import checked
+from rubrank.judges.judgments import Judgments
+from rubrank.rollouts.reading import groups_of_rows
+from rubrank.rollouts.rollout import Group
+from rubrank.rubrics.rubric import Rubric
+from rubrank.scores.output import OUTCOMES, REASON_SUFFIX, outcomes_text
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.tables.columns import COLUMNS
+from rubrank.verifiers.verifier import Compat, Mode
+
+OWNER = "grade on Ray"
+ANY_MACHINE = ""
+"""The queue of parts that any machine may grade."""
+Queues: TypeAlias = dict[str, deque[tuple[int, list[int]]]]
+"""Machine → parts that wait for it. A part has a number, and the numbers of its groups."""
+
+_PART_ROLLOUTS = 2048  # given to an actor at a time
+_JUDGED_PART_ROLLOUTS = 1024  # with judges, whose calls take longer
+_PARTS_PER_ACTOR = 4  # at least, so that no actor waits long for the slowest
+_PARTS_AHEAD = 2  # that an actor has at a time, so that it never waits for the next
+_RESTARTS = 3  # of an actor that is lost with its machine; its parts are graded again
+_ACTOR = {"num_cpus": 1, "max_restarts": _RESTARTS, "max_task_retries": _RESTARTS, "scheduling_strategy": "SPREAD"}
+_ROW = "row of the batch"
+
+
+@dataclass(frozen=True)
+class ActorSetting:
+    """What an actor needs to grade."""
+
+    rubric: Rubric | None
+    options: GradeOptions = field(default_factory=GradeOptions)
+    modules: tuple[str, ...] = ()
+    """Modules that register the user's own verifiers."""
+
+    @property
+    def judges(self) -> Judges | None:
+        """The judges of the options."""
+        return self.options.judges
+
+    @property
+    def workers(self) -> int:
+        """Processes beside an actor: one if a verifier may have to be stopped."""
+        has_limit = self.options.timeout not in ("auto", None)
+        return int(bool(self.modules) or has_limit)
+
+
+class Grader:
+    """An actor: it has the judge client of its process and grades the groups it gets."""
+
+    def __init__(self, setting: ActorSetting, limits: Any = None) -> None:
+        from rubrank.judges.client.runtime import share_limits_through
+
+        for module in setting.modules:
+            importlib.import_module(module)
+        self._setting = setting
+        self._has_graded = False
+        if isinstance(limits, str):
+            # A name instead of a handle: Ray cannot restart an actor that was created with the handle of another.
+            import ray
+
+            limits = ray.get_actor(limits)
+        if setting.judges is not None and limits is not None:
+            share_limits_through(limits, f"grader-{uuid4().hex}")
+
+    def make_table(self, groups: Sequence[Group]) -> ScoreTable:
+        """The scores of whole groups. Answers that judges do not give are missing; the caller counts them."""
+        options = self._setting.options
+        table = grade(
+            groups,
+            self._setting.rubric,
+            workers=self._setting.workers,
+            compat=options.compat,
+            mode=options.mode,
+            cache=options.cache,
+            timeout=options.timeout,
+        )
+        if options.judges is not None:
+            criteria = [rubric.criteria for rubric in find_rubrics(groups, self._setting.rubric)]
+            table = asyncio.run(judge_table_async(table, groups, criteria, options.judges))
+        if not self._has_graded:
+            # All modules are loaded now and stay: the garbage collector need not look through them again.
+            gc.collect()
+            gc.freeze()
+            self._has_graded = True
+        return table
+
+    def find_machine(self) -> str:
+        """The address of its machine; also tells that the actor has started."""
+        import ray
+
+        return str(ray.util.get_node_ip_address())
+
+    def grade_part(self, part: bytes) -> bytes:
+        """Pickled groups → pickled scores, or the error."""
+        try:
+            return pickle.dumps(self.make_table(pickle.loads(part)), pickle.HIGHEST_PROTOCOL)
+        except RubrankError as error:
+            return pickle.dumps(error)
+
+
+@only_our_errors
+def grade_on_ray(
+    rollouts: Any,
+    rubric: Rubric | str | Path | Any = None,
+    *,
+    address: str | None = None,
+    compat: Compat = "fixed",
+    mode: Mode = "strict",
+    workers: int | None = None,
+    cache: str | Path | None = None,
+    columns: dict[str, str] | None = None,
+    progress: Progress | bool = False,
+    timeout: Timeout = "auto",
+    judges: Any = None,
+    most_missing: float | None = None,
+) -> ScoreTable:
+    """`grade` on a Ray cluster: the same parameters, the same table.
+
+    address: of the cluster; None: the one this process is connected to, or one on this machine.
+    workers: actors; None: one for each processor of the cluster.
+    cache: as for `grade`; every machine has its own file at this path.
+    """
+    found_judges = None if judges is None else load_judges(judges)
+    options = GradeOptions(compat, mode, workers, _absolute(cache), timeout, found_judges, most_missing)
+    groups, plans = plan_groups(rollouts, rubric, columns, options)
+    setting = _check_setting(ActorSetting(read_rubric(rubric), options), plans)
+    try:
+        with (
+            connect_ray(address, OWNER) as ray,
+            silence_ray_data(ray),
+            pause_garbage_collection(),
+            Bar("grading") as bar,
+        ):
+            table = _grade_with_actors(ray, setting, groups, workers, bar if progress is True else progress or None)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_describe_kept(setting.options)) from None
+    if setting.judges is not None and table.judging is not None:
+        checked(table.judging, setting.judges)
+    if most_missing is not None:
+        count_missing(table).check(most_missing)
+    return table
+
+
+def _describe_kept(options: GradeOptions) -> str:
+    """What an interrupted run leaves on the machines of the cluster."""
+    replies = None if options.judges is None else options.judges.cache
+    kept = [str(path) for path in (options.cache, replies) if path is not None]
+    if not kept:
+        return "nothing is kept"
+    return f"what was decided is kept in {' and '.join(kept)}; run again to go on"
+
+
+# ------------------------------------------------------------------------------------------------------------- checks
+
+
+def _absolute(path: str | Path | None) -> str | None:
+    """Actors start in another folder."""
+    return None if path is None else str(Path(path).resolve())
+
+
+def _check_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSetting:
+    """The setting with the modules to import. Raises for what cannot be the same in other processes."""
+    if setting.options.workers == 0:
+        raise InvalidInput(OWNER, "workers", "1 or more", "0", "")
+    modules = set()
+    for plan in plans:
+        for check in (*plan.checks, *plan.group_checks):
+            if check.is_local:
+                allowed = "in a module that other processes can import"
+                remedy = "Put it in a module of its own."
+                raise InvalidInput(OWNER, f"verifier {check.verifier.name!r}", allowed, "made in this process", remedy)
+            if not check.is_ours:
+                modules.add(check.verifier.home)
+    judges = setting.judges
+    if judges is not None:
+        _check_judges(judges)
+        judges = judges.model_copy(update={"cache": _absolute(judges.cache)})
+    return replace(setting, modules=tuple(sorted(modules)), options=replace(setting.options, judges=judges))
+
+
+def _check_judges(judges: Judges) -> None:
+    if judges.deadline is not None:
+        allowed = "left out: parts are asked at different times, so that none can hold for all calls"
+        raise InvalidInput(OWNER, "deadline of the judges", allowed, f"{judges.deadline:g}", "")
+    for judge in judges.judges:
+        for member in (judge, *judge.members):
+            _check_kind(judge, member)
+
+
+def _check_kind(judge: Judge, member: Judge) -> None:
+    """Kinds of the library are registered by the name of their module, those of a user as a function."""
+    if isinstance(KINDS.get(member.kind), str):
+        return
+    library = ", ".join(name for name, kind in KINDS.items() if isinstance(kind, str))
+    where = f"kind of judge {judge.name!r}"
+    raise InvalidInput(OWNER, where, f"of the library ({library})", repr(member.kind), "")
+
+
+# ------------------------------------------------------------------------------------------------------------- actors
+
+
+def _grade_with_actors(
+    ray: Any, setting: ActorSetting, groups: Sequence[Group], workers: int | None, progress: Progress | None
+) -> ScoreTable:
+    number = min(workers or count_processors(ray), len(groups))
+    limits_name = f"rubrank-limits-{uuid4().hex}"
+    limits = start_limits_actor(ray, setting, limits_name)  # the actor lives as long as this handle
+    name = None if limits is None else limits_name
+    actors = [ray.remote(Grader).options(**_ACTOR).remote(setting, name) for _ in range(number)]
+    queues, parts = queue_parts(groups, number, setting, find_machines(ray))
+    total = sum(len(group.rollouts) for group in groups)
+    done = 0
+    tables: dict[int, ScoreTable] = {}
+    for part_number, packed in hand_out(ray, actors, queues, groups):
+        result = pickle.loads(packed)
+        if isinstance(result, RubrankError):
+            raise result
+        tables[part_number] = result
+        done += len(result)
+        if progress is not None:
+            progress(done, total)
+    return _merge_tables([tables[i] for i in range(len(parts))], [g for part in parts for g in part])
+
+
+def find_machines(ray: Any) -> list[str]:
+    """Addresses of the machines with processors, in an order that is the same in every run."""
+    return sorted({str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Resources"].get("CPU")})
+
+
+def queue_parts(
+    groups: Sequence[Group], actors: int, setting: ActorSetting, machines: Sequence[str]
+) -> tuple[Queues, list[list[int]]]:
+    """The queues of parts, and all parts (numbers of groups).
+
+    If replies of judges are cached, a group always goes to the same machine, whose cache has the replies that were paid
+    for; else there is one queue for all machines.
+    """
+    has_reply_cache = setting.judges is not None and setting.judges.cache is not None
+    places = machines if has_reply_cache and len(machines) > 1 else [ANY_MACHINE]
+    numbers_by_place: dict[str, list[int]] = {place: [] for place in places}
+    for number, group in enumerate(groups):
+        place = places[zlib.crc32(group.id.encode("utf-8", "replace")) % len(places)]
+        numbers_by_place[place].append(number)
+    most = _PART_ROLLOUTS if setting.judges is None else _JUDGED_PART_ROLLOUTS
+    parts: list[list[int]] = []
+    queues: Queues = {place: deque() for place in places}
+    for place, numbers in numbers_by_place.items():
+        for part in divide_groups(groups, numbers, max(1, actors // len(places)), most):
+            queues[place].append((len(parts), part))
+            parts.append(part)
+    return queues, parts
+
+
+def divide_groups(groups: Sequence[Group], numbers: Sequence[int], actors: int, most: int) -> list[list[int]]:
+    """Parts with about as many rollouts each, in the order of the numbers; a group is never divided."""
+    total = sum(len(groups[number].rollouts) for number in numbers)
+    size = min(most, max(1, ceil(total / (actors * _PARTS_PER_ACTOR))))
+    parts: list[list[int]] = []
+    part: list[int] = []
+    rollouts = 0
+    for number in numbers:
+        part.append(number)
+        rollouts += len(groups[number].rollouts)
+        if rollouts >= size:
+            parts.append(part)
+            part = []
+            rollouts = 0
+    if part:
+        parts.append(part)
+    return parts
+
+
+def hand_out(ray: Any, actors: Sequence[Any], queues: Queues, groups: Sequence[Group]) -> Iterator[tuple[int, bytes]]:
+    """Give parts to actors, and yield (number of the part, result) as results come.
+
+    An actor has two parts at a time, so that it never waits and Ray's object store stays small. It takes the parts of
+    its own machine; parts of machines without an actor are taken by others in the end.
+    """
+    left = sum(map(len, queues.values()))
+    starting = {actor.find_machine.remote(): actor for actor in actors}
+    running: dict[Any, tuple[int, Any]] = {}
+    places: dict[int, str] = {}  # by the index of an actor that has started
+
+    def give(actor: Any, place: str | None, most: int) -> None:
+        queue = max(queues.values(), key=len) if place is None else queues.get(place, deque())
+        for _ in range(min(most, len(queue))):
+            number, part = queue.popleft()
+            packed = pickle.dumps([groups[g] for g in part], pickle.HIGHEST_PROTOCOL)
+            running[actor.grade_part.remote(packed)] = (number, actor)
+
+    while left:
+        (reference,), _ = ray.wait([*starting, *running], num_returns=1)
+        result = get_result(ray, reference, OWNER)
+        if reference in starting:
+            actor = starting.pop(reference)
+            places[actors.index(actor)] = ANY_MACHINE if ANY_MACHINE in queues else result
+            give(actor, places[actors.index(actor)], _PARTS_AHEAD)
+        else:
+            number, actor = running.pop(reference)
+            give(actor, places[actors.index(actor)], 1)
+            left -= 1
+            yield number, result
+        if not running:  # what is left belongs to machines without an actor
+            for index in places:
+                give(actors[index], None, _PARTS_AHEAD)
+
+
+def start_limits_actor(ray: Any, setting: ActorSetting, name: str | None = None) -> Any:
+    """The actor that divides the rate limits of judges, if there are judges; it lives as long as a handle to it."""
+    from rubrank.judges.client.limits import LimitsActor
+
+    if setting.judges is None:
+        return None
+    return ray.remote(LimitsActor).options(num_cpus=0, name=name).remote()
+
+
+def _merge_tables(tables: Sequence[ScoreTable], numbers: Sequence[int]) -> ScoreTable:
+    """One table in the order of the groups. numbers: of the groups that the tables have one after another."""
+    from rubrank.judges.client.usage import Account
+
+    order = sorted(range(len(numbers)), key=numbers.__getitem__)
+    rows = [group for table in tables for group in table.groups]
+    groups = tuple(rows[i] for i in order)
+    judging = [table.judging for table in tables if table.judging is not None]
+    if not judging:
+        return ScoreTable(groups)
+    ids = [id for part in judging for id in part.ids]
+    judgments = [judgment for part in judging for judgment in part.groups]
+    account = Account.merge(part.account for part in judging)
+    merged = Judgments(tuple(judgments[i] for i in order), account, tuple(ids[i] for i in order))
+    return ScoreTable(groups, judging=merged)
+
+
+# ----------------------------------------------------------------------------------------------------------- datasets
+
+
+@only_our_errors
+def on_ray(
+    dataset: Any,
+    rubric: Rubric | str | Path | Any,
+    *,
+    group: str = "uid",
+    compat: Compat = "fixed",
+    mode: Mode = "strict",
+    workers: int | None = None,
+    cache: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    timeout: Timeout = "auto",
+    judges: Any = None,
+    partitions: int | None = None,
+) -> Any:
+    """A Ray dataset with the scores of its rows, one rollout per row; it is computed when it is used.
+
+    group: the column that names the group of a row; needed if a criterion is about a whole group.
+    partitions: of the shuffle that brings groups together; None: four for each processor.
+    The others are as for `grade`. Nothing is raised for missing answers of judges: they are NaN, with a reason.
+    """
+    ray = import_ray(OWNER)
+    found_judges = None if judges is None else load_judges(judges)
+    options = GradeOptions(compat, mode, workers, _absolute(cache), timeout, found_judges)
+    found_rubric = read_rubric(rubric)
+    if found_rubric is None:
+        raise InvalidInput(OWNER, "rubric", "given: all rows of a dataset share one", "None", "")
+    plan = plan_rubric(found_rubric, options)
+    setting = _check_setting(ActorSetting(found_rubric, options), [plan])
+    needs_groups = bool(plan.group_checks) or _has_comparisons(found_rubric, found_judges)
+    _check_columns(dataset.columns() or [], found_rubric, group, needs_groups)
+    number = workers or count_processors(ray)
+    limits = start_limits_actor(ray, setting)
+    how: dict[str, Any] = {
+        "batch_format": "pyarrow",
+        "compute": ray.data.ActorPoolStrategy(min_size=1, max_size=number),
+        "num_cpus": 1,
+        "fn_constructor_args": (setting, limits, group, needs_groups, dict(columns or {})),
+    }
+    if needs_groups:
+        return dataset.groupby(group, num_partitions=partitions or 4 * number).map_groups(RowGrader, **how)
+    batch_size = _PART_ROLLOUTS if found_judges is None else _JUDGED_PART_ROLLOUTS
+    return dataset.map_batches(RowGrader, batch_size=batch_size, **how)
+
+
+def _has_comparisons(rubric: Rubric, judges: Judges | None) -> bool:
+    """Does a judge compare the rollouts of a group?"""
+    if judges is None:
+        return False
+    deciders = [judges.judge_of(criterion.name) for criterion in rubric.criteria]
+    return any(judge is not None and judge.kind in COMPARES for judge in deciders)
+
+
+def _check_columns(names: Sequence[str], rubric: Rubric, group: str, needs_groups: bool) -> None:
+    """Before anything is graded, raise for columns that are missing, would be replaced, or would be ignored."""
+    added = [criterion.name + ending for criterion in rubric.criteria for ending in ("", REASON_SUFFIX)]
+    if needs_groups:
+        added.append(OUTCOMES)
+    for name in added:
+        if name in names:
+            raise InvalidInput(OWNER, "added columns", "new to the dataset", f"{name!r} again", "Rename or drop it.")
+    if needs_groups and group not in names:
+        raise InvalidInput(OWNER, "group", "a column of the dataset", repr(group), "Pass group=NAME.")
+    for name in names:
+        if name in (*COLUMNS["rubric"], "instruction_id_list"):
+            remedy = "Drop the column, or use `rubrank grade --engine ray`, which takes rubrics of queries."
+            raise InvalidInput(OWNER, "dataset", "without rubrics of its rows", f"the column {name!r}", remedy)
+
+
+class RowGrader:
+    """An actor of Ray Data: rows of rollouts (an Arrow table) → the same rows with scores and reasons."""
+
+    def __init__(
+        self, setting: ActorSetting, limits: Any, group: str, needs_groups: bool, columns: dict[str, str]
+    ) -> None:
+        self._grader = Grader(setting, limits)
+        self._group = group
+        self._needs_groups = needs_groups
+        self._columns = {**columns, "group": _ROW}
+
+    def __call__(self, table: Any) -> Any:
+        """A batch of rows, or all rows of a group."""
+        import pyarrow as pa
+
+        scored = self._grader.make_table(self._read_groups(table.to_pylist())).groups
+        for column, criterion in enumerate(scored[0].criteria):
+            numbers = [float(score) for group in scored for score in group.scores[:, column]]
+            reasons = [clean(row[column]) for group in scored for row in group.reasons]
+            table = table.append_column(criterion.name, pa.array(numbers, pa.float64()))
+            table = table.append_column(criterion.name + REASON_SUFFIX, pa.array(reasons, pa.string()))
+        if self._needs_groups:
+            table = table.append_column(OUTCOMES, pa.array(_write_outcomes(scored), pa.string()))
+        return table
+
+    def _read_groups(self, rows: list[dict[str, Any]]) -> list[Group]:
+        """A group of each row, or one of all rows if they belong together."""
+        numbered = []
+        for number, row in enumerate(rows):
+            values = {name: value for name, value in row.items() if name != self._group}
+            numbered.append({**values, _ROW: str(number)})
+        groups = groups_of_rows(numbered, "dataset", self._columns)
+        rollouts = tuple(rollout for group in groups for rollout in group.rollouts)
+        if len(rollouts) != len(rows):
+            raise InvalidInput(OWNER, "dataset", "one rollout per row", "rows with several", "Explode the lists.")
+        if self._needs_groups:
+            return [Group(id=str(rows[0][self._group]), rollouts=rollouts)]
+        return groups
+
+
+def _write_outcomes(scored: Sequence[GroupScores]) -> list[str | None]:
+    return [outcomes_text(group, row) for group in scored for row in range(len(group.scores))]
