@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 
 import pytest
@@ -16,7 +17,7 @@ from rubrank.grading.cache import VerdictCache
 from rubrank.rubrics.contradiction import Contains, Interval, Lacks, OneOf, between
 from rubrank.rubrics.dependencies import in_cycles
 from rubrank.rubrics.rubric import MOST_CRITERIA, load_rubric
-from rubrank.verifiers.verifier import Verdict
+from rubrank.store import Store
 
 
 def run(*words):
@@ -204,13 +205,16 @@ def test_a_disk_that_fills_up_while_grading(tmp_path, scores):
         subprocess.run(["umount", disk], check=True)
 
 
-def test_a_cache_on_a_full_disk_keeps_nothing_and_the_run_goes_on(tmp_path, caplog):
+def test_a_cache_on_a_full_disk_keeps_nothing_and_the_run_goes_on(tmp_path, caplog, monkeypatch):
+    def fail(store, request):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Store, "write", fail)
     with VerdictCache(tmp_path / "c.sqlite") as cache:
-        cache._db.execute("PRAGMA max_page_count = 8")
-        for i in range(50):
-            cache.put({bytes([i, j]): Verdict(1.0, "x" * 500) for j in range(50)})
+        for i in range(3):
+            cache.put({bytes([i]): (1.0, "kept")})
         assert caplog.text.count("the disk is full") == 1
-        assert cache.get([b"none"]) == {}
+        assert cache.get([b"\x00"]) == {}
 
 
 def test_a_report_takes_criteria_of_any_name(scores):
