@@ -190,8 +190,8 @@ def one_step(trainer: Any, groups: list[Any], given: dict[str, Any], folder: Pat
         for group in groups if not given["workers"] else ():  # workers find it themselves
             for rollout in group.rollouts:
                 rollout.answer  # noqa: B018 - kept by the rollout
-    once = hasattr(trainer, "figures_of")  # where texts are measured with the grading, and once
-    name = "figures_of" if once else "measured"
+    once = hasattr(trainer, "measure_texts")  # where texts are measured with the grading, and once
+    name = "measure_texts" if once else "measured"
     measured = getattr(trainer, name)
     setattr(trainer, name, spent.timed(measured, "attributes", "rules" if once else "fuse"))
     engine._write = spent.timed(engine._write, "records", "fuse")

@@ -95,12 +95,12 @@ from rubrank.training.job.config import load_job as load_job
 from rubrank.training.job.config import parse_config as parse_config
 from rubrank.training.job.plan import make_plan as make_plan
 from rubrank.training.job.run import run as run_job
+from rubrank.training.queries import score_group as score_group
 from rubrank.training.rollouts import rollout_of as rollout_of
 from rubrank.training.shapes.barrier import Barrier as Barrier
 from rubrank.training.shapes.flat_batch import Processes as Processes
 from rubrank.training.shapes.flat_batch import Sample as Sample
 from rubrank.training.shapes.flat_batch import score_flat as score_flat
-from rubrank.training.shapes.one_group import score_group as score_group
 from rubrank.verifiers.shared.sandbox import Limits as SandboxLimits
 from rubrank.verifiers.shared.sandbox import run as run_sandboxed
 from rubrank.verifiers.verifier import BINARY as BINARY

@@ -13,7 +13,7 @@ from contracts.drivers import Tokenizer
 
 from rubrank import RewardEngine
 from rubrank.records.files import read_records
-from rubrank.training.queries import Completion, query_of
+from rubrank.training.queries import Completion, make_query
 from rubrank.training.rollouts import rollout_of
 
 RUBRIC = [{"name": "Lake", "verifier": "Keyword", "params": {"keywords": ["lake"]}}]
@@ -29,7 +29,7 @@ def test_areal_with_a_template_that_gives_a_mapping():
             return UserDict(input_ids=[65, 66], attention_mask=[1, 1])
 
     made = RubricWorkflow(RewardEngine(RUBRIC), gconfig=Plain(), tokenizer=Five(), n=2, request=list)
-    assert made._ids(ASKED) == [65, 66]
+    assert made.encode_prompt(ASKED) == [65, 66]
 
 
 def test_rllm_asks_a_trajectory_that_has_a_prompt(tmp_path):
@@ -50,19 +50,19 @@ def test_nemo_rl_counts_what_the_policy_said_and_not_what_came_after():
     environment = RubricEnvironment({"config": RewardEngine(RUBRIC), "num_generations": 2})
     said = {"role": "assistant", "content": "a lake", "token_ids": [1, 2], "finish_reason": "stop"}
     came = {"role": "environment", "content": "over", "token_ids": [1, 2, 3, 4], "truncated": True}
-    rollout = environment._sample([*ASKED, said, came], {}).rollout
+    rollout = environment.read_sample([*ASKED, said, came], {}).rollout
     assert (rollout.token_counts, rollout.finish_reason) == ({"reasoning": 0, "answer": 2}, "stop")
 
 
 @pytest.mark.parametrize("kind", [dict, Plain])
 def test_verifiers_say_how_many_tokens_there_are(kind):
-    from rubrank.training.frameworks.verifiers import _completion
+    from rubrank.training.frameworks.verifiers import read_completion
 
     usage = kind(completion_tokens=9, completion_tokens_details=kind(reasoning_tokens=5))
     response = kind(choices=[kind(finish_reason="length")], usage=usage)
-    engine, query = RewardEngine(RUBRIC), query_of(ASKED)
-    found = _completion("<think>so</think>a lake", {"trajectory": [{"response": response}]})
-    made = found.rollout(engine, query, "here")
+    engine, query = RewardEngine(RUBRIC), make_query(ASKED)
+    found = read_completion("<think>so</think>a lake", {"trajectory": [{"response": response}]})
+    made = found.to_rollout(query, engine.thinking, "here")
     assert (made.finish_reason, made.token_counts) == ("length", {"reasoning": 5, "answer": 4})
     for state in (
         None,
@@ -71,17 +71,17 @@ def test_verifiers_say_how_many_tokens_there_are(kind):
         {"trajectory": [{"response": None}]},
         {"responses": [kind(choices=[])]},
     ):
-        assert _completion("a lake", state).rollout(engine, query, "here").finish_reason is None
-    assert _completion("a lake", {"is_truncated": True}).finish_reason == "length"
+        assert read_completion("a lake", state).to_rollout(query, engine.thinking, "here").finish_reason is None
+    assert read_completion("a lake", {"is_truncated": True}).finish_reason == "length"
 
 
 def test_thoughts_closed_without_a_word_and_taken_out_by_a_renderer():
     """The same as under TRL: tinker-cookbook's renderers parse messages too."""
     words = Plain(decode=" ".join, encode=lambda text, add_special_tokens: text.split())
     said = [{"role": "assistant", "content": "West Lake."}]
-    query, engine = query_of(ASKED), RewardEngine(RUBRIC)
+    query, engine = make_query(ASKED), RewardEngine(RUBRIC)
     for ids, answer in ((["</think>", "West", "Lake."], "West Lake."), (["West", "Lake."], "")):
-        made = Completion(said, ids=ids, opened="<think>").rollout(engine, query, "here", words)
+        made = Completion(said, ids=ids, opened="<think>").to_rollout(query, engine.thinking, "here", words)
         assert made.answer == answer
         assert made.token_counts is not None
 
@@ -108,7 +108,7 @@ def test_one_group_that_fails_does_not_take_the_others_along():
     engine = RewardEngine(RUBRIC)
 
     async def main() -> list[Any]:
-        asked = [query_of("?", {"rubric": own}) for own in (None, [{"name": "None"}], None)]
+        asked = [make_query("?", {"rubric": own}) for own in (None, [{"name": "None"}], None)]
         each = (score_query(engine, one, ["a lake", "no"], step=0, where="here") for one in asked)
         return await asyncio.gather(*each, return_exceptions=True)
 

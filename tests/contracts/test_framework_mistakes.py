@@ -182,12 +182,15 @@ BODY = {"responses_create_params": {"input": ASKED}, "response": {"output": []}}
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: swift(prompt_id=None), "prompt_id must be among what ms-swift passes; got messages"),
+        (lambda: swift(prompt_id=None), "prompt_id must be passed by ms-swift; got messages"),
         (lambda: swift(prompt_id=["p", None, "p", "q"]), "prompt_id must be given for every row"),
         (lambda: swift(rubric=[json.dumps([{"name": "Lake!"}])] * 4), "'Lake!'"),
         (lambda: skyrl(uids=("0",) * 3), "uids must be one for each response; got 3 for 4 responses"),
         (lambda: skyrl(uids=("0", "0", "0", None)), "uids must be one for each response; got 3 for 4 responses"),
-        (lambda: skyrl(prompts=[ASKED, ASKED, ASKED, talk("x")]), "uid must be of one prompt: .*'0' of two"),
+        (
+            lambda: skyrl(prompts=[ASKED, ASKED, ASKED, talk("x")]),
+            "uid must be different .*'0' for two prompts",
+        ),
         (lambda: skyrl(tokenizer=None), "tokenizer must be the trainer's"),
         (lambda: atropos(messages=None), "messages must be one conversation for each rollout"),
         (lambda: atropos(messages=[talk("x")]), "messages must be one conversation for each rollout"),
@@ -200,7 +203,10 @@ BODY = {"responses_create_params": {"input": ASKED}, "response": {"output": []}}
             lambda: easyr1({"response": "", "response_length": 1, "ground_truth": "West Lake"}),
             "ground_truth of row 0 must be JSON with a uid; got 'West Lake'",
         ),
-        (lambda: open_instruct(n=3), "n must be a divisor of the samples that come with the same query; got 3, and 4"),
+        (
+            lambda: open_instruct(n=3),
+            "n must be a divisor of the number of samples .*got 3, with 4",
+        ),
         (lambda: nemo_gym({**BODY, "response": "West Lake."}), "body must be with .*response: str"),
         (
             lambda: nemo_gym({**BODY, "responses_create_params": "x"}),
@@ -211,7 +217,7 @@ BODY = {"responses_create_params": {"input": ASKED}, "response": {"output": []}}
             "response.output must be a list of objects",
         ),
         (lambda: areal(question="Name a lake."), "row must be with messages or prompt; got question"),
-        (roll, "tokenizer_path must be of the policy; got none"),
+        (roll, "tokenizer_path must be the policy's; got none"),
     ],
 )
 def test_one_clear_line(call: Callable[[], Any], message: str):

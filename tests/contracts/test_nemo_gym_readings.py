@@ -12,6 +12,7 @@ from rubrank import Group, InvalidInput, RewardEngine, Rollout
 from rubrank.service.dialects import nemo_gym
 from rubrank.service.dialects.reading import SampleReading
 from rubrank.training.frameworks.nemo_gym import RubricVerifier
+from rubrank.training.shapes.barrier import SampleReward
 
 RUBRIC = ["EmptyAnswer", "Truncated", {"name": "WordCount", "params": {"low": 2}}]
 SIBLINGS = ("A lake and the", "It is West Lake.", "")
@@ -90,13 +91,13 @@ def in_training(bodies: list[Any], engine: RewardEngine) -> tuple[list[Rollout],
 
     async def main() -> list[float]:
         verify = RubricVerifier(engine, num_rollouts_per_prompt=len(bodies), timeout=20)
-        whole = verify.barrier.reward
+        whole = verify.barrier.score
 
-        async def reward(key: Any, rollout: Rollout, **given: Any) -> float:
+        async def score(key: Any, rollout: Rollout, **given: Any) -> SampleReward:
             found.append(rollout)
             return await whole(key, rollout, **given)
 
-        verify.barrier.reward = reward  # type: ignore[method-assign]
+        verify.barrier.score = score  # type: ignore[method-assign]
         return [one["reward"] for one in await asyncio.gather(*map(verify, bodies))]
 
     rewards = asyncio.run(main())

@@ -175,7 +175,7 @@ def test_every_way_to_a_reward_gives_the_same(data):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:RewardEngine. attributes are estimated")  # over a single group, for one
+@pytest.mark.filterwarnings("ignore:RewardEngine. the influence of attributes")  # over a single group, for one
 @examples(100)
 @given(table=tables(), rule=st.sampled_from(["rlvr2", "rlvr2+", "rlvr2*focal+", f"{OUTSIDE}+"]))
 def test_with_attributes_too_and_from_one_fit(table, rule):

@@ -215,24 +215,3 @@ def test_another_response_under_a_known_name_never_gets_the_old_reward():
         assert await first == 1.0
 
     run(main())
-
-
-def test_groups_that_are_remembered_are_not_looked_through_at_every_call(monkeypatch):
-    """As many groups as are kept, times as many calls: a step of thousands of groups would wait for that alone."""
-
-    class Rounds(dict[Any, Any]):
-        looks = 0
-
-        def items(self) -> Any:
-            self.looks += 1
-            return super().items()
-
-    async def main() -> None:
-        barrier = Barrier(RewardEngine(RUBRIC), 1)
-        barrier._rounds = rounds = Rounds()
-        for key in range(20):
-            await barrier.reward(key, rollout("moon"), step=0)
-        assert len(rounds) == 20
-        assert rounds.looks <= 2
-
-    run(main())

@@ -15,9 +15,9 @@ from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.adjust import attenuate
 from rubrank.fusion.options import FuseOptions, RankingOptions
 from rubrank.training import config as module
-from rubrank.training.config import RewardConfig, configured, load_config, main, without_checkpoints, without_steps
-from rubrank.training.engine import Control, RewardEngine
-from rubrank.training.queries import messages, query_of, score_query, without_unknown
+from rubrank.training.config import RewardConfig, load_config, load_engine, main, refuse_late_controls, warn_if_stateful
+from rubrank.training.engine import Control, RewardEngine, fill_unknown
+from rubrank.training.queries import make_query, score_query, to_messages
 
 LAKE = {"name": "Keyword", "params": {"keywords": ["lake"]}}
 
@@ -120,9 +120,9 @@ def test_the_file_itself(tmp_path, monkeypatch):
     with pytest.raises(InvalidInput, match="keys and values; got list"):
         load_config(tmp_path / "list.yaml")
     monkeypatch.setenv(module.VARIABLE, str(written(tmp_path, rubric=[LAKE], rubric_column="asks")))
-    engine, column = configured(None, "test")
+    engine, column = load_engine(None, "test")
     assert column == "asks"
-    assert configured(None, "test")[0] is engine
+    assert load_engine(None, "test")[0] is engine
 
 
 def test_the_file_on_our_page():
@@ -151,38 +151,39 @@ def test_modules_of_ones_own_are_imported(tmp_path, monkeypatch):
 def test_what_trainers_cannot_carry():
     late = RewardEngine([LAKE], attributes=[Control("markdown", start=5)])
     with pytest.raises(InvalidInput, match="controlled from step 0 on"):
-        without_steps(late, "slime")
-    with pytest.warns(RuntimeWarning, match="slime: what 'amrp' remembers is in no checkpoint"):
-        without_checkpoints(RewardEngine([LAKE], "amrp"), "slime")
+        refuse_late_controls(late, "slime")
+    with pytest.warns(RuntimeWarning, match="slime: no checkpoint contains the memory of 'amrp'"):
+        warn_if_stateful(RewardEngine([LAKE], "amrp"), "slime")
     plain = RewardEngine([LAKE])
-    assert without_checkpoints(without_steps(plain, "slime"), "slime") is plain
+    refuse_late_controls(plain, "slime")
+    warn_if_stateful(plain, "slime")
 
 
 # ------------------------------------------------------------------------------------------------------------- queries
 
 
 def test_labels_of_all_kinds():
-    query = query_of("<|user|>q", '{"prompt": "q", "rubric": ["EmptyAnswer"], "answer": "a", "none": null}')
+    query = make_query("<|user|>q", '{"prompt": "q", "rubric": ["EmptyAnswer"], "answer": "a", "none": null}')
     assert (query.prompt, query.rubric, query.metadata) == ("q", ["EmptyAnswer"], {"answer": "a"})
-    assert query_of("q", "42").metadata == {"label": "42"}
-    assert query_of("q", None, "", {}).metadata == {}
-    merged = query_of("q", "42", {"asks": ["x"], "tools": [{"name": "t"}]}, rubric_column="asks")
+    assert make_query("q", "42").metadata == {"label": "42"}
+    assert make_query("q", None, "", {}).metadata == {}
+    merged = make_query("q", "42", {"asks": ["x"], "tools": [{"name": "t"}]}, rubric_column="asks")
     assert (merged.metadata, merged.rubric, merged.tools) == ({"label": "42"}, ["x"], [{"name": "t"}])
-    ifeval = query_of("q", {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})
+    ifeval = make_query("q", {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})
     assert ifeval.rubric == {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
 
 
 def test_a_rubric_that_nobody_decides_is_refused_before_anything_is_spent():
-    judged = query_of("q", {"rubric": [{"name": "Good", "description": "Is it good?"}]})
+    judged = make_query("q", {"rubric": [{"name": "Good", "description": "Is it good?"}]})
     with pytest.raises(InvalidInput, match="no judge for it"):
         asyncio.run(score_query(RewardEngine([LAKE]), judged, ["a", "b"], step=0, where="here"))
     with pytest.raises(RubrankError, match="rubric must be given; got none"):
-        asyncio.run(score_query(RewardEngine(), query_of("q"), ["a", "b"], step=0, where="here"))
+        asyncio.run(score_query(RewardEngine(), make_query("q"), ["a", "b"], step=0, where="here"))
 
 
 def test_who_is_not_known_gets_the_mean():
-    assert without_unknown([1.0, nan, 0.5]) == [1.0, 0.75, 0.5]
-    assert without_unknown([nan, nan]) == [0.0, 0.0]
+    assert fill_unknown([1.0, nan, 0.5]) == [1.0, 0.75, 0.5]
+    assert fill_unknown([nan, nan]) == [0.0, 0.0]
 
 
 def test_messages_that_are_objects():
@@ -196,7 +197,7 @@ def test_messages_that_are_objects():
     call = Part(id="c", function={"name": "find", "arguments": "{}"})
     thought = {"type": "thinking", "thinking": "hm"}
     said = Part(role="assistant", content=[thought, Part(type="text", text="yes")], tool_calls=[call], name=None)
-    assert messages([said, "text"]) == [
+    assert to_messages([said, "text"]) == [
         {
             "role": "assistant",
             "content": [thought, {"type": "text", "text": "yes"}],
@@ -205,5 +206,5 @@ def test_messages_that_are_objects():
         },
         "text",
     ]
-    assert messages("text") == "text"
-    assert messages(None) is None
+    assert to_messages("text") == "text"
+    assert to_messages(None) is None

@@ -257,7 +257,7 @@ def test_another_pool_remembers_nothing(pool):
 
 def test_a_single_group_cannot_be_controlled_and_it_is_said_once():
     engine = RewardEngine(RUBRIC, attributes=["answer_length"], **EVERYTHING)
-    with pytest.warns(RuntimeWarning, match="a single group, which says nothing: hand over the groups"):
+    with pytest.warns(RuntimeWarning, match="a single group: nothing is removed. Pass the groups"):
         engine.score(groups()[:1], 0)
     engine.score(groups()[:1], 1)
 

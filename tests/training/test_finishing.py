@@ -83,14 +83,18 @@ def test_slime(tmp_path):
 
 
 def test_openrlhf():
-    tokenizer = SimpleNamespace(eos_token_id=END)
+    tokenizer = SimpleNamespace(eos_token_id=END, decode=lambda ids, **_: "")
     output: dict[str, Any] = {"observation_tokens": [9, 5, 5, 5], "action_ranges": [(1, 4)], "truncated": False}
     params = SimpleNamespace(max_tokens=3)
-    assert openrlhf._finish_reason(output, params, 64, tokenizer) == "length"
-    assert openrlhf._finish_reason({**output, "observation_tokens": [9, 5, 5, END]}, params, 64, tokenizer) == "stop"
-    assert openrlhf._finish_reason(output, SimpleNamespace(max_tokens=8), 64, tokenizer) is None
-    assert openrlhf._finish_reason(output, SimpleNamespace(max_tokens=8), 4, tokenizer) == "length"
-    assert openrlhf._finish_reason({**output, "truncated": True}, params, 64, object()) == "length"
+
+    def finish_reason(max_length: int = 64, params: Any = params, **changes: Any) -> str | None:
+        return openrlhf.read_completion({**output, **changes}, params, max_length, tokenizer).finish_reason
+
+    assert finish_reason() == "length"
+    assert finish_reason(observation_tokens=[9, 5, 5, END]) == "stop"
+    assert finish_reason(params=SimpleNamespace(max_tokens=8)) is None
+    assert finish_reason(4, params=SimpleNamespace(max_tokens=8)) == "length"
+    assert finish_reason(params=SimpleNamespace(max_tokens=8), truncated=True) == "length"
 
 
 class Renderer:
@@ -128,9 +132,9 @@ def test_verifiers():
     reward = verifiers.group_reward(RewardEngine(GATE))
     given = {"prompts": ["p", "p"], "completions": [CUT, WHOLE], "answers": ["", ""], "infos": [{}, {}]}
     only_the_cut_one_is_stopped(asyncio.run(reward(**given, states=states)))
-    assert verifiers._completion("", {"is_truncated": True}).finish_reason == "length"
-    assert verifiers._completion("", {"trajectory": []}).finish_reason is None
-    assert verifiers._completion("", None).finish_reason is None
+    assert verifiers.read_completion("", {"is_truncated": True}).finish_reason == "length"
+    assert verifiers.read_completion("", {"trajectory": []}).finish_reason is None
+    assert verifiers.read_completion("", None).finish_reason is None
 
 
 def test_verl():

@@ -208,7 +208,7 @@ def test_when_one_process_cannot_grade_all_raise(monkeypatch):
 
 
 def test_what_cannot_be_grouped():
-    with pytest.raises(InvalidInput, match="a multiple of the 4 of a group; got 6"):
+    with pytest.raises(InvalidInput, match="a multiple of the group size, 4; got 6"):
         score_flat(RewardEngine(RUBRIC), samples_of(2, 3, 0), step=0, group_of=by_position(4))
     with pytest.raises(InvalidInput, match="key must be given for every sample"):
         score_flat(RewardEngine(RUBRIC), samples_of(2, 3, 0, keyed=False), step=0)

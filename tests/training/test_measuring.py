@@ -9,9 +9,8 @@ from rubrank.fusion.attribute import Attribute
 from rubrank.fusion.attributes.length import lengths
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training import engine as engines
-from rubrank.training.controls import Control, controls_of
+from rubrank.training.controls import Control, TextFeatures, active_controls, measure_texts, parse_controls
 from rubrank.training.engine import RewardEngine
-from rubrank.training.measuring import by_group, controlled, figures_of, joined
 from rubrank.training.shapes.flat_batch import Processes, Sample, by_position, score_flat
 
 TEXTS = ("<think>One two.</think># Three", "four five six", "", "<think>cut off", "- a\n- b **c**")
@@ -27,28 +26,30 @@ OWN = Attribute("shouts", ("shouts",), lambda texts: np.array([[shouting(text)] 
 
 
 def test_values_are_those_of_the_attributes():
-    controls = controls_of(["reasoning_length", "markdown", "total_length", OWN, Control("answer_length", start=9)])
-    figures = figures_of(SAID, controls, 3)
-    found = controlled(controls, figures, SAID, 3)
+    controls = parse_controls(["reasoning_length", "markdown", "total_length", OWN, Control("answer_length", start=9)])
+    features = measure_texts(SAID, controls, 3)
+    found = active_controls(controls, features, SAID, 3)
     expected, columns = rubrank.measure(TEXTS, ["reasoning_length", "markdown", "total_length", OWN])
     np.testing.assert_array_equal(found.values_MD, expected)
     assert found.columns == columns
-    assert controlled(controls, figures_of(SAID, controls, 9), SAID, 9).values_MD.shape[1] == expected.shape[1] + 1
+    assert (
+        active_controls(controls, measure_texts(SAID, controls, 9), SAID, 9).values_MD.shape[1] == expected.shape[1] + 1
+    )
 
 
 def test_reasoning_of_its_own_field_is_taken_as_it_is():
     said = [Rollout(prompt="p", response="An answer </think> here", reasoning="I <think> so")]
-    np.testing.assert_array_equal(figures_of(said, (), 0).words, [[3, 4]])
+    np.testing.assert_array_equal(measure_texts(said, (), 0).words, [[3, 4]])
     assert lengths(["x"], reasoning=["I so"]).reasoning[0] == 2
 
 
 def test_groups_are_cut_and_joined():
     groups = [Group(id=str(i), rollouts=tuple(some)) for i, some in enumerate((SAID[:2], SAID[2:], []))]
-    figures = figures_of(SAID, controls_of([OWN]), 0)
-    again = joined(by_group(figures, groups))
-    np.testing.assert_array_equal(again.words, figures.words)
-    np.testing.assert_array_equal(again.markdown, figures.markdown)
-    np.testing.assert_array_equal(again.others["shouts"], figures.others["shouts"])
+    features = measure_texts(SAID, parse_controls([OWN]), 0)
+    again = TextFeatures.join(features.split(groups))
+    np.testing.assert_array_equal(again.words, features.words)
+    np.testing.assert_array_equal(again.markdown, features.markdown)
+    np.testing.assert_array_equal(again.custom["shouts"], features.custom["shouts"])
 
 
 def test_each_process_measures_its_own_groups(monkeypatch):
@@ -56,9 +57,9 @@ def test_each_process_measures_its_own_groups(monkeypatch):
 
     def counting(rollouts, controls, step, known=None):
         measured.append(len(rollouts))
-        return figures_of(rollouts, controls, step, known)
+        return measure_texts(rollouts, controls, step, known)
 
-    monkeypatch.setattr(engines, "figures_of", counting)
+    monkeypatch.setattr(engines, "measure_texts", counting)
     samples = [Sample(rollout) for rollout in (*SAID, SAID[1])]
     alone = score_flat(RewardEngine(RUBRIC, attributes=["markdown"]), samples, step=0, group_of=by_position(2))
     assert measured == [6]

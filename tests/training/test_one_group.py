@@ -9,8 +9,8 @@ import pytest
 from rubrank.errors import InvalidInput
 from rubrank.records.files import read_records
 from rubrank.training.engine import RewardEngine
+from rubrank.training.queries import score_group
 from rubrank.training.rollouts import rollout_of
-from rubrank.training.shapes.one_group import score_group
 
 RUBRIC = ["EmptyAnswer", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
 

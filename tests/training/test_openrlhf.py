@@ -147,7 +147,7 @@ def test_without_openrlhf(monkeypatch):
 
 
 def test_the_engine_scores_as_it_does_elsewhere(agent, configure):
-    from rubrank.training.shapes.one_group import score_group
+    from rubrank.training.queries import score_group
 
     said = ["A lake.", "No.", "The lake of Como.", ""]
     expected = score_group(RewardEngine(RUBRIC), "p", said, step=0).flat()

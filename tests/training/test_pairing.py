@@ -19,8 +19,8 @@ import rubrank.judges.askers as askers
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Reply, Usage
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Graded, RewardEngine, StepRewards
+from rubrank.training.shapes.arrivals import ArrivingGroup
 from rubrank.training.shapes.barrier import Barrier
-from rubrank.training.shapes.early import Early
 
 RUBRIC = ["EmptyAnswer", {"name": "Clear", "question": "Is it clear?"}]
 NAMES = [f"r{i}" for i in range(8)]
@@ -83,12 +83,13 @@ def whole(engine: RewardEngine, texts: Sequence[str]) -> list[float]:
 
 async def one_by_one(engine: RewardEngine, texts: Sequence[str], order: Sequence[int], size: int) -> list[float]:
     """The rewards of those that came, in the order of their places."""
-    early = Early(engine, "q", size=size)
+    early = ArrivingGroup(engine, "q", size=size)
     for member in order:
         early.begin(member, said(texts[member]))
         await asyncio.sleep(0)
-    members = early.in_order(order)
-    graded = engine.checked(await early.finish(members))
+    members = early.sort_members(order)
+    graded = await early.finish(members)
+    engine.check_judgments(graded)
     group = Group(id="q", rollouts=tuple(said(texts[member]) for member in sorted(order)))
     return engine.fuse([group], graded, 0).flat()
 
@@ -126,7 +127,7 @@ async def until(there: Callable[[], bool]) -> None:
 
 def test_pairs_are_asked_for_before_the_last_rollout_comes(asker: Better) -> None:
     async def main() -> Graded:
-        early = Early(RewardEngine(RUBRIC, judges=judged()), "q", size=4)
+        early = ArrivingGroup(RewardEngine(RUBRIC, judges=judged()), "q", size=4)
         for member in (2, 0, 3):
             early.begin(member, said(NAMES[member]))
         await until(lambda: len(asker.shown) == 6)
@@ -149,7 +150,7 @@ def test_pairs_are_asked_for_before_the_last_rollout_comes(asker: Better) -> Non
 def test_what_passed_while_siblings_were_generated_is_hidden(asker: Better) -> None:
     async def main() -> Graded:
         asker.delay = 0.05
-        early = Early(RewardEngine(RUBRIC, judges=judged()), "q", size=3)
+        early = ArrivingGroup(RewardEngine(RUBRIC, judges=judged()), "q", size=3)
         early.begin(0, said("r0"))
         early.begin(1, said("r1"))
         await until(lambda: len(asker.shown) == 2)
@@ -165,7 +166,7 @@ def test_what_passed_while_siblings_were_generated_is_hidden(asker: Better) -> N
 def test_judges_that_rank_lists_wait_for_the_group(asker: Better) -> None:
     async def main() -> None:
         engine = RewardEngine(RUBRIC, judges=judged("listwise"))
-        early = Early(engine, "q", size=3)
+        early = ArrivingGroup(engine, "q", size=3)
         for member in range(2):
             early.begin(member, said(NAMES[member]))
         await asyncio.gather(*early._tasks.values())
@@ -187,7 +188,7 @@ def test_comparisons_do_not_wait_for_judges_that_score_unless_these_decide_a_gat
 
     async def first(layer: str) -> list[int]:
         rubric = [*RUBRIC, {"name": "Safe", "question": "Is it safe?", "layer": layer}]
-        early = Early(RewardEngine(rubric, judges=Judges(judges=kinds)), "q", size=2)
+        early = ArrivingGroup(RewardEngine(rubric, judges=Judges(judges=kinds)), "q", size=2)
         for member in range(2):
             early.begin(member, said(NAMES[member]))
         await early.finish(range(2))
@@ -243,7 +244,7 @@ def test_a_failure_of_a_judge_is_missing_as_in_the_whole_group(asker: Better, mo
     monkeypatch.setattr(asker, "ask", lost)
 
     async def main() -> Graded:
-        early = Early(RewardEngine(RUBRIC, judges=judged()), "q", size=3)
+        early = ArrivingGroup(RewardEngine(RUBRIC, judges=judged()), "q", size=3)
         for member in range(3):
             early.begin(member, said(NAMES[member]))
         return await early.finish(range(3))

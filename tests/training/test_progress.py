@@ -9,7 +9,7 @@ import pytest
 
 from rubrank import Gate, RewardEngine, read_records
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training import progress
+from rubrank.training import metrics
 
 LONG = {"name": "Long", "verifier": "WordCount", "params": {"low": 3}}
 MOON = {"name": "Moon", "verifier": "Keyword", "params": {"keywords": ["moon"]}}
@@ -99,7 +99,7 @@ def test_what_is_no_name_is_no_source():
 
 
 def test_there_is_an_end_of_sources(monkeypatch):
-    monkeypatch.setattr(progress, "MOST_LINES", 2)
+    monkeypatch.setattr(metrics, "MOST_LINES", 2)
     engine = RewardEngine([MOON])
     names: set[str] = set()
     for n in range(5):

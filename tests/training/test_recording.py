@@ -19,7 +19,7 @@ from rubrank.records.record import GroupRecord
 from rubrank.records.writing import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine
-from rubrank.training.state import rewind
+from rubrank.training.state import rewind_records
 
 RUBRIC = [{"name": "Words", "verifier": "WordCount", "params": {"low": 2}}]
 
@@ -101,10 +101,10 @@ def test_a_file_that_was_cut_anywhere_goes_on_as_if_it_had_not_been(tmp_path, su
 def test_rewinding_drops_what_is_made_again(tmp_path):
     path = tmp_path / "records.jsonl.zst"
     trained(Recording(path, background=True), range(4))
-    assert rewind(path, 2) == 6  # two groups of steps 2 and 3, and the evaluation of step 3
+    assert rewind_records(path, 2) == 6  # two groups of steps 2 and 3, and the evaluation of step 3
     assert steps_in(path) == [0, 0, 1, 1]
     assert steps_in(path, "eval") == [0, 0, 1, 1, 2, 2]
-    assert rewind(path, 2) == 0
+    assert rewind_records(path, 2) == 0
 
 
 # ----------------------------------------------------------------------------------------------------------- the thread
@@ -219,4 +219,4 @@ def test_a_file_that_is_damaged_in_the_middle_cannot_be_resumed(tmp_path, suffix
     damaged[len(damaged) // 2 : len(damaged) // 2 + 8] = bytes(8)
     path.write_bytes(damaged)
     with pytest.raises(InvalidInput, match=r"a file that can be read to its end; got .* Move it away"):
-        rewind(path, 2)
+        rewind_records(path, 2)

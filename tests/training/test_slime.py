@@ -138,7 +138,7 @@ def test_attributes_that_begin_later_need_a_step(tmp_path):
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
-        (Sample(), "Pass --group-rm too"),
+        (Sample(), "Pass --group-rm, too"),
         ([], "one for each rollout; got a list of none"),
         ([[Sample()], [Sample()]], "one for each rollout; got a list of list"),
     ],

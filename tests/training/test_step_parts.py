@@ -11,10 +11,10 @@ from scored import group
 from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
 from rubrank.judges.client.usage import Account
+from rubrank.judges.judge import Judgment
 from rubrank.judges.judgments import Judgments
-from rubrank.scores.table import ScoreTable
-from rubrank.training import parts
-from rubrank.training.engine import RewardEngine
+from rubrank.training import engine as engines
+from rubrank.training.engine import Graded, RewardEngine, split_step
 
 SHARED = ["EmptyAnswer", {"name": "Short", "verifier": "WordCount", "params": {"high": 4}}]
 TEXTS = ("a", "a b c", "a c d e f", "", "b b b b b b")
@@ -35,7 +35,7 @@ def step_groups() -> list:
 def both_ways(monkeypatch, make, groups) -> list:
     found = []
     for most in (5, 10_000):
-        monkeypatch.setattr(parts, "MOST_COLUMNS", most)
+        monkeypatch.setattr(engines, "MOST_COLUMNS", most)
         found.append(make().score(groups, 3))
     return found
 
@@ -64,7 +64,7 @@ def test_attributes_within_groups(monkeypatch):
 def test_records_are_those_of_one_batch(tmp_path, monkeypatch):
     found = []
     for most in (5, 10_000):
-        monkeypatch.setattr(parts, "MOST_COLUMNS", most)
+        monkeypatch.setattr(engines, "MOST_COLUMNS", most)
         path = tmp_path / f"{most}.jsonl"
         engine = RewardEngine(SHARED, records=path)
         rewards = engine.score(step_groups(), 3).rewards
@@ -82,21 +82,22 @@ def test_a_query_with_gates_alone_is_fused_beside_others(monkeypatch):
     assert not any(map(math.isnan, cut.flat()))
 
 
-def test_only_rules_that_see_each_group_by_itself_are_given_parts(monkeypatch):
-    monkeypatch.setattr(parts, "MOST_COLUMNS", 5)
-    table = grade(step_groups(), SHARED)
-    assert len(parts.parts_of(table, find_rule("gdpo"))) == 1
-    found = parts.parts_of(table, find_rule("rlvr2+"))
-    assert len(found) == 7
-    assert [one.rows.start for one in found] == [0, 5, 9, 14, 18, 23, 27]
-    assert found[-1].rows.stop == len(table)
-
-
-def test_what_judges_took_is_told_once(monkeypatch):
-    monkeypatch.setattr(parts, "MOST_COLUMNS", 5)
+def test_only_rules_that_see_each_group_by_itself_are_given_parts():
     groups = grade(step_groups(), SHARED).groups
-    judged = Judgments(tuple(range(7)), Account(calls=9), tuple(one.id for one in groups))  # type: ignore[arg-type]
-    found = [one.table.judging for one in parts.parts_of(ScoreTable(groups, judged), find_rule("rlvr2+"))]
-    assert [one.account.calls for one in found] == [9, 0, 0, 0, 0, 0, 0]
-    assert [one.groups for one in found] == [(g,) for g in range(7)]
-    assert [one.ids for one in found] == [(one.id,) for one in groups]
+    assert split_step(groups, find_rule("gdpo"), most_columns=5) == [slice(0, 7)]
+    assert split_step(groups, find_rule("rlvr2+"), most_columns=5) == [slice(g, g + 1) for g in range(7)]
+    assert split_step(groups, find_rule("rlvr2+")) == [slice(0, 7)]
+
+
+def test_the_costs_of_judges_are_recorded_once(monkeypatch, tmp_path):
+    """Each part has its own groups' judgments; the account of the step is with the first part only."""
+    monkeypatch.setattr(engines, "MOST_COLUMNS", 5)
+    groups = step_groups()
+    table = grade(groups, SHARED)
+    judging = Judgments(tuple(Judgment() for _ in groups), Account(calls=9), tuple(group.id for group in groups))
+    engine = RewardEngine(SHARED, records=tmp_path / "records.jsonl")
+    result = engine.fuse(groups, Graded(table.groups, judging), 0)
+    assert len(result.results) == 7
+    assert result.metrics["rubrank/judge/calls"] == 9
+    lines = (tmp_path / "records.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["metadata"]["judging"]["calls"] for line in lines] == [9, 0, 0, 0, 0, 0, 0]

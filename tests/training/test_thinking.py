@@ -16,9 +16,8 @@ from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.texts.reasoning import TAGS, opening_tag, reopen_reasoning, split_reasoning
 from rubrank.training.config import RewardConfig
 from rubrank.training.frameworks.trl import RubricReward, _Sampled
-from rubrank.training.queries import Completion, query_of, score_query
+from rubrank.training.queries import Completion, make_query, score_group, score_query
 from rubrank.training.rollouts import rollout_of, template_opening_tag
-from rubrank.training.shapes.one_group import score_group
 
 CUT = "The user wants a lake. West Lake is one, but perhaps I should"
 WHOLE = "The user wants a lake.</think>West Lake."
@@ -109,7 +108,7 @@ def test_one_group_and_queries():
     engine = RewardEngine(LAKE, thinking="prefilled")
     assert score_group(engine, "Name a lake.", [CUT, WHOLE], step=0).flat() == [0.0, 1.0]
     engine = RewardEngine(LAKE)
-    query = query_of("<|user|>Name a lake.<|assistant|><think>", {"prompt": "Name a lake."})
+    query = make_query("<|user|>Name a lake.<|assistant|><think>", {"prompt": "Name a lake."})
     found = asyncio.run(score_query(engine, query, [Completion(CUT), Completion(WHOLE)], step=0, where="here"))
     assert found.flat() == [0.0, 1.0]
 

@@ -112,7 +112,7 @@ def test_a_number_that_contradicts_the_trainer():
 
 
 def test_rows_that_are_no_whole_groups():
-    with pytest.raises(InvalidInput, match="a multiple of the 4 of a group; got 6"):
+    with pytest.raises(InvalidInput, match="a multiple of the group size, 4; got 6"):
         Trainer(4).call(RubricReward(RUBRIC), ["p"] * 6, [*SAID, "x", "y"])
 
 

@@ -120,11 +120,11 @@ def test_the_steps_of_a_run_are_counted(tmp_path):
 
 def test_what_cannot_be_done_is_said_at_once():
     with (
-        pytest.warns(RuntimeWarning, match="in no checkpoint"),  # influences are estimated over the run
+        pytest.warns(RuntimeWarning, match="no checkpoint contains the memory"),  # it is of the run
         pytest.raises(InvalidInput, match="controlled from step 0 on"),
     ):
         group_reward(RewardEngine(RUBRIC, attributes=[Control("markdown", start=3)]))
-    with pytest.warns(RuntimeWarning, match="in no checkpoint"):
+    with pytest.warns(RuntimeWarning, match="no checkpoint contains the memory"):
         group_reward(RewardEngine(RUBRIC, "amrp"))
 
 

@@ -14,9 +14,9 @@ from rubrank import Gate
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.judges.judge import Retry
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.engine import RewardEngine
+from rubrank.training.engine import RewardEngine, fill_unknown
 from rubrank.training.frameworks.verl.grading import GradedTogether
-from rubrank.training.frameworks.verl.scores import packed, regrouped, with_means
+from rubrank.training.frameworks.verl.scores import packed, regrouped
 
 RUBRIC = [
     "EmptyAnswer",
@@ -105,7 +105,7 @@ def test_too_many_missing_answers_fail_the_step():
     [([1.0, math.nan, 0.0], [1.0, 0.5, 0.0]), ([math.nan] * 2, [0.0, 0.0]), ([0.25], [0.25])],
 )
 def test_the_unknown_get_the_mean_of_the_known(rewards, expected):
-    assert with_means(rewards) == expected
+    assert fill_unknown(rewards) == expected
 
 
 # ------------------------------------------------------------------------------------------------- graded as they come

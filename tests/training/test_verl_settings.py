@@ -123,7 +123,7 @@ def test_arrays_become_lists():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["verl.trainer", "verl.reward_loop"])
+@pytest.mark.parametrize("module", ["frameworks.verl.trainer", "verl.reward_loop"])
 def test_without_verl_one_line_says_what_to_install(module):
     code = f"import sys; sys.modules['verl'] = None; import rubrank.training.{module}"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

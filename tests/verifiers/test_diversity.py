@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rubrank import Criterion, Group, Rollout, find_verifier, grade, verifier
 from rubrank.training.engine import RewardEngine
 from rubrank.training.frameworks.verl.scores import packed, regrouped
-from rubrank.training.shapes.early import Early
+from rubrank.training.shapes.arrivals import ArrivingGroup
 from rubrank.verifiers.verifier import VERIFIERS, Verdict, missing
 
 ANSWERS = ["one two three", "one two three", "four five six", ""]
@@ -46,7 +46,7 @@ def test_grading_sees_the_group(workers: int, tmp_path) -> None:
 
 def test_rollouts_that_come_one_by_one_are_decided_when_all_are_there() -> None:
     async def streamed(answers: Sequence[str]):
-        early = Early(RewardEngine(RUBRIC), "q")
+        early = ArrivingGroup(RewardEngine(RUBRIC), "q")
         for i, rollout in enumerate(group(*answers).rollouts):
             early.begin(i, rollout)
         return await early.finish(range(len(answers)))

@@ -14,7 +14,7 @@ from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.service.samples import Ticket
 from rubrank.training.engine import Graded, RewardEngine
-from rubrank.training.shapes.pairing import Pairing
+from rubrank.training.shapes.arrivals import ArrivingPairs
 
 
 class Pairs:
@@ -25,7 +25,7 @@ class Pairs:
 
     def __init__(self, engine: RewardEngine, most: int) -> None:
         self._engine, self._most = engine, most
-        self._by_cohort: dict[int, Pairing] = {}
+        self._by_cohort: dict[int, ArrivingPairs] = {}
         self.tasks: set[asyncio.Task[Any]] = set()
         """Under way. They are paid for, so the end of the service waits for them."""
 
@@ -33,13 +33,13 @@ class Pairs:
         """Ask about a sample and those there; its place is its number, which a restart does not change."""
         pairing = self._by_cohort.get(ticket.cohort)
         if pairing is None:
-            pairing = Pairing(self._engine, ticket.group, alone.rubric, ticket.size, self._start)
+            pairing = ArrivingPairs(self._engine, ticket.group, alone.rubric, ticket.size, self._start)
             self._by_cohort[ticket.cohort] = pairing
             while len(self._by_cohort) > self._most:
                 del self._by_cohort[next(iter(self._by_cohort))]
         pairing.enter(ticket.number, alone.rollouts[0], graded.groups[0])
 
-    def take(self, ticket: Ticket) -> Pairing | None:
+    def take(self, ticket: Ticket) -> ArrivingPairs | None:
         """What was asked about its group, which is forgotten here."""
         return self._by_cohort.pop(ticket.cohort, None)
 

@@ -96,7 +96,9 @@ class Pipeline:
         if self.engine.judges is None:
             done: Done = await self._do(groups, **options)
             return done
-        return await self.fuse(groups, self.engine.checked(await self.grade(groups)), **options)
+        graded = await self.grade(groups)
+        self.engine.check_judgments(graded)
+        return await self.fuse(groups, graded, **options)
 
     async def grade(self, groups: Sequence[Group], *, compare: bool | None = None) -> Graded:
         """Scores; as `RewardEngine.ask` takes it, `compare=False` leaves comparisons to later."""
@@ -216,7 +218,7 @@ class Pipeline:
             for job in jobs:
                 self._fuse([job], found)
             return
-        stopped = step.columns["rubrank/stopped_by"]
+        stopped = tuple(tuple(", ".join(gates) for gates in group) for group in step.stopped_by)
         at = 0
         for job in jobs:
             end = at + len(job.groups)

@@ -30,12 +30,10 @@ from rubrank.service.pipeline import Done, Pipeline
 from rubrank.service.samples import GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.store import Store
 from rubrank.service.wire import GroupsRequest, cost_of, scored, to_json
-from rubrank.training.engine import Graded, RewardEngine
-from rubrank.training.queries import without_unknown
+from rubrank.training.engine import Graded, RewardEngine, fill_unknown
 from rubrank.training.rollouts import rollout_of
-from rubrank.training.shapes.early import joined
-from rubrank.training.shapes.pairing import Pairing
-from rubrank.training.state import drop_half
+from rubrank.training.shapes.arrivals import ArrivingPairs, merge_rollouts
+from rubrank.training.state import drop_half_record
 
 _log = logging.getLogger("rubrank.service")
 _DIGEST = 16  # bytes
@@ -132,7 +130,7 @@ class Service:
             engine.records.parent.mkdir(parents=True, exist_ok=True)
         store = Store(config.state_folder(folder) / (f"service-{apart}.sqlite" if apart else "service.sqlite"))
         if engine.records is not None and siblings is None:  # the lock is held: nobody else writes them
-            drop_half(engine.records)
+            drop_half_record(engine.records)
         known = store.state()
         if known is not None and engine.remembers:
             engine.load_state_dict(known)
@@ -262,14 +260,15 @@ class Service:
             raise
         return answers[ticket.number]
 
-    async def _scored(self, work: GroupWork, pairing: Pairing | None) -> list[SampleAnswer]:
-        graded = self.engine.checked(await self._graded(work, pairing))
+    async def _scored(self, work: GroupWork, pairing: ArrivingPairs | None) -> list[SampleAnswer]:
+        graded = await self._graded(work, pairing)
+        self.engine.check_judgments(graded)
         done = await self.pipeline.fuse([work.group], graded, step=work.step, train=work.train, write=work.late is None)
         self._count(done, 1)
         self._keep_state()
         return answers_of(work, done)
 
-    async def _graded(self, work: GroupWork, pairing: Pairing | None) -> Graded:
+    async def _graded(self, work: GroupWork, pairing: ArrivingPairs | None) -> Graded:
         if self.engine.judges is None:
             return await self.pipeline.grade([work.group])
         parts = [
@@ -279,7 +278,7 @@ class Service:
         ]
         found = iter(await asyncio.gather(*parts))
         whole = [next(found) if known is None else known for known in work.graded]
-        return await joined(self.engine, work.group, whole, pairing, tuple(range(len(whole))))
+        return await merge_rollouts(self.engine, work.group, whole, pairing, tuple(range(len(whole))))
 
     # ---------------------------------------------------------------------------------------------------------- state
 
@@ -362,7 +361,7 @@ def _check_same(sent: bytes, before: bytes) -> None:
 def answers_of(work: GroupWork, done: Done) -> list[SampleAnswer]:
     """One for every rollout of the group."""
     (rewards,), (stopped,) = done.rewards, done.stopped_by
-    group, usable = done.graded.groups[0], without_unknown(rewards)
+    group, usable = done.graded.groups[0], fill_unknown(rewards)
     cost = cost_of(done.graded.judging)["cost"]
     names, number = group.names, len(rewards)
     return [

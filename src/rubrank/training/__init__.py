@@ -1,24 +1,17 @@
-"""Rewards for trainers. `rubrank.training.engine` has the core; here it meets the ways in which trainers ask.
+"""Rewards for trainers. An adapter for another trainer is a few dozen lines over one of three shapes: docs/trainers.md.
 
-    one_group.py     (a) the trainer hands over one group, and takes a list of rewards
-    flat_batch.py    (b) a flat batch, grouped by keys or by position, on one process or cut over many
-    barrier.py       (c) one sample at a time; a group waits until it is complete
-
-    controls.py      attributes that are controlled from a step on
+    engine.py        the core: the groups of a step → rewards
+    controls.py      attributes that are controlled from a step on, and what is measured on the texts
     metrics.py       what is logged about a step
-    making.py        prompts and completions → rollouts
-    rewinding.py     records of a run that is resumed
+    state.py         records of a run that is resumed
+    config.py        an engine from a settings file, for trainers that only take the path of a function
 
-    configured.py    an engine from a file of settings, for trainers that only take the path of a function
-    queries.py       labels and rows → prompts with their rubrics
+    rollouts.py      prompts and completions → rollouts
+    queries.py       shape (a): one group → a list of rewards
+    shapes/          shape (b), a flat batch, in one process or split over many; shape (c), one sample at a time
 
-    trl/, verl/      TRL's GRPOTrainer and verl, shapes (b) and (c)
-    openrlhf.py, slime.py, tinker.py, verifiers.py, prime_rl.py, art.py, atropos.py, areal.py, open_instruct.py, roll.py
-                     shape (a); episodes.py  what verifiers 0.4 and prime-rl share
-    swift.py, skyrl.py, nemo_rl.py, easyr1.py, rllm.py: shape (b); nemo_gym.py: shape (c); docs/frameworks.md
-    responses.py     requests of NeMo Gym, in OpenAI's Responses API, for its adapter and for the service
-    turns.py         tokens and masks of agents → messages; progress.py  how good the policy is
+    frameworks/      the adapters; docs/frameworks.md
+    job/             `rubrank train`: a whole run of TRL's GRPOTrainer from one file
 
-An adapter for another trainer is a few dozen lines over one of the three: docs/trainers.md. Nothing here imports torch;
-what a trainer needs of its own is imported when it is used.
+Nothing here imports torch or a trainer before it is used.
 """

@@ -131,42 +131,41 @@ def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
     return validated(RewardConfig, data, str(path), _PAGE), path.resolve().parent
 
 
-def configured(source: str | Path | None, owner: str, *, apart: str = "") -> tuple[RewardEngine, str]:
-    """The engine of a configuration and its `rubric_column`; the same engine whenever a process asks again.
+def load_engine(source: RewardEngine | str | Path | None, owner: str, *, process: str = "") -> tuple[RewardEngine, str]:
+    """An engine, and the column in which a row has its own rubric.
 
-    owner: the trainer, in warnings.
+    source: an engine, or the path of a configuration; None: RUBRANK_CONFIG. The engine of a configuration is made once
+        in a process.
+    owner: the trainer, for warnings. Its checkpoints cannot contain the memory of a rule, which is warned of.
+    process: put into the name of the records, if several processes write some.
     """
-    return _configured(str(source or os.environ.get(VARIABLE) or ""), owner, apart)
+    if isinstance(source, RewardEngine):
+        warn_if_stateful(source, owner)
+        return source, "rubric"
+    return _load_engine_once(str(source or os.environ.get(VARIABLE) or ""), owner, process)
 
 
 @lru_cache(maxsize=8)
-def _configured(source: str, owner: str, apart: str) -> tuple[RewardEngine, str]:
+def _load_engine_once(source: str, owner: str, process: str) -> tuple[RewardEngine, str]:
     config, folder = load_config(source)
-    return without_checkpoints(config.engine(folder, apart=apart), owner), config.rubric_column
+    engine = config.engine(folder, apart=process)
+    warn_if_stateful(engine, owner)
+    return engine, config.rubric_column
 
 
-def engine_of(given: RewardEngine | str | Path | None, owner: str, *, apart: str = "") -> tuple[RewardEngine, str]:
-    """An engine, and where a row has its own rubric, from an engine, the path of a configuration, or RUBRANK_CONFIG."""
-    if isinstance(given, RewardEngine):
-        return without_checkpoints(given, owner), "rubric"
-    return configured(given, owner, apart=apart)
+def refuse_late_controls(engine: RewardEngine, owner: str) -> None:
+    """Raise for controls that start at a later step, if the trainer does not pass its step."""
+    for control in engine.controls:
+        if control.start > 0:
+            allowed = "controlled from step 0 on, because the trainer does not pass its step"
+            raise InvalidInput(owner, "attributes", allowed, repr(control.name), "Leave `start` out.")
 
 
-def without_steps(engine: RewardEngine, owner: str) -> RewardEngine:
-    """The engine, for a trainer that does not say its step; attributes that begin later are refused."""
-    late = [control.name for control in engine.controls if control.start > 0]
-    if late:
-        allowed = "controlled from step 0 on, where the trainer does not say its step"
-        raise InvalidInput(owner, "attributes", allowed, repr(late[0]), "Leave `start` out.")
-    return engine
-
-
-def without_checkpoints(engine: RewardEngine, owner: str) -> RewardEngine:
-    """The engine, for a trainer whose checkpoints cannot carry what a rule remembers: it is said."""
+def warn_if_stateful(engine: RewardEngine, owner: str) -> None:
+    """Warn that the trainer's checkpoints do not contain what the rule remembers."""
     if engine.remembers:
-        what = f"what {engine.rule.name!r} remembers is in no checkpoint, and each process remembers by itself"
-        warnings.warn(f"{owner}: {what}", RuntimeWarning, stacklevel=3)
-    return engine
+        message = f"{owner}: no checkpoint contains the memory of {engine.rule.name!r}, and each process has its own"
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 def _beside(folder: Path, value: Any) -> Any:

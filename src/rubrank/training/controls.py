@@ -1,39 +1,50 @@
-"""Attributes that are controlled, from a step on: measured on every rollout, and taken out of what is rewarded.
+"""Controlled attributes: properties of the texts whose influence on the reward is removed or weakened.
 
-    controls_of(["markdown", Control("reasoning_length", attenuate(0.5), start=700)])
+    controls = parse_controls(["markdown", Control("reasoning_length", attenuate(0.5), start=700)])
+    features = measure_texts(rollouts, controls, step=12)        once per step, also for the log
+    active = active_controls(controls, features, rollouts, step=12)
+    active.values_MD, active.columns, active.adjust              what the rule needs
 
-Before a control's step its attribute is left alone. Only RLVR² can control attributes, alone or with the weights of
-another rule: they are part of its fit.
+A control does nothing before its step `start`. Only RLVR² can control attributes, alone or combined with another
+rule's weights, because the influence of the attributes is estimated within its fit.
+
+If a batch is split over processes, each one measures the groups that it grades and sends the features along with the
+scores. Grading workers measure words and Markdown while they have the texts; custom attributes are measured in the
+trainer's process.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.adjust import Adjustment, Pool, rules_for
 from rubrank.fusion.attribute import Attribute
+from rubrank.fusion.attributes import ATTRIBUTES, find_attribute
+from rubrank.fusion.attributes.common import COMMON, WORDS, common_rows
+from rubrank.fusion.attributes.length import Lengths
 from rubrank.fusion.options import part_of, with_options
 from rubrank.fusion.rule import Rule, Stateful
-from rubrank.rollouts.rollout import Rollout
+from rubrank.rollouts.rollout import Group, Rollout
 
 if TYPE_CHECKING:
-    from rubrank.fusion.attributes.length import Lengths
+    from rubrank.grading.grade import MeasuredRows
 
-_OWNER = "attributes"
+OWNER = "attributes"
 LENGTHS = {"reasoning_length": "reasoning", "answer_length": "answer", "total_length": "total"}
-"""Attribute → the part of a response that it counts."""
+"""Attribute → the part of the response whose length it is."""
 
 
 @refuses_wrong_kinds
 @dataclass(frozen=True)
 class Control:
-    """What is done about an attribute's influence from step `start` on: "remove" it, or `attenuate(lam)` it."""
+    """What to do about an attribute's influence from step `start` on: "remove" it, or `attenuate(lam)` it."""
 
     attribute: str | Attribute
     adjust: Adjustment = "remove"
@@ -46,80 +57,171 @@ class Control:
 
     @property
     def name(self) -> str:
-        """Of the attribute."""
+        """The name of the attribute."""
         return self.attribute if isinstance(self.attribute, str) else self.attribute.name
 
     @property
-    def found(self) -> Attribute:
-        """The attribute itself."""
-        from rubrank.fusion.attributes import find_attribute
-
+    def definition(self) -> Attribute:
+        """The attribute itself, looked up if it is given by name."""
         return find_attribute(self.attribute) if isinstance(self.attribute, str) else self.attribute
 
+    @property
+    def is_common(self) -> bool:
+        """Is the attribute measured on every rollout anyway, for the log?"""
+        return self.name in (*LENGTHS, "markdown") and self.definition is ATTRIBUTES[self.name]
 
-def controls_of(given: Iterable[str | Attribute | Control]) -> tuple[Control, ...]:
-    """Names, attributes and controls as controls; unknown names and columns that occur twice are refused."""
-    if isinstance(given, str | Attribute | Control):
-        given = [given]
-    controls = tuple(one if isinstance(one, Control) else Control(one) for one in given)
-    columns = [column for control in controls for column in control.found.columns]
-    twice = sorted({column for column in columns if columns.count(column) > 1})
-    if twice:
-        raise InvalidInput(_OWNER, "columns", "each controlled once", f"{twice} twice", "")
+
+def parse_controls(attributes: Iterable[str | Attribute | Control]) -> tuple[Control, ...]:
+    """Names, attributes and controls → controls. Raises for unknown names and for columns that occur twice."""
+    if isinstance(attributes, str | Attribute | Control):
+        attributes = [attributes]
+    controls = tuple(item if isinstance(item, Control) else Control(item) for item in attributes)
+    columns = [column for control in controls for column in control.definition.columns]
+    repeated = sorted({column for column in columns if columns.count(column) > 1})
+    if repeated:
+        raise InvalidInput(OWNER, "columns", "each controlled once", f"{repeated} twice", "")
     return controls
 
 
-@dataclass(frozen=True, eq=False)
-class ControlledStep:
-    """The controls that are on at a step, measured."""
+# ------------------------------------------------------------------------------------------------------- measurements
 
-    values_MD: np.ndarray | None
-    columns: tuple[str, ...]
-    adjust: tuple[Adjustment, ...]
+
+@dataclass(frozen=True, eq=False)
+class TextFeatures:
+    """What is measured on the texts of some rollouts, one row per rollout; can be sent to another process."""
+
+    words: np.ndarray
+    """Words of the reasoning and of the answer."""
+    markdown: np.ndarray
+    """Markers per line of the answer."""
+    custom: Mapping[str, np.ndarray]
+    """Attribute → its columns, for attributes that are neither of the two."""
+
+    def split(self, groups: Sequence[Group]) -> tuple[TextFeatures, ...]:
+        """The features of each group."""
+        ends = accumulate((len(group.rollouts) for group in groups), initial=0)
+        parts = []
+        for start, end in pairwise(ends):
+            custom = {name: values[start:end] for name, values in self.custom.items()}
+            parts.append(TextFeatures(self.words[start:end], self.markdown[start:end], custom))
+        return tuple(parts)
+
+    @classmethod
+    def join(cls, parts: Sequence[TextFeatures]) -> TextFeatures:
+        """The features of several groups, one below the other."""
+        words = np.concatenate([part.words for part in parts])
+        markdown = np.concatenate([part.markdown for part in parts])
+        custom = {name: np.concatenate([part.custom[name] for part in parts]) for name in parts[0].custom}
+        return cls(words, markdown, custom)
+
+
+def measure_texts(
+    rollouts: Sequence[Rollout], controls: Sequence[Control], step: int, measured: MeasuredRows | None = None
+) -> TextFeatures:
+    """Everything that the log and the controls of this step need.
+
+    measured: rows that grading workers have measured already, of some or all of the rollouts.
+    """
+    if measured is None or measured.rows is None:
+        rows = common_rows(rollouts)
+    else:
+        rows = np.empty((len(rollouts), COMMON))
+        rows[measured.numbers] = measured.rows[:, :COMMON]
+        missing = np.setdiff1d(np.arange(len(rollouts)), measured.numbers)
+        if missing.size:
+            rows[missing] = common_rows([rollouts[i] for i in missing])
+    custom_controls = [control for control in controls if step >= control.start and not control.is_common]
+    custom = {}
+    if custom_controls:
+        texts = [_tagged_text(rollout) for rollout in rollouts]
+        custom = {control.name: control.definition.rows(texts) for control in custom_controls}
+    return TextFeatures(rows[:, :WORDS], rows[:, WORDS:], custom)
+
+
+def _tagged_text(rollout: Rollout) -> str:
+    """The whole text as attributes expect it: the reasoning in tags."""
+    if rollout.reasoning is None:
+        return rollout.response
+    return f"<think>{rollout.reasoning}</think>{rollout.response}"
 
 
 def token_lengths(rollouts: Sequence[Rollout]) -> Lengths | None:
-    """Lengths in tokens; None where one rollout has not been counted: a step has one unit."""
-    from rubrank.fusion.attributes.length import Lengths
+    """Lengths in tokens, or None if one rollout was not counted: all lengths of a step have the same unit."""
+    reasoning = []
+    answer = []
+    for rollout in rollouts:
+        counts = rollout.token_counts
+        if counts is None or "reasoning" not in counts or "answer" not in counts:
+            return None
+        reasoning.append(counts["reasoning"])
+        answer.append(counts["answer"])
+    return Lengths(reasoning, answer, unit="tokens") if reasoning else None
 
-    counts = [rollout.token_counts for rollout in rollouts]
-    if not counts or any(found is None or not {"reasoning", "answer"} <= set(found) for found in counts):
-        return None
-    reasoning, answer = ([found[part] for found in counts if found] for part in ("reasoning", "answer"))
-    return Lengths(reasoning, answer, unit="tokens")
+
+@dataclass(frozen=True, eq=False)
+class ActiveControls:
+    """The controls that are active at a step, with the measured values; `values_MD` is None if none is active."""
+
+    values_MD: np.ndarray | None = None
+    columns: tuple[str, ...] = ()
+    adjust: tuple[Adjustment, ...] = ()
 
 
-# --------------------------------------------------------------------------------------------------------------- rules
+def active_controls(
+    controls: Sequence[Control], features: TextFeatures, rollouts: Sequence[Rollout], step: int
+) -> ActiveControls:
+    """The controls that are active at this step. Lengths are in tokens if every rollout was counted, else in words."""
+    active = [control for control in controls if step >= control.start]
+    if not active:
+        return ActiveControls()
+    lengths = token_lengths(rollouts) or Lengths(features.words[:, 0], features.words[:, 1], "words")
+    values = []
+    columns: list[str] = []
+    adjust: list[Adjustment] = []
+    for control in active:
+        if not control.is_common:
+            values.append(features.custom[control.name])
+        elif control.name in LENGTHS:
+            values.append(np.asarray(getattr(lengths, LENGTHS[control.name]))[:, None])
+        else:
+            values.append(features.markdown)
+        columns += control.definition.columns
+        adjust += [control.adjust] * len(control.definition.columns)
+    return ActiveControls(np.concatenate(values, axis=1), tuple(columns), tuple(adjust))
 
 
-def changed(rule: Rule, **options: Any) -> Rule:
-    """The rule with other options of its RLVR² part; refused where it has none."""
-    return with_options(rule, _OWNER, **options)
+# -------------------------------------------------------------------------------------------------------------- rules
 
 
 def remembers(rule: Rule) -> bool:
-    """Does it, or what it is made of, learn from batch to batch?"""
-    weighing, ordinal = part_of(rule, "rule", "weighing"), part_of(rule, "rule", "ordinal")
-    return any(getattr(one, "remembers", isinstance(one, Stateful)) for one in (weighing, ordinal))
+    """Does the rule, or a rule inside it, learn from batch to batch?"""
+    parts = (part_of(rule, "rule", "weighing"), part_of(rule, "rule", "ordinal"))
+    return any(getattr(part, "remembers", isinstance(part, Stateful)) for part in parts)
 
 
-def pooled(rule: Rule, pool: Pool | None) -> Rule:
-    """The rule as a trainer uses it: attributes are estimated over the run, unless it or the rule says otherwise."""
-    own = pool_of(rule)
-    return changed(rule, pool=pool or ("run" if own == "batch" else own))
+def set_pool(rule: Rule, pool: Pool | None) -> Rule:
+    """The rule as a trainer uses it: attributes are estimated over the run unless `pool` or the rule says otherwise."""
+    if pool is None:
+        rule_pool = _find_pool(rule)
+        pool = "run" if rule_pool == "batch" else rule_pool
+    return with_options(rule, OWNER, pool=pool)
 
 
-def pool_of(rule: Rule) -> str | None:
-    """What its RLVR² part estimates over; None where it has none."""
-    found: str | None = getattr(part_of(rule, "rule", "ordinal"), "pool", None)
-    return found
+def _find_pool(rule: Rule) -> Pool | None:
+    """What the RLVR² part of the rule estimates over; None if it has none."""
+    return getattr(part_of(rule, "rule", "ordinal"), "pool", None)
 
 
-def warned_alone(owner: str, rule: Rule, groups: int, controlled: ControlledStep) -> bool:
-    """Warn of one group, which has no spread over groups: nothing would ever be taken out, unnoticed."""
-    if groups > 1 or controlled.values_MD is None or pool_of(rule) == "group":
+def warn_of_single_group(owner: str, rule: Rule, groups: int, active: ActiveControls) -> bool:
+    """Warn if a call has a single group, in which nothing can be estimated; returns whether it did.
+
+    The influence of attributes is estimated over groups. With one group per call it would silently stay as it is.
+    """
+    if groups > 1 or active.values_MD is None or _find_pool(rule) == "group":
         return False
-    what = "attributes are estimated over the groups of a call, and this one has a single group, which says nothing"
-    remedy = 'hand over the groups of a step together, or ask for pool="group", as in the paper'
-    warnings.warn(f"{owner}: {what}: {remedy}", RuntimeWarning, stacklevel=5)
+    message = (
+        f"{owner}: the influence of attributes is estimated over the groups of a call, and this call has a single "
+        'group: nothing is removed. Pass the groups of a step together, or use pool="group", as in the paper.'
+    )
+    warnings.warn(message, RuntimeWarning, stacklevel=5)
     return True

@@ -3,32 +3,37 @@
     >>> from rubrank.rollouts.rollout import Group, Rollout
     >>> from rubrank.training.engine import RewardEngine
     >>> engine = RewardEngine(rubric=["EmptyAnswer", {"name": "WordCount", "params": {"low": 3}}])
-    >>> said = [Rollout(prompt="Explain tides.", response=text) for text in ("The moon pulls.", "Moon.", "")]
-    >>> step = engine.score([Group(id="0/0", rollouts=tuple(said))], step=0)
+    >>> rollouts = [Rollout(prompt="Explain tides.", response=text) for text in ("The moon pulls.", "Moon.", "")]
+    >>> step = engine.score([Group(id="0/0", rollouts=tuple(rollouts))], step=0)
     >>> step.rewards
     ((1.0, 0.25, 0.0),)
     >>> round(step.metrics["rubrank/WordCount/mean"], 2), round(step.metrics["rubrank/gate/stopped"], 2)
     (0.33, 0.33)
 
-A reward depends on the whole group, so that is what an engine takes: `grade` decides the criteria (rules, then judges),
-`fuse` turns the scores of all groups into rewards, `score` does both. Trainers that hand over less than a group at a
-time, or a batch that is cut over processes, come by way of `rubrank.training`.
+A reward depends on the whole group, so an engine takes whole groups:
 
-A reward is NaN where nothing at all is known about a rollout: no criterion that is ranked by has a score, and no gate
-has stopped it. A trainer leaves such a rollout out (TRL: None).
+    groups ── grade ──> scores (`Graded`) ── fuse ──> rewards (`StepRewards`)        `score` does both
+              rules, then judges             rule, gate, records, metrics
 
-A group's id names it in the records, and the draws of `attenuate` depend on it: `label` gives ids that no other step
-has.
+Trainers that pass less than a group at a time, or a batch that is split over processes, use `rubrank.training.shapes`.
+
+A reward is NaN if nothing is known about a rollout: no quality criterion has a score, and no gate stopped it. A trainer
+leaves such a rollout out (TRL: None), or uses `fill_unknown`.
+
+A group's id names it in the records, and the random draws of `attenuate` depend on it. `label` returns ids that no
+other step has.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -37,33 +42,106 @@ import numpy as np
 from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
 from rubrank.fusion.adjust import Pool
 from rubrank.fusion.attribute import Attribute
-from rubrank.fusion.attributes.common import WORKER_ROWS
+from rubrank.fusion.attributes.common import COMMON, WORKER_ROWS, keep_places
 from rubrank.fusion.gate import Gate
-from rubrank.fusion.options import has_part, part_of
+from rubrank.fusion.options import has_part, is_local, part_of, with_options
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import Scale
 from rubrank.fusion.rule import Rule, Stateful, fused_by
 from rubrank.fusion.rules import find_rule
+from rubrank.judges.client.usage import Account
 from rubrank.judges.judgments import Judgments
 from rubrank.records.writing import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric
-from rubrank.scores.table import Penalties, ScoreTable
-from rubrank.training.asked import Asked
-from rubrank.training.controls import Control, ControlledStep, changed, controls_of, pooled, remembers, warned_alone
-from rubrank.training.measuring import Figures, by_group, controlled, figures_of, joined, keep_parts
-from rubrank.training.parts import FusedPart, parts_of
-from rubrank.training.rewards import Graded, StepRewards, by_groups, unknown_of, without_unknown
+from rubrank.scores.table import GroupScores, Penalties, ScoreTable
+from rubrank.training.controls import (
+    ActiveControls,
+    Control,
+    TextFeatures,
+    active_controls,
+    measure_texts,
+    parse_controls,
+    remembers,
+    set_pool,
+    warn_of_single_group,
+)
+from rubrank.training.metrics import completion_columns, find_origin, score_metrics, step_metrics
 from rubrank.training.rollouts import Thinking, read_prefilled
-from rubrank.training.step_judges import dividing, step_judges
+from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
-    from rubrank.grading.grade import MeasuredRows
     from rubrank.judges.arriving import Arrived
+    from rubrank.judges.judge import Judges
 
-_VERSION = 1
+STEP_DEADLINE = 540.0
+"""Seconds for all judge calls of a step if the judges set no deadline; collective operations give up after 600."""
+MOST_COLUMNS = 256
+"""Criteria that are fused in one matrix, if the rule allows to split a step."""
+_STATE_VERSION = 1
 _OWNER = "RewardEngine"
-_MOST_STEPS = 10_000  # of which it is known how often they came
+_MOST_STEPS = 10_000  # steps whose number of calls is remembered, for unique labels
+_AFTER_OUTAGE = 240.0  # seconds that are left for the calls of a step once an outage is over
+
+
+@dataclass(frozen=True, eq=False)
+class Graded:
+    """The scores of some groups; can be sent to another process."""
+
+    groups: tuple[GroupScores, ...] = ()
+    judging: Judgments | None = None
+    seconds: float = 0.0
+    """Seconds that the trainer waited."""
+    hidden: float = 0.0
+    """Seconds of judging that overlapped with the generation of other rollouts of the group."""
+    features: tuple[TextFeatures, ...] = ()
+    """What was measured on the texts of each group; empty: `fuse` measures."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepRewards:
+    """What a trainer gets; groups and rollouts in the order in which they were passed."""
+
+    rewards: tuple[tuple[float, ...], ...]
+    """One tuple per group; NaN = nothing is known about the rollout."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """For the trainer's log; numbers that do not exist are left out, not NaN."""
+    columns: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    """Texts about each rollout, for a table of completions; shaped like the rewards."""
+    results: tuple[Fused, ...] = ()
+    """The fused results of consecutive groups; one, unless the step was split."""
+
+    def flat(self) -> list[float]:
+        """All rewards in one list."""
+        return [reward for group in self.rewards for reward in group]
+
+    @property
+    def stopped_by(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
+        """The hard gates that stopped each rollout; shaped like the rewards."""
+        return tuple(group for result in self.results for group in list_stopping_gates(result))
+
+
+def list_stopping_gates(result: Fused) -> Iterator[tuple[tuple[str, ...], ...]]:
+    """For each group of a result: the names of the hard gates that stopped each of its rollouts."""
+    stopping_gates: list[tuple[str, ...]] = [()] * len(result.batch.scores_MK)
+    if result.gate is not None and result.gated is not None:
+        names = [str(name) for name in result.gate.global_quality]
+        for row in np.flatnonzero(~result.gated.passed).tolist():
+            stopped = result.gated.stopped_by[row]
+            stopping_gates[row] = tuple(name for name, is_stopped in zip(names, stopped, strict=True) if is_stopped)
+    for start, end in pairwise(result.batch.starts.tolist()):
+        yield tuple(stopping_gates[start:end])
+
+
+def fill_unknown(rewards: Sequence[float]) -> list[float]:
+    """The rewards of a group, with the mean of the known ones in place of NaN; 0 if none is known.
+
+    For trainers that cannot leave a rollout out: its advantage is 0, and the baseline of the others stays.
+    """
+    known = [reward for reward in rewards if not math.isnan(reward)]
+    mean = math.fsum(known) / len(known) if known else 0.0
+    return [mean if math.isnan(reward) else reward for reward in rewards]
 
 
 @refuses_wrong_kinds
@@ -115,37 +193,40 @@ class RewardEngine:
             raise InvalidInput(_OWNER, "cache", "a file", repr(cache), "")
         self.thinking = thinking
         self.rule = find_rule(rule, gate=gate)
-        self.controls = controls_of(attributes)
+        self.controls = parse_controls(attributes)
         if has_part(self.rule) and seed:
-            self.rule = changed(self.rule, seed=seed)
+            self.rule = with_options(self.rule, "attributes", seed=seed)
         if scale != "ranking":
-            self.rule = changed(self.rule, scale=scale)
+            self.rule = with_options(self.rule, "attributes", scale=scale)
         self.penalties = penalties
         if self.controls:
-            changed(self.rule)  # raises for a rule that cannot control
-            self.rule = pooled(self.rule, pool)
+            with_options(self.rule, "attributes")  # raises for a rule that cannot control
+            self.rule = set_pool(self.rule, pool)
             if adjust_criteria is not None:
-                self.rule = changed(self.rule, adjust_criteria=adjust_criteria)
-        self.judges = None if judges is None else step_judges(judges)
+                self.rule = with_options(self.rule, "attributes", adjust_criteria=adjust_criteria)
+        self.judges = None if judges is None else set_step_deadline(judges)
         self.rubric = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
         if self.rubric is not None:
-            self._asked.check_decided(self.rubric, "rubric")
-        self.recording = None if records is None else _recording(records)
-        self.records = None if self.recording is None else self.recording.to.path
+            self._check_decidable(self.rubric, "rubric")
+        if records is not None and not isinstance(records, Recording):
+            records = Recording(Path(records))
+        self.recording = None if records is None else RecordWriter(records)
+        self.records = None if records is None else records.path
         if workers is not None and workers < 0:
             raise InvalidInput(_OWNER, "workers", "0 or more", str(workers), "0 grades in this process.")
-        self._workers, self._cache = workers, cache
-        self._lines: list[str] = []  # sources, categories … with metrics of their own, in the order of meeting them
+        self._workers = workers
+        self._cache = cache
+        self._lines: list[str] = []  # sources, categories … that have a score line of their own, oldest first
         self._calls: dict[tuple[bool, int], int] = {}
         self._ended: float | None = None
-        self._warned_alone = False
+        self._warned_of_single_group = False
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: value for name, value in self.__dict__.items() if name != "_lock"}
-        # A criterion in use holds its verifier, which only its own process has: the data go, and are read again.
-        kept["rubric"] = None if self.rubric is None else self.rubric.model_dump(exclude_unset=True)
-        return kept
+        state = {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        # A criterion in use holds its verifier, which cannot leave this process: send the rubric's data.
+        state["rubric"] = None if self.rubric is None else self.rubric.model_dump(exclude_unset=True)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         rubric = None if state["rubric"] is None else Rubric.model_validate(state["rubric"])
@@ -155,46 +236,64 @@ class RewardEngine:
 
     def score(self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True) -> StepRewards:
         """Rewards of all groups of a step. `train=False`: an evaluation, from which no rule learns."""
-        groups = self._read(groups)  # once: what is measured of a rollout is kept with it
+        groups = self._read(groups)  # once: what is measured on a rollout is cached on it
         return self.fuse(groups, self.grade(groups, step=step), step, train=train, write=write)
 
-    def grade(self, groups: Sequence[Group], *, processes: int = 1, step: int | None = None) -> Graded:
-        """Scores of these groups; may be some of the groups of a step, or none.
+    async def score_async(
+        self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True
+    ) -> StepRewards:
+        """`score` without blocking the event loop, however many judge calls are in flight."""
+        started = time.perf_counter()
+        groups = self._read(groups)
+        table = await asyncio.to_thread(self.decide, groups)
+        graded = await self.ask(table, groups)
+        self.check_judgments(graded)
+        graded = replace(graded, seconds=time.perf_counter() - started)
+        return await asyncio.to_thread(self.fuse, groups, graded, step, train=train, write=write)
 
-        processes: how many grade at the same time, and divide the limits of judges.
-        step: for which the texts are measured too, so that `fuse` need not, which many processes may do at once.
+    def _read(self, groups: Sequence[Group]) -> Sequence[Group]:
+        """With thinking="prefilled", read responses as such; adapters have done so, other callers have not."""
+        if self.thinking != "prefilled":
+            return groups
+        return [read_prefilled(group) for group in groups]
+
+    # ------------------------------------------------------------------------------------------------------- grading
+
+    def grade(self, groups: Sequence[Group], *, processes: int = 1, step: int | None = None) -> Graded:
+        """Scores of some or all groups of a step.
+
+        processes: how many processes grade at the same time; they share the limits of the judges.
+        step: measure the texts for the controls of this step, too, so that `fuse` need not.
         """
         from rubrank.grading.grade import grade_and_measure
 
         if not groups:
             return Graded()
-        begun = time.perf_counter()
-        judges = None if self.judges is None else dividing(self.judges, processes)
+        started = time.perf_counter()
+        judges = None if self.judges is None else divide_limits(self.judges, processes)
         groups = self._read(groups)
-        table, known = grade_and_measure(
-            groups, self.rubric, None if step is None else WORKER_ROWS, judges, self._workers, self._cache
-        )
-        figures = () if step is None else by_group(self._measured(groups, step, known), groups)
-        if self.recording is not None:
-            keep_parts([rollout for group in groups for rollout in group.rollouts], known)
-        return Graded(table.groups, table.judging, time.perf_counter() - begun, figures=figures)
+        worker_rows = None if step is None else WORKER_ROWS
+        table, measured = grade_and_measure(groups, self.rubric, worker_rows, judges, self._workers, self._cache)
+        rollouts = [rollout for group in groups for rollout in group.rollouts]
+        features: tuple[TextFeatures, ...] = ()
+        if step is not None:
+            features = measure_texts(rollouts, self.controls, step, measured).split(groups)
+        if self.recording is not None and measured.rows is not None:
+            # Workers have separated reasoning from answers; records need not do it again.
+            keep_places([rollouts[i] for i in measured.numbers], measured.rows[:, COMMON:])
+        return Graded(table.groups, table.judging, time.perf_counter() - started, features=features)
 
     def decide(self, groups: Sequence[Group]) -> ScoreTable:
-        """What programs decide about these groups; judges are asked by `ask`."""
+        """The scores that verifiers give; `ask` adds those of judges."""
         from rubrank.grading.grade import grade
 
         return grade(self._read(groups), self.rubric, workers=self._workers, cache=self._cache)
 
     def decide_groups(self, table: ScoreTable, groups: Sequence[Group]) -> ScoreTable:
-        """The table of rollouts that were graded one by one, with what can be decided about whole groups only."""
+        """Rollouts that were graded one by one, with the scores of verifiers that need the whole group."""
         from rubrank.grading.grade import grade_group_criteria
 
-        criteria = [self.whole_rubric(group.rubric, f"group {group.id!r}").criteria for group in groups]
-        return grade_group_criteria(table, self._read(groups), criteria)
-
-    def _read(self, groups: Sequence[Group]) -> Sequence[Group]:
-        """With "prefilled", responses as what they are; adapters have done it, callers that make rollouts have not."""
-        return groups if self.thinking != "prefilled" else [read_prefilled(group) for group in groups]
+        return grade_group_criteria(table, self._read(groups), self._criteria(groups))
 
     async def ask(
         self,
@@ -204,46 +303,38 @@ class RewardEngine:
         compare: bool | None = None,
         arrived: Arrived | None = None,
     ) -> Graded:
-        """The scores with what judges say; each call ends by itself, and nothing is raised for what is missing.
+        """The scores with those of judges. Missing answers raise nothing here; see `check_judgments`.
 
         compare: False: only judges that need no other rollouts of the group; True: only those that do.
-        arrived: what is known of a group that came in rollout by rollout (`training/shapes/early.py`).
+        arrived: what is known about a group whose rollouts came one by one (`shapes/arrivals.py`).
         """
         from rubrank.grading.judge_table import judge_table_async
 
         if self.judges is None:
             return Graded(table.groups)
         groups = self._read(groups)
-        criteria = [self.whole_rubric(group.rubric, f"group {group.id!r}").criteria for group in groups]
-        found = await judge_table_async(table, groups, criteria, self.judges, compare=compare, arrived=arrived)
-        return Graded(found.groups, found.judging)
+        judged = await judge_table_async(
+            table, groups, self._criteria(groups), self.judges, compare=compare, arrived=arrived
+        )
+        return Graded(judged.groups, judged.judging)
 
     async def ask_pairs(
-        self, pairs: Sequence[Group], criteria: Sequence[Criterion], wanted: Sequence[np.ndarray], arrived: Arrived
+        self, pairs: Sequence[Group], criteria: Sequence[Criterion], cells: Sequence[np.ndarray], arrived: Arrived
     ) -> Judgments:
-        """What judges say about groups of two, before all of their group are there."""
+        """What judges say about groups of two, before all rollouts of their group are there."""
         from rubrank.judges.judging import judge_groups_async
 
         assert self.judges is not None
-        own = [criteria] * len(pairs)
-        return await judge_groups_async(self._read(pairs), own, wanted, self.judges, arrived=arrived)
+        return await judge_groups_async(self._read(pairs), [criteria] * len(pairs), cells, self.judges, arrived=arrived)
 
-    async def score_async(
-        self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True
-    ) -> StepRewards:
-        """`score` in an event loop, which goes on meanwhile, however many wait for judges."""
-        begun, groups = time.perf_counter(), self._read(groups)
-        graded = await self.ask(await asyncio.to_thread(self.decide, groups), groups)
-        graded = replace(self.checked(graded), seconds=time.perf_counter() - begun)
-        return await asyncio.to_thread(self.fuse, groups, graded, step, train=train, write=write)
-
-    def checked(self, graded: Graded) -> Graded:
-        """The same; JudgingFailed if more answers of judges are missing than their `most_missing` allows."""
+    def check_judgments(self, graded: Graded) -> None:
+        """Raise JudgingFailed if more answers are missing than the judges' `most_missing` allows."""
         from rubrank.judges.judging import checked
 
         if self.judges is not None and graded.judging is not None:
             checked(graded.judging, self.judges)
-        return graded
+
+    # -------------------------------------------------------------------------------------------------------- fusion
 
     def fuse(
         self,
@@ -255,117 +346,128 @@ class RewardEngine:
         write: bool = True,
         logged: bool = True,
     ) -> StepRewards:
-        """Rewards of all groups of a step from their scores. `write=False` leaves the records to another process.
+        """Rewards of all groups of a step from their scores.
 
-        logged: False leaves out the metrics and all columns but the gates': a third of the work of rule criteria.
+        write: False leaves the records to another process.
+        logged: False leaves out metrics and columns, a third of the work if all criteria are decided by verifiers.
         """
-        from rubrank.training.metrics import metrics_of, stopped_of, texts_of
-        from rubrank.training.progress import score_lines
-
         if not groups:
             return StepRewards(())
+        started = time.perf_counter()
         groups = self._read(groups)
-        begun, rollouts = time.perf_counter(), [rollout for group in groups for rollout in group.rollouts]
+        rollouts = [rollout for group in groups for rollout in group.rollouts]
         table = ScoreTable(graded.groups, graded.judging)
-        figures = joined(graded.figures) if graded.figures else self._measured(groups, step)
-        control = controlled(self.controls, figures, rollouts, step)
-        self._warned_alone = self._warned_alone or warned_alone(_OWNER, self.rule, len(groups), control)
-        with self._lock:  # trainers may score groups in several threads: a rule that learns does so once a time
-            parts = self._fused(table, control, train)
+        if graded.features:
+            features = TextFeatures.join(graded.features)
+        else:
+            features = measure_texts(rollouts, self.controls, step)
+        active = active_controls(self.controls, features, rollouts, step)
+        if not self._warned_of_single_group:
+            self._warned_of_single_group = warn_of_single_group(_OWNER, self.rule, len(groups), active)
+        # Trainers may score groups in several threads; a rule that learns must see one call at a time.
+        with self._lock:
+            parts = self._fuse_parts(table, active, train)
             if write and self.recording is not None and self.recording.takes(step, train):
-                self._write(parts, groups, step, train)
-            unknown = np.concatenate([unknown_of(one.result, one.part.table) for one in parts])
-            reward = np.concatenate([one.result.reward for one in parts])
-            known = by_groups(np.where(unknown, np.nan, reward).tolist(), table)
+                self._write_records(self.recording, parts, groups, step, train)
+            results = tuple(part.result for part in parts)
+            unknown_M = np.concatenate([_find_unknown(part.result, part.table) for part in parts])
+            reward_M = np.concatenate([result.reward for result in results])
+            reward_M = np.where(unknown_M, np.nan, reward_M)
+            rewards = _split_rows(reward_M.tolist(), table)
+            step_rewards = StepRewards(rewards, results=results)
             if not logged:
-                return StepRewards(known, {}, stopped_of(parts))
-            metrics = metrics_of(parts, table, rollouts, figures, self._shared)
-            gate = getattr(self.rule, "gate", None)
-            metrics |= score_lines(parts, gate, unknown, table, groups, self._shared, self._lines)
-            metrics["rubrank/unknown"] = float(unknown.mean())
-            metrics |= self._times(graded.seconds + time.perf_counter() - begun, train)
+                return step_rewards
+            shared = frozenset() if self.rubric is None else frozenset(c.name for c in self.rubric.criteria)
+            metrics = step_metrics(results, table, rollouts, features, shared)
+            metrics |= score_metrics(results, unknown_M, table, groups, shared, self._lines)
+            metrics["rubrank/unknown"] = float(unknown_M.mean())
             if graded.judging is not None:
-                metrics |= {"rubrank/judge/waited": graded.seconds, "rubrank/judge/hidden": graded.hidden}
-        return StepRewards(known, metrics, texts_of(parts, table))
+                metrics["rubrank/judge/waited"] = graded.seconds
+                metrics["rubrank/judge/hidden"] = graded.hidden
+            now = time.perf_counter()
+            seconds = graded.seconds + now - started
+            metrics["rubrank/seconds"] = seconds
+            if train:
+                if self._ended is not None and now > self._ended:
+                    metrics["rubrank/share_of_step"] = min(seconds / (now - self._ended), 1.0)
+                self._ended = now
+        columns = completion_columns(table, step_rewards.stopped_by)
+        return replace(step_rewards, metrics=metrics, columns=columns)
 
-    def _measured(self, groups: Sequence[Group], step: int, known: MeasuredRows | None = None) -> Figures:
-        return figures_of([rollout for group in groups for rollout in group.rollouts], self.controls, step, known)
-
-    def _fused(self, table: ScoreTable, control: ControlledStep, train: bool) -> list[FusedPart]:
-        values = control.values_MD
-        rule = self.rule if values is None else changed(self.rule, adjust=control.adjust)
-        before = None if train else self.state_dict()
-        found = []
+    def _fuse_parts(self, table: ScoreTable, active: ActiveControls, train: bool) -> list[_FusedPart]:
+        rule = self.rule
+        if active.values_MD is not None:
+            rule = with_options(rule, "attributes", adjust=active.adjust)
+        state = None if train else self.state_dict()
+        parts = []
+        start_row = 0
         try:
-            for part in parts_of(table, rule):
-                batch = part.table.batch(
-                    attributes=None if values is None else values[part.rows],
-                    attribute_names=control.columns,
+            for groups in split_step(table.groups, rule):
+                part_table = _select_groups(table, groups)
+                end_row = start_row + sum(len(group.scores) for group in part_table.groups)
+                batch = part_table.batch(
+                    attributes=None if active.values_MD is None else active.values_MD[start_row:end_row],
+                    attribute_names=active.columns,
                     penalties=self.penalties,
                 )
-                found.append(FusedPart(part, fused_by(rule, batch)))
+                parts.append(_FusedPart(part_table, groups, fused_by(rule, batch)))
+                start_row = end_row
         finally:
-            if before is not None:  # what is evaluated must not teach
-                self.load_state_dict(before)
-        return found
+            if state is not None:  # an evaluation must not teach
+                self.load_state_dict(state)
+        return parts
 
     def label(self, step: int, *, train: bool = True) -> str:
-        """A name for the next batch of a step, for ids of groups: "12", then "12.1"; "eval-12" of evaluations."""
+        """A unique prefix for the group ids of a call: "12", then "12.1"; "eval-12" in evaluations."""
         with self._lock:
             calls = self._calls.pop((train, step), 0)
-            self._calls[train, step] = calls + 1  # the last: asynchronous trainers come back to earlier steps
+            self._calls[train, step] = calls + 1  # moved to the end: asynchronous trainers come back to earlier steps
             while len(self._calls) > _MOST_STEPS:
                 del self._calls[next(iter(self._calls))]
-        return f"{'' if train else 'eval-'}{step}{f'.{calls}' if calls else ''}"
-
-    def _times(self, seconds: float, train: bool) -> dict[str, float]:
-        now, before = time.perf_counter(), self._ended
-        found = {"rubrank/seconds": seconds}
-        if train:
-            self._ended = now
-            if before is not None and now > before:
-                found["rubrank/share_of_step"] = min(seconds / (now - before), 1.0)
-        return found
+        prefix = "" if train else "eval-"
+        suffix = f".{calls}" if calls else ""
+        return f"{prefix}{step}{suffix}"
 
     # ------------------------------------------------------------------------------------------------------- records
 
-    def _write(self, parts: Sequence[FusedPart], groups: Sequence[Group], step: int, train: bool) -> None:
+    def _write_records(
+        self, recording: RecordWriter, parts: Sequence[_FusedPart], groups: Sequence[Group], step: int, train: bool
+    ) -> None:
         from rubrank.records.record import records_of
-        from rubrank.training.progress import with_origin
 
-        assert self.recording is not None
-        metadata = {"mode": "train" if train else "eval"}
-        records = (
-            records_of(one.result, one.part.table, groups=groups[one.part.groups], step=step, metadata=metadata)
-            for one in parts
-        )
-        paired = zip(chain.from_iterable(records), groups, strict=True)
-        told = (one.model_copy(update={"metadata": with_origin(one.metadata, group)}) for one, group in paired)
-        self.recording.write(told, step)
+        mode = "train" if train else "eval"
+        records = []
+        for part in parts:
+            part_groups = groups[part.groups]
+            part_records = records_of(part.result, part.table, groups=part_groups, step=step, metadata={"mode": mode})
+            for record, group in zip(part_records, part_groups, strict=True):
+                metadata = {**record.metadata, **find_origin(group)}
+                records.append(record.model_copy(update={"metadata": metadata}))
+        recording.write(records, step)
 
     def rewind(self, step: int, place: Mapping[str, Any] | None = None) -> int:
-        """Take away the records that a run resumed at `step` makes again; returns how many.
+        """Remove the records that a run resumed at `step` will write again; returns how many.
 
-        place: where they ended at the checkpoint, from `records_place`; None: it is looked for.
+        place: where the records ended at the checkpoint, from `records_place`; None: it is searched for.
         """
-        from rubrank.training.state import rewind
+        from rubrank.training.state import rewind_records
 
         self.finish_records()
-        return 0 if self.records is None else rewind(self.records, step, place)
+        return 0 if self.records is None else rewind_records(self.records, step, place)
 
     def drop_half_record(self) -> None:
-        """Before a run begins, in the one process that writes: what a run that was killed left half written goes."""
-        from rubrank.training.state import drop_half
+        """Remove a record that a killed run left half written; call it in the one process that writes."""
+        from rubrank.training.state import drop_half_record
 
         if self.records is not None:
-            drop_half(self.records)
+            drop_half_record(self.records)
 
     def records_place(self) -> dict[str, Any] | None:
-        """Where the records end now, once all are on disk: a checkpoint keeps it for `rewind`."""
+        """Where the records end, once all are on disk; a checkpoint keeps it for `rewind`."""
         return None if self.recording is None else self.recording.place()
 
     def finish_records(self) -> None:
-        """Wait until all records are on disk; raises what went wrong with writing them."""
+        """Wait until all records are on disk; raises what went wrong while writing them."""
         if self.recording is not None:
             self.recording.wait()
 
@@ -373,19 +475,14 @@ class RewardEngine:
 
     @property
     def scale(self) -> str:
-        """Of the rewards: "ranking", or "utility" for advantages."""
+        """The scale of the rewards: "ranking", or "utility" for advantages."""
         return str(getattr(part_of(self.rule, "rule", "ordinal"), "scale", "ranking"))
 
     def check_scaling(self, owner: str, setting: str, scaled: bool) -> None:
-        """Raise if the trainer would scale advantages once more: what they say about agreement would be lost."""
+        """Raise if the trainer would scale advantages again, which would lose what they say about agreement."""
         if scaled and self.scale == "utility":
             allowed = "off with scale='utility', whose rewards are advantages already"
             raise InvalidInput(owner, setting, allowed, "on", "Turn it off, or leave scale out.")
-
-    @property
-    def _shared(self) -> frozenset[str]:
-        """Names of the criteria that every query is asked."""
-        return frozenset() if self.rubric is None else frozenset(c.name for c in self.rubric.criteria)
 
     @property
     def remembers(self) -> bool:
@@ -393,61 +490,176 @@ class RewardEngine:
         return remembers(self.rule)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must carry, as JSON can hold it."""
+        """What a checkpoint must contain, as JSON data."""
         memory = self.rule.state() if self.remembers and isinstance(self.rule, Stateful) else None
-        return {"version": _VERSION, "rule": self.rule.name, "memory": memory, "lines": list(self._lines)}
+        return {"version": _STATE_VERSION, "rule": self.rule.name, "memory": memory, "lines": list(self._lines)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from there; raises for the state of another rule."""
-        if state.get("version") != _VERSION:
+        """Continue from a saved state; raises for the state of another rule."""
+        if state.get("version") != _STATE_VERSION:
             got = repr(state.get("version"))
-            raise InvalidInput(_OWNER, "state", f"of version {_VERSION}", got, "Resume with the rubrank that saved it.")
-        lost = sorted({"rule", "memory", "lines"} - set(state))
-        if lost:
-            remedy = "It is damaged, or of a version before the first release."
-            raise InvalidInput(_OWNER, "state", "whole", f"no {lost[0]!r}", remedy)
+            remedy = "Resume with the version of rubrank that saved it."
+            raise InvalidInput(_OWNER, "state", f"of version {_STATE_VERSION}", got, remedy)
+        missing = sorted({"rule", "memory", "lines"} - set(state))
+        if missing:
+            remedy = "It is damaged, or from a version before the first release."
+            raise InvalidInput(_OWNER, "state", "complete", f"no {missing[0]!r}", remedy)
         self._lines = list(state["lines"])
         if state["memory"] is None:
             return
-        if not (self.remembers and isinstance(self.rule, Stateful)):
-            if state["rule"] == self.rule.name:
-                return  # what it knew about attributes, which are not controlled any more
-            raise InvalidInput(
-                _OWNER,
-                "rule",
-                f"{state['rule']!r}, whose state the checkpoint has",
-                repr(self.rule.name),
-                "Resume with the same rule, or start a new run from the checkpoint's model.",
-            )
-        self.rule.restore(state["memory"])
+        if self.remembers and isinstance(self.rule, Stateful):
+            self.rule.restore(state["memory"])
+        elif state["rule"] != self.rule.name:  # else the memory of attributes that are no longer controlled
+            allowed = f"{state['rule']!r}, whose state the checkpoint contains"
+            remedy = "Resume with the same rule, or start a new run from the checkpoint's model."
+            raise InvalidInput(_OWNER, "rule", allowed, repr(self.rule.name), remedy)
 
-    # -------------------------------------------------------------------------------------------------------- checks
+    # ------------------------------------------------------------------------------------------------------- rubrics
 
-    def check_rubric(self, own: Any, where: str = "rubric") -> None:
-        """Can all of a query be decided, by its own rubric (None: it has none) and the shared one? Raises if not."""
-        self._asked.check(own, where)
+    def whole_rubric(self, own_rubric: Any, where: str) -> Rubric:
+        """The shared rubric extended by a query's own, whose criteria replace shared ones of the same name."""
+        if own_rubric is None:
+            if self.rubric is None:
+                remedy = "Pass a shared rubric, or fill the column with the query's own."
+                raise InvalidInput(where, "rubric", "given", "none", remedy)
+            return self.rubric
+        try:
+            rubric = to_rubric(own_rubric, where)
+        except InvalidInput as error:
+            if error.owner.startswith(where):
+                raise
+            # The error is about a file that the query names: say which query that is.
+            owner = f"{where}: {error.owner}"
+            raise type(error)(owner, error.parameter, error.allowed, error.got, error.remedy) from None
+        return rubric if self.rubric is None else self.rubric.extended(rubric)
 
-    def check_rubrics(self, named: Iterable[tuple[Any, str]]) -> int:
-        """The same for many queries, of each its own rubric and where it stands; returns how many there are."""
-        number, seen = 0, set()
-        for own, where in named:
-            number += 1
-            if repr(own) not in seen:  # queries share rubrics: each is tried once
-                self.check_rubric(own, where)
-                seen.add(repr(own))
-        return number
+    def check_rubric(self, own_rubric: Any, where: str = "rubric") -> None:
+        """Raise if a query cannot be scored with the shared rubric and its own (None: it has none)."""
+        rubric = self.whole_rubric(own_rubric, where)
+        self._check_decidable(rubric, where)
+        if all(criterion.value_layer != "quality" for criterion in rubric.criteria):
+            allowed = 'some in the layer "quality"'
+            raise InvalidInput(where, "criteria", allowed, "gates only", "Add a criterion to rank by.")
 
-    def whole_rubric(self, own: Any, where: str) -> Rubric:
-        """All that a query is asked: the shared rubric, and its own, which replaces what has the same name."""
-        return self._asked.whole(own, where)
+    def check_rubrics(self, rubrics: Iterable[tuple[Any, str]]) -> int:
+        """`check_rubric` for many queries: (own rubric, where it is); returns how many there are."""
+        count = 0
+        checked = set()  # queries share rubrics: each is checked once
+        for own_rubric, where in rubrics:
+            count += 1
+            key = repr(own_rubric)
+            if key not in checked:
+                self.check_rubric(own_rubric, where)
+                checked.add(key)
+        return count
 
-    @property
-    def _asked(self) -> Asked:
-        return Asked(self.rubric, self.judges)
+    def _check_decidable(self, rubric: Rubric, where: str) -> None:
+        """Raise for a criterion that neither a verifier nor a judge decides."""
+        for criterion in rubric.criteria:
+            criterion.check_installed()
+            if not criterion.judged or (self.judges is not None and self.judges.judge_of(criterion.name) is not None):
+                continue
+            similar = get_close_matches(criterion.name, VERIFIERS, n=1)
+            remedy = f"Did you mean {similar[0]!r}?" if similar else "Pass judges, or name a verifier."
+            allowed = "decided by a verifier or a judge"
+            got = "a judged criterion, and no judge for it"
+            raise InvalidInput(where, f"criterion {criterion.name!r}", allowed, got, remedy)
+
+    def _criteria(self, groups: Sequence[Group]) -> list[tuple[Criterion, ...]]:
+        return [tuple(self.whole_rubric(group.rubric, f"group {group.id!r}").criteria) for group in groups]
 
 
-def _recording(given: str | Path | Recording) -> RecordWriter:
-    return RecordWriter(given if isinstance(given, Recording) else Recording(Path(given)))
+# -------------------------------------------------------------------------------------------------------------- judges
 
 
-__all__ = ["Control", "Graded", "RewardEngine", "StepRewards", "without_unknown"]
+def set_step_deadline(judges: Any) -> Judges:
+    """The judges of a trainer, with a deadline for the calls of a step."""
+    from rubrank.judges.judge import load_judges
+
+    loaded = load_judges(judges)
+    if "deadline" in loaded.model_fields_set:
+        return loaded
+    deadline = STEP_DEADLINE
+    if loaded.on_outage == "wait" and "outage_wait" in loaded.model_fields_set:
+        # The deadline must not end an outage that is to be waited for, and the remaining calls take time, too.
+        deadline = max(STEP_DEADLINE, loaded.outage_wait + _AFTER_OUTAGE)
+    return loaded.model_copy(update={"deadline": deadline})
+
+
+def divide_limits(judges: Judges, processes: int) -> Judges:
+    """The judges of one process out of several that call them at the same time."""
+    if processes == 1:
+        return judges
+    return judges.model_copy(update={"processes": judges.processes * processes})
+
+
+# ------------------------------------------------------------------------------------------------------ parts of steps
+#
+# A thousand queries with ten criteria of their own make a matrix of ten thousand columns in which a rollout fills ten.
+# If the rule treats each group by itself, the groups are fused in parts, so that the cost grows with the number of
+# scores. Other rules need all groups at once.
+
+
+@dataclass(frozen=True, eq=False)
+class _FusedPart:
+    table: ScoreTable
+    groups: slice
+    result: Fused
+
+
+def split_step(groups: Sequence[GroupScores], rule: Rule, most_columns: int | None = None) -> list[slice]:
+    """Consecutive groups with at most `MOST_COLUMNS` different criteria; all groups if the rule must see them at once.
+
+    Each part has something to rank by, because gates alone cannot be fused.
+    """
+    limit = MOST_COLUMNS if most_columns is None else most_columns
+    if not is_local(rule) or len({name for group in groups for name in group.names}) <= limit:
+        return [slice(0, len(groups))]
+    has_quality = [any(criterion.layer == "quality" for criterion in group.criteria) for group in groups]
+    last_with_quality = max((g for g, is_ranked in enumerate(has_quality) if is_ranked), default=-1)
+    parts = []
+    start = 0
+    names: set[str] = set()
+    is_ranked = False
+    for g, group in enumerate(groups):
+        if is_ranked and g <= last_with_quality and len(names.union(group.names)) > limit:
+            parts.append(slice(start, g))
+            start = g
+            names = set()
+            is_ranked = False
+        names.update(group.names)
+        is_ranked = is_ranked or has_quality[g]
+    parts.append(slice(start, len(groups)))
+    return parts
+
+
+def _select_groups(table: ScoreTable, groups: slice) -> ScoreTable:
+    if groups == slice(0, len(table.groups)):
+        return table
+    judging = table.judging
+    if judging is not None:
+        # The account is of the whole step; the first part carries it.
+        account = judging.account if groups.start == 0 else Account()
+        judging = Judgments(judging.groups[groups], account, judging.ids[groups])
+    return replace(table, groups=table.groups[groups], judging=judging)
+
+
+def _find_unknown(result: Fused, table: ScoreTable) -> np.ndarray:
+    """(M,) rollouts without any score; none in a group that has gates only."""
+    batch = result.batch
+    has_quality = [any(criterion.layer == "quality" for criterion in group.criteria) for group in table.groups]
+    unknown_M = batch.missing_MK.all(axis=1) & np.array(has_quality, dtype=bool)[batch.group_of_row]
+    if result.gated is not None:
+        unknown_M &= result.gated.passed
+    return np.asarray(unknown_M)
+
+
+def _split_rows(values: Sequence[float], table: ScoreTable) -> tuple[tuple[float, ...], ...]:
+    """The values of all rollouts, one tuple per group."""
+    groups = []
+    start = 0
+    for group in table.groups:
+        end = start + len(group.scores)
+        groups.append(tuple(values[start:end]))
+        start = end
+    return tuple(groups)

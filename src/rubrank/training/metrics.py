@@ -1,225 +1,338 @@
-"""What is logged about a step: one flat dict of numbers, and a few texts about every rollout.
+"""What is logged about a step: one flat dict of numbers, and a few texts about each rollout.
 
-    rubrank/score, and below it         how good the policy is, over steps and by source, stage, category, tier:
-                                        `progress.py`
-    rubrank/<criterion>/mean            of its scores, on its own scale
+    rubrank/score                       mean over rollouts of the gated weighted mean of the scores, from 0 to 1
+    rubrank/score/source/<source>       the same over the queries of one source; likewise …/stage/<stage>
+    rubrank/score/category/<category>   weighted mean of the criteria of one category; likewise …/tier/<tier>,
+                                        …/shared (the shared rubric) and …/own (the queries' own rubrics)
+    rubrank/<criterion>/mean            mean of its scores, on its own scale
     rubrank/<criterion>/ties            share of the pairs within groups that it does not tell apart
-    rubrank/<criterion>/missing         share of the rollouts asked about that have no score
-    rubrank/<criterion>/weight          its share of what decides: of the variance of the fused utility under RLVR², of
-                                        the weights that were used under another rule; mean over the groups that ask it
+    rubrank/<criterion>/missing         share of the rollouts without a score
+    rubrank/<criterion>/weight          its share of the decision: of the variance of the fused utility under RLVR², of
+                                        the weights under other rules; mean over the groups that have it
     rubrank/gate/stopped, /factor       share of the rollouts that a hard gate stopped; mean factor of the soft gate
     rubrank/gate/<criterion>            share that this hard gate stopped
-    rubrank/gamma/<attribute>           γ̂ of a controlled attribute, as a mean over what tells rollouts apart; so are
-    …/se, …/shrunk, …/groups, …/taken   its standard error, γ̃, the groups it comes from, and what was taken out
+    rubrank/gamma/<attribute>           γ̂ of a controlled attribute, mean over the informative (group, criterion) pairs;
+    …/se, …/shrunk, …/groups, …/taken   likewise its standard error, γ̃, the number of groups, and what was removed
     rubrank/reasoning/words, rubrank/answer/words, rubrank/markdown/<marker>       means; markers per line
-    rubrank/reasoning/tokens, rubrank/answer/tokens                                where the trainer has token ids
+    rubrank/reasoning/tokens, rubrank/answer/tokens                                if the trainer has token ids
     rubrank/groups/no_signal            share of the groups whose rewards are all equal
-    rubrank/groups/agreement, /error    how far the criteria say the same; standard error of the fused utility
-    rubrank/unknown                     share of the rollouts about which nothing is known
+    rubrank/groups/agreement, /error    how much the criteria agree; standard error of the fused utility
+    rubrank/unknown                     share of the rollouts without any score
     rubrank/judge/calls, /hits, /cost, /missing, /latency_p50, /latency_p90
-    rubrank/judge/waited, /hidden       seconds for which the trainer waited for scores; seconds of judging that passed
-                                        while siblings were still being generated
-    rubrank/seconds, rubrank/share_of_step           for rewards; and of the time since the last rewards
+    rubrank/judge/waited, /hidden       seconds the trainer waited for scores; seconds of judging that overlapped with
+                                        the generation of other rollouts
+    rubrank/seconds, rubrank/share_of_step           time for rewards; its share of the time since the last rewards
 
-Only criteria of the rubric that all queries share have lines of their own: where queries bring rubrics there is no end
-of names, each met once or twice. Those share `rubrank/own/ties` and `rubrank/own/missing`, means over criteria.
+A fused reward ranks the rollouts of a group, so its mean says nothing about the policy. `rubrank/score` does: every
+criterion is put on the scale from 0 to 1 of its domain, weighted as its rubric says, and gated without the lift.
+Criteria that are compared instead of scored, and rollouts without any score, are left out.
+
+Only criteria of the shared rubric have lines of their own. The criteria of the queries' own rubrics would be an endless
+list of names, each seen once or twice; they share `rubrank/own/ties` and `rubrank/own/missing`. For the same reason
+only the first `MOST_LINES` sources, stages, categories and tiers of a run have lines of their own.
+
+The source and the stage of a query are its metadata `rubrank_source` and `rubrank_stage` (set by `rubrank train`), else
+`data_source` or `source`, and `stage`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from rubrank.fusion.attributes.markdown import MARKERS
+from rubrank.fusion.gate import Gate
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rules.within import shares
+from rubrank.fusion.rules.within import by_row, shares
 from rubrank.judges.judgments import Judgments
-from rubrank.rollouts.rollout import Rollout
+from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.summary import CriterionSummary
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.training.controls import token_lengths
-from rubrank.training.measuring import Figures
-from rubrank.training.parts import FusedPart
+from rubrank.training.controls import TextFeatures, token_lengths
 
-OWN = "own"
-_P = "rubrank"
+MOST_LINES = 32
+"""Sources, stages, categories and tiers (each) with a line of their own; the others share the line "others"."""
+_MAX_NAME_LENGTH = 80
+_ORIGIN_KEYS = {"source": ("rubrank_source", "data_source", "source"), "stage": ("rubrank_stage", "stage")}
 
 
-def metrics_of(
-    parts: Sequence[FusedPart],
+def step_metrics(
+    results: Sequence[Fused],
     table: ScoreTable,
     rollouts: Sequence[Rollout],
-    figures: Figures,
+    features: TextFeatures,
     shared: Collection[str],
 ) -> dict[str, float]:
-    """All numbers of a step that exist; `shared` are the criteria with lines of their own."""
-    results = [one.result for one in parts]
-    found = {
-        **_criteria(table.summary(), _weights(results, shared), shared),
-        **_gates(results, shared),
-        **_attributes(results),
-        **_texts(rollouts, figures),
-        f"{_P}/groups/no_signal": float(np.concatenate([result.no_signal for result in results]).mean()),
-        **_agreement(results),
-        **_judging(table.judging),
+    """All numbers of a step except the score lines and times; those that do not exist are left out.
+
+    shared: names of the criteria with lines of their own.
+    """
+    metrics = {
+        **criterion_metrics(table.summary(), effective_weights(results, shared), shared),
+        **gate_metrics(results, shared),
+        **attribute_metrics(results),
+        **text_metrics(rollouts, features),
+        **group_metrics(results),
     }
-    return {name: float(value) for name, value in found.items() if np.isfinite(value)}
+    if table.judging is not None:
+        metrics |= judge_metrics(table.judging)
+    return {name: float(value) for name, value in metrics.items() if np.isfinite(value)}
 
 
-# ------------------------------------------------------------------------------------------------------------ criteria
-
-
-def _criteria(
+def criterion_metrics(
     summaries: Iterable[CriterionSummary], weights: Mapping[str, float], shared: Collection[str]
 ) -> dict[str, float]:
-    found: dict[str, float] = {}
-    own: dict[str, list[float]] = {"ties": [], "missing": []}
-    for one in summaries:
-        missing = one.missing / one.rollouts if one.rollouts else np.nan
-        if one.name in shared:
-            values = {
-                "mean": one.mean,
-                "ties": one.tie_rate,
-                "missing": missing,
-                "weight": weights.get(one.name, np.nan),
-            }
-            found |= {f"{_P}/{one.name}/{what}": value for what, value in values.items()}
+    """Means, ties, missing scores and weights of the shared criteria; means over the other criteria."""
+    metrics: dict[str, float] = {}
+    own_ties = []
+    own_missing = []
+    for summary in summaries:
+        missing = summary.missing / summary.rollouts if summary.rollouts else np.nan
+        if summary.name in shared:
+            prefix = f"rubrank/{summary.name}"
+            metrics[f"{prefix}/mean"] = summary.mean
+            metrics[f"{prefix}/ties"] = summary.tie_rate
+            metrics[f"{prefix}/missing"] = missing
+            metrics[f"{prefix}/weight"] = weights.get(summary.name, np.nan)
         else:
-            own["ties"].append(one.tie_rate)
-            own["missing"].append(missing)
-    known = {what: [value for value in values if np.isfinite(value)] for what, values in own.items()}
-    return found | {f"{_P}/{OWN}/{what}": float(np.mean(values)) for what, values in known.items() if values}
+            own_ties.append(summary.tie_rate)
+            own_missing.append(missing)
+    metrics["rubrank/own/ties"] = _mean(own_ties)
+    metrics["rubrank/own/missing"] = _mean(own_missing)
+    return metrics
 
 
-def _weights(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
-    """Shared criterion → its effective weight, mean over the groups that ask it."""
-    total, asking = dict.fromkeys(shared, 0.0), dict.fromkeys(shared, 0)
+def effective_weights(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
+    """Shared criterion → its share of the decision, mean over the groups that have it."""
+    total = dict.fromkeys(shared, 0.0)
+    groups = dict.fromkeys(shared, 0)
     for result in results:
         batch = result.batch
         if result.fit is None:
             shares_NK = np.broadcast_to(shares(batch, result.used_weights_NK), (batch.N, batch.K))
         else:
             shares_NK = np.array([group.effective_weights for group in result]).reshape(batch.N, batch.K)
-        asked = batch.asked_NK
-        sums = np.where(asked, shares_NK, 0.0).sum(0)
-        for name, added, groups in zip(batch.names, sums.tolist(), asked.sum(0).tolist(), strict=True):
+        asked_NK = batch.asked_NK
+        sums = np.where(asked_NK, shares_NK, 0.0).sum(0).tolist()
+        counts = asked_NK.sum(0).tolist()
+        for name, weight_sum, count in zip(batch.names, sums, counts, strict=True):
             if name in total:
-                total[name] += added
-                asking[name] += groups
-    return {name: total[name] / groups for name, groups in asking.items() if groups}
+                total[name] += weight_sum
+                groups[name] += count
+    return {name: total[name] / count for name, count in groups.items() if count}
 
 
-def _agreement(results: Sequence[Fused]) -> dict[str, float]:
-    """Means over the groups in which at least two criteria say anything."""
-    if any(result.agreement is None for result in results):
-        return {}
-    each = {
-        "groups/agreement": np.concatenate([result.agreement for result in results]),
-        "groups/error": np.concatenate([result.error_M for result in results]),
-    }
-    return {f"{_P}/{name}": float(x[~np.isnan(x)].mean()) for name, x in each.items() if not np.isnan(x).all()}
-
-
-def _gates(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
+def gate_metrics(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
+    """What the gates did; empty for a rule without a gate."""
     gated = [result.gated for result in results if result.gated is not None]
     if not gated:
         return {}
-    found = {
-        f"{_P}/gate/stopped": (~np.concatenate([one.passed for one in gated])).mean(),
-        f"{_P}/gate/factor": np.concatenate([one.factor for one in gated]).mean(),
-    }
-    stopped: dict[str, int] = {}
+    passed = np.concatenate([part.passed for part in gated])
+    factor = np.concatenate([part.factor for part in gated])
+    stopped: dict[str, int] = defaultdict(int)
     for result in results:
         if result.gate is not None and result.gated is not None:
-            for name, by_M in zip(result.gate.global_quality, result.gated.stopped_by.T, strict=True):
-                stopped[str(name)] = stopped.get(str(name), 0) + int(by_M.sum())
-    rollouts = sum(len(one.passed) for one in gated)
-    return found | {f"{_P}/gate/{name}": count / rollouts for name, count in stopped.items() if name in shared}
+            for name, stopped_M in zip(result.gate.global_quality, result.gated.stopped_by.T, strict=True):
+                stopped[str(name)] += int(stopped_M.sum())
+    metrics = {"rubrank/gate/stopped": float((~passed).mean()), "rubrank/gate/factor": float(factor.mean())}
+    for name, count in stopped.items():
+        if name in shared:
+            metrics[f"rubrank/gate/{name}"] = count / len(passed)
+    return metrics
 
 
-# ---------------------------------------------------------------------------------------------------------- attributes
-
-
-def _attributes(results: Sequence[Fused]) -> dict[str, float]:
-    controls = [(result.control, result.batch) for result in results if result.control is not None]
-    # elsewhere there is nothing to explain, and γ is 0
-    told = [(control, batch.informative_NK & (control.n_NK > 0)) for control, batch in controls]
-    if not any(telling.any() for _, telling in told):
+def attribute_metrics(results: Sequence[Fused]) -> dict[str, float]:
+    """The estimated influence of the controlled attributes; empty if nothing was controlled."""
+    controls = []
+    for result in results:
+        if result.control is not None:
+            # Where a criterion does not tell rollouts apart there is nothing to explain, and γ is 0.
+            informative_NK = result.batch.informative_NK & (result.control.n_NK > 0)
+            controls.append((result.control, informative_NK))
+    if not any(informative_NK.any() for _, informative_NK in controls):
         return {}
-    groups = float(np.concatenate([control.n_NK[telling] for control, telling in told]).mean())
+    metrics: dict[str, float] = {}
     names = results[0].attribute_names
-    parts = {"": "gamma_NKD", "/se": "se_NKD", "/shrunk": "shrunk_NKD", "/taken": "taken_NKD"}
-    found: dict[str, float] = {}
-    for what, field in parts.items():
-        values = np.concatenate([getattr(control, field)[telling] for control, telling in told])
-        found |= {f"{_P}/gamma/{name}{what}": float(values[:, d].mean()) for d, name in enumerate(names)}
-    return found | {f"{_P}/gamma/{name}/groups": groups for name in names}
+    fields = {"": "gamma_NKD", "/se": "se_NKD", "/shrunk": "shrunk_NKD", "/taken": "taken_NKD"}
+    for suffix, field in fields.items():
+        values = np.concatenate([getattr(control, field)[informative_NK] for control, informative_NK in controls])
+        for d, name in enumerate(names):
+            metrics[f"rubrank/gamma/{name}{suffix}"] = float(values[:, d].mean())
+    groups = np.concatenate([control.n_NK[informative_NK] for control, informative_NK in controls])
+    for name in names:
+        metrics[f"rubrank/gamma/{name}/groups"] = float(groups.mean())
+    return metrics
 
 
-def _texts(rollouts: Sequence[Rollout], figures: Figures) -> dict[str, float]:
-    reasoning, answer = figures.words.mean(0)
-    return {
-        f"{_P}/reasoning/words": reasoning,
-        f"{_P}/answer/words": answer,
-        **_tokens(rollouts),
-        **{f"{_P}/markdown/{name}": value for name, value in zip(MARKERS, figures.markdown.mean(0), strict=True)},
-    }
+def text_metrics(rollouts: Sequence[Rollout], features: TextFeatures) -> dict[str, float]:
+    """Mean lengths, and Markdown markers per line."""
+    reasoning_words, answer_words = features.words.mean(0)
+    metrics = {"rubrank/reasoning/words": reasoning_words, "rubrank/answer/words": answer_words}
+    lengths = token_lengths(rollouts)
+    if lengths is not None:
+        metrics["rubrank/reasoning/tokens"] = lengths.reasoning.mean()
+        metrics["rubrank/answer/tokens"] = lengths.answer.mean()
+    for marker, value in zip(MARKERS, features.markdown.mean(0), strict=True):
+        metrics[f"rubrank/markdown/{marker}"] = value
+    return metrics
 
 
-def _tokens(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    length = token_lengths(rollouts)
-    if length is None:
-        return {}
-    return {f"{_P}/reasoning/tokens": length.reasoning.mean(), f"{_P}/answer/tokens": length.answer.mean()}
+def group_metrics(results: Sequence[Fused]) -> dict[str, float]:
+    """How many groups have no signal; under RLVR² also how much the criteria agree."""
+    metrics = {"rubrank/groups/no_signal": float(np.concatenate([result.no_signal for result in results]).mean())}
+    agreements = [result.agreement for result in results]
+    if all(agreement is not None for agreement in agreements):
+        metrics["rubrank/groups/agreement"] = _mean(np.concatenate(agreements))
+        metrics["rubrank/groups/error"] = _mean(np.concatenate([result.error_M for result in results]))
+    return metrics
 
 
-def _judging(judging: Judgments | None) -> dict[str, float]:
-    if judging is None:
-        return {}
+def judge_metrics(judging: Judgments) -> dict[str, float]:
+    """Calls, cost, latency, and the share of missing answers."""
     account = judging.account
-    found = {"calls": account.calls, "hits": account.hits, "cost": account.cost, "missing": judging.missing}
-    latencies = {"latency_p50": account.latency(0.5), "latency_p90": account.latency(0.9)}
-    found |= {name: np.nan if value is None else value for name, value in latencies.items()}
-    return {f"{_P}/judge/{name}": float(value) for name, value in found.items()}
-
-
-# ------------------------------------------------------------------------------------------------ about every rollout
-
-
-def texts_of(parts: Sequence[FusedPart], table: ScoreTable) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Group, scores and gate of every rollout, for a reader."""
-    return {
-        f"{_P}/group": tuple((group.id,) * len(group.scores) for group in table.groups),
-        f"{_P}/scores": tuple(_scores(group) for group in table.groups),
-        **stopped_of(parts),
+    metrics: dict[str, float] = {
+        "rubrank/judge/calls": account.calls,
+        "rubrank/judge/hits": account.hits,
+        "rubrank/judge/cost": account.cost,
+        "rubrank/judge/missing": judging.missing,
     }
+    for percent in (50, 90):
+        latency = account.latency(percent / 100)
+        if latency is not None:
+            metrics[f"rubrank/judge/latency_p{percent}"] = latency
+    return metrics
 
 
-def stopped_of(parts: Sequence[FusedPart]) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """The gates that stopped each rollout, for a reader."""
-    return {f"{_P}/stopped_by": tuple(stopped for one in parts for stopped in _stopped(one.result))}
+def _mean(values: Iterable[float]) -> float:
+    """Mean of the values that are not NaN; NaN if there are none."""
+    known = [value for value in values if not math.isnan(value)]
+    return float(np.mean(known)) if known else math.nan
 
 
-def _stopped(result: Fused) -> Iterator[tuple[str, ...]]:
-    batch = result.batch
-    stopped: Sequence[str] = [""] * len(batch.scores_MK)
-    if result.gate is not None and result.gated is not None:
-        names = [str(name) for name in result.gate.global_quality]
-        rows = result.gated.stopped_by.tolist()
-        stopped = [
-            ", ".join(name for name, by in zip(names, row, strict=True) if by) if any(row) else "" for row in rows
-        ]
-    return (tuple(stopped[first:end]) for first, end in pairwise(batch.starts.tolist()))
+# -------------------------------------------------------------------------------------------------------- score lines
 
 
-def _scores(group: GroupScores) -> tuple[str, ...]:
-    """Such as "WordCount 1, Tone –"; what was compared has no score, and is left out."""
-    shown = [(k, name) for k, name in enumerate(group.names) if name not in group.outcomes]
-    rows = group.scores.tolist()
-    return tuple(", ".join([f"{name} {_number(row[k])}" for k, name in shown]) for row in rows)
+def score_metrics(
+    results: Sequence[Fused],
+    unknown_M: np.ndarray,
+    table: ScoreTable,
+    groups: Sequence[Group],
+    shared: Collection[str],
+    lines: list[str],
+) -> dict[str, float]:
+    """`rubrank/score` and the lines below it.
+
+    unknown_M: rollouts without any score. lines: those that the run has had so far; new ones are added.
+    """
+    scores_M = np.concatenate([gated_means(result) for result in results])
+    scores_M = np.where(unknown_M, np.nan, scores_M)
+    values: dict[str, list[float]] = defaultdict(list)
+    start = 0
+    for group, scored in zip(groups, table.groups, strict=True):
+        end = start + len(scored.scores)
+        group_scores = scores_M[start:end].tolist()
+        start = end
+        values["rubrank/score"] += group_scores
+        for kind, name in find_origin(group).items():
+            values[_score_line(kind, name, lines)] += group_scores
+        for line, means in _category_means(scored, shared, lines).items():
+            values[line] += means
+    metrics = {line: _mean(line_values) for line, line_values in values.items()}
+    return {line: mean for line, mean in metrics.items() if not math.isnan(mean)}
 
 
-def _number(score: float) -> str:
-    return "–" if score != score else f"{score:.4g}"
+def gated_means(result: Fused) -> np.ndarray:
+    """(M,) weighted mean of the scores, from 0 to 1, times the gate's factor; NaN for a rollout without a score."""
+    batch = result.batch.without_penalties()
+    unit_MK = batch.unit_MK
+    if batch.outcomes:
+        unit_MK = unit_MK.copy()
+        for g, k in batch.outcomes:
+            unit_MK[batch.starts[g] : batch.starts[g + 1], k] = np.nan
+    means_M = _weighted_means(unit_MK, by_row(batch.weights_NK, batch))
+    gated = result.gated
+    if gated is None:  # the score is comparable between rules, so it is gated under rules without a gate, too
+        layers = {criterion.name: criterion.layer for criterion in batch.gate_criteria}
+        gate = Gate(
+            global_quality=[name for name, layer in layers.items() if layer == "global_quality"],
+            low_quality=[name for name, layer in layers.items() if layer == "low_quality"],
+        )
+        asked_MC = batch.gates_asked_NC[batch.group_of_row]
+        gated = gate(np.zeros(len(means_M)), batch.clean_MC, list(layers), asked_MC, batch.starts)
+    return np.where(gated.passed, gated.factor * means_M, 0.0)
+
+
+def _category_means(scored: GroupScores, shared: Collection[str], lines: list[str]) -> dict[str, list[float]]:
+    """Line → the weighted means of a group's rollouts over the criteria of a category, a tier, or a rubric."""
+    columns: dict[str, list[int]] = defaultdict(list)
+    for k, criterion in enumerate(scored.criteria):
+        if criterion.layer != "quality" or criterion.name in scored.outcomes:
+            continue
+        columns["rubrank/score/shared" if criterion.name in shared else "rubrank/score/own"].append(k)
+        if criterion.category is not None:
+            columns[_score_line("category", criterion.category, lines)].append(k)
+        if criterion.tier is not None:
+            columns[_score_line("tier", str(criterion.tier), lines)].append(k)
+    unit = np.array([criterion.cleanness(scored.scores[:, k]) for k, criterion in enumerate(scored.criteria)]).T
+    means = {}
+    for line, numbers in columns.items():
+        weights = np.array([scored.criteria[k].weight for k in numbers])
+        means[line] = _weighted_means(unit[:, numbers], weights).tolist()
+    return means
+
+
+def _weighted_means(unit_MK: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weighted means of the rows, without NaN; NaN for a row that has nothing else."""
+    weights_MK = ~np.isnan(unit_MK) * weights
+    total_M = weights_MK.sum(axis=1)
+    sum_M = (np.nan_to_num(unit_MK) * weights_MK).sum(axis=1)
+    return np.divide(sum_M, total_M, out=np.full(len(unit_MK), np.nan), where=total_M > 0.0)
+
+
+def _score_line(kind: str, name: str, lines: list[str]) -> str:
+    """The name of a score line; that of the others once a run has enough lines of this kind."""
+    line = f"{kind}/{name[:_MAX_NAME_LENGTH]}"
+    if line not in lines:
+        if sum(known.startswith(f"{kind}/") for known in lines) >= MOST_LINES:
+            return f"rubrank/score/{kind}/others"
+        lines.append(line)
+    return f"rubrank/score/{line}"
+
+
+def find_origin(group: Group) -> dict[str, str]:
+    """The source and the stage of a query, as far as its metadata name them."""
+    metadata = group.rollouts[0].metadata if group.rollouts else {}
+    origin = {}
+    for kind, keys in _ORIGIN_KEYS.items():
+        name = next((metadata[key] for key in keys if metadata.get(key)), None)
+        if isinstance(name, str | int):
+            origin[kind] = str(name)[:_MAX_NAME_LENGTH]
+    return origin
+
+
+# ---------------------------------------------------------------------------------------------- texts about rollouts
+
+
+def completion_columns(
+    table: ScoreTable, stopped_by: Sequence[Sequence[Sequence[str]]]
+) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Group, scores and gates of each rollout as texts, for a table of completions."""
+    columns = {
+        "rubrank/group": tuple((group.id,) * len(group.scores) for group in table.groups),
+        "rubrank/scores": tuple(_score_texts(group) for group in table.groups),
+    }
+    columns["rubrank/stopped_by"] = tuple(tuple(", ".join(gates) for gates in group) for group in stopped_by)
+    return columns
+
+
+def _score_texts(group: GroupScores) -> tuple[str, ...]:
+    """Such as "WordCount 1, Tone –"; criteria that were compared have no score and are left out."""
+    scored = [(k, name) for k, name in enumerate(group.names) if name not in group.outcomes]
+    texts = []
+    for row in group.scores.tolist():
+        parts = [f"{name} –" if math.isnan(row[k]) else f"{name} {row[k]:.4g}" for k, name in scored]
+        texts.append(", ".join(parts))
+    return tuple(texts)

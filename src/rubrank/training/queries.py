@@ -1,10 +1,19 @@
-"""What trainers know about a query besides its completions: a label, an info, a row → prompt, own rubric, metadata.
+"""One query of a trainer: its prompt, its own rubric, its metadata, and its completions → a group.
 
-    query_of("<|user|>Name a lake.", '{"prompt": "Name a lake.", "rubric": ["EmptyAnswer"], "answer": "West Lake"}')
+    make_query("<|user|>Name a lake.", '{"prompt": "Name a lake.", "rubric": ["EmptyAnswer"], "answer": "West Lake"}')
     Query(prompt="Name a lake.", rubric=["EmptyAnswer"], metadata={"answer": "West Lake"})
 
-A row is a mapping, or JSON of one; anything else is `metadata["label"]`. A row's `prompt` is taken rather than what the
-trainer passes, which a chat template may have been put over.
+Trainers pass what they know about a query as a label, an info or a row: a mapping, or JSON of one. Anything else
+becomes `metadata["label"]`. A row's `prompt` is preferred to the trainer's, which may have a chat template applied.
+
+Shape (a), for trainers that pass one group and take a list of rewards:
+
+    step = score_group(engine, "Name a lake.", ["West Lake.", "No.", ""], step=12)
+    step.flat()                        [1.0, 0.4, 0.0]
+    step.metrics                       for the trainer's log
+
+In asynchronous code: `await score_query(engine, query, completions, step=12, where="my trainer")`. An engine may be
+used in several threads. Rules that look at a whole batch (GDPO, AMRP …) see one group at a time here.
 """
 
 from __future__ import annotations
@@ -13,24 +22,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.rollouts.messages import decoded
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.engine import RewardEngine, StepRewards, without_unknown
+from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.rollouts import Thinking, count_tokens, prompt_opening_tag, rollout_of, set_token_counts
 
-__all__ = [
-    "Completion",
-    "Query",
-    "group_of_query",
-    "messages",
-    "query_of",
-    "score_query",
-    "split_prompt",
-    "without_unknown",
-]
-
-_INSTRUCTIONS = ("instruction_id_list", "kwargs")
+INSTRUCTION_COLUMNS = ("instruction_id_list", "kwargs")
+"""Columns of IFEval's instructions, which are a rubric."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,52 +41,53 @@ class Query:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     tools: Sequence[Mapping[str, Any]] | None = None
     opened: str | None = None
-    """The tag in which the trainer's own prompt ends, whatever prompt the row has."""
+    """The reasoning tag in which the trainer's templated prompt ends."""
 
 
-def query_of(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
-    """A query from what the trainer passes with its prompt; later rows go before earlier ones."""
+def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
+    """A query from what the trainer passes with its prompt; later rows override earlier ones."""
     row: dict[str, Any] = {}
-    for given in rows:
-        found = decoded(given)
-        if isinstance(found, Mapping):
-            row |= found
-        elif found is not None and not (isinstance(found, str) and not found):
-            row["label"] = found
+    for data in rows:
+        value = decoded(data)
+        if isinstance(value, Mapping):
+            row |= value
+        elif value is not None and not (isinstance(value, str) and not value):
+            row["label"] = value
     rubric = row.get(rubric_column)
     if rubric is None and "instruction_id_list" in row:
-        rubric = {name: row[name] for name in _INSTRUCTIONS if name in row}
-    tools = row.get("tools")
-    known = (rubric_column, "prompt", "tools")
-    metadata = {name: value for name, value in row.items() if name not in known and value is not None}
-    shown = messages(prompt if row.get("prompt") is None else row["prompt"])
-    return Query(shown, rubric, metadata, tools or None, prompt_opening_tag(prompt))
+        rubric = {name: row[name] for name in INSTRUCTION_COLUMNS if name in row}
+    row_prompt = prompt if row.get("prompt") is None else row["prompt"]
+    not_metadata = (rubric_column, "prompt", "tools")
+    metadata = {name: value for name, value in row.items() if name not in not_metadata and value is not None}
+    return Query(
+        prompt=to_messages(row_prompt),
+        rubric=rubric,
+        metadata=metadata,
+        tools=row.get("tools") or None,
+        opened=prompt_opening_tag(prompt),
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """One completion, with what the trainer knows about how it was sampled; None: not known."""
+    """One completion, and what the trainer knows about how it was sampled; None: unknown."""
 
-    said: Any
-    """A text, or messages with tool calls and what came back."""
+    content: Any
+    """A text, or messages with tool calls and their results."""
     finish_reason: str | None = None
     ids: Any = None
-    """The tokens that were sampled."""
+    """The sampled tokens."""
     tokens: int | None = None
-    """Their number, where the trainer has no ids."""
+    """Their number, if the trainer has no ids."""
     reasoning_tokens: int | None = None
     opened: str | None = None
-    """The tag in which the templated prompt ends."""
+    """The reasoning tag in which the templated prompt ends."""
 
-    def rollout(self, engine: RewardEngine, query: Query, where: str, tokenizer: Any = None) -> Rollout:
-        """The rollout, its tokens counted where that can be done."""
-        return self.read(query, engine.thinking, where, tokenizer)
-
-    def read(self, query: Query, thinking: Thinking, where: str, tokenizer: Any = None) -> Rollout:
-        """The same, for those who have no engine at hand."""
-        found = rollout_of(
+    def to_rollout(self, query: Query, thinking: Thinking, where: str, tokenizer: Any = None) -> Rollout:
+        """The rollout, with its token counts if they can be known."""
+        rollout = rollout_of(
             query.prompt,
-            messages(self.said),
+            to_messages(self.content),
             tools=query.tools,
             metadata=query.metadata,
             finish_reason=self.finish_reason,
@@ -98,11 +98,11 @@ class Completion:
             where=where,
         )
         if self.ids is not None:
-            return count_tokens(found, self.ids, tokenizer)
-        return set_token_counts(found, self.tokens, self.reasoning_tokens)
+            return count_tokens(rollout, self.ids, tokenizer)
+        return set_token_counts(rollout, self.tokens, self.reasoning_tokens)
 
 
-def group_of_query(
+def make_group(
     engine: RewardEngine,
     query: Query,
     completions: Sequence[Any],
@@ -111,71 +111,125 @@ def group_of_query(
     where: str,
     id: str | None = None,
     train: bool = True,
-    finish_reasons: Sequence[str | None] | None = None,
     tokenizer: Any = None,
 ) -> Group:
-    """The completions of one query (`Completion`, text or messages) as a group.
+    """The completions of one query (`Completion`s, texts or messages) as a group.
 
-    A rubric that cannot be decided is refused here, before a judge is asked.
+    id: unique in the run; None: the engine makes one. A rubric that cannot be decided is refused here, before a judge
+    is called.
     """
     engine.check_rubric(query.rubric, where)
     if not len(completions):
         raise InvalidInput(where, "completions", "at least one", "none", "Pass the whole group.")
-    ends = finish_reasons or [None] * len(completions)
-    each = [
-        one if isinstance(one, Completion) else Completion(one, end) for one, end in zip(completions, ends, strict=True)
-    ]
-    name = engine.label(step, train=train) if id is None else id
-    rollouts = tuple(one.rollout(engine, query, f"{where}: group {name!r}", tokenizer) for one in each)
-    return Group(id=name, rollouts=rollouts, rubric=query.rubric)
+    group_id = engine.label(step, train=train) if id is None else id
+    rollouts = []
+    for completion in completions:
+        if not isinstance(completion, Completion):
+            completion = Completion(completion)
+        rollouts.append(
+            completion.to_rollout(query, engine.thinking, f"{where}: group {group_id!r}", tokenizer=tokenizer)
+        )
+    return Group(id=group_id, rollouts=tuple(rollouts), rubric=query.rubric)
 
 
 async def score_query(
-    engine: RewardEngine, query: Query, completions: Sequence[Any], *, step: int, train: bool = True, **given: Any
+    engine: RewardEngine,
+    query: Query,
+    completions: Sequence[Any],
+    *,
+    step: int,
+    where: str,
+    id: str | None = None,
+    train: bool = True,
+    tokenizer: Any = None,
 ) -> StepRewards:
-    """Rewards of the completions of one query; the parameters are those of `group_of_query`."""
-    group = group_of_query(engine, query, completions, step=step, train=train, **given)
+    """Rewards of the completions of one query; the parameters are those of `make_group`."""
+    group = make_group(engine, query, completions, step=step, where=where, id=id, train=train, tokenizer=tokenizer)
     return await engine.score_async([group], step, train=train)
 
 
-def messages(value: Any) -> Any:
-    """Messages that are objects as mappings; parts that are thoughts as `reasoning_content`. Texts as they are."""
+@only_our_errors
+def score_group(
+    engine: RewardEngine,
+    prompt: Any,
+    completions: Sequence[Any],
+    *,
+    step: int,
+    rubric: Any = None,
+    id: str | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    finish_reasons: Sequence[str | None] | None = None,
+    token_counts: Sequence[Mapping[str, int] | None] | None = None,
+    train: bool = True,
+) -> StepRewards:
+    """Rewards of the completions of one query, in their order.
+
+    prompt, completions: texts or chat messages. rubric: the query's own.
+    id: of the group, in the records; by default one that no other group of the run has.
+    finish_reasons: why the sampling of each completion ended, if known.
+    token_counts: tokens of the "reasoning" and the "answer" of each, if known.
+    """
+    if isinstance(completions, str) or not len(completions):
+        got = repr(completions)
+        raise InvalidInput("score_group", "completions", "a list of at least one", got, "Pass the whole group.")
+    group_id = engine.label(step, train=train) if id is None else id
+    reasons = finish_reasons or [None] * len(completions)
+    counts = token_counts or [None] * len(completions)
+    rollouts = []
+    for completion, reason, count in zip(completions, reasons, counts, strict=True):
+        rollout = rollout_of(
+            prompt,
+            completion,
+            tools=tools,
+            metadata=metadata,
+            finish_reason=reason,
+            token_counts=count,
+            thinking=engine.thinking,
+            where=f"group {group_id!r}",
+        )
+        rollouts.append(rollout)
+    group = Group(id=group_id, rollouts=tuple(rollouts), rubric=rubric)
+    return engine.score([group], step, train=train)
+
+
+# ------------------------------------------------------------------------------------------------------------ messages
+
+
+def to_messages(value: Any) -> Any:
+    """Message objects as mappings, with thinking parts as `reasoning_content`; texts unchanged."""
     if isinstance(value, list | tuple):
-        return [_message(one) for one in value]
-    return _message(value)
-
-
-def _message(value: Any) -> Any:
-    message = _dumped(value)
-    if not isinstance(message, Mapping) or "role" not in message:
-        return message
-    found = {**message, "content": _all_dumped(message.get("content"))}
-    if found.get("tool_calls"):
-        found["tool_calls"] = _all_dumped(found["tool_calls"])
-    thoughts = [part["thinking"] for part in _parts(found["content"]) if part.get("type") == "thinking"]
-    if thoughts and not found.get("reasoning_content"):
-        found["reasoning_content"] = "".join(thoughts)
-    return found
-
-
-def _parts(content: Any) -> list[Mapping[str, Any]]:
-    return [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
-
-
-def _all_dumped(value: Any) -> Any:
-    return [_dumped(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def _dumped(value: Any) -> Any:
-    return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else value
+        return [_to_message(item) for item in value]
+    return _to_message(value)
 
 
 def split_prompt(conversation: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """A conversation as messages: what was there before the policy first spoke, and what came then."""
-    every = [_message(one) for one in conversation]
-    first = next((i for i, one in enumerate(every) if _role(one) == "assistant"), len(every))
-    return every[:first], every[first:]
+    """A conversation as messages: those before the policy first spoke, and the others."""
+    messages = [_to_message(item) for item in conversation]
+    for i, message in enumerate(messages):
+        if isinstance(message, Mapping) and message.get("role") == "assistant":
+            return messages[:i], messages[i:]
+    return messages, []
 
 
-def _role(message: Any) -> Any:
-    return message.get("role") if isinstance(message, Mapping) else None
+def _to_message(value: Any) -> Any:
+    message = _dump(value)
+    if not isinstance(message, Mapping) or "role" not in message:
+        return message
+    message = {**message, "content": _dump_items(message.get("content"))}
+    if message.get("tool_calls"):
+        message["tool_calls"] = _dump_items(message["tool_calls"])
+    if isinstance(message["content"], list) and not message.get("reasoning_content"):
+        parts = [part for part in message["content"] if isinstance(part, Mapping)]
+        thoughts = [part["thinking"] for part in parts if part.get("type") == "thinking"]
+        if thoughts:
+            message["reasoning_content"] = "".join(thoughts)
+    return message
+
+
+def _dump_items(value: Any) -> Any:
+    return [_dump(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _dump(value: Any) -> Any:
+    return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else value

@@ -1,12 +1,12 @@
-"""Records of a run that goes on from a checkpoint: what it makes again is cut off, in place.
+"""Records of a run that is resumed: those that it will write again are cut off, in place.
 
-    rewind(Path("records.jsonl.zst"), 200)               keeps training before step 200, and evaluations up to it
-    rewind(path, 200, {"file": "records.jsonl.zst", "bytes": 81_234})    the same, where the checkpoint knows the place
+    rewind_records(Path("records.jsonl.zst"), 200)        keeps training before step 200, and evaluations up to it
+    rewind_records(path, 200, {"file": "records.jsonl.zst", "bytes": 81_234})     the checkpoint knows the place
 
-Nothing is copied: a file is shortened to where its last whole piece before the step ends. Pieces are lines, members of
-a .gz or frames of a .zst; each call of a writer adds one. A run that was killed may have left half a piece at the end;
-it goes too, and that is said. Records that a run writes stand in the order in which they were made, so that what goes
-is the end of a file; where a piece holds both, what stays of it is written again.
+Nothing is copied: a file is truncated behind the last whole piece before the step. A piece is a line, a member of a
+.gz, or a frame of a .zst; each call of a writer appends one. A killed run may have left half a piece at the end, which
+is removed with a warning. A run writes its records in order, so what is removed is the end of the files. If a piece
+contains both, the part that stays is written again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import logging
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,105 +30,89 @@ _BLOCK = 1 << 20
 
 @dataclass
 class _Piece:
-    """Lines of a file that were written together, from `start` on; `whole` is False where it was cut short."""
+    """Lines that were written together; `is_whole` is False if the piece was cut short."""
 
     start: int
     lines: list[bytes] = field(default_factory=list)
-    whole: bool = False
+    is_whole: bool = False
 
 
-def rewind(path: Path, step: int, place: Mapping[str, Any] | None = None) -> int:
-    """Drop the records from `step` on; returns how many went.
+def rewind_records(path: Path, step: int, place: Mapping[str, Any] | None = None) -> int:
+    """Drop the records from `step` on; returns how many.
 
-    An evaluation at `step` itself was made before the checkpoint, and stays. place: where the records ended when the
-    checkpoint was made, from `RecordWriter.place`; None: it is looked for.
+    An evaluation at `step` itself was made before the checkpoint, and stays.
+    place: where the records ended at the checkpoint, from `RecordWriter.place`; None: it is searched for.
     """
     files = record_files(path, missing_ok=True)
-    known = None if place is None else _known(files, place)
-    if known is not None:
-        return sum(_cut(file, at, path, ()) for file, at in known)
+    cuts = None if place is None else _cuts_at(files, place)
+    if cuts is not None:
+        return sum(_cut(file, size, path) for file, size in cuts)
     dropped = 0
     for file in reversed(files):
-        at, kept = _end_of(file, step)
-        gone = _cut(file, at, path, kept)
-        dropped += gone
-        if at or kept:
+        size, remaining_lines = _find_step(file, step)
+        dropped += _cut(file, size, path, remaining_lines)
+        if size or remaining_lines:
             break
     return dropped
 
 
-def drop_half(path: Path) -> None:
-    """Take away what a process that was killed had half written; only where nobody else writes there.
+def drop_half_record(path: Path) -> None:
+    """Remove what a killed process left half written; only for a file that nobody else writes.
 
-    Else the next record would be added to half a line, and nobody could read the file from there on.
+    Otherwise the next record would continue the half line, and the file could not be read from there on.
     """
     files = record_files(path, missing_ok=True)
     if not files:
         return
-    at, kept = _half_of(files[-1])
-    _cut(files[-1], at, path, kept)
-
-
-def _half_of(file: Path) -> tuple[int, list[bytes]]:
-    """Where the last whole piece ends, and whole lines after that."""
-    size = file.stat().st_size
+    file = files[-1]
     if file.suffix == ".jsonl":
-        return _last_break(file, size), []
-    piece = next((piece for piece in _pieces(file, 0) if not piece.whole), None)
-    return (size, []) if piece is None else (piece.start, [line for line in piece.lines if line.endswith(b"\n")])
+        _cut(file, _end_of_last_line(file), path)
+        return
+    for piece in _read_pieces(file):
+        if not piece.is_whole:
+            whole_lines = [line for line in piece.lines if line.endswith(b"\n")]
+            _cut(file, piece.start, path, whole_lines)
+            return
 
 
-def _last_break(file: Path, size: int) -> int:
-    with file.open("rb") as opened:
-        while size:
-            start = max(size - _BLOCK, 0)
-            opened.seek(start)
-            at = opened.read(size - start).rfind(b"\n")
-            if at >= 0:
-                return start + at + 1
-            size = start
+def _end_of_last_line(file: Path) -> int:
+    end = file.stat().st_size
+    with file.open("rb") as stream:
+        while end:
+            start = max(end - _BLOCK, 0)
+            stream.seek(start)
+            newline = stream.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
+            end = start
     return 0
 
 
-def _known(files: Sequence[Path], place: Mapping[str, Any]) -> list[tuple[Path, int]] | None:
-    """Files with the bytes that stay of them; None where they are not as they were any more."""
-    names = [file.name for file in files]
+def _cuts_at(files: Sequence[Path], place: Mapping[str, Any]) -> list[tuple[Path, int]] | None:
+    """(file, bytes that stay); None if the files do not match the place any more."""
     if not place.get("file"):  # nothing had been written
         return [(file, 0) for file in files]
+    names = [file.name for file in files]
     if place["file"] not in names:
         return None
-    at = names.index(place["file"])
-    if files[at].stat().st_size < place["bytes"]:
+    number = names.index(place["file"])
+    if files[number].stat().st_size < place["bytes"]:
         return None
-    return [(files[at], place["bytes"]), *((file, 0) for file in files[at + 1 :])]
+    return [(files[number], place["bytes"]), *((file, 0) for file in files[number + 1 :])]
 
 
-def _end_of(file: Path, step: int) -> tuple[int, list[bytes]]:
-    """Where what comes before a step ends, and lines after that which stay all the same."""
-    end, kept = None, list[bytes]()
-    for piece in _pieces(file, 0):
-        stays = [line for line in piece.lines if _is_before(line, step)]
-        if end is None and piece.whole and len(stays) == len(piece.lines):
-            continue
-        end = piece.start if end is None else end
-        kept += stays
-    return file.stat().st_size if end is None else end, kept
-
-
-def _cut(file: Path, at: int, path: Path, kept: Sequence[bytes]) -> int:
-    """Shorten a file and write again what stays; returns how many lines went."""
-    if file.stat().st_size == at:
-        return 0
-    lines, whole = 0, True
-    for piece in _pieces(file, at):
-        lines, whole = lines + len(piece.lines), whole and piece.whole
-    if not whole:
-        _log.warning("%s: what was being written when the run was killed is dropped", file)
-    os.truncate(file, at)
-    append_lines(file, kept)
-    if not at and not kept and file != path:
-        file.unlink()  # of several: the next one begins where this one did
-    return lines - len(kept)
+def _find_step(file: Path, step: int) -> tuple[int, list[bytes]]:
+    """Where the records before a step end, and lines behind that place that stay nevertheless."""
+    end = None
+    remaining_lines: list[bytes] = []
+    for piece in _read_pieces(file):
+        lines_before = [line for line in piece.lines if _is_before(line, step)]
+        if end is None:
+            if piece.is_whole and len(lines_before) == len(piece.lines):
+                continue
+            end = piece.start
+        remaining_lines += lines_before
+    return file.stat().st_size if end is None else end, remaining_lines
 
 
 def _is_before(line: bytes, step: int) -> bool:
@@ -136,52 +120,75 @@ def _is_before(line: bytes, step: int) -> bool:
         record = json.loads(line)
     except ValueError:
         return False  # half a line
-    at, mode = record.get("step"), record.get("metadata", {}).get("mode")
-    return at is None or at < step + (mode == "eval")
+    record_step = record.get("step")
+    if record_step is None:
+        return True
+    is_evaluation = record.get("metadata", {}).get("mode") == "eval"
+    return bool(record_step <= step if is_evaluation else record_step < step)
+
+
+def _cut(file: Path, size: int, path: Path, remaining_lines: Sequence[bytes] = ()) -> int:
+    """Truncate a file and append the lines that stay; returns how many lines were dropped."""
+    if file.stat().st_size == size:
+        return 0
+    pieces = list(_read_pieces(file, size))
+    if not all(piece.is_whole for piece in pieces):
+        _log.warning("%s: a record that was being written when the run was killed is dropped", file)
+    os.truncate(file, size)
+    append_lines(file, remaining_lines)
+    if not size and not remaining_lines and file != path:
+        file.unlink()  # one of several files: the next one starts where this one did
+    return sum(len(piece.lines) for piece in pieces) - len(remaining_lines)
 
 
 # -------------------------------------------------------------------------------------------------------------- pieces
 
 
-def _pieces(file: Path, at: int) -> Iterator[_Piece]:
-    """The pieces of a file from a place on, in order."""
+def _read_pieces(file: Path, start: int = 0) -> Iterator[_Piece]:
+    """The pieces of a file from a byte on, in order."""
     if file.suffix == ".jsonl":
-        yield from _plain_pieces(file, at)
+        with file.open("rb") as stream:
+            stream.seek(start)
+            for line in stream:
+                yield _Piece(start, [line], line.endswith(b"\n"))
+                start += len(line)
         return
-    new = zlib.decompressobj if file.suffix == ".gz" else import_zstandard(file).ZstdDecompressor().decompressobj
-    given = (31,) if file.suffix == ".gz" else ()
     try:
-        yield from _packed(file, at, lambda: new(*given))
-    except Exception as error:  # of zlib or zstandard
-        if type(error).__name__ not in ("error", "ZstdError"):
+        yield from _read_compressed_pieces(file, start)
+    except Exception as error:
+        if type(error).__name__ not in ("error", "ZstdError"):  # of zlib and zstandard, which need not be installed
             raise
         got = f"{file} ({error})"
         raise InvalidInput("records", "path", "a file that can be read to its end", got, "Move it away.") from None
 
 
-def _plain_pieces(file: Path, at: int) -> Iterator[_Piece]:
-    with file.open("rb") as opened:
-        opened.seek(at)
-        for line in opened:
-            yield _Piece(at, [line], line.endswith(b"\n"))
-            at += len(line)
+def _read_compressed_pieces(file: Path, start: int) -> Iterator[_Piece]:
+    """Members of a .gz or frames of a .zst; of one that was cut short, the lines that can be read."""
 
+    def new_decompressor() -> Any:
+        if file.suffix == ".gz":
+            return zlib.decompressobj(31)  # with gzip headers
+        return import_zstandard(file).ZstdDecompressor().decompressobj()
 
-def _packed(file: Path, at: int, unpacker: Callable[[], Any]) -> Iterator[_Piece]:
-    """Members or frames; of one that was cut short, the whole lines that can be read, and the beginning of the next."""
-    unpack, piece, rest = unpacker(), _Piece(at), b""
-    with file.open("rb") as opened:
-        opened.seek(at)
-        while block := opened.read(_BLOCK):
-            at += len(block)
+    decompressor = new_decompressor()
+    piece = _Piece(start)
+    half_line = b""
+    position = start
+    with file.open("rb") as stream:
+        stream.seek(start)
+        while block := stream.read(_BLOCK):
+            position += len(block)
             while block:
-                *lines, rest = (rest + unpack.decompress(block)).split(b"\n")
+                *lines, half_line = (half_line + decompressor.decompress(block)).split(b"\n")
                 piece.lines += [line + b"\n" for line in lines]
-                block = unpack.unused_data
-                if unpack.eof:
-                    piece.whole = True
+                block = decompressor.unused_data
+                if decompressor.eof:
+                    piece.is_whole = True
                     yield piece
-                    unpack, piece, rest = unpacker(), _Piece(at - len(block)), b""
-    if piece.start < at:
-        piece.lines += [rest] if rest else []
+                    piece = _Piece(position - len(block))
+                    decompressor = new_decompressor()
+                    half_line = b""
+    if piece.start < position:
+        if half_line:
+            piece.lines.append(half_line)
         yield piece

@@ -8,7 +8,7 @@
     POST /aggregate_metrics   {"verify_responses": […]} → means over all samples and over those of each task
     GET  /reverify_mode       "unsupported": a sample by itself is in no group
 
-`rubrank.training.frameworks.responses` says how a request is read. Fields beside the prompt and the response are what a
+`rubrank.training.frameworks.nemo_gym` says how a request is read. Fields beside the prompt and the response are what a
 label is elsewhere, and may hold the query's own rubric, `group_id` or `group_size`. A sample about which nothing is
 known is masked (`mask_sample`), and of the failure kind and class "judge_failed", by which NeMo Gym keeps it out of its
 scores and tries it again. Siblings that did not come are a note ("cohort_incomplete"), and no mask.
@@ -24,19 +24,19 @@ from rubrank.errors import InvalidInput
 from rubrank.service.dialects.reading import SampleReading
 from rubrank.service.samples import SampleAnswer, ServiceSample
 from rubrank.service.wire import mapping
-from rubrank.training.frameworks.responses import OWNER, THEIRS, failed, gym_sample
+from rubrank.training.frameworks.nemo_gym import OWNER, PRIVATE_PREFIX, failure_fields, read_request
 
 _LARGEST = 1e100  # of a reward; more, or NaN, is none, and has no mean
-_TASK = f"{THEIRS}task_index"
+_TASK = f"{PRIVATE_PREFIX}task_index"
 SESSION = "resources_session_id"
 REVERIFY = "unsupported"
 
 
 def samples(data: Any, reading: SampleReading) -> list[ServiceSample]:
     """The one sample of a call."""
-    one = gym_sample(data)
+    one = read_request(data)
     # Of NeMo Gym's keys only this one is no other rollout's, whatever step or epoch it is of.
-    named = one.body.get(f"{THEIRS}rollout_id")
+    named = one.body.get(f"{PRIVATE_PREFIX}rollout_id")
     extra = one.row if named is None else {**one.row, "sample_id": named}
     return [reading.sample(one.prompt, one.completion, one.row, extra, where=OWNER)]
 
@@ -49,7 +49,7 @@ def answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
     found = {**body, "reward": one.usable, "reward_components": parts, "mask_sample": unknown}
     if unknown:
         reason = next((why for name, why in one.reasons.items() if isnan(one.scores[name])), "nothing is known")
-        found |= failed(body, reason)
+        found |= failure_fields(body, reason)
     elif not one.complete:
         why = f"scored with {one.samples} of {one.size} samples: the others did not come in time"
         found |= {"failure_kind": "cohort_incomplete", "failure_reason": why}

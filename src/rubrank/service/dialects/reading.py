@@ -16,7 +16,7 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import decoded
 from rubrank.service.samples import ServiceSample
 from rubrank.service.wire import flag, whole
-from rubrank.training.queries import Completion, query_of
+from rubrank.training.queries import Completion, make_query
 from rubrank.training.rollouts import Thinking
 
 _GROUP = ("group_id", "uid")
@@ -45,16 +45,20 @@ class SampleReading:
         row = decoded(label)
         given = {key: value for key, value in row.items() if key in _SAID} if isinstance(row, Mapping) else {}
         given |= {key: extra[key] for key in _SAID if extra.get(key) is not None}
-        query = query_of(prompt, label, rubric_column=self.rubric_column)
+        query = make_query(prompt, label, rubric_column=self.rubric_column)
         group = next((given[name] for name in _GROUP if given.get(name) is not None), None)
         key = digest("id", group) if group is not None else digest("prompt", prompt, label)
         named = given.get(_SAMPLE) is not None
         step = self._step(given, where)
+        if named:
+            member = digest("id", given[_SAMPLE])
+        else:
+            member = digest("text", completion.content, completion.finish_reason)
         return ServiceSample(
             key=key,
-            member=digest("id", given[_SAMPLE]) if named else digest("text", completion.said, completion.finish_reason),
+            member=member,
             named=named,
-            rollout=completion.read(query, self.thinking, where),
+            rollout=completion.to_rollout(query, self.thinking, where),
             size=self._size(given, where),
             name=f"{step}/{key.hex()[:12] if group is None else group}",
             rubric=query.rubric,

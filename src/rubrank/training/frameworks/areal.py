@@ -1,14 +1,14 @@
-"""AReaL 1.0: a workflow that samples a group, and rewards it by a rubric.
+"""AReaL 1.0: a workflow that samples a group and rewards it by a rubric.
 
     from rubrank.training.frameworks.areal import workflow_class
 
     Workflow = workflow_class()                                       a subclass of AReaL's RolloutWorkflow
     workflow = Workflow("reward.yaml", gconfig=config.gconfig, tokenizer=tokenizer, n=8)
 
-AReaL runs an episode for a row of the dataset; this one samples `n` responses itself, and gives all of them back with
-the rubric's rewards: shape (a). So AReaL's own `n_samples` must be 1, or each of its episodes would be a group. A row
-has `messages` (or `prompt`), and may have `rubric` and what verifiers need. One about which nothing is known gets the
-mean of its group. With `train=False` (the workflow of the evaluation) nothing is learnt.
+AReaL runs one episode per row of the dataset. This workflow samples `n` responses itself and returns all of them with
+the rubric's rewards: shape (a). AReaL's own `n_samples` must be 1, or each of its episodes would be a group. A row has
+`messages` (or `prompt`), and may have `rubric` and what verifiers need. A response without any score gets the mean of
+its group. With `train=False` (the workflow of the evaluation) no rule learns.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import engine_of
-from rubrank.training.engine import RewardEngine
-from rubrank.training.queries import Completion, query_of, score_query, without_unknown
+from rubrank.training.config import load_engine
+from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.queries import Completion, make_query, score_query
 from rubrank.training.rollouts import end_token_ids, infer_finish_reason, normalize_finish_reason, token_opening_tag
 
 _OWNER = "AReaL"
 
 
 class RubricWorkflow:
-    """Samples and rewards groups; `workflow_class` makes it one of AReaL's.
+    """Samples and rewards groups; `workflow_class` makes it a subclass of AReaL's workflow.
 
-    n: responses of a prompt. template: options of the chat template, such as enable_thinking.
-    request: makes what `engine.agenerate` takes of the prompt's tokens; by default AReaL's ModelRequest.
+    n: responses per prompt. template: options of the chat template, such as enable_thinking.
+    request: makes the argument of `engine.agenerate` from the prompt's tokens; by default AReaL's ModelRequest.
     """
 
     def __init__(
@@ -49,80 +49,84 @@ class RubricWorkflow:
     ) -> None:
         if n < 2:
             raise InvalidInput(_OWNER, "n", "2 or more: a group", str(n), "")
-        self.rubrank, self.column = engine_of(rubrank, _OWNER)
-        self.gconfig, self.tokenizer, self.n, self.train = gconfig, tokenizer, n, train
-        self.template, self.request = dict(template or {}), request or self._request
-        self._numbers = count()
+        self.rubrank, self.rubric_column = load_engine(rubrank, _OWNER)
+        self.gconfig = gconfig
+        self.tokenizer = tokenizer
+        self.n = n
+        self.train = train
+        self.template = dict(template or {})
+        self.request = request or self._make_request
+        self._episodes = count()
 
     async def arun_episode(self, engine: Any, data: Mapping[str, Any]) -> dict[str, Any]:
         """All responses to a row of the dataset, as AReaL's tensors."""
-        asked = data.get("messages") or data.get("prompt")
-        if not asked:
+        prompt = data.get("messages") or data.get("prompt")
+        if not prompt:
             got = ", ".join(sorted(map(str, data))) or "nothing"
-            raise InvalidInput(_OWNER, "row", "with messages or prompt", got, "Name the dataset's columns so.")
-        ids = self._ids(asked)
-        sampled = await asyncio.gather(*(engine.agenerate(self.request(ids)) for _ in range(self.n)))
+            raise InvalidInput(_OWNER, "row", "with messages or prompt", got, "Rename the columns of the dataset.")
+        prompt_ids = self.encode_prompt(prompt)
+        responses = await asyncio.gather(*(engine.agenerate(self.request(prompt_ids)) for _ in range(self.n)))
         row = {name: value for name, value in data.items() if name not in ("messages", "prompt")}
-        query = query_of(asked, row, rubric_column=self.column)
-        opened = token_opening_tag(self.tokenizer, ids)
-        said = [self._completion(one, opened) for one in sampled]
+        opened = token_opening_tag(self.tokenizer, prompt_ids)
         result = await score_query(
             self.rubrank,
-            query,
-            said,
-            step=next(self._numbers),
+            make_query(prompt, row, rubric_column=self.rubric_column),
+            [self._read_completion(response, opened) for response in responses],
+            step=next(self._episodes),
             train=self.train,
             where=_OWNER,
             tokenizer=self.tokenizer,
         )
-        return tensors(sampled, without_unknown(result.flat()))
+        return to_tensors(responses, fill_unknown(result.flat()))
 
-    def _ids(self, asked: Any) -> list[int]:
-        if isinstance(asked, str):
-            return list(self.tokenizer.encode(asked))
-        found = self.tokenizer.apply_chat_template(asked, tokenize=True, add_generation_prompt=True, **self.template)
-        return list(found["input_ids"] if hasattr(found, "keys") else found)  # a mapping since transformers 5
+    def encode_prompt(self, prompt: Any) -> list[int]:
+        """The tokens of a prompt: a text as it is, messages with the chat template."""
+        if isinstance(prompt, str):
+            return list(self.tokenizer.encode(prompt))
+        encoded = self.tokenizer.apply_chat_template(prompt, tokenize=True, add_generation_prompt=True, **self.template)
+        return list(encoded["input_ids"] if hasattr(encoded, "keys") else encoded)  # transformers 5, or 4
 
-    def _completion(self, one: Any, opened: str | None) -> Completion:
-        text = self.tokenizer.decode(one.output_tokens, skip_special_tokens=True)
-        reason = normalize_finish_reason(getattr(one, "stop_reason", None)) or infer_finish_reason(
-            one.output_tokens, end_token_ids(self.tokenizer), getattr(self.gconfig, "max_new_tokens", None)
-        )
-        return Completion(text, reason, one.output_tokens, opened=opened)
+    def _read_completion(self, response: Any, opened: str | None) -> Completion:
+        ids = response.output_tokens
+        text = self.tokenizer.decode(ids, skip_special_tokens=True)
+        reason = normalize_finish_reason(getattr(response, "stop_reason", None))
+        if reason is None:
+            max_tokens = getattr(self.gconfig, "max_new_tokens", None)
+            reason = infer_finish_reason(ids, end_token_ids(self.tokenizer), max_tokens)
+        return Completion(text, reason, ids, opened=opened)
 
-    def _request(self, ids: Sequence[int]) -> Any:
+    def _make_request(self, prompt_ids: Sequence[int]) -> Any:
         from areal.api import ModelRequest  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
         config = self.gconfig.new(n_samples=1)
-        return ModelRequest(rid=uuid.uuid4().hex, input_ids=list(ids), gconfig=config, tokenizer=self.tokenizer)
+        return ModelRequest(rid=uuid.uuid4().hex, input_ids=list(prompt_ids), gconfig=config, tokenizer=self.tokenizer)
 
 
-def tensors(sampled: Sequence[Any], rewards: Sequence[float]) -> dict[str, Any]:
-    """The responses of a group as AReaL trains on them: one row each, filled up at the end."""
+def to_tensors(responses: Sequence[Any], rewards: Sequence[float]) -> dict[str, Any]:
+    """The responses of a group as AReaL trains on them: one row each, padded at the end."""
     import torch
 
     rows = []
-    for one in sampled:
-        before, after = list(one.input_tokens), list(one.output_tokens)
+    for response in responses:
+        prompt_ids = list(response.input_tokens)
+        response_ids = list(response.output_tokens)
         rows.append(
             {
-                "input_ids": before + after,
-                "loss_mask": [0] * len(before) + [1] * len(after),
-                "logprobs": [0.0] * len(before) + list(one.output_logprobs),
-                "versions": [-1] * len(before) + list(one.output_versions),
-                "attention_mask": [True] * (len(before) + len(after)),
+                "input_ids": prompt_ids + response_ids,
+                "loss_mask": [0] * len(prompt_ids) + [1] * len(response_ids),
+                "logprobs": [0.0] * len(prompt_ids) + list(response.output_logprobs),
+                "versions": [-1] * len(prompt_ids) + list(response.output_versions),
+                "attention_mask": [True] * (len(prompt_ids) + len(response_ids)),
             }
         )
     longest = max(len(row["input_ids"]) for row in rows)
-    kinds = {"logprobs": torch.float32, "attention_mask": torch.bool}
-    found = {
-        name: torch.tensor(
-            [row[name] + [type(row[name][0])(0)] * (longest - len(row[name])) for row in rows],
-            dtype=kinds.get(name, torch.int32),
-        )
-        for name in rows[0]
-    }
-    return {**found, "rewards": torch.tensor(list(rewards), dtype=torch.float32)}
+    dtypes = {"logprobs": torch.float32, "attention_mask": torch.bool}
+    tensors = {}
+    for name in rows[0]:
+        padded = [row[name] + [0] * (longest - len(row[name])) for row in rows]
+        tensors[name] = torch.tensor(padded, dtype=dtypes.get(name, torch.int32))
+    tensors["rewards"] = torch.tensor(list(rewards), dtype=torch.float32)
+    return tensors
 
 
 def workflow_class() -> type:

@@ -3,27 +3,26 @@
     from rubrank.training.frameworks.art import score_trajectories
 
     groups = await art.gather_trajectory_groups(
-        (art.TrajectoryGroup(rollout(model, one) for _ in range(8)) for one in scenarios),
+        (art.TrajectoryGroup(rollout(model, scenario) for _ in range(8)) for scenario in scenarios),
         after_each=score_trajectories("reward.yaml"),
     )
 
-A `TrajectoryGroup` is a query: shape (a). What a rollout put into `metadata` is what is known about it, and the
-group's own `metadata` goes before: `rubric` as JSON text, since ART keeps plain values there. A trajectory's
-conversation is its answer, calls of tools included. What the rollout rewarded by itself is kept as the metric
-`independent_reward`. A trajectory about which nothing is known gets the mean of its group; one that failed is no
-trajectory to ART.
+A `TrajectoryGroup` is a query: shape (a). The `metadata` of the group, and of its first trajectory, are the row: the
+query's own `rubric` as JSON text (ART keeps plain values there), reference answers. The conversation of a trajectory is
+its answer, tool calls included. The reward that the rollout set itself is kept as the metric `independent_reward`. A
+trajectory without any score gets the mean of its group. ART drops trajectories that failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rubrank.training.config import engine_of
-from rubrank.training.engine import RewardEngine
-from rubrank.training.queries import Completion, query_of, score_query, split_prompt, without_unknown
+from rubrank.training.config import load_engine
+from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.queries import Completion, make_query, score_query, split_prompt
 from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "ART"
@@ -34,53 +33,60 @@ def score_trajectories(
 ) -> Callable[[Any], Awaitable[Any]]:
     """A function for `after_each`: a group → the same group with the rubric's rewards.
 
-    step: says the step, such as a method of the model; by default the number of the group. train=False: an evaluation.
+    step: returns the step, such as a method of the model; by default the number of the group.
+    train: False for an evaluation.
     """
-    found, column = engine_of(engine, _OWNER)
-    numbers = count()
+    reward_engine, rubric_column = load_engine(engine, _OWNER)
+    group_numbers = count()
 
     async def score(group: Any) -> Any:
         if not group.trajectories:
             return group
-        at = next(numbers) if step is None else step()
-        told = [_completion(one) for one in group.trajectories]
         first = group.trajectories[0]
+        prompt, _ = _split_conversation(first)
+        tools = {"tools": first.tools} if first.tools else {}
         row = {**first.metadata, **group.metadata}
-        query = query_of(
-            _conversation(first)[0], {"tools": first.tools} if first.tools else {}, row, rubric_column=column
+        query = make_query(prompt, tools, row, rubric_column=rubric_column)
+        result = await score_query(
+            reward_engine,
+            query,
+            [_read_completion(trajectory) for trajectory in group.trajectories],
+            step=next(group_numbers) if step is None else step(),
+            train=train,
+            where=_OWNER,
         )
-        result = await score_query(found, query, told, step=at, train=train, where=_OWNER)
-        for one, reward in zip(group.trajectories, without_unknown(result.flat()), strict=True):
-            one.metrics["independent_reward"] = one.reward
-            one.reward = reward
-        group.metrics.update({name: value for name, value in result.metrics.items() if name.startswith("rubrank/")})
+        for trajectory, reward in zip(group.trajectories, fill_unknown(result.flat()), strict=True):
+            trajectory.metrics["independent_reward"] = trajectory.reward
+            trajectory.reward = reward
+        group.metrics.update(result.metrics)
         return group
 
     return score
 
 
-def _conversation(trajectory: Any) -> tuple[list[Any], list[Any]]:
-    return split_prompt([_message(one) for one in trajectory.messages_and_choices])
+def _split_conversation(trajectory: Any) -> tuple[list[Any], list[Any]]:
+    messages = []
+    for item in trajectory.messages_and_choices:
+        message = getattr(item, "message", None)  # a choice holds a message
+        if message is None:
+            messages.append(item)
+        else:
+            data = message.model_dump(exclude_none=True)
+            reasoning = data.get("reasoning_content") or data.get("reasoning")
+            messages.append({**data, "reasoning_content": reasoning})
+    return split_prompt(messages)
 
 
-def _message(one: Any) -> Any:
-    """A message; of a choice, the message that it holds."""
-    inner = getattr(one, "message", None)
-    if inner is None:
-        return one
-    found = inner.model_dump(exclude_none=True)
-    return {**found, "reasoning_content": found.get("reasoning_content") or found.get("reasoning")}
-
-
-def _completion(trajectory: Any) -> Completion:
-    choices = [one for one in trajectory.messages_and_choices if hasattr(one, "finish_reason")]
-    last = choices[-1] if choices else None
-    tokens = getattr(getattr(last, "logprobs", None), "content", None)
-    reason = normalize_finish_reason(getattr(last, "finish_reason", None))
-    said = _conversation(trajectory)[1]
-    return Completion(said, reason, tokens=len(tokens) if tokens else _tokens(trajectory.metrics))
-
-
-def _tokens(metrics: Mapping[str, Any]) -> int | None:
-    found = metrics.get("completion_tokens")
-    return int(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+def _read_completion(trajectory: Any) -> Completion:
+    _, completion = _split_conversation(trajectory)
+    choices = [item for item in trajectory.messages_and_choices if hasattr(item, "finish_reason")]
+    last_choice = choices[-1] if choices else None
+    sampled = getattr(getattr(last_choice, "logprobs", None), "content", None)
+    if sampled:
+        tokens = len(sampled)
+    else:
+        reported = trajectory.metrics.get("completion_tokens")
+        is_number = isinstance(reported, int | float) and not isinstance(reported, bool)
+        tokens = int(reported) if is_number else None
+    reason = normalize_finish_reason(getattr(last_choice, "finish_reason", None))
+    return Completion(completion, reason, tokens=tokens)

@@ -3,14 +3,14 @@
     from atroposlib.envs.base import BaseEnv
     from rubrank.training.frameworks.atropos import RubricEnv
 
-    class Env(RubricEnv, MyEnv): ...          MyEnv.collect_trajectories as it is
+    class Env(RubricEnv, MyEnv): ...          MyEnv.collect_trajectories stays as it is
 
-`collect_trajectories(item)` gives all rollouts of an item: shape (a). Its `messages` are what is graded (ask for them
-with `include_messages`, or put them there); the item says the rest: `rubric`, `prompt`, reference answers. The scores
-take the place of the environment's. A rollout about which nothing is known gets the mean of its group.
+`collect_trajectories(item)` returns all rollouts of an item: shape (a). Its `messages` are graded (set
+`include_messages`, or add them yourself). The item holds the rest: `rubric`, `prompt`, reference answers. The scores
+replace those of the environment. A rollout without any score gets the mean of its group.
 
-Evaluations of atropos are functions of your own, which run beside training. Where `evaluate` collects trajectories they
-are scored too, and teach nothing; where it scores by itself, `RewardEngine.score(…, train=False)` does.
+Evaluations in atropos are your own functions, which run beside training. If `evaluate` collects trajectories, they are
+scored, too, and no rule learns from them. If it scores by itself, use `RewardEngine.score(…, train=False)`.
 """
 
 from __future__ import annotations
@@ -21,84 +21,92 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import engine_of
-from rubrank.training.engine import RewardEngine
-from rubrank.training.queries import Completion, query_of, score_query, split_prompt, without_unknown
+from rubrank.training.config import load_engine
+from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.queries import Completion, make_query, score_query, split_prompt
 from rubrank.training.rollouts import end_token_ids, infer_finish_reason, normalize_finish_reason
 
 _OWNER = "atropos"
 _NOT_SAMPLED = -100
 _evaluating: ContextVar[bool] = ContextVar("rubrank_atropos_evaluating", default=False)
-"""Of a task: trajectories for training may be collected at the same time."""
+"""Set per task, because trajectories for training may be collected at the same time."""
 
 
 class RubricEnv:
-    """To be mixed in before an environment of atropos."""
+    """A mixin; put it before an environment of atropos."""
 
     rubrank: RewardEngine | str | Path | None = None
     """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
 
     async def collect_trajectories(self, item: Any) -> tuple[Any, list[Any]]:
         """The environment's groups, with the rubric's scores."""
-        found, backlog = await super().collect_trajectories(item)  # type: ignore[misc]
-        groups = found if isinstance(found, list) else [found]
-        for group in groups:
+        collected, backlog = await super().collect_trajectories(item)  # type: ignore[misc]
+        for group in collected if isinstance(collected, list) else [collected]:
             if isinstance(group, Mapping) and group.get("tokens"):
                 await self._score(group, item)
-        return found, backlog
+        return collected, backlog
 
-    async def evaluate(self, *given: Any, **named: Any) -> Any:
-        """The environment's own evaluation; what it collects is not learnt from."""
+    async def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        """The environment's own evaluation; no rule learns from what it collects."""
         token = _evaluating.set(True)
         try:
-            return await super().evaluate(*given, **named)  # type: ignore[misc]
+            return await super().evaluate(*args, **kwargs)  # type: ignore[misc]
         finally:
             _evaluating.reset(token)
 
     async def _score(self, group: Any, item: Any) -> None:
-        engine, column = engine_of(self.rubrank, _OWNER)
-        talks = group.get("messages")
-        if not talks or len(talks) != len(group["tokens"]):
+        engine, rubric_column = load_engine(self.rubrank, _OWNER)
+        conversations = group.get("messages")
+        if not conversations or len(conversations) != len(group["tokens"]):
             remedy = "Put each rollout's messages into the group: messages=…"
-            raise InvalidInput(_OWNER, "messages", "one conversation for each rollout", repr(talks)[:60], remedy)
-        query = query_of(split_prompt(talks[0])[0], _row(item), rubric_column=column)
+            got = repr(conversations)[:60]
+            raise InvalidInput(_OWNER, "messages", "one conversation for each rollout", got, remedy)
         tokenizer = getattr(self, "tokenizer", None)
-        reasons = _reasons(group, tokenizer)
-        said = [
-            Completion(split_prompt(talk)[1], reason, _sampled(group, i))
-            for i, (talk, reason) in enumerate(zip(talks, reasons, strict=True))
-        ]
-        step, train = int(getattr(self, "curr_step", 0)), not _evaluating.get()
-        result = await score_query(engine, query, said, step=step, train=train, where=_OWNER, tokenizer=tokenizer)
-        group["scores"] = without_unknown(result.flat())
+        reported_reasons = _read_finish_reasons(group)
+        completions = []
+        for i, conversation in enumerate(conversations):
+            ids = _last_sampled_turn(group, i)
+            reason = reported_reasons[i] or infer_finish_reason(ids, end_token_ids(tokenizer), None)
+            completions.append(Completion(split_prompt(conversation)[1], reason, ids))
+        result = await score_query(
+            engine,
+            make_query(split_prompt(conversations[0])[0], _read_row(item), rubric_column=rubric_column),
+            completions,
+            step=int(getattr(self, "curr_step", 0)),
+            train=not _evaluating.get(),
+            where=_OWNER,
+            tokenizer=tokenizer,
+        )
+        group["scores"] = fill_unknown(result.flat())
 
 
-def _row(item: Any) -> dict[str, Any]:
-    """What an item holds; in a tuple, its last mapping."""
+def _read_row(item: Any) -> dict[str, Any]:
+    """The data of an item; of a tuple, its last mapping."""
     if isinstance(item, Mapping):
         return dict(item)
-    parts = [one for one in item if isinstance(one, Mapping)] if isinstance(item, Sequence) else []
-    return dict(parts[-1]) if parts else {}
+    mappings = [part for part in item if isinstance(part, Mapping)] if isinstance(item, Sequence) else []
+    return dict(mappings[-1]) if mappings else {}
 
 
-def _sampled(group: Any, i: int) -> list[int] | None:
-    """The tokens of the last turn, from the masks, which hold -100 for what was not sampled."""
+def _last_sampled_turn(group: Any, i: int) -> list[int] | None:
+    """The tokens of a rollout's last turn, from its mask, which is -100 for tokens that were not sampled."""
     masks = group.get("masks")
     if not masks or len(masks) != len(group["tokens"]):
         return None
     turn: list[int] = []
-    for token, masked in zip(group["tokens"][i], masks[i], strict=False):
-        if masked == _NOT_SAMPLED:
+    for token, label in zip(group["tokens"][i], masks[i], strict=False):
+        if label == _NOT_SAMPLED:
             turn = []
         else:
             turn.append(int(token))
     return turn or None
 
 
-def _reasons(group: Any, tokenizer: Any) -> list[str | None]:
-    """What the environment says (`finish_reasons`, or in the overrides), else whether an end token was sampled."""
-    number = len(group["tokens"])
-    said = group.get("finish_reasons") or [(one or {}).get("finish_reason") for one in group.get("overrides") or ()]
-    told = [normalize_finish_reason(one) for one in said] if len(said) == number else [None] * number
-    ends = end_token_ids(tokenizer)
-    return [one or infer_finish_reason(_sampled(group, i), ends, None) for i, one in enumerate(told)]
+def _read_finish_reasons(group: Any) -> list[str | None]:
+    """What the environment reports: `finish_reasons`, or a key of the overrides."""
+    reasons = group.get("finish_reasons")
+    if not reasons:
+        reasons = [(override or {}).get("finish_reason") for override in group.get("overrides") or ()]
+    if len(reasons) != len(group["tokens"]):
+        return [None] * len(group["tokens"])
+    return [normalize_finish_reason(reason) for reason in reasons]

@@ -5,33 +5,51 @@
     async def verify_endpoint(body):                 POST /verify of your resources server
         return await verify(body)
 
-NeMo Gym verifies one sample per call: shape (c). Samples of the same prompt and the same row wait for one another, as
-many as `num_rollouts_per_prompt`; the answer is the request with its `reward`. Where judges fail there is no score:
-the answer is masked (`mask_sample`) and of the failure kind `judge_failed`, with the mean of the group as reward; where
-an agent asks, it is of that failure class too, and NeMo Gym tries it again. The request's other fields are the row's:
-`rubric`, what verifiers need; `group_id`, `uid` or `id`, where there is one, says alone which samples belong together.
-`rubrank.training.frameworks.responses` says how requests are read.
+NeMo Gym verifies one sample per call: shape (c). Samples of the same prompt and row wait for each other,
+`num_rollouts_per_prompt` of them. The answer is the request with its `reward`. If judges fail, the sample has no score:
+the answer is masked (`mask_sample`) with the failure kind `judge_failed` and the mean of the group as reward. If an
+agent asks, it has that failure class, too, and NeMo Gym tries the sample again. The other fields of the request are the
+row: `rubric`, what verifiers need. A field `group_id`, `uid` or `id` alone decides which samples belong together.
+
+Prompts and responses are those of OpenAI's Responses API. `read_request` reads them for this adapter and for the
+service, so that a sample has the same reward wherever it is sent:
+
+    read_request({"responses_create_params": {"input": "Name a lake.", "instructions": "Be brief."},
+                  "response": {"output": [{"type": "message", "content": "West Lake."}], "status": "completed"},
+                  "answer": "West Lake"})
+    prompt      [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name a lake."}]
+    row         {"answer": "West Lake"}
+    completion  Completion([{"role": "assistant", "content": "West Lake."}], "stop")
+
+Items become chat messages. Reasoning belongs to the message or call that follows it; a response that ends in reasoning
+has no answer. Calls belong to the message before them. Pieces of reasoning are joined by a blank line, as blocks in
+tags are. `instructions` are the system message, and `tools` those of the query unless the row has its own.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rubrank.errors import JudgeOutage, JudgingFailed
-from rubrank.training.config import engine_of, without_steps
-from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.frameworks.responses import OWNER, failed, gym_sample
-from rubrank.training.queries import query_of
+from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
+from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.engine import RewardEngine
+from rubrank.training.queries import Completion, make_query
+from rubrank.training.rollouts import normalize_finish_reason
 from rubrank.training.shapes.barrier import Barrier
 
-_NAMED = ("group_id", "uid", "id")  # what tells rows with the same prompt apart
-_MOST = 10_000
+OWNER = "NeMo Gym"
+PRIVATE_PREFIX = "_ng_"
+"""Keys of NeMo Gym itself begin with it; they are not part of the row."""
+_PARAMS = "responses_create_params"
+_RESPONSE = "response"
+_GROUP_KEYS = ("group_id", "uid", "id")
 
 
 class RubricVerifier:
-    """Called with the body of `/verify`, in one event loop. train=False: nothing is learnt."""
+    """Call it with the body of `/verify`, in one event loop. train: False for an evaluation."""
 
     def __init__(
         self,
@@ -41,32 +59,200 @@ class RubricVerifier:
         timeout: float = 3600.0,
         train: bool = True,
     ) -> None:
-        self.engine, self._column = engine_of(engine, OWNER)
-        without_steps(self.engine, OWNER)
-        self.barrier = Barrier(self.engine, num_rollouts_per_prompt, timeout=timeout, report=self._told)
+        self.engine, self._rubric_column = load_engine(engine, OWNER)
+        refuse_late_controls(self.engine, OWNER)
+        self.barrier = Barrier(self.engine, num_rollouts_per_prompt, timeout=timeout)
         self.train = train
-        self._means: dict[str, float] = {}
 
     async def __call__(self, body: Any) -> dict[str, Any]:
         """The body, with `reward`."""
-        sample = gym_sample(body)
-        given, row = sample.body, sample.row
-        query = query_of(sample.prompt, row, rubric_column=self._column)
-        own = next((row[name] for name in _NAMED if row.get(name) is not None), None)
-        key = repr((sample.prompt, row) if own is None else own)
-        rollout = sample.completion.rollout(self.engine, query, OWNER)
+        request = read_request(body)
+        row = request.row
+        query = make_query(request.prompt, row, rubric_column=self._rubric_column)
+        group_key = next((row[name] for name in _GROUP_KEYS if row.get(name) is not None), None)
+        key = repr((request.prompt, row) if group_key is None else group_key)
+        rollout = request.completion.to_rollout(query, self.engine.thinking, OWNER)
         try:
-            reward = await self.barrier.reward(key, rollout, step=0, rubric=query.rubric, train=self.train)
+            sample = await self.barrier.score(key, rollout, step=0, rubric=query.rubric, train=self.train)
         except (JudgeOutage, JudgingFailed) as error:
-            return {**given, "reward": 0.0, **failed(given, str(error))}
-        if math.isnan(reward):
-            return {**given, "reward": self._means.get(key, 0.0), **failed(given, "nothing is known about it")}
-        return {**given, "reward": reward}
+            return {**request.body, "reward": 0.0, **failure_fields(request.body, str(error))}
+        answer = {**request.body, "reward": sample.filled}
+        if not sample.is_known:
+            answer |= failure_fields(request.body, "the sample has no score")
+        return answer
 
-    def _told(self, result: StepRewards) -> None:
-        for group, ids in zip(result.rewards, result.columns["rubrank/group"], strict=True):
-            known = [one for one in group if not math.isnan(one)]
-            if len(known) < len(group):
-                self._means[ids[0].partition("/")[2]] = sum(known) / len(known) if known else 0.0
-        while len(self._means) > _MOST:
-            del self._means[next(iter(self._means))]
+
+def failure_fields(body: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    """What an answer says about a sample on which judges failed: that it is masked, and why.
+
+    Requests of agents have private keys of NeMo Gym. Their answers get the failure class, too, by which the sample is
+    tried again. Environment servers refuse those keys, and use the mask.
+    """
+    fields: dict[str, Any] = {"mask_sample": True, "failure_kind": "judge_failed", "failure_reason": reason}
+    if any(key.startswith(PRIVATE_PREFIX) for key in body):
+        fields[f"{PRIVATE_PREFIX}failure_class"] = "judge_failed"
+        fields[f"{PRIVATE_PREFIX}failure_judge_error"] = reason
+    return fields
+
+
+# ------------------------------------------------------------------------------------------------------------ requests
+
+
+@dataclass(frozen=True, eq=False)
+class VerifyRequest:
+    """The contents of one call of /verify."""
+
+    body: Mapping[str, Any]
+    prompt: list[dict[str, Any]]
+    row: Mapping[str, Any]
+    """The other fields: rubric, ids, what verifiers need, and the tools of the query."""
+    completion: Completion
+
+
+def read_request(data: Any) -> VerifyRequest:
+    """Read a request, given as JSON data or as NeMo Gym's own classes."""
+    body = _dump(data)
+    if not isinstance(body, Mapping):
+        raise InvalidInput(OWNER, "body", "an object", type(body).__name__, "")
+    params = _dump(body.get(_PARAMS))
+    response = _dump(body.get(_RESPONSE))
+    if not isinstance(params, Mapping) or params.get("input") is None or not isinstance(response, Mapping):
+        got = ", ".join(f"{name}: {type(value).__name__}" for name, value in body.items()) or "nothing"
+        raise InvalidInput(OWNER, "body", f"with {_PARAMS}.input and a {_RESPONSE}", got[:200], "")
+    row = {
+        key: value
+        for key, value in body.items()
+        if key not in (_PARAMS, _RESPONSE) and not key.startswith(PRIVATE_PREFIX)
+    }
+    if row.get("tools") is None and params.get("tools"):
+        row["tools"] = _read_tools(params["tools"])
+    return VerifyRequest(body, _read_prompt(params), row, _read_completion(response))
+
+
+def _read_prompt(params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    where = f"{_PARAMS}.input"
+    if isinstance(params["input"], str):
+        messages = [{"role": "user", "content": params["input"]}]
+    else:
+        messages = _read_messages(params["input"], where)
+    if not messages:
+        raise InvalidInput(OWNER, where, "a text or messages", "none", "")
+    instructions = params.get("instructions")
+    if isinstance(instructions, str) and instructions:
+        messages.insert(0, {"role": "system", "content": instructions})
+    return messages
+
+
+def _read_tools(tools: Any) -> list[Any] | None:
+    """Tools of the Responses API are flat; those of chat APIs, which we use, have a `function`."""
+    if not isinstance(tools, list | tuple):
+        return None
+    functions = []
+    for item in tools:
+        tool = _dump(item)
+        if not isinstance(tool, Mapping) or tool.get("type") != "function":
+            continue
+        if "function" not in tool:
+            tool = {"type": "function", "function": {key: tool[key] for key in tool if key != "type"}}
+        functions.append(tool)
+    return functions
+
+
+def _read_completion(response: Mapping[str, Any]) -> Completion:
+    messages = _read_messages(response.get("output"), f"{_RESPONSE}.output", "assistant")
+    usage = _to_mapping(response.get("usage"))
+    details = _to_mapping(usage.get("output_tokens_details"))
+    reasoning_tokens = _to_count(details.get("reasoning_tokens"))
+    return Completion(
+        messages,
+        _find_finish_reason(response),
+        tokens=_to_count(usage.get("output_tokens")),
+        # The field is required, so endpoints that do not count reasoning report 0.
+        reasoning_tokens=reasoning_tokens or None,
+    )
+
+
+def _find_finish_reason(response: Mapping[str, Any]) -> str | None:
+    reason = normalize_finish_reason(_to_mapping(response.get("incomplete_details")).get("reason"))
+    if reason is not None:
+        return reason
+    status = response.get("status")
+    if status == "incomplete":
+        # NeMo Gym's agents also call a response without an answer incomplete, and say so in its metadata.
+        is_without_answer = _to_mapping(response.get("metadata")).get("ng_termination_reason")
+        return "stop" if is_without_answer else "length"
+    return "stop" if status == "completed" else None
+
+
+def _read_messages(items: Any, where: str, default_role: str | None = None) -> list[dict[str, Any]]:
+    """Items of the Responses API as chat messages.
+
+    default_role: of message items without a role; None: they are skipped.
+    """
+    if not isinstance(items, list | tuple):
+        raise InvalidInput(OWNER, where, "a list", type(items).__name__, "")
+    messages: list[dict[str, Any]] = []
+    reasoning: list[str] = []
+
+    def add_message(role: str, text: str) -> None:
+        message: dict[str, Any] = {"role": role, "content": text}
+        thoughts = "\n\n".join(piece.strip("\r\n") for piece in reasoning if piece.strip())
+        reasoning.clear()
+        if thoughts:
+            message["reasoning_content"] = thoughts
+        messages.append(message)
+
+    def end_turn() -> None:
+        """Reasoning that nothing follows is a turn without an answer."""
+        if reasoning:
+            add_message("assistant", "")
+
+    for data in items:
+        item = _dump(data)
+        if not isinstance(item, Mapping):
+            raise InvalidInput(OWNER, where, "a list of objects", type(item).__name__, "")
+        kind = item.get("type") or "message"
+        role = item.get("role") or default_role
+        if kind == "reasoning":
+            reasoning += _read_texts(item.get("summary")) or _read_texts(item.get("content"))
+        elif kind == "function_call":
+            if reasoning or not messages or messages[-1]["role"] != "assistant":
+                add_message("assistant", "")
+            call = {"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments", {})}
+            messages[-1].setdefault("tool_calls", []).append(call)
+        elif kind == "function_call_output":
+            end_turn()
+            messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")})
+        elif kind == "message" and role:
+            if role != "assistant":
+                end_turn()
+            add_message(role, "".join(_read_texts(item.get("content"))))
+    end_turn()
+    return messages
+
+
+def _read_texts(content: Any) -> list[str]:
+    """The texts of a content, which is one text or a list of parts; a refusal is an answer, too."""
+    if isinstance(content, str):
+        return [content]
+    texts = []
+    for item in content if isinstance(content, list | tuple) else ():
+        part = _dump(item)
+        if isinstance(part, Mapping):
+            part = part.get("text") or part.get("refusal")
+        if isinstance(part, str) and part:
+            texts.append(part)
+    return texts
+
+
+def _dump(value: Any) -> Any:
+    return value.model_dump() if hasattr(value, "model_dump") else value
+
+
+def _to_mapping(value: Any) -> Mapping[str, Any]:
+    data = _dump(value)
+    return data if isinstance(data, Mapping) else {}
+
+
+def _to_count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

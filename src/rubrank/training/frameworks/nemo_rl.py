@@ -4,37 +4,36 @@
       rubrank: {config: /abs/reward.yaml, num_generations: 8}
     register_env("rubrank", "rubrank.training.frameworks.nemo_rl.RubricEnvironment")       in your run script
 
-`EnvironmentInterface.step(message_log_batch, metadata)` has no groups. Synchronous rollouts hand over the whole batch,
-each prompt `num_generations` times in a row: shape (b). Asynchronous ones hand over one sample at a time: shape (c),
-and a barrier holds each until its siblings are there, so give the actor as many threads as samples may wait
+`EnvironmentInterface.step(message_log_batch, metadata)` has no groups. Synchronous rollouts pass the whole batch, each
+prompt `num_generations` times in a row: shape (b). Asynchronous ones pass one sample at a time: shape (c). A barrier
+then holds each sample until its siblings are there, so give the actor as many threads as samples may wait
 (`max_concurrency` of Ray). `metadata` is `extra_env_info` of the dataset: `rubric`, what verifiers need, and `id`,
-which tells two rows with the same prompt apart. An episode ends with the first answer. With `train: false` nothing is
-learnt. A rollout about which nothing is known gets the mean of its group; of a barrier that gave up waiting, of those
-that came.
+which separates rows with the same prompt. An episode ends with the first answer. With `train: false` no rule learns. A
+rollout without any score gets the mean of its group, or of those that came in time.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import engine_of, without_steps
+from rubrank.training.config import load_engine, refuse_late_controls
 from rubrank.training.engine import StepRewards
-from rubrank.training.queries import Completion, Query, query_of, split_prompt
+from rubrank.training.queries import Completion, make_query, split_prompt
 from rubrank.training.rollouts import normalize_finish_reason
 from rubrank.training.shapes.barrier import Barrier
 from rubrank.training.shapes.flat_batch import Sample, score_flat
 
 _OWNER = "NeMo-RL"
-_MOST = 10_000  # groups in which something is not known, that are remembered
+_MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "reasoning_content", "reasoning")
 
 
 class Returned(NamedTuple):
-    """What `step` gives, by the names of NeMo-RL's EnvironmentReturn."""
+    """What `step` returns if NeMo-RL is not installed: the fields of its EnvironmentReturn."""
 
     observations: list[dict[str, str]]
     metadata: list[Any]
@@ -45,70 +44,94 @@ class Returned(NamedTuple):
 
 
 class RubricEnvironment:
-    """An environment of NeMo-RL; a plain class behind `ray.remote`."""
+    """An environment of NeMo-RL; a plain class, to be wrapped by `ray.remote`."""
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
-        self.engine, self._column = engine_of(cfg.get("config"), _OWNER)
-        without_steps(self.engine, _OWNER)
-        self.size, self.train = int(cfg.get("num_generations") or 0), bool(cfg.get("train", True))
+        self.engine, self._rubric_column = load_engine(cfg.get("config"), _OWNER)
+        refuse_late_controls(self.engine, _OWNER)
+        self.size = int(cfg.get("num_generations") or 0)
+        self.train = bool(cfg.get("train", True))
         if self.size < 1:
             raise InvalidInput(_OWNER, "num_generations", "as in the run's configuration", repr(self.size), "")
         self._timeout = float(cfg.get("timeout", 3600.0))
-        self._calls, self._metrics = 0, dict[str, float]()
-        self._lock, self._waiting = threading.Lock(), _Waiting(self)
+        self._calls = 0
+        self._metrics: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._barrier: Barrier | None = None
 
     def step(self, message_log_batch: Sequence[Any], metadata: Sequence[Any]) -> Any:
         """The reward of every conversation; the episode ends."""
-        samples = [self._sample(log, about) for log, about in zip(message_log_batch, metadata, strict=True)]
+        pairs = zip(message_log_batch, metadata, strict=True)
+        samples = [self.read_sample(log, info) for log, info in pairs]
         with self._lock:
-            step, self._calls = self._calls, self._calls + 1
+            step = self._calls
+            self._calls += 1
         if len(samples) == 1 and self.size > 1:
-            rewards = [self._waiting.reward(samples[0])]
+            rewards = [self._wait_for_group(samples[0])]
         else:
-            result = score_flat(self.engine, samples, step=step, train=self.train, group_of=self._groups, means=True)
-            rewards, self._metrics = result.rewards, result.metrics
-        return _returned(message_log_batch, list(metadata), rewards)
+            result = score_flat(
+                self.engine, samples, step=step, train=self.train, group_of=self._group_samples, means=True
+            )
+            rewards = result.rewards
+            self._metrics = result.metrics
+        return _make_return(list(metadata), rewards)
 
     def global_post_process_and_metrics(self, batch: Any) -> tuple[Any, dict[str, float]]:
-        """Nothing is changed; the metrics of the last batch."""
+        """The batch unchanged, and the metrics of the last one."""
         return batch, dict(self._metrics)
 
     def shutdown(self) -> None:
-        """No caller waits any more."""
-        self._waiting.close()
+        """Stop the event loop of the barrier."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
 
-    def _sample(self, log: Sequence[Mapping[str, Any]], about: Any) -> Sample:
-        plain = [{name: value for name, value in one.items() if name in _TEXTS} for one in log]
-        before, after = split_prompt(plain)
-        row = dict(about) if isinstance(about, Mapping) else {} if about is None else {"label": about}
-        query = query_of(before, {k: v for k, v in row.items() if k != "id"}, rubric_column=self._column)
-        last: Mapping[str, Any] = next((one for one in reversed(log) if one.get("role") == "assistant"), {})
+    def read_sample(self, log: Sequence[Mapping[str, Any]], info: Any) -> Sample:
+        """One conversation, and what the dataset knows about its prompt."""
+        messages = [{key: message[key] for key in message if key in _MESSAGE_KEYS} for message in log]
+        prompt, completion_messages = split_prompt(messages)
+        row: dict[str, Any] = {}
+        if isinstance(info, Mapping):
+            row = dict(info)
+        elif info is not None:
+            row = {"label": info}
+        row_id = row.pop("id", None)
+        query = make_query(prompt, row, rubric_column=self._rubric_column)
+        last: Mapping[str, Any] = {}
+        for message in log:
+            if message.get("role") == "assistant":
+                last = message
         reason = "length" if last.get("truncated") else normalize_finish_reason(last.get("finish_reason"))
-        said = Completion(after or "", reason, last.get("token_ids"))
-        rollout = said.rollout(self.engine, query, _OWNER)
-        return Sample(rollout, _key(row, query), query.rubric)
+        completion = Completion(completion_messages or "", reason, last.get("token_ids"))
+        key = repr((query.prompt, query.rubric) if row_id is None else row_id)
+        return Sample(completion.to_rollout(query, self.engine.thinking, _OWNER), key, query.rubric)
 
-    def _groups(self, samples: Sequence[Sample]) -> list[Hashable]:
+    def _group_samples(self, samples: Sequence[Sample]) -> list[Hashable]:
         """`num_generations` in a row among those with the same key; the rest of a key is a group by itself."""
-        seen: dict[Hashable, int] = {}
-        keys: list[Hashable] = []
+        positions: Counter[Hashable] = Counter()
         numbers: dict[Hashable, int] = {}
+        keys: list[Hashable] = []
         for sample in samples:
-            at = seen[sample.key] = seen.get(sample.key, -1) + 1
-            key = (sample.key, at // self.size)
-            keys.append(str(numbers.setdefault(key, len(numbers))))
+            group = (sample.key, positions[sample.key] // self.size)
+            positions[sample.key] += 1
+            keys.append(str(numbers.setdefault(group, len(numbers))))
         return keys
 
+    def _wait_for_group(self, sample: Sample) -> float:
+        """The reward of a sample that came alone, in a thread of its own, once its siblings are there."""
+        with self._lock:
+            if self._loop is None or self._barrier is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, daemon=True).start()
+                self._barrier = Barrier(self.engine, self.size, timeout=self._timeout, report=self._keep_metrics)
+        scoring = self._barrier.score(str(sample.key), sample.rollout, step=0, rubric=sample.rubric, train=self.train)
+        return asyncio.run_coroutine_threadsafe(scoring, self._loop).result().filled
 
-_TEXTS = ("role", "content", "tool_calls", "tool_call_id", "reasoning_content", "reasoning")
+    def _keep_metrics(self, result: StepRewards) -> None:
+        self._metrics = dict(result.metrics)
 
 
-def _key(row: Mapping[str, Any], query: Query) -> Hashable:
-    """The dataset's id, else what is asked: prompt and rubric."""
-    return repr(row["id"]) if row.get("id") is not None else repr((query.prompt, query.rubric))
-
-
-def _returned(logs: Sequence[Any], metadata: list[Any], rewards: Sequence[float]) -> Any:
+def _make_return(metadata: list[Any], rewards: Sequence[float]) -> Any:
     import torch
 
     try:
@@ -117,7 +140,7 @@ def _returned(logs: Sequence[Any], metadata: list[Any], rewards: Sequence[float]
         )
     except ImportError:
         EnvironmentReturn = Returned
-    number = len(logs)
+    number = len(rewards)
     return EnvironmentReturn(
         observations=[{"role": "environment", "content": ""}] * number,
         metadata=metadata,
@@ -126,47 +149,3 @@ def _returned(logs: Sequence[Any], metadata: list[Any], rewards: Sequence[float]
         terminateds=torch.ones(number, dtype=torch.bool),
         answers=[None] * number,
     )
-
-
-class _Waiting:
-    """The barrier of samples that come one by one, each in a thread of its own."""
-
-    def __init__(self, environment: RubricEnvironment) -> None:
-        self._environment = environment
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._barrier: Barrier | None = None
-        self._lock = threading.Lock()
-        self._means: dict[str, float] = {}
-
-    def reward(self, sample: Sample) -> float:
-        """When the siblings are there."""
-        loop = self._started()
-        assert self._barrier is not None
-        asked = self._barrier.reward(
-            str(sample.key), sample.rollout, step=0, rubric=sample.rubric, train=self._environment.train
-        )
-        found = asyncio.run_coroutine_threadsafe(asked, loop).result()
-        return self._means.get(str(sample.key), 0.0) if math.isnan(found) else found
-
-    def _started(self) -> Any:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, daemon=True).start()
-                one = self._environment
-                self._barrier = Barrier(one.engine, one.size, timeout=one._timeout, report=self._told)
-        return self._loop
-
-    def _told(self, result: StepRewards) -> None:
-        self._environment._metrics = dict(result.metrics)
-        for group, ids in zip(result.rewards, result.columns["rubrank/group"], strict=True):
-            known = [one for one in group if not math.isnan(one)]
-            if len(known) < len(group):
-                self._means[ids[0].partition("/")[2]] = sum(known) / len(known) if known else 0.0
-        while len(self._means) > _MOST:
-            del self._means[next(iter(self._means))]
-
-    def close(self) -> None:
-        """End the loop."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)

@@ -6,10 +6,10 @@
 
 open-instruct awaits `reward_fn(responses, decoded_responses, ground_truths, datasets, finish_reasons, infos, queries)`
 with all samples of a prompt, and takes scores and metrics: shape (a). It has no setting that names a function, so its
-`build` is replaced before training starts. A ground truth may be JSON with `rubric`, `prompt` (before the chat
-template) and what verifiers need; anything else is `metadata["label"]`. Where a call brings several prompts, rows with
-the same query and ground truth in a row are a group, `n` at a time. One about which nothing is known gets the mean of
-its group.
+`build` is replaced before training starts. A ground truth may be JSON with `rubric`, `prompt` (without the chat
+template) and what verifiers need; anything else becomes `metadata["label"]`. If a call has several prompts, consecutive
+rows with the same query and ground truth are a group, `n` at a time. A sample without any score gets the mean of its
+group.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import engine_of, without_steps
-from rubrank.training.engine import RewardEngine
-from rubrank.training.queries import Completion, group_of_query, query_of, without_unknown
+from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.queries import Completion, make_group, make_query
 from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "open-instruct"
@@ -31,9 +31,13 @@ _OWNER = "open-instruct"
 def reward_function(
     engine: RewardEngine | str | Path | None = None, *, n: int | None = None, train: bool = True
 ) -> Callable[..., Awaitable[tuple[list[float], dict[str, Any]]]]:
-    """The function. n: samples of a prompt, where several with the same text may come. train=False: an evaluation."""
-    found, column = engine_of(engine, _OWNER)
-    found, numbers = without_steps(found, _OWNER), count()
+    """The reward function.
+
+    n: samples per prompt, needed if prompts with the same text may follow each other. train: False for an evaluation.
+    """
+    reward_engine, rubric_column = load_engine(engine, _OWNER)
+    refuse_late_controls(reward_engine, _OWNER)
+    calls = count()
 
     async def reward_fn(
         responses: Sequence[Any],
@@ -45,36 +49,39 @@ def reward_function(
         queries: Sequence[str] | None = None,
         **_: Any,
     ) -> tuple[list[float], dict[str, Any]]:
-        step, asked = next(numbers), list(queries or [""] * len(decoded_responses))
+        step = next(calls)
+        prompts = list(queries or [""] * len(decoded_responses))
+        label = reward_engine.label(step, train=train)
         groups = []
-        for number, rows in enumerate(_groups(asked, ground_truths, n)):
+        for number, rows in enumerate(_group_rows(prompts, ground_truths, n)):
             first = rows[0]
-            about = {"dataset": datasets[first]}
-            query = query_of(asked[first], about, _single(ground_truths[first]), rubric_column=column)
-            said = [
+            truth = ground_truths[first]
+            if isinstance(truth, list | tuple) and len(truth) == 1:
+                truth = truth[0]
+            query = make_query(prompts[first], {"dataset": datasets[first]}, truth, rubric_column=rubric_column)
+            completions = [
                 Completion(decoded_responses[i], normalize_finish_reason(finish_reasons[i]), responses[i]) for i in rows
             ]
-            id = f"{found.label(step, train=train)}/{number}"
-            groups.append(group_of_query(found, query, said, step=step, id=id, train=train, where=_OWNER))
-        result = await found.score_async(groups, step, train=train)
-        scores = [reward for group in result.rewards for reward in without_unknown(group)]
+            group = make_group(
+                reward_engine, query, completions, step=step, id=f"{label}/{number}", train=train, where=_OWNER
+            )
+            groups.append(group)
+        result = await reward_engine.score_async(groups, step, train=train)
+        scores = [reward for group_rewards in result.rewards for reward in fill_unknown(group_rewards)]
         return scores, dict(result.metrics)
 
     return reward_fn
 
 
-def _groups(queries: Sequence[str], truths: Sequence[Any], n: int | None) -> list[list[int]]:
-    """Rows that belong together."""
-    same = groupby(range(len(queries)), lambda i: (queries[i], repr(truths[i])))
-    runs = [list(rows) for _, rows in same]
+def _group_rows(prompts: Sequence[str], truths: Sequence[Any], n: int | None) -> list[list[int]]:
+    """Consecutive rows with the same prompt and ground truth, `n` at a time."""
+    runs = [list(rows) for _, rows in groupby(range(len(prompts)), lambda i: (prompts[i], repr(truths[i])))]
     if n is None:
         return runs
-    odd = next((len(run) for run in runs if len(run) > n and len(run) % n), None)
-    if odd is not None:
-        raise InvalidInput(_OWNER, "n", "a divisor of the samples that come with the same query", f"{n}, and {odd}", "")
-    return [run[at : at + n] for run in runs for at in range(0, len(run), n)]
-
-
-def _single(truth: Any) -> Any:
-    """Ground truths come as lists of one."""
-    return truth[0] if isinstance(truth, list | tuple) and len(truth) == 1 else truth
+    groups = []
+    for run in runs:
+        if len(run) > n and len(run) % n:
+            allowed = "a divisor of the number of samples with the same query"
+            raise InvalidInput(_OWNER, "n", allowed, f"{n}, with {len(run)} samples", "")
+        groups += [run[start : start + n] for start in range(0, len(run), n)]
+    return groups

@@ -4,11 +4,11 @@
     python -m openrlhf.cli.train_ppo_ray … \\
         --train.agent_func_path $(python -c "import rubrank.training.frameworks.openrlhf as m; print(m.__file__)")
 
-OpenRLHF samples a prompt in one rollout actor, by N concurrent calls of `AgentExecutor.execute`; it says neither which
-calls belong together nor how many there are. But it starts the N calls of a prompt at once, with one and the same
-sampling parameters, which every other prompt has as an object of its own. So calls that enter in the same turn of the
-event loop with the same parameters are a group; each then samples and is graded, and the last to finish fuses them all.
-Evaluations may have another N. If one of them fails, all do, and nothing is graded: OpenRLHF drops them together.
+OpenRLHF samples a prompt in one rollout actor, by N concurrent calls of `AgentExecutor.execute`. It passes neither
+which calls belong together nor N. But it starts the N calls of a prompt at once, with the same object of sampling
+parameters, and every other prompt has its own object. So calls that enter in the same turn of the event loop with the
+same parameters are a group. Each call then samples and is graded, and the last one to finish fuses them all.
+Evaluations may have another N. If one call fails, all fail, and nothing is graded: OpenRLHF drops them together.
 
 A multi-turn agent of yours:
 
@@ -16,7 +16,7 @@ A multi-turn agent of yours:
         def __init__(self):
             super().__init__(MyAgentInstance)
 
-The label of a row (`--data.label_key`) may be JSON with the query's own rubric and its prompt before the template.
+The label of a row (`--data.label_key`) may be JSON with the query's own rubric and its prompt without the template.
 """
 
 from __future__ import annotations
@@ -30,40 +30,45 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.config import configured, without_steps
-from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.queries import Completion, Query, query_of, without_unknown
+from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
+from rubrank.training.queries import Completion, Query, make_query
 from rubrank.training.rollouts import end_token_ids, infer_finish_reason, token_opening_tag
-from rubrank.training.shapes.early import Early
+from rubrank.training.shapes.arrivals import ArrivingGroup
 
 _OWNER = "OpenRLHF"
+_LOGGED = ("rubrank/unknown", "rubrank/groups/no_signal", "rubrank/seconds")
+"""OpenRLHF stacks the logs of samples, so they need the same names: only metrics that always exist."""
 
 
 class _Siblings:
-    """The calls of one prompt. No dataclass: those want their module in sys.modules, where OpenRLHF does not put it."""
+    """The calls of one prompt. Not a dataclass: those need their module in sys.modules, where OpenRLHF puts none."""
 
-    def __init__(self, engine: RewardEngine, number: int, query: Query) -> None:
+    def __init__(self, engine: RewardEngine, step: int, query: Query) -> None:
         engine.check_rubric(query.rubric, _OWNER)
-        self.number, self.query, self.size = number, query, 0
-        self.label = engine.label(number)
-        self.early = Early(engine, self.label, query.rubric)
+        self.step = step
+        self.query = query
+        self.size = 0
+        self.label = engine.label(step)
+        self.grading = ArrivingGroup(engine, self.label, query.rubric)
         self.rollouts: dict[int, Rollout] = {}
         self.result: asyncio.Future[StepRewards] = asyncio.get_running_loop().create_future()
 
 
 class RubricAgent:
-    """Put it before one of OpenRLHF's executors: whatever that one rewards is replaced by the rubric's rewards."""
+    """A mixin; put it before one of OpenRLHF's executors, whose rewards it replaces."""
 
     config: str | None = None
     """Path of the configuration; None: RUBRANK_CONFIG."""
 
-    def __init__(self, *args: Any, **given: Any) -> None:
-        # Several actors sample, each in a process of its own: each has its own records.
-        engine, self._rubric_column = configured(self.config, _OWNER, apart=f"{socket.gethostname()}-{os.getpid()}")
-        self.engine: RewardEngine = without_steps(engine, _OWNER)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Several actors sample, each in a process of its own with records of its own.
+        process = f"{socket.gethostname()}-{os.getpid()}"
+        self.engine, self._rubric_column = load_engine(self.config, _OWNER, process=process)
+        refuse_late_controls(self.engine, _OWNER)
         self._entering: dict[Hashable, _Siblings] = {}
-        self._numbers = count()
-        super().__init__(*args, **given)
+        self._groups = count()
+        super().__init__(*args, **kwargs)
 
     async def execute(
         self,
@@ -75,101 +80,87 @@ class RubricAgent:
         llm_engine: Any,
         images: Any = None,
     ) -> dict[str, Any]:
-        """What the executor gives, with the reward of the sample among its siblings."""
+        """The executor's output, with the reward of the sample among its siblings."""
         siblings, member = await self._enter(prompt, label, sampling_params)
         try:
             output = await super().execute(  # type: ignore[misc]
                 prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=images
             )
-            reason = _finish_reason(output, sampling_params, max_length, hf_tokenizer)
-            ids = _last_action(output)
-            said = Completion(_said(output, hf_tokenizer), reason, ids=ids, opened=_opened(output, hf_tokenizer))
-            siblings.rollouts[member] = rollout = said.rollout(self.engine, siblings.query, _OWNER, hf_tokenizer)
-            siblings.early.size = siblings.size  # all have entered
-            siblings.early.begin(member, rollout)
+            completion = read_completion(output, sampling_params, max_length, hf_tokenizer)
+            rollout = completion.to_rollout(siblings.query, self.engine.thinking, _OWNER, hf_tokenizer)
+            siblings.rollouts[member] = rollout
+            siblings.grading.size = siblings.size  # all have entered
+            siblings.grading.begin(member, rollout)
             if len(siblings.rollouts) == siblings.size:
                 siblings.result.set_result(await self._score(siblings))
         except BaseException as error:
-            siblings.early.cancel()
+            siblings.grading.cancel()
             _fail(siblings.result, error)
             raise
-        return {**output, **_rewarded(await asyncio.shield(siblings.result), member)}
+        result = await asyncio.shield(siblings.result)
+        reward = fill_unknown(result.flat())[member]
+        logs = {name: result.metrics[name] for name in _LOGGED}
+        return {**output, "reward": reward, "scores": reward, "extra_logs": logs}
 
     async def _enter(self, prompt: Any, label: Any, sampling_params: Any) -> tuple[_Siblings, int]:
         key = (id(sampling_params), str(prompt))
         siblings = self._entering.get(key)
         if siblings is None:
-            query = query_of(prompt, label, rubric_column=self._rubric_column)
-            siblings = self._entering[key] = _Siblings(self.engine, next(self._numbers), query)
-        member, siblings.size = siblings.size, siblings.size + 1
-        await asyncio.sleep(0)  # the others, who were started together with this one, enter before it goes on
+            query = make_query(prompt, label, rubric_column=self._rubric_column)
+            siblings = _Siblings(self.engine, next(self._groups), query)
+            self._entering[key] = siblings
+        member = siblings.size
+        siblings.size += 1
+        await asyncio.sleep(0)  # the siblings, which were started together with this call, enter before it continues
         if self._entering.get(key) is siblings:
             del self._entering[key]
         return siblings, member
 
     async def _score(self, siblings: _Siblings) -> StepRewards:
-        members = range(siblings.size)
+        members = list(range(siblings.size))
         rollouts = tuple(siblings.rollouts[member] for member in members)
         group = Group(id=siblings.label, rollouts=rollouts, rubric=siblings.query.rubric)
-        graded = self.engine.checked(await siblings.early.finish(list(members)))
-        return await asyncio.to_thread(self.engine.fuse, [group], graded, siblings.number)
+        graded = await siblings.grading.finish(members)
+        self.engine.check_judgments(graded)
+        return await asyncio.to_thread(self.engine.fuse, [group], graded, siblings.step)
 
 
 def _fail(result: asyncio.Future[StepRewards], error: BaseException) -> None:
-    """Let no caller wait for what will not come."""
+    """Wake the siblings that wait for a result that will not come."""
     if result.done():
         return
     if isinstance(error, Exception):
         result.set_exception(error)
-        result.exception()  # seen: it may be that nothing waits yet
+        result.exception()  # mark it as retrieved: it may be that nothing waits yet
     else:
         result.cancel()
 
 
-def _last_action(output: dict[str, Any]) -> Any:
-    """The tokens of the answer's turn; None without any."""
-    if not output["action_ranges"]:
-        return None
-    first, end = output["action_ranges"][-1]
-    return output["observation_tokens"][first:end]
-
-
-def _opened(output: dict[str, Any], tokenizer: Any) -> str | None:
-    """The tag before the last action: the template's, whatever turn it is."""
-    if not output["action_ranges"]:
-        return None
-    first = output["action_ranges"][-1][0]
-    return token_opening_tag(tokenizer, output["observation_tokens"][:first])
-
-
-def _finish_reason(output: dict[str, Any], sampling_params: Any, max_length: int, tokenizer: Any) -> str | None:
-    """What the executor says of its last action, else what its tokens show."""
-    if output.get("truncated") is True:
-        return "length"
-    if not output["action_ranges"]:
-        return None
-    first, end = output["action_ranges"][-1]
-    allowed = getattr(sampling_params, "max_tokens", None)
-    most = min(max_length - first, allowed) if isinstance(allowed, int) else max_length - first
-    return infer_finish_reason(output["observation_tokens"][first:end], end_token_ids(tokenizer), most)
-
-
-def _said(output: dict[str, Any], tokenizer: Any) -> list[dict[str, str]]:
-    """Every turn of the policy; what the environment said is between them, in tokens of the template."""
+def read_completion(output: dict[str, Any], sampling_params: Any, max_length: int, tokenizer: Any) -> Completion:
+    """Every turn of the policy as a message; what the environment said is between them, in tokens of the template."""
     tokens = output["observation_tokens"]
-    texts = (tokenizer.decode(tokens[first:end], skip_special_tokens=True) for first, end in output["action_ranges"])
-    return [{"role": "assistant", "content": text} for text in texts]
-
-
-def _rewarded(result: StepRewards, member: int) -> dict[str, Any]:
-    reward = without_unknown(result.flat())[member]
-    # OpenRLHF puts samples together whose logs have the same names: only numbers that always exist.
-    names = ("rubrank/unknown", "rubrank/groups/no_signal", "rubrank/seconds")
-    return {"reward": reward, "scores": reward, "extra_logs": {name: result.metrics[name] for name in names}}
+    messages = []
+    for start, end in output["action_ranges"]:
+        text = tokenizer.decode(tokens[start:end], skip_special_tokens=True)
+        messages.append({"role": "assistant", "content": text})
+    is_truncated = output.get("truncated") is True
+    if not output["action_ranges"]:
+        return Completion(messages, "length" if is_truncated else None)
+    start, end = output["action_ranges"][-1]
+    ids = tokens[start:end]
+    if is_truncated:
+        reason: str | None = "length"
+    else:
+        limit = getattr(sampling_params, "max_tokens", None)
+        max_tokens = max_length - start
+        if isinstance(limit, int):
+            max_tokens = min(max_tokens, limit)
+        reason = infer_finish_reason(ids, end_token_ids(tokenizer), max_tokens)
+    return Completion(messages, reason, ids=ids, opened=token_opening_tag(tokenizer, tokens[:start]))
 
 
 def __getattr__(name: str) -> Any:
-    """`AgentExecutor`, which OpenRLHF looks for here: made when it is asked for, since it needs OpenRLHF."""
+    """`AgentExecutor`, which OpenRLHF looks for here; made on demand, because it needs OpenRLHF."""
     if name != "AgentExecutor":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -4,16 +4,17 @@
 
     register("reward.yaml", base="grpo")          then algorithm.adv_estimator=rubrank
 
-An advantage estimator of rLLM is given the rewards of all trajectory groups of a role, and the groups themselves:
-shape (b). This one grades the trajectories, puts the rubric's rewards into the place of theirs, and leaves the
-advantage to another estimator. Validation has no advantage, so nothing is learnt from it. A trajectory's last step has
-its conversation (`chat_completions`); its `task` may hold `rubric`, `prompt` and what verifiers need. One about which
-nothing is known gets the mean of its group.
+An advantage estimator of rLLM gets the rewards of all trajectory groups of a role, and the groups themselves: shape
+(b). This one grades the trajectories, replaces their rewards by the rubric's, and leaves the advantage to another
+estimator. Validation computes no advantage, so no rule learns from it. The last step of a trajectory has its
+conversation (`chat_completions`); its `task` may contain `rubric`, `prompt` and what verifiers need. A trajectory
+without any score gets the mean of its group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,15 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import engine_of, without_steps
-from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.queries import Completion, group_of_query, query_of, split_prompt, without_unknown
+from rubrank.rollouts.rollout import Group
+from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
+from rubrank.training.queries import Completion, make_group, make_query, split_prompt
 from rubrank.training.rollouts import normalize_finish_reason
 
-_OWNER = "rLLM"
 NAME = "rubrank"
+_OWNER = "rLLM"
+_MODULES = ("rllm.trainer.algorithms.advantage", "rllm.experimental.common.advantage")
 
 
 def estimator(
@@ -36,62 +39,74 @@ def estimator(
     *,
     report: Callable[[StepRewards], None] | None = None,
 ) -> Callable[..., Any]:
-    """An estimator that rewards by a rubric, and gives the advantages of `base`. report: for logs."""
-    found, column = engine_of(engine, _OWNER)
-    found, numbers = without_steps(found, _OWNER), count()
+    """An estimator that rewards by a rubric and returns the advantages of `base`. report: for logs."""
+    reward_engine, rubric_column = load_engine(engine, _OWNER)
+    refuse_late_controls(reward_engine, _OWNER)
+    calls = count()
 
-    def estimate(rewards: Sequence[Any], algorithm_config: Any = None, **given: Any) -> Any:
-        groups: Sequence[Any] = given.get("traj_groups") or ()
-        if len(groups) != len(rewards):
+    def estimate(rewards: Sequence[Any], algorithm_config: Any = None, **kwargs: Any) -> Any:
+        trajectory_groups: Sequence[Any] = kwargs.get("traj_groups") or ()
+        if len(trajectory_groups) != len(rewards):
             allowed = "passed by rLLM, one for each group of rewards"
-            raise InvalidInput(_OWNER, "traj_groups", allowed, f"{len(groups)} for {len(rewards)}", "Update rLLM.")
-        step = next(numbers)
-        label = found.label(step)
-        ids = [f"{label}/{i}" for i in range(len(groups))]
-        asked = [_group(found, one, column, step, id) for one, id in zip(groups, ids, strict=True)]
-        result = found.score(asked, step)
-        fused = [np.array(without_unknown(group)) for group in result.rewards]
-        for group, values in zip(groups, fused, strict=True):
+            got = f"{len(trajectory_groups)} for {len(rewards)}"
+            raise InvalidInput(_OWNER, "traj_groups", allowed, got, "Update rLLM.")
+        step = next(calls)
+        label = reward_engine.label(step)
+        groups = [
+            _read_group(reward_engine, group, rubric_column, step, f"{label}/{i}")
+            for i, group in enumerate(trajectory_groups)
+        ]
+        result = reward_engine.score(groups, step)
+        fused = [np.array(fill_unknown(group_rewards)) for group_rewards in result.rewards]
+        for group, values in zip(trajectory_groups, fused, strict=True):
             for trajectory, reward in zip(group.trajectories, values.tolist(), strict=True):
                 trajectory.reward = reward
         if report is not None:
             report(result)
-        return base(rewards=fused, algorithm_config=algorithm_config, **given)
+        return base(rewards=fused, algorithm_config=algorithm_config, **kwargs)
 
     return estimate
 
 
 def register(engine: RewardEngine | str | Path | None = None, base: str = "grpo", name: str = NAME) -> None:
-    """Make the estimator known to rLLM."""
-    for place in ("rllm.trainer.algorithms.advantage", "rllm.experimental.common.advantage"):
+    """Register the estimator with rLLM."""
+    for module_name in _MODULES:
         try:
-            module = __import__(place, fromlist=["register_rllm_adv_estimator"])
+            module = import_module(module_name)
         except ImportError:
             continue
-        module.register_rllm_adv_estimator(name)(estimator(engine, module.get_rllm_adv_estimator(base)))
+        base_estimator = module.get_rllm_adv_estimator(base)
+        module.register_rllm_adv_estimator(name)(estimator(engine, base_estimator))
         return
-    raise InvalidInput(_OWNER, "package", "installed", "none with advantage estimators", "Run it where rLLM is.")
+    got = "no rLLM with advantage estimators"
+    raise InvalidInput(_OWNER, "package", "installed", got, "Run it in rLLM's environment.")
 
 
-def _group(engine: RewardEngine, group: Any, column: str, step: int, id: str) -> Any:
+def _read_group(engine: RewardEngine, group: Any, rubric_column: str, step: int, id: str) -> Group:
+    group_name = getattr(group, "group_id", id)
     if not group.trajectories:
-        raise InvalidInput(_OWNER, f"group {getattr(group, 'group_id', id)!r}", "with trajectories", "none", "")
-    first = next((one for one in group.trajectories if _talk(one)), group.trajectories[0])
+        raise InvalidInput(_OWNER, f"group {group_name!r}", "with trajectories", "none", "")
+    # A trajectory that failed early has no conversation; another one of the group shows the prompt.
+    first = next((item for item in group.trajectories if _read_conversation(item)), group.trajectories[0])
     task = getattr(first, "task", None)
-    row = task if isinstance(task, Mapping) else {} if task is None else {"label": task}
-    query = query_of(split_prompt(_talk(first))[0], row, rubric_column=column)
-    said = [_completion(one) for one in group.trajectories]
-    return group_of_query(engine, query, said, step=step, id=id, where=f"{_OWNER}: {getattr(group, 'group_id', id)}")
+    row = task if isinstance(task, Mapping) or task is None else {"label": task}
+    prompt, _ = split_prompt(_read_conversation(first))
+    query = make_query(prompt, row, rubric_column=rubric_column)
+    completions = [_read_completion(trajectory) for trajectory in group.trajectories]
+    return make_group(engine, query, completions, step=step, id=id, where=f"{_OWNER}: {group_name}")
 
 
-def _talk(trajectory: Any) -> list[Any]:
-    steps = trajectory.steps
-    return list(getattr(steps[-1], "chat_completions", None) or ()) if steps else []
+def _read_conversation(trajectory: Any) -> list[Any]:
+    if not trajectory.steps:
+        return []
+    return list(getattr(trajectory.steps[-1], "chat_completions", None) or ())
 
 
-def _completion(trajectory: Any) -> Completion:
-    last = trajectory.steps[-1] if trajectory.steps else None
-    output = getattr(last, "model_output", None)
-    said = split_prompt(_talk(trajectory))[1] or getattr(last, "model_response", None) or ""
-    ids = getattr(last, "response_ids", None) or getattr(output, "completion_ids", None)
-    return Completion(said, normalize_finish_reason(getattr(output, "finish_reason", None)), ids or None)
+def _read_completion(trajectory: Any) -> Completion:
+    last_step = trajectory.steps[-1] if trajectory.steps else None
+    output = getattr(last_step, "model_output", None)
+    _, messages = split_prompt(_read_conversation(trajectory))
+    content = messages or getattr(last_step, "model_response", None) or ""
+    ids = getattr(last_step, "response_ids", None) or getattr(output, "completion_ids", None)
+    reason = normalize_finish_reason(getattr(output, "finish_reason", None))
+    return Completion(content, reason, ids or None)

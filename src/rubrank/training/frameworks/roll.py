@@ -6,10 +6,10 @@
     class Loop(RubricLoop, UserDefinedRolloutLoop):
         tokenizer_path = "Qwen/Qwen3-8B"              then user_defined_rollout_loop_cls: my_module.Loop
 
-`process_new_prompt(context)` gives all responses to a prompt: shape (a). Their `response_level_rewards` and `scores`
-become the rubric's; what ROLL's own reward workers gave is left out, and its filter of queries has looked at that. In
-validation the responses stay as they are, and nothing is learnt. A row's columns (`prompt`, `ground_truth`, `rubric`
-…) say what is asked. A response about which nothing is known gets the mean of its group.
+`process_new_prompt(context)` returns all responses to a prompt: shape (a). Their `response_level_rewards` and `scores`
+become the rubric's. The rewards of ROLL's own reward workers are replaced, but its query filter has already used them.
+In validation the responses stay as they are, and no rule learns. The columns of a row (`prompt`, `ground_truth`,
+`rubric` …) are the query. A response without any score gets the mean of its group.
 """
 
 from __future__ import annotations
@@ -21,36 +21,47 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import engine_of, without_steps
-from rubrank.training.engine import RewardEngine
-from rubrank.training.queries import Completion, Query, query_of, score_query, without_unknown
+from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.queries import Completion, make_query, score_query
 from rubrank.training.rollouts import end_token_ids, infer_finish_reason, normalize_finish_reason, token_opening_tag
 
 _OWNER = "ROLL"
 
 
 class RubricLoop:
-    """To be mixed in before a rollout loop of ROLL."""
+    """A mixin; put it before a rollout loop of ROLL."""
 
     rubrank: RewardEngine | str | Path | None = None
     """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
     tokenizer_path: str = ""
-    """Of the policy."""
+    """The policy's tokenizer."""
 
     async def process_new_prompt(self, context: Any) -> Any:
         """ROLL's responses, with the rubric's rewards."""
-        found = await super().process_new_prompt(context)  # type: ignore[misc]
-        if not found or context.is_val:
-            return found
-        items = found if isinstance(found, list) else [found[[i]] for i in range(len(found))]
-        engine, column = engine_of(self.rubrank, _OWNER)
-        step = int((getattr(context, "meta_info", None) or {}).get("global_step", 0) or 0)
+        responses = await super().process_new_prompt(context)  # type: ignore[misc]
+        if not responses or context.is_val:
+            return responses
+        items = responses
+        if not isinstance(responses, list):
+            items = [responses[[i]] for i in range(len(responses))]
+        engine, rubric_column = load_engine(self.rubrank, _OWNER)
+        meta_info = getattr(context, "meta_info", None) or {}
+        step = int(meta_info.get("global_step", 0) or 0)
         if not step:
-            without_steps(engine, _OWNER)
-        query = self._query(items[0], column)
-        said = [self._completion(one) for one in items]
-        result = await score_query(engine, query, said, step=step, where=_OWNER, tokenizer=self.tokenizer)
-        for item, reward in zip(items, without_unknown(result.flat()), strict=True):
+            refuse_late_controls(engine, _OWNER)
+        first = items[0]
+        row = {name: values[0] for name, values in first.non_tensor_batch.items()}
+        prompt = self.tokenizer.decode(_prompt_ids(first), skip_special_tokens=True)
+        result = await score_query(
+            engine,
+            make_query(prompt, row, rubric_column=rubric_column),
+            [self._read_completion(item) for item in items],
+            step=step,
+            where=_OWNER,
+            tokenizer=self.tokenizer,
+        )
+        for item, reward in zip(items, fill_unknown(result.flat()), strict=True):
             for name in ("response_level_rewards", "scores"):
                 if name in item.batch:
                     item.batch[name] = item.batch[name] * 0 + reward
@@ -58,30 +69,29 @@ class RubricLoop:
 
     @cached_property
     def tokenizer(self) -> Any:
-        """Loaded when the first prompt comes."""
+        """Loaded with the first prompt."""
         if not self.tokenizer_path:
-            raise InvalidInput(_OWNER, "tokenizer_path", "of the policy", "none", "Set it in the class of your loop.")
+            raise InvalidInput(_OWNER, "tokenizer_path", "the policy's", "none", "Set it in the class of your loop.")
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(self.tokenizer_path)
 
-    def _query(self, item: Any, column: str) -> Query:
-        row = {name: values[0] for name, values in item.non_tensor_batch.items()}
-        ids = _real(item.batch["prompts"][0], item.batch.get("prompt_mask"))
-        return query_of(self.tokenizer.decode(ids, skip_special_tokens=True), row, rubric_column=column)
-
-    def _completion(self, item: Any) -> Completion:
-        ids = _real(item.batch["responses"][0], item.batch.get("response_mask"))
-        told = _sampling(item.non_tensor_batch)
-        reasons = told.get("finish_reasons") or [None]
-        reason = normalize_finish_reason(reasons[0]) or infer_finish_reason(ids, end_token_ids(self.tokenizer), None)
-        opened = token_opening_tag(self.tokenizer, _real(item.batch["prompts"][0], item.batch.get("prompt_mask")))
+    def _read_completion(self, item: Any) -> Completion:
+        ids = _remove_padding(item.batch["responses"][0], item.batch.get("response_mask"))
+        reasons = _read_sampling_params(item.non_tensor_batch).get("finish_reasons") or [None]
+        reason = normalize_finish_reason(reasons[0])
+        if reason is None:
+            reason = infer_finish_reason(ids, end_token_ids(self.tokenizer), None)
         text = self.tokenizer.decode(ids, skip_special_tokens=True)
-        return Completion(text, reason, ids, opened=opened)
+        return Completion(text, reason, ids, opened=token_opening_tag(self.tokenizer, _prompt_ids(item)))
 
 
-def _real(ids: Any, mask: Any) -> list[int]:
-    """The tokens without filling; a mask that covers the whole sequence ends with the response."""
+def _prompt_ids(item: Any) -> list[int]:
+    return _remove_padding(item.batch["prompts"][0], item.batch.get("prompt_mask"))
+
+
+def _remove_padding(ids: Any, mask: Any) -> list[int]:
+    """The tokens without padding; a mask over the whole sequence ends with that of the response."""
     tokens = list(ids.tolist() if hasattr(ids, "tolist") else ids)
     if mask is None:
         return tokens
@@ -89,11 +99,11 @@ def _real(ids: Any, mask: Any) -> list[int]:
     return [token for token, flag in zip(tokens, flags[-len(tokens) :], strict=True) if flag]
 
 
-def _sampling(row: Mapping[str, Any]) -> dict[str, Any]:
+def _read_sampling_params(row: Mapping[str, Any]) -> dict[str, Any]:
     if "sampling_params" not in row:
         return {}
     try:
-        found = json.loads(row["sampling_params"][0])
+        params = json.loads(row["sampling_params"][0])
     except (TypeError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return params if isinstance(params, dict) else {}

@@ -5,15 +5,15 @@
 
     class Trainer(RubricRewards, RayPPOTrainer): ...          or FullyAsyncRayPPOTrainer
 
-`postprocess_generator_output(generator_output, uids)` has the whole batch and the uid of every row: shape (b), on the
-one process that controls the run. Prompts, rubrics and what verifiers need are those of the generator's input, else of
-the dataset's row whose number the uid is. Turns of an agent are told apart by the loss mask. In training step by step
-only the last step of a trajectory is rewarded, as SkyRL has it. A rollout about which nothing is known gets the mean
-of its group.
+`postprocess_generator_output(generator_output, uids)` has the whole batch and the uid of every row: shape (b), in the
+one process that controls the run. Prompts, rubrics and what verifiers need are taken from the generator's input, else
+from the row of the dataset whose number is the uid. The loss mask separates the turns of an agent. In step-wise
+training only the last step of a trajectory is rewarded, as in SkyRL. A rollout without any score gets the mean of its
+group.
 
-SkyRL evaluates elsewhere (`evaluate` asks the generator itself): what is evaluated does not come this way, and its
-prompts, whose uids are numbers of another dataset's rows, are not remembered. Reward metrics are those of the rows that
-are trained on, also where the asynchronous trainer would count groups that it dropped: those have no rubric's reward.
+SkyRL's `evaluate` calls the generator directly, so evaluations do not come here. Their prompts are not remembered
+either, because their uids are row numbers of another dataset. Reward metrics are those of the rows that are trained on,
+even where the asynchronous trainer would also count groups that it dropped: those have no reward of the rubric.
 """
 
 from __future__ import annotations
@@ -23,94 +23,104 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import engine_of
+from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine
-from rubrank.training.queries import Completion, Query, query_of
+from rubrank.training.queries import Completion, Query, make_query
 from rubrank.training.rollouts import last_turn, normalize_finish_reason, split_turns, token_opening_tag
 from rubrank.training.shapes.flat_batch import Sample, score_flat
 
 _OWNER = "SkyRL"
-_MOST = 100_000  # prompts that are remembered
+_MOST_QUERIES = 100_000  # queries that are remembered
 
 
 class RubricRewards:
-    """To be mixed in before one of SkyRL's trainers."""
+    """A mixin; put it before one of SkyRL's trainers."""
 
     rubrank: RewardEngine | str | Path | None = None
     """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
-    _asked: dict[str, Query]
+    _queries: dict[str, Query]
 
     async def generate(self, input_batch: Any) -> Any:
-        """What SkyRL generates; prompts that are trained on are remembered."""
-        if not _held_out(input_batch):
-            self._remember(input_batch)
+        """What SkyRL generates; the queries that are trained on are remembered."""
+        phase = getattr(input_batch.get("batch_metadata"), "training_phase", "train")
+        if phase != "eval":
+            self._remember_queries(input_batch)
         return await super().generate(input_batch)  # type: ignore[misc]
 
     def postprocess_generator_output(self, generator_output: Any, uids: Any, *_: Any, **__: Any) -> Any:
-        """The rubric's rewards in the place of the environments', then what SkyRL does."""
-        engine, column = engine_of(self.rubrank, _OWNER)
-        tokenizer, output = getattr(self, "tokenizer", None), generator_output
-        _check(output, uids, tokenizer)
-        last = output.get("is_last_step") or [True] * len(uids)
-        graded = [i for i, is_last in enumerate(last) if is_last]
-        samples = [self._sample(engine, column, output, i, str(uids[i]), tokenizer) for i in graded]
+        """Replace the environments' rewards by the rubric's, then do what SkyRL does."""
+        engine, rubric_column = load_engine(self.rubrank, _OWNER)
+        tokenizer = getattr(self, "tokenizer", None)
+        _check_output(generator_output, uids, tokenizer)
+        is_last_step = generator_output.get("is_last_step") or [True] * len(uids)
+        rewarded_rows = [i for i, is_last in enumerate(is_last_step) if is_last]
+        samples = []
+        for i in rewarded_rows:
+            query = self._find_query(str(uids[i]), rubric_column)
+            samples.append(_read_sample(engine, generator_output, i, str(uids[i]), query, tokenizer))
         result = score_flat(engine, samples, step=int(getattr(self, "global_step", 0)), means=True)
         rewards = [0.0] * len(uids)
-        for i, reward in zip(graded, result.rewards, strict=True):
+        for i, reward in zip(rewarded_rows, result.rewards, strict=True):
             rewards[i] = reward
-        output["rewards"] = rewards
+        generator_output["rewards"] = rewards
         getattr(self, "all_metrics", {}).update(result.metrics)
-        return super().postprocess_generator_output(output, uids)  # type: ignore[misc]
+        return super().postprocess_generator_output(generator_output, uids)  # type: ignore[misc]
 
-    def _sample(self, engine: RewardEngine, column: str, output: Any, i: int, uid: str, tokenizer: Any) -> Sample:
-        def decode(ids: Any) -> str:
-            return tokenizer.decode(ids, skip_special_tokens=True)
+    def _remember_queries(self, batch: Mapping[str, Any]) -> None:
+        _, rubric_column = load_engine(self.rubrank, _OWNER)
+        # A mixin cannot rely on `__init__`: SkyRL's trainers need not call that of their other bases.
+        queries = self.__dict__.setdefault("_queries", {})
+        trajectory_ids: Sequence[Any] = batch.get("trajectory_ids") or ()
+        extras = batch.get("env_extras") or [None] * len(trajectory_ids)
+        prompts: dict[str, Any] = {}
+        for trajectory_id, prompt, extra in zip(trajectory_ids, batch["prompts"], extras, strict=False):
+            uid = str(trajectory_id.instance_id)
+            if prompts.setdefault(uid, prompt) != prompt:
+                allowed = "different for different prompts: rows with the same uid are a group"
+                remedy = "Renumber the rows of the dataset."
+                raise InvalidInput(_OWNER, "uid", allowed, f"{uid!r} for two prompts", remedy)
+            queries[uid] = make_query(prompt, extra or {}, rubric_column=rubric_column)
+        while len(queries) > _MOST_QUERIES:
+            del queries[next(iter(queries))]
 
-        ids, mask = output["response_ids"][i], (output.get("loss_masks") or {i: None})[i]
-        opened = token_opening_tag(tokenizer, output["prompt_token_ids"][i])
-        query = self._query(uid, column) or query_of(decode(output["prompt_token_ids"][i]))
-        mask = mask if mask and any(mask) else None  # a row that is not trained on was sampled all the same
-        reason = normalize_finish_reason((output.get("stop_reasons") or {i: None})[i])
-        said = Completion(split_turns(ids, mask, decode), reason, last_turn(ids, mask), opened=opened)
-        return Sample(said.rollout(engine, query, f"{_OWNER}: {uid}", tokenizer), uid, query.rubric)
-
-    # --------------------------------------------------------------------------------------------------------- prompts
-
-    def _remember(self, batch: Mapping[str, Any]) -> None:
-        _, column = engine_of(self.rubrank, _OWNER)
-        known = self.__dict__.setdefault("_asked", {})
-        ids: Sequence[Any] = batch.get("trajectory_ids") or ()
-        extras = batch.get("env_extras") or [None] * len(ids)
-        told: dict[str, Any] = {}
-        for one, prompt, extra in zip(ids, batch["prompts"], extras, strict=False):
-            uid = str(one.instance_id)
-            if told.setdefault(uid, prompt) != prompt:
-                allowed = "of one prompt: rows with the same one are a group"
-                raise InvalidInput(_OWNER, "uid", allowed, f"{uid!r} of two", "Renumber the rows of the dataset.")
-            known[uid] = query_of(prompt, extra or {}, rubric_column=column)
-        while len(known) > _MOST:
-            del known[next(iter(known))]
-
-    def _query(self, uid: str, column: str) -> Query | None:
-        if uid in self.__dict__.get("_asked", {}):
-            return self._asked[uid]
+    def _find_query(self, uid: str, rubric_column: str) -> Query | None:
+        if uid in self.__dict__.get("_queries", {}):
+            return self._queries[uid]
         rows = getattr(getattr(self, "train_dataset", None), "dataframe", None)
         if rows is None or not uid.isdigit() or int(uid) >= len(rows):
             return None
         row = dict(rows[int(uid)])
-        return query_of(row.get("prompt"), {**(row.get("extra_info") or {}), **row}, rubric_column=column)
+        extra_info = row.get("extra_info") or {}
+        return make_query(row.get("prompt"), {**extra_info, **row}, rubric_column=rubric_column)
 
 
-def _check(output: Mapping[str, Any], uids: Sequence[Any], tokenizer: Any) -> None:
-    """Refuse what would mix up groups, or cannot be read."""
+def _read_sample(engine: RewardEngine, output: Any, i: int, uid: str, query: Query | None, tokenizer: Any) -> Sample:
+    def decode(ids: Any) -> str:
+        return str(tokenizer.decode(ids, skip_special_tokens=True))
+
+    prompt_ids = output["prompt_token_ids"][i]
+    ids = output["response_ids"][i]
+    mask = output["loss_masks"][i] if output.get("loss_masks") else None
+    if not mask or not any(mask):
+        mask = None  # a row that is not trained on was sampled nevertheless
+    reason = output["stop_reasons"][i] if output.get("stop_reasons") else None
+    if query is None:
+        query = make_query(decode(prompt_ids))
+    completion = Completion(
+        split_turns(ids, mask, decode),
+        normalize_finish_reason(reason),
+        last_turn(ids, mask),
+        opened=token_opening_tag(tokenizer, prompt_ids),
+    )
+    rollout = completion.to_rollout(query, engine.thinking, f"{_OWNER}: {uid}", tokenizer)
+    return Sample(rollout, uid, query.rubric)
+
+
+def _check_output(output: Mapping[str, Any], uids: Sequence[Any], tokenizer: Any) -> None:
+    """Refuse what would mix up groups or cannot be decoded."""
     number = len(output["response_ids"])
     if len(uids) != number or any(uid is None for uid in uids):
         got = f"{sum(uid is not None for uid in uids)} for {number} responses"
-        raise InvalidInput(_OWNER, "uids", "one for each response", got, "Pass what SkyRL's generator was given.")
+        raise InvalidInput(_OWNER, "uids", "one for each response", got, "Pass those of SkyRL's generator.")
     if tokenizer is None and number:
-        raise InvalidInput(_OWNER, "tokenizer", "the trainer's", "none", "Mix it into a trainer that has one.")
-
-
-def _held_out(batch: Mapping[str, Any]) -> bool:
-    """Is the batch of an evaluation?"""
-    return getattr(batch.get("batch_metadata"), "training_phase", "train") == "eval"
+        raise InvalidInput(_OWNER, "tokenizer", "the trainer's", "none", "Use a trainer that has one.")

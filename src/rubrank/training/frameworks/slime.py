@@ -4,13 +4,13 @@
     train.py … --group-rm --custom-rm-path rubrank.training.frameworks.slime.reward
 
 slime awaits `fn(args, samples)` with all samples of one prompt, and takes a list of numbers: shape (a). The label and
-the metadata of a sample (`--label-key`, `--metadata-key`) may hold the query's own rubric and its prompt before the
-chat template. slime cannot leave a sample out of the baseline: one about which nothing is known gets the mean of its
-group, and `remove_sample`, which keeps it out of the loss.
+the metadata of a sample (`--label-key`, `--metadata-key`) may contain the query's own rubric and its prompt without the
+chat template. slime cannot leave a sample out of the baseline: one without any score gets the mean of its group, and
+`remove_sample`, which keeps it out of the loss.
 
-slime does not say its step. Its data source numbers groups, and draws `rollout_batch_size` of them for each rollout, so
-the step is their quotient; not so where groups are drawn in excess or filtered, and there attributes that begin later
-are refused.
+slime does not pass its step. Its data source numbers the groups and draws `rollout_batch_size` of them per rollout, so
+the step is their quotient. That does not hold if it draws more groups, or filters them; controls that start at a later
+step are then refused.
 """
 
 from __future__ import annotations
@@ -20,56 +20,53 @@ from math import isnan
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import configured, without_steps
-from rubrank.training.engine import RewardEngine
-from rubrank.training.queries import Completion, query_of, score_query, without_unknown
+from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.queries import Completion, make_query, score_query
 
 _OWNER = "slime"
 
 
 async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
     """The rewards of the samples of one prompt; configured by `args.rubrank_config`, or else by RUBRANK_CONFIG."""
-    _check(samples)
-    engine, rubric_column = configured(getattr(args, "rubrank_config", None), _OWNER)
+    _check_samples(samples)
+    engine, rubric_column = load_engine(getattr(args, "rubrank_config", None), _OWNER)
     first = samples[0]
-    step = _step(engine, args, first)
-    query = query_of(first.prompt, first.label, first.metadata, rubric_column=rubric_column)
-    number = None if first.group_index is None else f"{step}/{first.group_index}"
-    said = [Completion(sample.response, _finish_reason(sample), _ids(sample)) for sample in samples]
-    result = await score_query(engine, query, said, step=step, id=number, where=_OWNER)
+    step = _find_step(engine, args, first)
+    query = make_query(first.prompt, first.label, first.metadata, rubric_column=rubric_column)
+    group_id = None if first.group_index is None else f"{step}/{first.group_index}"
+    completions = [_read_completion(sample) for sample in samples]
+    result = await score_query(engine, query, completions, step=step, id=group_id, where=_OWNER)
     rewards = result.flat()
     for sample, value in zip(samples, rewards, strict=True):
         sample.remove_sample = sample.remove_sample or isnan(value)
-    return without_unknown(rewards)
+    return fill_unknown(rewards)
 
 
-def _ids(sample: Any) -> Any:
-    """The tokens of the response, which stand behind those of the prompt."""
-    tokens, number = getattr(sample, "tokens", None), getattr(sample, "response_length", None)
-    return tokens[-number:] if tokens and number else None
-
-
-def _finish_reason(sample: Any) -> str | None:
-    """slime says it by the status of a sample: completed, truncated, aborted."""
+def _read_completion(sample: Any) -> Completion:
     status = getattr(sample, "status", None)
-    name = str(getattr(status, "value", status)).lower()
-    return {"truncated": "length", "completed": "stop"}.get(name)
+    status_name = str(getattr(status, "value", status)).lower()
+    reason = {"truncated": "length", "completed": "stop"}.get(status_name)
+    tokens = getattr(sample, "tokens", None)
+    length = getattr(sample, "response_length", None)
+    response_ids = tokens[-length:] if tokens and length else None  # behind the tokens of the prompt
+    return Completion(sample.response, reason, response_ids)
 
 
-def _check(samples: Any) -> None:
+def _check_samples(samples: Any) -> None:
     if not isinstance(samples, Sequence) or isinstance(samples, str):
         got = type(samples).__name__
-        raise InvalidInput(_OWNER, "samples", "all samples of a prompt", got, "Pass --group-rm too.")
+        raise InvalidInput(_OWNER, "samples", "all samples of a prompt", got, "Pass --group-rm, too.")
     if not samples or any(isinstance(sample, Sequence) for sample in samples):
         got = f"a list of {type(samples[0]).__name__ if samples else 'none'}"
-        remedy = "A generate function that returns several samples for one cannot be used with --group-rm."
+        remedy = "--group-rm does not work with a generate function that returns several samples for one."
         raise InvalidInput(_OWNER, "samples", "one for each rollout", got, remedy)
 
 
-def _step(engine: RewardEngine, args: Any, sample: Any) -> int:
-    size = getattr(args, "rollout_batch_size", None)
-    drawn = getattr(args, "over_sampling_batch_size", None) or size
-    exact = size and drawn == size and not getattr(args, "dynamic_sampling_filter_path", None)
-    if not exact or sample.group_index is None:
-        without_steps(engine, _OWNER)
-    return (sample.group_index or 0) // size if size else 0
+def _find_step(engine: RewardEngine, args: Any, sample: Any) -> int:
+    batch_size = getattr(args, "rollout_batch_size", None)
+    drawn = getattr(args, "over_sampling_batch_size", None) or batch_size
+    is_filtered = bool(getattr(args, "dynamic_sampling_filter_path", None))
+    if not batch_size or drawn != batch_size or is_filtered or sample.group_index is None:
+        refuse_late_controls(engine, _OWNER)
+    return (sample.group_index or 0) // batch_size if batch_size else 0

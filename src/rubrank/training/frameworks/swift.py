@@ -4,30 +4,31 @@
     swift rlhf --rlhf_type grpo … --reward_funcs rubrank --num_generations 8 \\
         --external_plugins $(python -c "import rubrank.training.frameworks.swift as m; print(m.__file__)")
 
-ms-swift calls a reward function on the rows of each process, which may differ in number: shape (b), gathered here. It
-passes `prompt_id`, the same for all rows with the same messages: where two rows of the dataset have the same prompt,
-those with another rubric are apart, and the others go by their order, `num_generations` at a time.
+ms-swift calls a reward function with the rows of each process, which may differ in number: shape (b), gathered here. It
+passes `prompt_id`, the same for all rows with the same messages. If two rows of the dataset have the same prompt, rows
+with different rubrics are separate groups; the others are cut by their order, `num_generations` at a time.
 
-ms-swift adds up rewards with missing ones as 0, so a rollout about which nothing is known gets the mean of its group.
+ms-swift sums rewards with missing ones as 0, so a rollout without any score gets the mean of its group.
 
-A reward function is not told whether ms-swift evaluates. Its trainers know (their model is not in training mode), and
-are watched while they score (`watch`). A rule that remembers is refused where a run evaluates unwatched.
+A reward function is not told whether ms-swift evaluates. Its trainers know (their model is not in training mode), so
+their scoring method is wrapped (`watch`). A rule with a memory is refused if a run evaluates and cannot be watched.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
 from rubrank._plain import word_list
 from rubrank.errors import InvalidInput
-from rubrank.training.config import engine_of
+from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine
 from rubrank.training.frameworks.trl import current_processes
-from rubrank.training.queries import Completion, query_of, split_prompt
+from rubrank.training.queries import Completion, make_query, split_prompt
 from rubrank.training.rollouts import count_tokens, normalize_finish_reason
 from rubrank.training.shapes.flat_batch import GroupOf, Sample, score_flat
 
@@ -36,10 +37,10 @@ _TRAINERS = {
     "swift.rlhf_trainers.grpo_trainer": ("GRPOTrainer", "_compute_rewards_per_func"),
     "swift.megatron.trainers.grpo_trainer": ("MegatronGRPOTrainer", "_score_completions"),
 }
-"""Module → its trainer, and the method in which that calls reward functions."""
+"""Module → its trainer, and the method in which it calls reward functions."""
 _evaluating: ContextVar[bool] = ContextVar("rubrank_swift_evaluating", default=False)
-_NOT_ROWS = ("trainer_state", "trajectory_inputs")
-_KNOWN = word_list("""
+_NOT_COLUMNS = ("trainer_state", "trajectory_inputs")
+_NOT_METADATA = word_list("""
     messages prompt_id request_id finish_reason is_truncated rollout_infos response_token_ids images videos audios
     objects
 """)
@@ -53,22 +54,22 @@ class RubricORM:
 
     def __init__(self, args: Any = None, **_: Any) -> None:
         self.args = args
-        self.engine, self._column = engine_of(self.rubrank, _OWNER)
+        self.engine, self._rubric_column = load_engine(self.rubrank, _OWNER)
         evaluates = getattr(args, "eval_strategy", "no") not in (None, "no")
         if not watch_loaded() and self.engine.remembers and evaluates:
-            allowed = "one that remembers nothing: this trainer of ms-swift does not say when it evaluates"
+            allowed = "one without a memory: this trainer of ms-swift does not say when it evaluates"
             raise InvalidInput(_OWNER, "rule", allowed, repr(self.engine.rule.name), "Or --eval_strategy no.")
 
-    def __call__(self, completions: Sequence[str], **given: Any) -> list[float]:
+    def __call__(self, completions: Sequence[str], **kwargs: Any) -> list[float]:
         """The reward of every completion of this process."""
-        state, train = given.get("trainer_state"), not _evaluating.get()
+        train = not _evaluating.get()
         size = getattr(self.args, "num_generations", None)
         if not train:
             size = getattr(self.args, "num_generations_eval", None) or size
         result = score_flat(
             self.engine,
-            lambda: _samples(self.engine, completions, given, self._column),
-            step=int(getattr(state, "global_step", 0) or 0),
+            lambda: _read_samples(self.engine, completions, kwargs, self._rubric_column),
+            step=int(getattr(kwargs.get("trainer_state"), "global_step", 0) or 0),
             train=train,
             group_of=by_prompt_id(size),
             processes=current_processes(),
@@ -78,104 +79,112 @@ class RubricORM:
 
 
 def watch_loaded() -> bool:
-    """Watch those trainers of ms-swift that are there; are there any?"""
-    found = [
-        watch(getattr(sys.modules[module], name), method)
-        for module, (name, method) in _TRAINERS.items()
-        if hasattr(sys.modules.get(module), name)
-    ]
-    return any(found)
+    """Watch the trainers of ms-swift that are loaded; returns whether there are any."""
+    is_watched = False
+    for module, (name, method) in _TRAINERS.items():
+        trainer = getattr(sys.modules.get(module), name, None)
+        if trainer is not None and watch(trainer, method):
+            is_watched = True
+    return is_watched
 
 
 def watch(trainer: type, method: str = "_compute_rewards_per_func") -> bool:
-    """Have a trainer say whether it evaluates, while it scores; False: it has no such method."""
-    whole = getattr(trainer, method, None)
-    if whole is None or hasattr(whole, "_rubrank"):
-        return whole is not None
+    """Wrap the scoring method of a trainer, so that it tells whether it evaluates; False: it has no such method."""
+    original = getattr(trainer, method, None)
+    if original is None:
+        return False
+    if hasattr(original, "_rubrank"):
+        return True
 
-    @wraps(whole)
-    def scoring(self: Any, *given: Any, **named: Any) -> Any:
-        token = _evaluating.set(not _training(self))
+    @wraps(original)
+    def score(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # As ms-swift itself asks: its model, or the first of Megatron's.
+        models = getattr(self, "unwrapped_models", None) or [getattr(self, "model", None)]
+        token = _evaluating.set(not getattr(models[0], "training", True))
         try:
-            return whole(self, *given, **named)
+            return original(self, *args, **kwargs)
         finally:
             _evaluating.reset(token)
 
-    scoring._rubrank = True  # type: ignore[attr-defined]
-    setattr(trainer, method, scoring)
+    score._rubrank = True  # type: ignore[attr-defined]
+    setattr(trainer, method, score)
     return True
 
 
-def _training(trainer: Any) -> bool:
-    """As ms-swift itself asks: of its model, or of the first of Megatron's."""
-    models = getattr(trainer, "unwrapped_models", None) or [getattr(trainer, "model", None)]
-    return bool(getattr(models[0], "training", True))
-
-
 def by_prompt_id(size: int | None) -> GroupOf:
-    """Groups of `size` among the rows with the same key, in their order; all of them where that does not go up."""
+    """Groups of `size` among the rows with the same key, in their order; one group if `size` does not divide them."""
 
     def group_of(samples: Sequence[Sample]) -> list[Hashable]:
-        number: dict[Hashable, int] = {}
-        for sample in samples:
-            number[sample.key] = number.get(sample.key, 0) + 1
-        names = _names(number)
-        seen: dict[Hashable, int] = {}
+        totals = Counter(sample.key for sample in samples)
+        names = _name_groups(totals)
+        positions: Counter[Hashable] = Counter()
         keys: list[Hashable] = []
         for sample in samples:
-            at = seen[sample.key] = seen.get(sample.key, -1) + 1
-            cut = at // size if size and number[sample.key] % size == 0 else 0
+            group = 0
+            if size and totals[sample.key] % size == 0:
+                group = positions[sample.key] // size
+            positions[sample.key] += 1
             name = names[sample.key]
-            keys.append(f"{name}.{cut}" if cut else name)
+            keys.append(f"{name}.{group}" if group else name)
         return keys
 
     return group_of
 
 
-def _names(every: Iterable[Any]) -> dict[Hashable, Hashable]:
-    """The prompt's id, and the rubric's number where other rows of the same prompt have another one."""
-    rubrics: dict[Hashable, list[Any]] = {}
-    for key in every:
-        rubrics.setdefault(key[0], []).append(key)
-    return {
-        key: prompt if len(same) == 1 else f"{prompt}:{number}"
-        for prompt, same in rubrics.items()
-        for number, key in enumerate(same)
-    }
+def _name_groups(keys: Mapping[Any, int]) -> dict[Hashable, Hashable]:
+    """(prompt id, rubric) → the prompt id, with a number if the prompt occurs with several rubrics."""
+    keys_of_prompt: dict[Hashable, list[Any]] = {}
+    for key in keys:
+        keys_of_prompt.setdefault(key[0], []).append(key)
+    names: dict[Hashable, Hashable] = {}
+    for prompt_id, prompt_keys in keys_of_prompt.items():
+        for number, key in enumerate(prompt_keys):
+            names[key] = prompt_id if len(prompt_keys) == 1 else f"{prompt_id}:{number}"
+    return names
 
 
-def _samples(engine: RewardEngine, completions: Sequence[str], given: Mapping[str, Any], column: str) -> list[Sample]:
+def _read_samples(
+    engine: RewardEngine, completions: Sequence[str], kwargs: Mapping[str, Any], rubric_column: str
+) -> list[Sample]:
     number = len(completions)
-    if not number:  # the others' rows are gathered all the same
+    if not number:  # this process has no rows; those of the others are gathered nevertheless
         return []
-    columns = {n: v for n, v in given.items() if n not in _NOT_ROWS and isinstance(v, Sequence) and len(v) == number}
+    columns = {
+        name: values
+        for name, values in kwargs.items()
+        if name not in _NOT_COLUMNS and isinstance(values, Sequence) and len(values) == number
+    }
     if "prompt_id" not in columns:
-        got = ", ".join(sorted(given)) or "nothing"
-        raise InvalidInput(_OWNER, "prompt_id", "among what ms-swift passes", got, "Use ms-swift 4.6 or later.")
+        got = ", ".join(sorted(kwargs)) or "nothing"
+        raise InvalidInput(_OWNER, "prompt_id", "passed by ms-swift", got, "Use ms-swift 4.6 or later.")
     if None in columns["prompt_id"]:
-        allowed = "given for every row: rows without one would be one group, whatever they answer"
-        raise InvalidInput(_OWNER, "prompt_id", allowed, "None", "Leave what ms-swift passes as it is.")
-    rows = [{name: values[i] for name, values in columns.items()} for i in range(number)]
-    return [_sample(engine, said, row, column) for said, row in zip(completions, rows, strict=True)]
+        allowed = "given for every row: rows without one would all be one group"
+        raise InvalidInput(_OWNER, "prompt_id", allowed, "None", "Do not change what ms-swift passes.")
+    samples = []
+    for i, completion in enumerate(completions):
+        row = {name: values[i] for name, values in columns.items()}
+        samples.append(_read_sample(engine, completion, row, rubric_column))
+    return samples
 
 
-def _sample(engine: RewardEngine, said: str, row: Mapping[str, Any], column: str) -> Sample:
-    before, after = split_prompt(row.get("messages") or [])
-    more = {name: value for name, value in row.items() if name not in _KNOWN}
-    query = query_of(before, {**more, "prompt": before}, rubric_column=column)
+def _read_sample(engine: RewardEngine, text: str, row: Mapping[str, Any], rubric_column: str) -> Sample:
+    prompt, messages = split_prompt(row.get("messages") or [])
+    metadata = {name: value for name, value in row.items() if name not in _NOT_METADATA}
+    query = make_query(prompt, {**metadata, "prompt": prompt}, rubric_column=rubric_column)
+    content: Any = text
+    if messages:
+        content = [*messages[:-1], {**messages[-1], "content": text}]
     reason = "length" if row.get("is_truncated") else normalize_finish_reason(row.get("finish_reason"))
-    answer = [*after[:-1], {**after[-1], "content": said}] if after else said
-    rollout = Completion(answer, reason).rollout(engine, query, _OWNER)
+    rollout = Completion(content, reason).to_rollout(query, engine.thinking, _OWNER)
     ids = row.get("response_token_ids")
-    return Sample(
-        count_tokens(rollout, ids[-1] if ids and isinstance(ids[0], list) else ids or None, None),
-        (row["prompt_id"], repr(query.rubric)),
-        query.rubric,
-    )
+    if ids and isinstance(ids[0], list):
+        ids = ids[-1]  # one list per turn
+    key = (row["prompt_id"], repr(query.rubric))
+    return Sample(count_tokens(rollout, ids or None, None), key, query.rubric)
 
 
 def register() -> None:
-    """Make it known to ms-swift as `rubrank`; done when ms-swift loads this file."""
+    """Register with ms-swift as `rubrank`; called when ms-swift loads this file."""
     from swift.rewards import orms  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     orms["rubrank"] = RubricORM

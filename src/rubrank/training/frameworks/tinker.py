@@ -7,13 +7,14 @@
             return [RubricGroupBuilder(builder, engine, row["prompt"], renderer, row, step=index) for …]
 
 The cookbook calls `compute_group_rewards(trajectory_group, env_group)` of a builder when all its rollouts have ended:
-shape (a). This one wraps a builder of yours, whose environments, tags and clean-up it keeps; its own group rewards take
-the place of the builder's, and are added to what environments reward step by step, so let those give 0.
+shape (a). This class wraps your builder and keeps its environments, tags and clean-up. Its group rewards replace those
+of the builder and are added to what the environments reward step by step, so let those return 0.
 
-Completions are the actions of a trajectory, read by the renderer. What tools answered is in the observations, in
-tokens: pass `completion_of=` (trajectory, environment → messages) where an environment keeps the conversation. The
-cookbook cannot leave a rollout out: one about which nothing is known gets the mean of its group. Builders may be sent
-to other processes, engines with them: each then remembers by itself, and `records` must not be written by several.
+A completion is made of the actions of a trajectory, decoded by the renderer. The results of tools are in the
+observations, as tokens: pass `completion_of=` (trajectory, environment → messages) if an environment keeps the
+conversation. The cookbook cannot leave a rollout out: one without any score gets the mean of its group. Builders may be
+sent to other processes together with their engines; each engine then has its own memory, and `records` must not be
+written by several.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.engine import RewardEngine
-from rubrank.training.queries import Completion, messages, query_of, score_query, without_unknown
+from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.queries import Completion, make_query, score_query, to_messages
 from rubrank.training.rollouts import normalize_finish_reason, token_opening_tag
 
 _OWNER = "RubricGroupBuilder"
@@ -35,9 +36,9 @@ class RubricGroupBuilder:
     """An `EnvGroupBuilder` that rewards by a rubric.
 
     builder: makes the environments. prompt: text or messages, for judges and verifiers.
-    renderer: reads actions; not needed with `completion_of`.
+    renderer: decodes actions; not needed with `completion_of`.
     row: what else is known about the query: its `rubric`, reference answers.
-    step: of the run, such as the index of the batch. train=False: an evaluation.
+    step: of the run, such as the index of the batch. train: False for an evaluation.
     """
 
     builder: Any
@@ -52,9 +53,9 @@ class RubricGroupBuilder:
 
     def __post_init__(self) -> None:
         if self.renderer is None and self.completion_of is None:
-            remedy = "Pass renderer=get_renderer(…), which reads the tokens of actions."
+            remedy = "Pass renderer=get_renderer(…), which decodes the tokens of actions."
             raise InvalidInput(_OWNER, "renderer", "given, or completion_of", "neither", remedy)
-        query = query_of(self.prompt, self.row, rubric_column=self.rubric_column)
+        query = make_query(self.prompt, self.row, rubric_column=self.rubric_column)
         self.engine.check_rubric(query.rubric, f"{_OWNER}({query.prompt!r:.40})")  # before anything is sampled
 
     async def make_envs(self) -> Sequence[Any]:
@@ -73,44 +74,42 @@ class RubricGroupBuilder:
         self, trajectory_group: Sequence[Any], env_group: Sequence[Any]
     ) -> list[tuple[float, dict[str, float]]]:
         """A reward for each trajectory, and the metrics of the group."""
-        query = query_of(self.prompt, self.row, rubric_column=self.rubric_column)
-        said = [
-            Completion(self._said(one, env), self._finish_reason(one), self._ids(one), opened=self._opened(one))
-            for one, env in zip(trajectory_group, env_group, strict=True)
-        ]
-        tokenizer = getattr(self.renderer, "tokenizer", None)
+        pairs = zip(trajectory_group, env_group, strict=True)
         result = await score_query(
-            self.engine, query, said, step=self.step, train=self.train, where=_OWNER, tokenizer=tokenizer
+            self.engine,
+            make_query(self.prompt, self.row, rubric_column=self.rubric_column),
+            [self._read_completion(trajectory, env) for trajectory, env in pairs],
+            step=self.step,
+            train=self.train,
+            where=_OWNER,
+            tokenizer=getattr(self.renderer, "tokenizer", None),
         )
-        return [(reward, dict(result.metrics)) for reward in without_unknown(result.flat())]
+        return [(reward, dict(result.metrics)) for reward in fill_unknown(result.flat())]
 
-    def _said(self, trajectory: Any, env: Any) -> Any:
+    def _read_completion(self, trajectory: Any, env: Any) -> Completion:
+        transitions = [transition for transition in trajectory.transitions if transition.ac.tokens]
         if self.completion_of is not None:
-            return messages(self.completion_of(trajectory, env))
-        actions = [step.ac.tokens for step in trajectory.transitions if step.ac.tokens]
-        return [messages(self.renderer.parse_response(tokens)[0]) for tokens in actions]
-
-    def _ids(self, trajectory: Any) -> Any:
-        """The tokens of the last action."""
-        return next((step.ac.tokens for step in reversed(trajectory.transitions) if step.ac.tokens), None)
-
-    def _opened(self, trajectory: Any) -> str | None:
-        """The tag in which what the last action was sampled from ends."""
-        acted = [step for step in trajectory.transitions if step.ac.tokens]
-        seen: Any = getattr(acted[-1], "ob", None) if acted else None
+            content = to_messages(self.completion_of(trajectory, env))
+        else:
+            parsed = [self.renderer.parse_response(transition.ac.tokens)[0] for transition in transitions]
+            content = [to_messages(message) for message in parsed]
+        if not transitions:
+            return Completion(content)
+        last = transitions[-1]
+        opened = None
         tokenizer = getattr(self.renderer, "tokenizer", None)
-        if tokenizer is None or not hasattr(seen, "to_ints"):
-            return None
-        return token_opening_tag(tokenizer, seen.to_ints())
+        observation = getattr(last, "ob", None)  # what the last action was sampled from
+        if tokenizer is not None and hasattr(observation, "to_ints"):
+            opened = token_opening_tag(tokenizer, observation.to_ints())
+        return Completion(content, self._find_finish_reason(last.ac), last.ac.tokens, opened=opened)
 
-    def _finish_reason(self, trajectory: Any) -> str | None:
-        """Of the last action: what the sampler said, else whether the renderer found its end."""
-        actions = [step.ac for step in trajectory.transitions if step.ac.tokens]
-        if not actions:
-            return None
-        if reason := getattr(actions[-1], "stop_reason", None):
+    def _find_finish_reason(self, action: Any) -> str | None:
+        """What the sampler reported, else whether the renderer found the end of the action."""
+        if reason := getattr(action, "stop_reason", None):
             return normalize_finish_reason(reason)
         if self.renderer is None:
             return None
-        ended = self.renderer.parse_response(actions[-1].tokens)[1]
-        return "stop" if ended is True else "length" if ended is False else None
+        _, has_ended = self.renderer.parse_response(action.tokens)
+        if has_ended is True:
+            return "stop"
+        return "length" if has_ended is False else None

@@ -10,29 +10,32 @@
     class Env(RubricFinalize, BestOfNEnv): ...                   any environment whose episode has several attempts
 
 A function of a `vf.Rubric` whose parameters have plural names is called with all rollouts of an example: shape (a). A
-row's `info` may hold the query's own rubric; what else is in it, and `answer`, is metadata. verifiers cannot leave a
-rollout out: one about which nothing is known gets the mean of its group. It does not say its step either.
+row's `info` may contain the query's own rubric; the rest of it, and `answer`, are metadata. verifiers cannot leave a
+rollout out: one without any score gets the mean of its group. It does not pass its step.
 
-verifiers catches what a function raises, logs it, and gives the group zeros: with no other function no advantage, so
-nothing is learnt from it. Look for "Error calling group reward function" in the log.
+verifiers catches what a function raises, logs it, and gives the group zeros. Without another function the group then
+has no advantage, and nothing is learned from it. Look for "Error calling group reward function" in the log.
 
-verifiers 0.4 has no Rubric. `Env.finalize(task, episode)` sees the finished traces of an episode, which are the group
-(`episodes.py`): n attempts, as in its best-of-n environment. What is raised there fails the episode, and verifiers
-tries it again. Where a group is several episodes, as in prime-rl, see `prime_rl.py`.
+verifiers 0.4 has no Rubric. `Env.finalize(task, episode)` sees the finished traces of an episode, which are the group:
+n attempts, as in its best-of-n environment. An error raised there fails the episode, and verifiers tries it again. In
+prime-rl a group is several episodes; see `prime_rl.py`.
+
+Traces of the same agent are a group: a proposer is not compared with a solver. Agents that do not train the policy are
+left alone, and so are traces that ended in an error. The rubric's reward replaces that of the task, which is kept as
+the metric `task/<name>`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import engine_of, without_steps
-from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.frameworks.episodes import reward_episodes
-from rubrank.training.queries import Completion, query_of, score_query, without_unknown
+from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
+from rubrank.training.queries import Completion, make_query, score_query, split_prompt
 from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "verifiers"
@@ -47,83 +50,35 @@ def group_reward(
 ) -> Callable[..., Awaitable[list[float]]]:
     """A reward function for `vf.Rubric`.
 
-    engine: one, or the path of a configuration; None: the one that RUBRANK_CONFIG names.
-    rubric_column: where a row's `info` has its own rubric; by default the configuration's, or "rubric".
-    name: among the metrics of verifiers. report: called with what each group gave, for logs.
+    engine: an engine, or the path of a configuration; None: RUBRANK_CONFIG.
+    rubric_column: the key of a row's `info` with its own rubric; by default the configuration's, or "rubric".
+    name: among the metrics of verifiers. report: called with the result of each group, for logs.
     """
-    found, key = _engine(engine)
-    key = rubric_column or key
-    numbers = count()
+    reward_engine, configured_column = load_engine(engine, _OWNER)
+    refuse_late_controls(reward_engine, _OWNER)
+    column = rubric_column or configured_column
+    calls = count()
 
     async def reward(prompts: list, completions: list, answers: list, infos: list, states: list) -> list[float]:
-        query = query_of(prompts[0], {"answer": answers[0] or None}, infos[0], rubric_column=key)
-        said = [_completion(one, state) for one, state in zip(completions, states, strict=True)]
-        result = await score_query(found, query, said, step=next(numbers), where=f"{_OWNER}: {name}")
+        query = make_query(prompts[0], {"answer": answers[0] or None}, infos[0], rubric_column=column)
+        pairs = zip(completions, states, strict=True)
+        result = await score_query(
+            reward_engine,
+            query,
+            [read_completion(completion, state) for completion, state in pairs],
+            step=next(calls),
+            where=f"{_OWNER}: {name}",
+        )
         if report is not None:
             report(result)
-        return without_unknown(result.flat())
+        return fill_unknown(result.flat())
 
     reward.__name__ = name
     return reward
 
 
-def rubric_of(engine: RewardEngine | str | Path | None = None, **given: Any) -> Any:
-    """A `vf.Rubric` with `group_reward` as its only function; the parameters are the same."""
-    vf = _package()
-    return vf.Rubric(funcs=[group_reward(engine, **given)])
-
-
-class RubricFinalize:
-    """To be mixed in before an environment of verifiers 0.4."""
-
-    rubrank: RewardEngine | str | Path | None = None
-    """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
-    rubrank_name = "rubric"
-    """Of the reward, in a trace."""
-    rubrank_replaces = True
-    """False: what the task rewards is added to it, instead of becoming a metric."""
-
-    async def finalize(self, task: Any, episode: Any) -> None:
-        """The environment's own judgement, then the rubric's rewards."""
-        await super().finalize(task, episode)  # type: ignore[misc]
-        engine, column = engine_of(self.rubrank, _OWNER)
-        given: dict[str, Any] = {"rubric_column": column, "name": self.rubrank_name}
-        for result in await reward_episodes(engine, [episode], replace=self.rubrank_replaces, **given):
-            self.rubrank_report(result)
-
-    def rubrank_report(self, result: StepRewards) -> None:
-        """Called with what each group gave; override it for logs."""
-
-
-def _engine(given: RewardEngine | str | Path | None) -> tuple[RewardEngine, str]:
-    found, key = engine_of(given, _OWNER)
-    return without_steps(found, _OWNER), key
-
-
-def _completion(said: Any, state: Any) -> Completion:
-    """With why the last response of a rollout ended, and how many tokens it has."""
-    if not isinstance(state, Mapping):
-        return Completion(said)
-    turns = state.get("trajectory") or state.get("responses") or ()
-    last = turns[-1] if turns else None
-    response = last.get("response", last) if isinstance(last, Mapping) else last
-    choices, usage = _of(response, "choices") or (), _of(response, "usage")
-    ended = choices[0] if choices else _of(response, "message")  # of an endpoint's own response, or of verifiers'
-    reason = "length" if state.get("is_truncated") is True else _of(ended, "finish_reason")
-    thought = _of(usage, "reasoning_tokens") or _of(_of(usage, "completion_tokens_details"), "reasoning_tokens")
-    tokens = _number(_of(usage, "completion_tokens"))
-    return Completion(said, normalize_finish_reason(reason), tokens=tokens, reasoning_tokens=_number(thought) or None)
-
-
-def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _of(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-
-
-def _package() -> Any:
+def rubric_of(engine: RewardEngine | str | Path | None = None, **options: Any) -> Any:
+    """A `vf.Rubric` with `group_reward` as its only function; the options are the same."""
     remedy = "pip install 'verifiers<0.4'; with 0.4, mix RubricFinalize of this module into an environment."
     try:
         import verifiers as vf  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -132,4 +87,152 @@ def _package() -> Any:
     if not hasattr(vf, "Rubric"):
         got = f"{getattr(vf, '__version__', 'another')}, which has none"
         raise InvalidInput(_OWNER, "version", "one with Rubric functions (≤ 0.3.1)", got, remedy)
-    return vf
+    return vf.Rubric(funcs=[group_reward(engine, **options)])
+
+
+def read_completion(completion: Any, state: Any) -> Completion:
+    """A completion of verifiers ≤ 0.3.1, with the finish reason and the token counts of its last response."""
+    if not isinstance(state, Mapping):
+        return Completion(completion)
+    turns = state.get("trajectory") or state.get("responses") or ()
+    last_turn = turns[-1] if turns else None
+    response = last_turn.get("response", last_turn) if isinstance(last_turn, Mapping) else last_turn
+    if state.get("is_truncated") is True:
+        reason = "length"
+    else:
+        choices = _get(response, "choices")
+        holder = choices[0] if choices else _get(response, "message")  # an endpoint's response, or one of verifiers
+        reason = _get(holder, "finish_reason")
+    usage = _get(response, "usage")
+    details = _get(usage, "completion_tokens_details")
+    reasoning_tokens = _get(usage, "reasoning_tokens") or _get(details, "reasoning_tokens")
+    return Completion(
+        completion,
+        normalize_finish_reason(reason),
+        tokens=_to_int(_get(usage, "completion_tokens")),
+        reasoning_tokens=_to_int(reasoning_tokens) or None,
+    )
+
+
+def _get(value: Any, name: str) -> Any:
+    """A key of a mapping, or an attribute of an object."""
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+def _to_int(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# ------------------------------------------------------------------------------------------ verifiers 0.4, prime-rl
+
+
+class RubricFinalize:
+    """A mixin; put it before an environment of verifiers 0.4."""
+
+    rubrank: RewardEngine | str | Path | None = None
+    """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
+    rubrank_name = "rubric"
+    """The name of the reward in a trace."""
+    rubrank_replaces = True
+    """False: the rubric's reward is added to the task's instead of replacing it."""
+
+    async def finalize(self, task: Any, episode: Any) -> None:
+        """The environment's own judgement, then the rubric's rewards."""
+        await super().finalize(task, episode)  # type: ignore[misc]
+        engine, rubric_column = load_engine(self.rubrank, _OWNER)
+        results = await reward_episodes(
+            engine,
+            [episode],
+            rubric_column=rubric_column,
+            name=self.rubrank_name,
+            replace=self.rubrank_replaces,
+        )
+        for result in results:
+            self.rubrank_report(result)
+
+    def rubrank_report(self, result: StepRewards) -> None:
+        """Called with the result of each group; override it for logs."""
+
+
+async def reward_episodes(
+    engine: RewardEngine,
+    episodes: Sequence[Any],
+    *,
+    rubric_column: str = "rubric",
+    name: str = "rubric",
+    step: int | None = None,
+    replace: bool = True,
+) -> list[StepRewards]:
+    """Record a reward on every trace of one task, however many episodes it has; returns the result of each group.
+
+    step: by default the one at which an episode was dispatched. replace: False keeps what the task rewarded beside it.
+    """
+    traces_of_agent: dict[str, list[Any]] = {}
+    for episode in episodes:
+        for trace in episode.traces:
+            if trace.agent.trainable and trace.last_error is None:
+                traces_of_agent.setdefault(trace.agent.name, []).append(trace)
+    episode_step, train = _find_step(episodes)
+    results = []
+    for traces in traces_of_agent.values():
+        conversation = _read_conversation(traces[0])
+        task_data = traces[0].task.data
+        prompt = split_prompt(conversation)[0] or task_data.prompt or ""
+        result = await score_query(
+            engine,
+            make_query(prompt, _read_row(task_data), rubric_column=rubric_column),
+            [_read_trace(trace) for trace in traces],
+            step=episode_step if step is None else step,
+            train=train,
+            where=f"{_OWNER}: {name}",
+        )
+        for trace, reward in zip(traces, fill_unknown(result.flat()), strict=True):
+            if replace:
+                _move_rewards_to_metrics(trace, name)
+            trace.record_reward(name, reward)
+        results.append(result)
+    return results
+
+
+def _find_step(episodes: Sequence[Any]) -> tuple[int, bool]:
+    """The step of the run, 0 if unknown, and whether it trains."""
+    run = next((episode.run for episode in episodes if getattr(episode, "run", None) is not None), None)
+    work = getattr(run, "work", None)
+    kind = getattr(run if work is None else work, "type", "train")
+    return int(getattr(work, "step", 0) or 0), kind != "eval"
+
+
+def _read_row(data: Any) -> dict[str, Any]:
+    """The task's own fields; its prompts are in the conversation."""
+    row = data.model_dump(exclude_none=True) if hasattr(data, "model_dump") else dict(data)
+    info = row.pop("info", None)
+    row.pop("prompt", None)
+    row.pop("system_prompt", None)
+    return {**row, **info} if isinstance(info, Mapping) else row
+
+
+def _read_trace(trace: Any) -> Completion:
+    call = next((call for call in reversed(trace.calls) if call.error is None), None)
+    usage = getattr(call, "usage", None)
+    if trace.is_truncated:
+        reason: str | None = "length"
+    else:
+        reason = normalize_finish_reason(getattr(call, "finish_reason", None))
+    return Completion(
+        split_prompt(_read_conversation(trace))[1],
+        reason,
+        tokens=getattr(usage, "completion_tokens", None),
+        reasoning_tokens=getattr(usage, "reasoning_tokens", None),
+    )
+
+
+def _read_conversation(trace: Any) -> list[Any]:
+    """The last branch: compacting the context begins a new one."""
+    return list(trace.branches[-1].messages) if trace.branches else []
+
+
+def _move_rewards_to_metrics(trace: Any, name: str) -> None:
+    for other_name in [key for key in trace.rewards if key != name]:
+        reward = trace.rewards.pop(other_name)
+        if reward is not None:
+            trace.record_metric(f"task/{other_name}", reward.value)

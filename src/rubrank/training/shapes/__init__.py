@@ -1,1 +1,1 @@
-"""Three shapes of trainers: one group, a flat batch, one sample at a time."""
+"""How trainers ask for rewards: a flat batch (`flat_batch.py`), or one sample at a time (`barrier.py`)."""

@@ -1,38 +1,42 @@
-"""Shape (b): a flat batch, grouped by keys or by position, on one process or cut over many.
+"""Shape (b): a flat batch, grouped by keys or by position, in one process or split over many.
 
     score_flat(engine, samples, step=12)                                              groups are `sample.key`
     score_flat(engine, samples, step=12, group_of=by_position(8))                     eight in a row are a group
     score_flat(engine, samples, step=12, processes=Processes(gather, rank, world))    every process calls it
 
-A process's slice may cut a group. So the samples of all processes are gathered; each process grades some of the groups,
-as wholes (a judge is asked once, and comparisons have all they need); the scores are gathered; every process
-fuses all of them, so that rules with a memory remember the same everywhere; and each takes the rewards of its own rows.
-With one process nothing is gathered. Whatever the cut, the rewards are the same.
+The slice of a process may cut a group, so with several processes:
 
-`gather` is the trainer's collective: a list from every process → one list in the order of ranks, such as
-`accelerate.utils.gather_object`. It is called twice a step, with one entry from each process. When one process fails,
-all raise: none is left waiting.
+    1. the samples of all processes are gathered
+    2. each process grades some of the groups, as wholes: a judge is called once, and comparisons have all they need
+    3. the scores are gathered
+    4. every process fuses all groups, so that rules with a memory learn the same everywhere
+    5. each process takes the rewards of its own rows
+
+With one process nothing is gathered. The rewards do not depend on how the batch is split.
+
+`gather` is the trainer's collective operation: a list from every process → one list in the order of ranks, such as
+`accelerate.utils.gather_object`. It is called twice per step, with one entry from each process. If one process fails,
+all raise, and none is left waiting.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.engine import Graded, RewardEngine, StepRewards, without_unknown
+from rubrank.training.engine import Graded, RewardEngine, fill_unknown
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One rollout, the query that it belongs to, and that query's own rubric."""
+    """One rollout, the key of its query, and the query's own rubric."""
 
     rollout: Rollout
     key: Hashable = None
@@ -50,7 +54,7 @@ class Processes:
 
 @dataclass(frozen=True, eq=False)
 class FlatRewards:
-    """What a process gets: about its own rows, in their order; metrics are those of the whole batch."""
+    """What a process gets for its own rows, in their order; the metrics are those of the whole batch."""
 
     rewards: list[float]
     metrics: dict[str, float] = field(default_factory=dict)
@@ -58,28 +62,24 @@ class FlatRewards:
 
 
 GroupOf: TypeAlias = Callable[[Sequence[Sample]], Sequence[Hashable]]
-"""All samples, in the order of ranks → the key of each."""
+"""All samples, in the order of ranks → the group key of each."""
 
 
 def by_key(samples: Sequence[Sample]) -> list[Hashable]:
-    """Samples of the same key are a group, wherever they are."""
+    """Samples with the same key are a group, wherever they are."""
     if any(sample.key is None for sample in samples):
         raise InvalidInput("score_flat", "key", "given for every sample", "None", "Or use group_of=by_position(n).")
     return [sample.key for sample in samples]
 
 
 def by_position(size: int) -> GroupOf:
-    """So many in a row are a group."""
+    """`size` samples in a row are a group."""
 
     def group_of(samples: Sequence[Sample]) -> list[Hashable]:
         if len(samples) % size:
-            raise InvalidInput(
-                "score_flat",
-                "samples",
-                f"a multiple of the {size} of a group",
-                str(len(samples)),
-                "Every process must call, with all of its rows.",
-            )
+            allowed = f"a multiple of the group size, {size}"
+            remedy = "Every process must call, with all of its rows."
+            raise InvalidInput("score_flat", "samples", allowed, str(len(samples)), remedy)
         return [i // size for i in range(len(samples))]
 
     return group_of
@@ -96,100 +96,101 @@ def score_flat(
     processes: Processes = Processes(),  # noqa: B008 - frozen
     means: bool = False,
 ) -> FlatRewards:
-    """Rewards of this process's samples; a function that makes them may fail without leaving the others waiting.
+    """Rewards of this process's samples.
 
+    samples: a list, or a function that makes it; if the function fails, no other process is left waiting.
     means: a rollout without any score gets the mean of its group, for trainers that cannot leave one out.
     """
-    parts = together(processes, samples if callable(samples) else lambda: samples)
-    everybody = [sample for part in parts for sample in part]
-    if not everybody:
+    parts = gather_results(processes, samples if callable(samples) else lambda: samples)
+    all_samples = [sample for part in parts for sample in part]
+    if not all_samples:
         return FlatRewards([])
-    keys = group_of(everybody)
-    groups, places = _grouped(everybody, keys, engine.label(step, train=train))
-    mine = groups[processes.rank :: processes.world]
-    parts_graded = together(processes, lambda: engine.grade(mine, processes=processes.world, step=step))
-    graded = _in_order(parts_graded, len(groups))
+    groups, places = _make_groups(all_samples, group_of(all_samples), engine.label(step, train=train))
+    own_groups = groups[processes.rank :: processes.world]
+    graded_parts = gather_results(processes, lambda: engine.grade(own_groups, processes=processes.world, step=step))
+    graded = _merge_graded(graded_parts, len(groups))
     result = engine.fuse(groups, graded, step, train=train, write=processes.rank == 0)
+    rewards: Sequence[Sequence[float]] = result.rewards
     if means:
-        result = replace(result, rewards=tuple(tuple(without_unknown(group)) for group in result.rewards))
-    ends = list(accumulate(len(part) for part in parts))
-    own = places[ends[processes.rank] - len(parts[processes.rank]) : ends[processes.rank]]
-    return _taken(result, own)
+        rewards = [fill_unknown(group) for group in rewards]
+    start = sum(len(part) for part in parts[: processes.rank])
+    own_places = places[start : start + len(parts[processes.rank])]
+    columns = {name: [column[g][i] for g, i in own_places] for name, column in result.columns.items()}
+    return FlatRewards([rewards[g][i] for g, i in own_places], dict(result.metrics), columns)
 
 
-def _grouped(
+def _make_groups(
     samples: Sequence[Sample], keys: Sequence[Hashable], label: str
 ) -> tuple[list[Group], list[tuple[int, int]]]:
-    """Groups in the order in which they first appear, and (group, number in it) of every sample."""
+    """Groups in the order of their first samples, and (group, number in the group) of every sample."""
     members: dict[Hashable, list[Sample]] = {}
-    number: dict[Hashable, int] = {}
+    numbers: dict[Hashable, int] = {}
     places = []
     for sample, key in zip(samples, keys, strict=True):
-        found = members.setdefault(key, [])
-        places.append((number.setdefault(key, len(number)), len(found)))
-        found.append(sample)
-    groups = [
-        Group(
-            id=f"{label}/{key}",
-            rollouts=tuple(sample.rollout for sample in found),
-            rubric=next((sample.rubric for sample in found if sample.rubric is not None), None),
-        )
-        for key, found in members.items()
-    ]
+        group_members = members.setdefault(key, [])
+        number = numbers.setdefault(key, len(numbers))
+        places.append((number, len(group_members)))
+        group_members.append(sample)
+    groups = []
+    for key, group_members in members.items():
+        rubric = next((sample.rubric for sample in group_members if sample.rubric is not None), None)
+        rollouts = tuple(sample.rollout for sample in group_members)
+        groups.append(Group(id=f"{label}/{key}", rollouts=rollouts, rubric=rubric))
     return groups, places
 
 
-def _in_order(parts: Sequence[Graded], number: int) -> Graded:
-    """The scores of all groups; process r graded groups r, r + world, …"""
+def _merge_graded(parts: Sequence[Graded], number: int) -> Graded:
+    """The scores of all groups, in their order; process r graded groups r, r + world, …"""
     world = len(parts)
     if world == 1:
         return parts[0]
     groups = tuple(parts[g % world].groups[g // world] for g in range(number))
-    measured = all(len(part.figures) == len(part.groups) for part in parts)
-    figures = tuple(parts[g % world].figures[g // world] for g in range(number)) if measured else ()
-    return Graded(groups, _judged(parts, number), max(part.seconds for part in parts), figures=figures)
+    features: tuple[Any, ...] = ()
+    if all(len(part.features) == len(part.groups) for part in parts):
+        features = tuple(parts[g % world].features[g // world] for g in range(number))
+    seconds = max(part.seconds for part in parts)
+    return Graded(groups, _merge_judgments(parts, number), seconds, features=features)
 
 
-def _judged(parts: Sequence[Graded], number: int) -> Judgments | None:
-    """What judges said, in the order of the groups too; a process without groups has asked nobody."""
+def _merge_judgments(parts: Sequence[Graded], number: int) -> Judgments | None:
+    """The judgments of all groups, in their order; a process without groups has called no judge."""
+    world = len(parts)
     judged = [part.judging for part in parts if part.judging is not None]
     if not judged:
         return None
-    account = type(judged[0].account).merge(one.account for one in judged)
-    mine = [judged[g % len(parts)] for g in range(number)]  # processes without groups are the last ones
-    groups = tuple(one.groups[g // len(parts)] for g, one in enumerate(mine))
-    ids = tuple(one.ids[g // len(parts)] for g, one in enumerate(mine) if one.ids)
-    return Judgments(groups, account, ids)
+    groups = []
+    ids = []
+    for g in range(number):
+        judging = judged[g % world]  # processes without groups come last, so the numbers still fit
+        groups.append(judging.groups[g // world])
+        if judging.ids:
+            ids.append(judging.ids[g // world])
+    account = type(judged[0].account).merge(judging.account for judging in judged)
+    return Judgments(tuple(groups), account, tuple(ids))
 
 
-def _taken(result: StepRewards, places: Sequence[tuple[int, int]]) -> FlatRewards:
-    columns = {name: [column[g][i] for g, i in places] for name, column in result.columns.items()}
-    return FlatRewards([result.rewards[g][i] for g, i in places], dict(result.metrics), columns)
-
-
-# ---------------------------------------------------------------------------------------------------------- collective
-
-
-def together(processes: Processes, work: Callable[[], T]) -> list[T]:
-    """What every process's work gave, in the order of ranks; raises in all of them if it fails in one."""
+def gather_results(processes: Processes, work: Callable[[], T]) -> list[T]:
+    """The result of every process's work, in the order of ranks; if it fails in one process, all raise."""
     if processes.world == 1:
         return [work()]
-    value, failure = None, None
+    value = None
+    failure = None
     try:
         value = work()
     except Exception as error:
         failure = error
-    parts = processes.gather([(value, None if failure is None else _sendable(failure))])
+    parts = processes.gather([(value, None if failure is None else _make_sendable(failure))])
     if failure is not None:
         raise failure
-    for rank, (_, other) in enumerate(parts):
-        if other is not None:
-            raise RubrankError(f"process {rank} of {len(parts)} failed: {type(other).__name__}: {other}") from other
+    for rank, (_, error) in enumerate(parts):
+        if error is not None:
+            message = f"process {rank} of {len(parts)} failed: {type(error).__name__}: {error}"
+            raise RubrankError(message) from error
     return [part for part, _ in parts]
 
 
-def _sendable(error: Exception) -> Exception:
-    """The error, or one that says the same where it cannot be sent."""
+def _make_sendable(error: Exception) -> Exception:
+    """The error, or one with the same text if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

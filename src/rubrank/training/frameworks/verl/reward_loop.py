@@ -28,15 +28,13 @@ from typing import Any
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.judges import COMPARES
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.config import without_steps
-from rubrank.training.engine import RewardEngine, StepRewards
+from rubrank.training.config import refuse_late_controls
+from rubrank.training.engine import RewardEngine, divide_limits
 from rubrank.training.frameworks.verl.checkpoint import ACTOR, Fault
 from rubrank.training.frameworks.verl.grading import GradedTogether
 from rubrank.training.frameworks.verl.reading import Reading, is_held_out, step_of
-from rubrank.training.frameworks.verl.scores import with_means
 from rubrank.training.frameworks.verl.settings import OWNER, Settings, plain
 from rubrank.training.shapes.barrier import Barrier
-from rubrank.training.step_judges import dividing
 
 try:
     import ray  # type: ignore[import-not-found, unused-ignore]
@@ -51,7 +49,6 @@ except ImportError as error:
 _log = logging.getLogger("rubrank")
 _ENOUGH = 1_000_000  # calls that may wait in the actor: every rollout of a step does
 _ASYNC_CALLS = 1000  # Ray's limit of calls at a time in a reward worker
-_MOST_MEANS = 10_000  # groups that still wait for their answers are the last ones
 _FULL = 0.8  # share of it up to which chance does not fill one worker before the others
 
 
@@ -131,7 +128,7 @@ class RubricBarrier(_Reading):
             raise InvalidInput("RubricBarrier", "uid", "among what verl passes", ", ".join(sorted(row)), remedy)
         step = step_of(row, getattr(data, "meta_info", None))
         if step is None:
-            without_steps(self.engine, "RubricBarrier")
+            refuse_late_controls(self.engine, "RubricBarrier")
         given = str(row["uid"]), rollout, rubric, row.get("session_id"), step or 0, is_held_out(row)
         reward, shown = await self.actor.reward.remote(*given)
         return {"reward_score": reward, "reward_extra_info": shown}
@@ -161,7 +158,7 @@ class Alone:
         if not self.complete:
             engine.judges = None
         elif engine.judges is not None:
-            engine.judges = dividing(engine.judges, processes)
+            engine.judges = divide_limits(engine.judges, processes)
         self.shared = () if engine.rubric is None else tuple(c.name for c in engine.rubric.criteria)
         self.grading = GradedTogether(engine)
 
@@ -245,10 +242,9 @@ class BarrierActor:
     def __init__(self, section: dict[str, Any], size: int) -> None:
         settings = Settings.of({"rubrank": section})
         engine = forgetful_engine(settings)
-        self.barrier = Barrier(engine, size, timeout=settings.timeout, keep=settings.keep, report=self._keep_mean)
+        self.barrier = Barrier(engine, size, timeout=settings.timeout, keep=settings.keep)
         self.alone = Alone(settings)
         self.partitions = Partitions()
-        self._means: dict[str, float] = {}
         self._fault: Fault | None = None
 
     async def reward(
@@ -260,23 +256,14 @@ class BarrierActor:
             reward, shown, _ = await self.alone.grade(rollout, rubric)
             return reward, shown
         try:
-            reward = await self.barrier.reward(uid, rollout, step=step, rubric=rubric, member=session)
+            sample = await self.barrier.score(uid, rollout, step=step, rubric=rubric, member=session)
         except (JudgeOutage, JudgingFailed) as error:
             if not isinstance(self._fault, JudgeOutage):  # the graver one
                 self._fault = error
             raise
         if not isinstance(self._fault, JudgeOutage):  # judges are there, after all
             self._fault = None
-        unknown = math.isnan(reward)
-        return self._means.get(uid, 0.0) if unknown else reward, {"rubrank/unknown": float(unknown)}
-
-    def _keep_mean(self, step: StepRewards) -> None:
-        """Of a group about whose rollouts something is not known; called before they are answered."""
-        ((rewards, ids),) = zip(step.rewards, step.columns["rubrank/group"], strict=True)
-        if any(map(math.isnan, rewards)):
-            self._means[ids[0].partition("/")[2]] = with_means([*rewards, math.nan])[-1]
-            while len(self._means) > _MOST_MEANS:
-                del self._means[next(iter(self._means))]
+        return sample.filled, {"rubrank/unknown": float(not sample.is_known)}
 
     async def fault(self) -> Fault | None:
         """Of judges, for which groups failed; see `ending.py`."""

@@ -9,7 +9,6 @@ verl makes arrays and JSON of what a reward function returns, and takes means of
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -84,13 +83,6 @@ def _together(group: Group, criteria: tuple[CriterionData, ...], read: Sequence[
             )
     scores = np.array([[np.nan if s is None else s for s in one["scores"]] for one in read], dtype=float)
     return GroupScores(group.id, criteria, scores, tuple(tuple(one["reasons"]) for one in read))
-
-
-def with_means(rewards: Sequence[float]) -> list[float]:
-    """The mean of the known rewards of a group for those about which nothing is known; 0 where none is known."""
-    known = [reward for reward in rewards if not math.isnan(reward)]
-    mean = math.fsum(known) / len(known) if known else 0.0
-    return [mean if math.isnan(reward) else reward for reward in rewards]
 
 
 # -------------------------------------------------------------------------------------------------------------- judges

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.engine import Graded
+from rubrank.training.engine import Graded, fill_unknown
 from rubrank.training.frameworks.verl.checkpoint import SavesFirst, waits_in_barrier
 from rubrank.training.frameworks.verl.reading import Reading
-from rubrank.training.frameworks.verl.scores import regrouped, with_means
+from rubrank.training.frameworks.verl.scores import regrouped
 from rubrank.training.frameworks.verl.settings import Settings, plain
 
 INSTALL = (
@@ -117,7 +117,7 @@ class RubricAdvantage(SavesFirst):
         metrics.update(result.metrics)
         rewards = [0.0] * len(keys)
         for group, found in zip(members, result.rewards, strict=True):
-            for session, reward in zip(group, with_means(found), strict=True):
+            for session, reward in zip(group, fill_unknown(found), strict=True):
                 for place in session.places:
                     rewards[place] = reward
         fields = TensorDict({"rm_scores": _token_scores(rewards, lengths)}, batch_size=len(keys))
