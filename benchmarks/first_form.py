@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from rubrank import RLVR2, Fused, ScoreBatch
-from rubrank.fusion.adjust import Attenuate
-from rubrank.fusion.model import find_model
-from rubrank.fusion.models.adjusted import Observed
-from rubrank.fusion.models.controlled import estimate
+from rubrank.fusion.control.adjustment import Attenuate
+from rubrank.fusion.models.attribute_fit import FitData, estimate
+from rubrank.fusion.models.model import find_model
 from rubrank.scores.spread import stretched
 
 
@@ -41,8 +40,8 @@ class FirstForm:
         plain = RLVR2()(batch)
         assert plain.fit is not None
         assert batch.attributes_MD is not None
-        attributes_DM = np.ascontiguousarray(batch.attributes_MD.T)
-        observed = Observed(batch.oriented_MK, batch.starts, batch.margins_NK, attributes_DM, 1.0, 1.0, batch.outcomes)
+        attributes_MD = np.array(batch.attributes_MD, order="C")
+        observed = FitData(batch.oriented_MK, batch.starts, batch.margins_NK, attributes_MD, 1.0, 1.0, batch.outcomes)
         u_MK = plain.fit.utilities_MK.copy()
         told_NK = observed.informative(u_MK)
         gamma_KD = estimate(find_model("bradley-terry"), observed, told_NK, u_MK.copy(), u_MK).gamma_KD

@@ -28,7 +28,7 @@ import pyromark
 from rich.console import Console
 from side_by_side import Contender, Row, as_json, at_most, call, faster, in_parts, machine, show, side_by_side
 
-from rubrank.fusion.attributes import measure
+from rubrank.fusion.control.attributes import measure
 from rubrank.grading.grade import grade
 from rubrank.rollouts.reading import read_groups
 from rubrank.rollouts.rollout import Group, Rollout

@@ -82,10 +82,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 REGISTRIES: dict[tuple[str, str], Callable[[str, Any], bool]] = {
     ("rubrank.verifiers.verifier", "VERIFIERS"): lambda name, found: found.function.__module__.startswith("rubrank."),
     ("rubrank.fusion.rules", "RULES"): lambda name, found: isinstance(found, str) or found.__module__[:8] == "rubrank.",
-    ("rubrank.fusion.model", "_MODELS"): lambda name, found: name in ("bradley-terry", "thurstone", "borda"),
-    ("rubrank.fusion.model", "_made"): lambda name, found: found.__module__.startswith("rubrank."),
-    ("rubrank.fusion.attributes", "ATTRIBUTES"): lambda name, found: name.endswith("_length") or name == "markdown",
-    ("rubrank.fusion.attributes", "_made"): lambda name, found: False,
+    ("rubrank.fusion.models.model", "_MODELS"): lambda name, found: name in ("bradley-terry", "thurstone", "borda"),
+    ("rubrank.fusion.models.model", "_sources"): lambda name, found: found.__module__.startswith("rubrank."),
+    ("rubrank.fusion.control.attributes", "ATTRIBUTES"): lambda name, found: (
+        name.endswith("_length") or name == "markdown"
+    ),
+    ("rubrank.fusion.control.attributes", "_made"): lambda name, found: False,
     ("rubrank.judges", "KINDS"): lambda name, found: isinstance(found, str),
 }
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
-from rubrank.fusion.model import model_names
+from rubrank.fusion.models.model import model_names
 
 
 @pytest.mark.slow

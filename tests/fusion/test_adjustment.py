@@ -10,14 +10,14 @@ import pytest
 from cases import folded
 
 from rubrank import RLVR2, InvalidInput, ScoreBatch, UnknownName, attenuate, fuse, utilities
-from rubrank.fusion.adjust import Naming, rules_for, taken_shares, uniform_numbers
+from rubrank.fusion.control.adjustment import DrawNames, draw_shares, draw_uniform, expand_adjustments
 
 LAMBDAS = pytest.mark.parametrize("lam", [0.0, 0.2, 0.5, 0.9, 1.0])
 
 
 def shares(rule, count=20_000):
     """What is taken of `count` coefficients, one in each group."""
-    return taken_shares((rule,), (count, 1), Naming(range(count), [0], [0]))[0][:, 0, 0]
+    return draw_shares((rule,), (count, 1), DrawNames(range(count), [0], [0]))[0][:, 0, 0]
 
 
 def biased(N=6, G=8, K=3, D=2, seed=0):
@@ -57,19 +57,19 @@ def test_fixed_is_not_random_and_the_default(lam):
 
 
 def test_remove_takes_all_of_either_sign():
-    share, two_sided = taken_shares(("remove", attenuate(1.0)), (4, 3), Naming(range(4), range(3), range(2)))
+    share, two_sided = draw_shares(("remove", attenuate(1.0)), (4, 3), DrawNames(range(4), range(3), range(2)))
     assert (share == 1.0).all()
     assert two_sided.tolist() == [True, False]
 
 
 def test_one_rule_for_each_attribute():
     rules = ("remove", attenuate(0.25), attenuate(0.0))
-    share, _ = taken_shares(rules, (5, 2), Naming(range(5), range(2), range(3)))
+    share, _ = draw_shares(rules, (5, 2), DrawNames(range(5), range(2), range(3)))
     assert np.array_equal(share, np.broadcast_to([1.0, 0.25, 0.0], share.shape))
 
 
 def test_numbers_are_uniform_and_independent():
-    numbers = uniform_numbers(0, range(200), range(10), range(5))
+    numbers = draw_uniform(0, range(200), range(10), range(5))
     assert numbers.shape == (200, 10, 5)
     assert numbers.min() >= 0.0
     assert numbers.max() < 1.0
@@ -87,7 +87,8 @@ def test_numbers_are_uniform_and_independent():
 @pytest.mark.parametrize("draw", ["bernoulli", "uniform"])
 def test_the_seed_matters(draw):
     first, again, other = (
-        taken_shares((attenuate(0.5, draw),), (64, 2), Naming(range(64), range(2), [0], seed))[0] for seed in (1, 1, 2)
+        draw_shares((attenuate(0.5, draw),), (64, 2), DrawNames(range(64), range(2), [0], seed))[0]
+        for seed in (1, 1, 2)
     )
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -168,14 +169,14 @@ def test_draws_follow_names_not_positions():
 
 
 def test_the_number_one_and_the_string_one_are_different_groups():
-    numbers = uniform_numbers(0, [1, "1"], [0], [0])
+    numbers = draw_uniform(0, [1, "1"], [0], [0])
     assert numbers[0] != numbers[1]
 
 
 def test_another_process_draws_the_same():
-    draw = "uniform_numbers(7, ['a', 1], ['x'], ['tokens', 'bold']).tolist()"
-    code = f"import rubrank.fusion.adjust as adjust; print(adjust.{draw})"
-    here = uniform_numbers(7, ["a", 1], ["x"], ["tokens", "bold"]).tolist()
+    draw = "draw_uniform(7, ['a', 1], ['x'], ['tokens', 'bold']).tolist()"
+    code = f"import rubrank.fusion.control.adjustment as adjust; print(adjust.{draw})"
+    here = draw_uniform(7, ["a", 1], ["x"], ["tokens", "bold"]).tolist()
     for hash_seed in ("0", "1"):
         there = subprocess.run(
             [sys.executable, "-c", code],
@@ -189,7 +190,7 @@ def test_another_process_draws_the_same():
 
 def test_draws_do_not_change_between_releases():
     """Golden: a training run that is resumed must draw what it drew before."""
-    numbers = uniform_numbers(0, ["query 1"], ["correct"], ["tokens", "headings"])[0, 0]
+    numbers = draw_uniform(0, ["query 1"], ["correct"], ["tokens", "headings"])[0, 0]
     assert numbers.tolist() == [0.5707274641865532, 0.6708282171158555]
 
 
@@ -231,9 +232,9 @@ def test_keeping_all_of_a_length_bias_rewards_length_more_than_removing_it():
 
 
 def test_rules():
-    assert rules_for("fuse", None, 2) == ("remove", "remove")
-    assert rules_for("fuse", attenuate(0.5), 2) == (attenuate(0.5), attenuate(0.5))
-    assert rules_for("fuse", ["remove", attenuate(1)], 2) == ("remove", attenuate(1))
+    assert expand_adjustments("fuse", None, 2) == ("remove", "remove")
+    assert expand_adjustments("fuse", attenuate(0.5), 2) == (attenuate(0.5), attenuate(0.5))
+    assert expand_adjustments("fuse", ["remove", attenuate(1)], 2) == ("remove", attenuate(1))
     assert str(attenuate(0.25, "fixed")) == "attenuate(0.25, fixed)"
 
 

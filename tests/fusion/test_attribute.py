@@ -8,10 +8,10 @@ import pytest
 from cases import folded
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.attribute import Attribute, flatten_texts
-from rubrank.fusion.attributes import ATTRIBUTES, measure
-from rubrank.fusion.attributes.length import lengths
-from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
+from rubrank.fusion.control.attribute import Attribute, flatten_texts
+from rubrank.fusion.control.attributes import ATTRIBUTES, measure
+from rubrank.fusion.control.length import lengths
+from rubrank.fusion.control.markdown import MARKERS, markdown_density
 
 TEXTS = [["<think>one two</think># Three", "**four**"], ["", "five\n\n- six"]]
 
@@ -115,7 +115,10 @@ def test_names_are_checked():
 
 
 def test_the_contract_is_light():
-    code = "import sys, rubrank.fusion.attribute; sys.exit(any(n in sys.modules for n in ('numba', 'torch', 'polars')))"
+    code = (
+        "import sys, rubrank.fusion.control.attribute; "
+        "sys.exit(any(n in sys.modules for n in ('numba', 'torch', 'polars')))"
+    )
     assert (
         subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, check=False).returncode
         == 0

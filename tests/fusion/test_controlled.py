@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rubrank import fuse, utilities
-from rubrank.fusion.estimate import InfluenceEstimate, garrote
-from rubrank.fusion.models import BordaCount, BradleyTerry, Thurstone, controlled, fit, offset, pooled
-from rubrank.fusion.models.adjusted import Observed
-from rubrank.fusion.models.controlled import estimate, refit
-from rubrank.fusion.student import point_975
+from rubrank.fusion.control.estimate import InfluenceEstimate, shrink
+from rubrank.fusion.control.student_t import student_t_975
+from rubrank.fusion.models import BordaCount, BradleyTerry, Thurstone, attribute_fit, likelihood
+from rubrank.fusion.models.attribute_fit import FitData, estimate, refit
 
 MODELS = pytest.mark.parametrize("model", [BradleyTerry(), Thurstone()], ids=lambda m: m.name)
 
@@ -34,7 +33,7 @@ def batch(sizes, K=3, D=2, seed=0, missing=0.1, margin=0.0, prior=1.0, attribute
     scores = np.floor(levels * stats.rankdata(seen, axis=0) / (M + 1))
     scores[rng.random((M, K)) < missing] = np.nan
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    return Observed(scores, starts, np.full((1, K), margin), attributes, prior, attribute_prior, pooled=True)
+    return FitData(scores, starts, np.full((1, K), margin), attributes.T.copy(), prior, attribute_prior, pooled=True)
 
 
 def with_outcomes(data, k=0, share=0.6, seed=0):
@@ -48,8 +47,8 @@ def with_outcomes(data, k=0, share=0.6, seed=0):
             np.fill_diagonal(won, np.nan)
             cells[g, k] = won
             scores[data.starts[g] : data.starts[g + 1], k] = np.nan
-    return Observed(
-        scores, data.starts, data.margins, data.attributes_DM, data.prior, data.attribute_prior, cells, pooled=True
+    return FitData(
+        scores, data.starts, data.margins, data.attributes_MD, data.prior, data.attribute_prior, cells, pooled=True
     )
 
 
@@ -67,7 +66,7 @@ def unadjusted(model, data):
 def seen_by_the_oracle(data):
     """Outcomes by criterion and group, contrasts by group."""
     groups = [slice(a, b) for a, b in zip(data.starts[:-1], data.starts[1:], strict=True)]
-    z = plain.batch_contrasts([data.attributes_DM[:, rows].T for rows in groups])
+    z = plain.batch_contrasts([data.attributes_MD[rows] for rows in groups])
     outcomes = [
         [plain.outcomes_of(data.scores_MK[rows, k], data.margins[0, k]) for rows in groups]
         for k in range(data.scores_MK.shape[1])
@@ -83,7 +82,7 @@ def assert_as_the_oracle(model, data, tolerance=1e-8):
     wanted, fitted = data.informative(u), u.copy()
     found = estimate(model, data, wanted, u, fitted)
     outcomes, z = seen_by_the_oracle(data)
-    delta = np.zeros((len(data.sizes), u.shape[1], len(data.attributes_DM)))
+    delta = np.zeros((len(data.sizes), u.shape[1], data.attributes_MD.shape[1]))
     for k in range(u.shape[1]):
         expected = plain.joint(outcomes[k], z, data.sizes, data.prior, data.attribute_prior, model.name)
         if expected is None:
@@ -141,8 +140,8 @@ def test_a_circle_of_wins_is_not_silent():
     """Everybody won once: utilities 0, and yet the three said something about who is longer."""
     circle = np.array([[np.nan, 1.0, 0.0], [0.0, np.nan, 1.0], [1.0, 0.0, np.nan]])
     data = batch([3] * 3, K=1)
-    data = Observed(
-        np.full((9, 1), np.nan), data.starts, data.margins, data.attributes_DM, 1.0, 1.0, {(1, 0): circle}, pooled=True
+    data = FitData(
+        np.full((9, 1), np.nan), data.starts, data.margins, data.attributes_MD, 1.0, 1.0, {(1, 0): circle}, pooled=True
     )
     assert data.informative(np.zeros((9, 1))).tolist() == [[False], [True], [False]]
     assert_as_the_oracle(BradleyTerry(), data)
@@ -194,7 +193,7 @@ def test_silent_groups_and_rollouts_without_a_score_stay_at_zero(model):
 
 def test_a_constant_attribute_has_no_coefficient():
     data = batch([6] * 10, D=2)
-    data.attributes_DM[1] = 7.0
+    data.attributes_MD[:, 1] = 7.0
     u = unadjusted(BradleyTerry(), data)
     found = estimate(BradleyTerry(), data, data.informative(u), u)
     assert (found.gamma_KD[:, 1] == 0.0).all()
@@ -216,21 +215,21 @@ def test_the_garrote_by_hand():
     gamma, se, n = np.array([[1.0], [0.5], [-2.0], [1.0]]), np.array([[0.2], [0.4], [0.5], [0.1]]), [31, 31, 31, 7]
     c = 2.0422724563012373  # t at 97.5%, 30 degrees of freedom
     expected = [1.0 - (0.2 * c) ** 2, 0.0, -2.0 * (1.0 - (0.25 * c) ** 2), 0.0]
-    np.testing.assert_allclose(garrote(gamma, se, np.array(n))[:, 0], expected, rtol=1e-12)
+    np.testing.assert_allclose(shrink(gamma, se, np.array(n))[:, 0], expected, rtol=1e-12)
 
 
 def test_without_an_error_nothing_is_taken():
-    assert garrote(np.array([[5.0]]), np.array([[np.nan]]), np.array([100])).tolist() == [[0.0]]
+    assert shrink(np.array([[5.0]]), np.array([[np.nan]]), np.array([100])).tolist() == [[0.0]]
 
 
 @folded("freedom", [0.4, 1, 2, 3.7, 7, 12.5, 127, 5000])
 def test_student(freedom):
-    assert point_975(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-11)
+    assert student_t_975(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-11)
 
 
 def test_student_at_the_ends():
-    assert point_975(0.0) == np.inf
-    assert point_975(1e12) == pytest.approx(stats.norm.ppf(0.975), rel=1e-9)
+    assert student_t_975(0.0) == np.inf
+    assert student_t_975(1e12) == pytest.approx(stats.norm.ppf(0.975), rel=1e-9)
 
 
 # -------------------------------------------------------------------------------------------------- other ways to a fit
@@ -258,22 +257,23 @@ def test_newton_fits_other_models_with_a_link():
 def test_newton_takes_over_where_the_compiled_fit_gives_up(monkeypatch):
     data = batch([8, 5, 3, 8, 8, 7, 8, 8, 9], seed=3)
     expected = fitted(BradleyTerry(), data)
-    compiled, refitted = pooled.fit_pooled, offset.refit
+    run_pass, refit_jobs = attribute_fit.run_pass, likelihood.refit_jobs
 
-    def give_up(*args):
-        compiled(*args)
-        args[-1][1] = True
+    def never_converge(*args):
+        sums = run_pass(*args)
+        sums.moved_K[1] = 1.0  # criterion 1 always seems to have moved
+        return sums
 
     def give_up_some(*args):
         before = args[-2].copy()
-        refitted(*args)
+        refit_jobs(*args)
         args[-1][::2] = True
         for g, k in args[2][::2]:
             rows = slice(data.starts[g], data.starts[g + 1])
             args[-2][rows, k] = before[rows, k]
 
-    monkeypatch.setattr(pooled, "fit_pooled", give_up)
-    monkeypatch.setattr(offset, "refit", give_up_some)
+    monkeypatch.setattr(attribute_fit, "run_pass", never_converge)
+    monkeypatch.setattr(likelihood, "refit_jobs", give_up_some)
     assert_same(fitted(BradleyTerry(), data), expected)
 
 
@@ -289,7 +289,7 @@ def test_a_model_without_a_link_is_refused():
 
 
 def test_an_empty_batch():
-    data = Observed(np.zeros((0, 2)), np.array([0]), np.zeros((1, 2)), np.zeros((1, 0)), 1.0, 1.0, pooled=True)
+    data = FitData(np.zeros((0, 2)), np.array([0]), np.zeros((1, 2)), np.zeros((0, 1)), 1.0, 1.0, pooled=True)
     found = estimate(BradleyTerry(), data, data.informative(np.zeros((0, 2))), np.zeros((0, 2)))
     assert isinstance(found, InfluenceEstimate)
     assert found.n_K.tolist() == [0, 0]
@@ -301,7 +301,7 @@ def test_criteria_fitted_a_few_at_a_time_are_the_same_bit_for_bit(monkeypatch, c
     data = batch([8, 5, 8, 3] * 6, K=5)
     data = with_outcomes(data, k=3) if compared else data
     whole = fitted(BradleyTerry(), data)
-    monkeypatch.setattr(controlled, "_ROOM", 2 * len(data.scores_MK) * 3)  # two criteria, of two attributes
+    monkeypatch.setattr(attribute_fit, "_ROOM", 2 * len(data.scores_MK) * 3)  # two criteria, of two attributes
     parts = fitted(BradleyTerry(), data)
     for name in ("gamma_KD", "se_KD", "shrunk_KD", "n_K"):
         assert np.array_equal(getattr(parts[0], name), getattr(whole[0], name))
@@ -311,8 +311,8 @@ def test_criteria_fitted_a_few_at_a_time_are_the_same_bit_for_bit(monkeypatch, c
 @pytest.mark.parametrize("pool", ["group", "batch"])
 def test_another_order_in_memory_compiles_nothing_anew(pool):
     """Kernels are compiled for each order that they are given, which takes half a minute: all are given one."""
-    data, kernels = batch([4, 4, 4]), (pooled.fit_pooled, fit.fit_groups, offset.refit)
-    groups, attributes = np.repeat([0, 1, 2], 4), data.attributes_DM.T
+    data, kernels = batch([4, 4, 4]), (likelihood.pooled_sums, likelihood.fit_jobs, likelihood.refit_jobs)
+    groups, attributes = np.repeat([0, 1, 2], 4), data.attributes_MD
     ragged = np.repeat([0, 1, 2], [5, 4, 3])
     first = fuse(data.scores_MK, groups=groups, attributes=attributes, pool=pool, adjust="remove")
     before = [len(kernel.signatures) for kernel in kernels]

@@ -7,8 +7,8 @@ import pytest
 from cases import folded, thinned
 
 from rubrank import utilities
-from rubrank.fusion.models import BradleyTerry, blocks, fit
-from rubrank.fusion.models.adjusted import Observed
+from rubrank.fusion.models import BradleyTerry, likelihood
+from rubrank.fusion.models.attribute_fit import FitData
 
 POOLS = pytest.mark.parametrize("pool", ["group", "batch"])
 
@@ -23,8 +23,8 @@ def observed(sizes, K=3, D=1, seed=0, missing=0.1, margin=0.0, prior=1.0, attrib
     scores = rng.integers(0, 5, (M, K)).astype(float)
     scores[rng.random((M, K)) < missing] = np.nan
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    attributes_DM = np.round(rng.lognormal(4.0, 0.8, (D, M)))
-    return Observed(scores, starts, np.full((1, K), margin), attributes_DM, prior, attribute_prior)
+    attributes_MD = np.round(rng.lognormal(4.0, 0.8, (D, M))).T.copy()
+    return FitData(scores, starts, np.full((1, K), margin), attributes_MD, prior, attribute_prior)
 
 
 def fitted(model, data, pool):
@@ -32,7 +32,7 @@ def fitted(model, data, pool):
     return utilities(
         data.scores_MK,
         groups=np.repeat(np.arange(len(data.sizes)), data.sizes),
-        attributes=data.attributes_DM.T,
+        attributes=data.attributes_MD,
         margins=data.margins[0],
         prior=data.prior,
         attribute_prior=data.attribute_prior,
@@ -89,13 +89,12 @@ def test_random_ragged_batches(seed, pool):
 
 
 @folded("jobs", range(1, 18))
-def test_full_and_partial_blocks(jobs):
-    """Eight fits go together; what a fit gets does not depend on its neighbours, nor on empty lanes."""
+def test_a_fit_does_not_depend_on_its_neighbours(jobs):
     data = observed([7] * jobs, K=1, missing=0.0, seed=3)
     u, gamma = assert_same(data, "group")
     for g in range(jobs):
         rows = slice(7 * g, 7 * (g + 1))
-        alone = utilities(data.scores_MK[rows], attributes=data.attributes_DM[:, rows].T, pool="group")
+        alone = utilities(data.scores_MK[rows], attributes=data.attributes_MD[rows], pool="group")
         assert np.array_equal(alone.utilities, u[rows])
         assert np.array_equal(alone.gamma, gamma[g])
 
@@ -103,7 +102,7 @@ def test_full_and_partial_blocks(jobs):
 def test_margins_of_each_group():
     data = observed([6] * 5, K=2, missing=0.0)
     margins = np.random.default_rng(0).integers(0, 3, (5, 2)).astype(float)
-    attributes = data.attributes_DM.T.reshape(5, 6, 1)
+    attributes = data.attributes_MD.reshape(5, 6, 1)
     scores = data.scores_MK.reshape(5, 6, 2)
     together = utilities(scores, attributes=attributes, margins=margins, pool="group")
     for g in range(5):
@@ -112,7 +111,7 @@ def test_margins_of_each_group():
 
 
 def test_groups_too_large_for_the_compiled_fit():
-    data = observed([blocks.LARGEST_GROUP + 1, 4], K=2, missing=0.0)
+    data = observed([likelihood.LARGEST_GROUP + 1, 4], K=2, missing=0.0)
     for ours, theirs in zip(fitted(BradleyTerry(), data, "group"), fitted(Plain(), data, "group"), strict=True):
         assert np.array_equal(ours, theirs)
 
@@ -142,8 +141,8 @@ def failing(compiled, fails):
 def test_newton_takes_over_in_groups(monkeypatch, fails):
     data = observed([5, 8, 8, 3], K=3, D=2)
     expected = fitted(BradleyTerry(), data, "group")
-    wrapper = failing(fit.fit_groups, fails)
-    monkeypatch.setattr(fit, "fit_groups", wrapper)
+    wrapper = failing(likelihood.fit_jobs, fails)
+    monkeypatch.setattr(likelihood, "fit_jobs", wrapper)
     solved = count_solves(monkeypatch)
     for ours, theirs in zip(fitted(BradleyTerry(), data, "group"), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
@@ -169,7 +168,9 @@ def count_solves(monkeypatch):
 
 def test_contrasts():
     """z = (a_i − a_j)/(a_i + a_j) over its root mean square; two zeros do not differ."""
-    data = Observed(np.zeros((4, 1)), np.array([0, 4]), np.zeros((1, 1)), np.array([[0.0, 0.0, 1.0, 3.0]]), 1.0, 1.0)
+    data = FitData(
+        np.zeros((4, 1)), np.array([0, 4]), np.zeros((1, 1)), np.array([[0.0], [0.0], [1.0], [3.0]]), 1.0, 1.0
+    )
     z = data.contrasts(0)[:, :, 0]
     raw = np.array([[0, 0, -1, -1], [0, 0, -1, -1], [1, 1, 0, -0.5], [1, 1, 0.5, 0]])
     np.testing.assert_allclose(z, raw / np.sqrt((raw[np.triu_indices(4, 1)] ** 2).mean()))

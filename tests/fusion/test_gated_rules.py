@@ -8,7 +8,7 @@ from cases import folded
 from ordinal import rlvr2
 
 from rubrank import Gate, attenuate, fuse, outcomes
-from rubrank.fusion.reweighted import usable
+from rubrank.fusion.rlvr2 import make_positive
 from rubrank.fusion.rules import find_rule, rule_names
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
@@ -154,7 +154,7 @@ def test_a_weight_of_nothing_moves_nothing():
     scores = np.array([[[1, 0.5], [0, 0.5]], [[0.3, 0.3], [0.3, 0.3]]])
     batch = ScoreBatch.of_arrays(scores, weights=[1, 5])
     assert find_rule("dvao").weights(batch).tolist() == [[1.0, 0.0], [0.0, 0.0]]
-    assert usable(find_rule("dvao").weights(batch), batch).tolist() == [[1.0, 1e-9], [1.0, 5.0]]
+    assert make_positive(find_rule("dvao").weights(batch), batch).tolist() == [[1.0, 1e-9], [1.0, 5.0]]
     result = find_rule("rlvr2*dvao")(batch)
     assert result.value_M == pytest.approx([1, 0, 0.5, 0.5])
     assert result.no_signal.tolist() == [False, True]

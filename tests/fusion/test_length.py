@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.attributes import length
-from rubrank.fusion.attributes.length import Lengths, count_words, lengths
+from rubrank.fusion.control import length
+from rubrank.fusion.control.length import Lengths, count_words, lengths
 
 
 def test_docstrings_run():

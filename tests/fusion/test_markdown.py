@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.attributes import markdown
-from rubrank.fusion.attributes.markdown import MARKERS, markdown_counts, markdown_density
+from rubrank.fusion.control import markdown
+from rubrank.fusion.control.markdown import MARKERS, markdown_counts, markdown_density
 
 CASES: dict[str, list[tuple[str, int]]] = {
     "heading": [

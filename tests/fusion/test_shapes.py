@@ -8,8 +8,8 @@ from cases import folded
 from scipy.stats import rankdata
 
 from rubrank import InvalidInput, fuse, utilities, utility_model
-from rubrank.fusion.model import _MODELS, UtilityModel, find_model, model_names
 from rubrank.fusion.models import BradleyTerry, shapes
+from rubrank.fusion.models.model import _MODELS, UtilityModel, find_model, model_names
 from rubrank.fusion.models.shapes import ShapeTable
 
 
@@ -25,25 +25,20 @@ def borda(scores):
 
 @pytest.fixture
 def fresh_tables():
-    shapes._tables.clear()
-    yield shapes._tables
-    shapes._tables.clear()
+    shapes._make_table.cache_clear()
+    yield
+    shapes._make_table.cache_clear()
 
 
 # ------------------------------------------------------------------------------------- growth and limits
 
 
 def test_many_shapes_in_one_call(fresh_tables):
-    """Far more shapes and classes than the table starts with, all new at once; then all known."""
+    """Thousands of shapes, all new at once; then all known."""
     scores = np.random.default_rng(0).integers(0, 12, (40, 4000)).astype(float)
     first = utilities(scores, model="borda")
-    table = shapes.shape_table(find_model("borda"), 1.0)
-    assert table.used[0] > 1 << 11
-    assert table.used[1] > 1 << 14
     np.testing.assert_allclose(first, borda(scores))
-    seen = int(table.used[0])
     assert np.array_equal(utilities(scores, model="borda"), first)
-    assert table.used[0] == seen
 
 
 def test_shapes_keep_their_values_while_the_table_grows(fresh_tables):
@@ -57,35 +52,20 @@ def test_shapes_keep_their_values_while_the_table_grows(fresh_tables):
 @pytest.mark.slow
 @pytest.mark.parametrize("G", [13, 16, 31, 32])
 def test_many_shapes_of_groups_that_are_compared_but_not_indexed(fresh_tables, G):
-    """More new shapes at once than the kernel's list of wishes holds, with and without missing scores."""
+    """Groups just beyond the indexed sizes, with and without missing scores."""
     rng = np.random.default_rng(G)
     scores = rng.integers(0, 12, (G, 9000)).astype(float)
     scores[:, ::3][rng.random((G, 3000)) < 0.2] = np.nan
     np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores))
-    table = shapes.shape_table(find_model("borda"), 1.0)
-    assert table.remembered > (len(table.wanted) if G > 13 else 2000)  # 13 rollouts have 4,096 shapes in all
-    seen = table.remembered
     np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores))
-    assert table.remembered == seen
 
 
-def test_a_full_table_of_small_groups_starts_afresh(fresh_tables, monkeypatch):
-    monkeypatch.setattr(shapes, "_MOST_VALUES", 1000)
-    rng = np.random.default_rng(7)
-    for G in (5, 14, 14, 14, 9):
-        scores = rng.integers(0, 9, (G, 60)).astype(float)
-        np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores))
-    assert len(shapes.shape_table(find_model("borda"), 1.0).table) < 10_000
-
-
-def test_a_full_table_starts_afresh(fresh_tables, monkeypatch):
-    monkeypatch.setattr(shapes, "_MOST_CLASSES", 100)
+def test_a_full_table_is_emptied(fresh_tables, monkeypatch):
+    monkeypatch.setattr(shapes, "_MOST_VALUES", 100)
     rng = np.random.default_rng(2)
-    for _ in range(5):
-        scores = rng.integers(0, 9, (36, 40)).astype(float)
+    for G in (5, 14, 14, 36, 36, 9):
+        scores = rng.integers(0, 9, (G, 40)).astype(float)
         np.testing.assert_allclose(utilities(scores, model="borda"), borda(scores))
-    table = shapes.shape_table(find_model("borda"), 1.0)
-    assert table.used[1] <= 40 * 36
 
 
 def test_more_scores_than_are_sorted_at_a_time(fresh_tables, monkeypatch):
@@ -100,7 +80,6 @@ def test_many_priors(fresh_tables):
     scores = np.random.default_rng(4).normal(size=(5, 2))
     priors = np.linspace(0.1, 4.0, 3 * shapes._TABLES)
     first = [utilities(scores, prior=prior) for prior in priors]
-    assert len(fresh_tables) == shapes._TABLES
     for prior, expected in zip(priors, first, strict=True):
         assert np.array_equal(utilities(scores, prior=prior), expected)
     spans = [np.ptp(u) for u in first]
@@ -140,7 +119,7 @@ def registry():
 
 @pytest.mark.usefixtures("registry")
 def test_a_users_model():
-    """The example at the top of utility.py, small and large groups."""
+    """The example at the top of models/model.py, small and large groups."""
 
     @utility_model
     class Copeland:
@@ -213,8 +192,8 @@ def test_what_is_not_a_model_is_not_registered(model):
 
 @pytest.mark.slow
 @folded("G", [13, 31, 32, 33, 64, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 600])
-def test_group_sizes_around_the_runs(G):
-    """Sorted in runs of 256 and merged; with ties and missing scores."""
+def test_group_sizes(G):
+    """With ties and missing scores."""
     rng = np.random.default_rng(G)
     scores = np.column_stack([rng.normal(size=G), rng.integers(0, 7, G), rng.permutation(G), np.full(G, 2.0)])
     scores[rng.random(scores.shape) < 0.1] = np.nan
@@ -224,7 +203,6 @@ def test_group_sizes_around_the_runs(G):
 @folded("G", [13, 300, 2000])
 @folded("base", [1.0, -1.0, 1e-310, -1e300])
 def test_scores_that_differ_in_the_last_bits(G, base):
-    """The sort keys give up low bits for the rollout's number; the order among such neighbours is set right after."""
     rng = np.random.default_rng(G)
     bits = np.float64(base).view(np.int64) + np.arange(G)
     steps = bits.view(np.float64)
@@ -275,7 +253,6 @@ def test_a_table_is_made_for_a_model_and_a_prior(fresh_tables):
 
 @pytest.mark.parametrize("G", [257, 300, 512, pytest.param(1000, marks=pytest.mark.slow)])
 def test_large_groups_whose_scores_are_hard_to_sort(G):
-    """Short keys hold the leading bits of a score: what they cannot tell apart must come out right all the same."""
     rng = np.random.default_rng(G)
     scores = np.stack(
         [

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rubrank
-from rubrank.fusion.attributes import ATTRIBUTES
-from rubrank.fusion.attributes.common import COMMON, common_rows, keep_places, worker_rows
+from rubrank.fusion.control.attributes import ATTRIBUTES
+from rubrank.fusion.control.common import COMMON, common_rows, keep_places, worker_rows
 from rubrank.grading.plan import GradeOptions, Task, plan_rubric
 from rubrank.grading.workers import CHUNK_CHARACTERS, CHUNK_ROLLOUTS, Chunk, make_chunks
 from rubrank.rollouts.rollout import Group, Rollout

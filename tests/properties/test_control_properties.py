@@ -136,12 +136,12 @@ def test_rejections_under_the_null_are_calibrated(levels, G):
 
     A batch has one criterion, so that rejections are independent; before they are shuffled, lengths do sway the judge.
     """
-    from rubrank.fusion.student import point_975
+    from rubrank.fusion.control.student_t import student_t_975
 
     rng, rejected, batches = np.random.default_rng([levels, G]), 0, 480
     for seed in range(batches):
         scores, attributes = judged(0.5, seed, N=32, G=G, K=1, levels=levels)
         shuffled = rng.permuted(attributes, axis=1)
         found = RLVR2(adjust="remove")(ScoreBatch.of_arrays(scores, attributes=shuffled))
-        rejected += int(abs(found.gamma[0, 0, 0]) > point_975(found.n[0, 0] - 1.0) * found.se[0, 0, 0])
+        rejected += int(abs(found.gamma[0, 0, 0]) > student_t_975(found.n[0, 0] - 1.0) * found.se[0, 0, 0])
     assert 0.02 <= rejected / batches <= 0.08

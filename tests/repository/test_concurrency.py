@@ -153,7 +153,7 @@ def child(connection):
 
 thread = threading.Thread(target=rubrank.fuse, args=(SMALL,))
 thread.start()
-while "rubrank.fusion.models.kernels" not in sys.modules:
+while "rubrank.fusion.models.shapes" not in sys.modules:
     time.sleep(0.01)
 time.sleep(0.5)
 here, there = context.Pipe()

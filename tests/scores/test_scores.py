@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from ordinal import rlvr2
 
 from rubrank.errors import BadTable, InvalidInput, UnknownName
-from rubrank.fusion.gate import Gate
-from rubrank.fusion.gated import Gated
+from rubrank.fusion.gate import Gate, Gated
 from rubrank.fusion.rules import find_rule
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import read_scores

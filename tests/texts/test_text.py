@@ -8,8 +8,8 @@ from cases import examples, folded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.fusion.attributes.length import count_words
-from rubrank.fusion.attributes.markdown import MARKERS, markdown_counts
+from rubrank.fusion.control.length import count_words
+from rubrank.fusion.control.markdown import MARKERS, markdown_counts
 from rubrank.texts.markdown import Code, Heading, Link, ListItem
 from rubrank.texts.text import Text
 from rubrank.texts.words import CharacterClasses

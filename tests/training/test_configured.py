@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.fusion.adjust import attenuate
+from rubrank.fusion.control.adjustment import attenuate
 from rubrank.fusion.options import FuseOptions, RankingOptions
 from rubrank.training import config as module
 from rubrank.training.config import RewardConfig, load_config, load_engine, main, refuse_late_controls, warn_if_stateful

@@ -11,8 +11,8 @@ from judged import judges_at, server_module
 from scored import RUBRIC, group, groups
 
 from rubrank.errors import InvalidInput, JudgingFailed
-from rubrank.fusion.adjust import attenuate
-from rubrank.fusion.attribute import Attribute
+from rubrank.fusion.control.adjustment import attenuate
+from rubrank.fusion.control.attribute import Attribute
 from rubrank.fusion.gate import Gate
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.fusion.rules import find_rule

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import rubrank
-from rubrank.fusion.attribute import Attribute
-from rubrank.fusion.attributes.length import lengths
+from rubrank.fusion.control.attribute import Attribute
+from rubrank.fusion.control.length import lengths
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training import engine as engines
 from rubrank.training.controls import Control, TextFeatures, active_controls, measure_texts, parse_controls

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.adjust import attenuate
+from rubrank.fusion.control.adjustment import attenuate
 from rubrank.training.engine import Control
 from rubrank.training.frameworks.verl.settings import Settings, plain, rollout_of_row
 

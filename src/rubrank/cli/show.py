@@ -17,7 +17,7 @@ from rubrank.errors import counted
 
 if TYPE_CHECKING:
     from rubrank.fusion.files import Summary
-    from rubrank.fusion.group import FusedGroup
+    from rubrank.fusion.result import FusedGroup
 
 _CRITERIA = 30
 BY_RUBRIC = "by the rubric in the file"

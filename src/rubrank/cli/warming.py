@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.fusion.model import model_names
+from rubrank.fusion.models.model import model_names
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.scores.batch import ScoreBatch
 
@@ -66,6 +66,6 @@ def _fuse_all(batches: list[ScoreBatch], **options: Any) -> None:
 
 
 def _count_markers() -> None:
-    from rubrank.fusion.attributes.markdown import markdown_density
+    from rubrank.fusion.control.markdown import markdown_density
 
     markdown_density(["# One\n\n- **two** words\n"] * 100)  # few are counted without compiled code

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -26,14 +26,13 @@ import numpy as np
 
 from rubrank._plugins import Imported
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
-from rubrank.fusion.adjusting import Known, names_of
-from rubrank.fusion.gate import Gate
-from rubrank.fusion.gated import Gated
-from rubrank.fusion.model import find_model, model_home
+from rubrank.fusion.control.control import BatchEstimate, name_columns
+from rubrank.fusion.gate import Gate, Gated
+from rubrank.fusion.models.model import find_model, model_home
 from rubrank.fusion.options import is_local, part_of, with_options
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import RLVR2
-from rubrank.fusion.rule import Rule, fused_by
+from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.grading.cluster import count_processors, get_result, import_ray
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
@@ -133,7 +132,7 @@ def _split(rows: np.ndarray, batch: ScoreBatch) -> Iterator[tuple[np.ndarray, Sc
 def _fuse_part(job: _Job, batch: ScoreBatch) -> Fused | RubrankError:
     """In a task; an error is returned, so that it arrives as it is."""
     try:
-        return fused_by(job.rule, batch)
+        return apply_rule(job.rule, batch)
     except RubrankError as error:
         return error
 
@@ -175,26 +174,28 @@ def _prepare_part(job: _Job, batch: ScoreBatch) -> tuple[Any, Any]:
 
 def _prepare(rule: Rule, batch: ScoreBatch) -> tuple[Any, tuple[Any, tuple[Any, ...]]]:
     """Some groups as a part of a pooled fit; its summary, and the names of its criteria."""
-    from rubrank.fusion.models.partitioned import PartSummary
+    from rubrank.fusion.models.attribute_fit import PartSummary
 
     while isinstance(rule, Gated):
         rule = rule.rule
         batch = batch.without_penalties()
     ordinal = part_of(rule, "rule", "ordinal")
     part = ordinal.part(batch)
-    return part, (PartSummary.of(part, find_model(ordinal.model)), tuple(names_of(batch)[0]))
+    return part, (PartSummary.of(part, find_model(ordinal.model)), tuple(name_columns(batch)[0]))
 
 
-def _estimate(ray: Any, rule: Rule, parts: Sequence[Any], summaries: Sequence[tuple[Any, tuple[Any, ...]]]) -> Known:
+def _estimate(
+    ray: Any, rule: Rule, parts: Sequence[Any], summaries: Sequence[tuple[Any, tuple[Any, ...]]]
+) -> BatchEstimate:
     """The influence of attributes, from all parts together."""
-    from rubrank.fusion.models.partitioned import fit_parts
+    from rubrank.fusion.models.attribute_fit import fit_parts
 
     ordinal = part_of(rule, "rule", "ordinal")
     model = find_model(ordinal.model)
     scale_D, fits = fit_parts(
         _RayParts(ray, parts), [summary for summary, _ in summaries], model, float(ordinal.attribute_prior)
     )
-    return Known(scale_D, tuple(summaries[0][1]), fits)
+    return BatchEstimate(scale_D, tuple(summaries[0][1]), fits)
 
 
 class _RayParts:
@@ -205,25 +206,25 @@ class _RayParts:
         self._parts = list(parts)
         self._task = ray.remote(_run_pass).options(num_cpus=1, num_returns=2)
 
-    def each(self, pass_: str, *arguments: Any) -> list[Any]:
-        """Run a pass over all parts at the same time."""
+    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Call function(part, *arguments) for all parts at the same time."""
         shared = self._ray.put(arguments)
-        references = [self._task.remote(part, pass_, shared) for part in self._parts]
+        references = [self._task.remote(part, function, shared) for part in self._parts]
         self._parts = [part for part, _ in references]
         return [_result_of(self._ray, result) for _, result in references]
 
-    def gathered(self) -> list[Any]:
+    def gather(self) -> list[Any]:
         """All parts, in this process."""
         return list(get_result(self._ray, self._parts, _OWNER))
 
 
-def _run_pass(part: Any, pass_: str, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
+def _run_pass(part: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, Any]:
     """In a task: the part after a pass, and what the pass found."""
-    part = part.copied()
+    part = part.copy()
     # Arrays from Ray's store cannot be written to, and kernels are compiled for those that can.
     arguments = tuple(np.array(x) if isinstance(x, np.ndarray) else x for x in arguments)
     try:
-        return part, getattr(part, pass_)(*arguments)
+        return part, function(part, *arguments)
     except RubrankError as error:
         return part, error
 
@@ -320,7 +321,7 @@ class _GroupFuser:
     def fuse(self, table: Any) -> Any:
         """All rows of a group with the added columns."""
         rows = self._read(table)
-        fused = fused_by(self.rule, self.make_batch([rows]))
+        fused = apply_rule(self.rule, self.make_batch([rows]))
         values = (fused.reward, fused.ranking, np.repeat(fused.no_signal, len(rows[1])))
         for name, column in zip(_ADDED_COLUMNS, values, strict=True):
             table = table.append_column(self._prefix + name, [np.asarray(column)])

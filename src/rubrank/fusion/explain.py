@@ -1,4 +1,4 @@
-"""One rollout's reward in words.
+"""One group for readers: a rollout's reward in words, and the group's record as plain data.
 
 rollout 3 of group query-17: reward 0.62, 3rd of 8
   CoreFactAccuracy (weight 2): 1; beats 0, 2, 5; ties 1; loses to 4, 6, 7 → +0.58
@@ -13,137 +13,243 @@ rollout 3 of group query-17: reward 0.62, 3rd of 8
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from rubrank.fusion.group import FusedGroup
+    from rubrank.fusion.result import Fused, FusedGroup
+    from rubrank.scores.batch import ScoreBatch
 
 _PLACES = 7  # beyond these, rounding decides who is ahead
 _SMALL = 0.005  # printed with two decimals, anything below would read as 0.00
+_MOST_NUMBERS = 12
+
+
+# ------------------------------------------------------------------------------------------------------------- in words
 
 
 def explain_rollout(group: FusedGroup, i: int) -> str:
     """The lines above, for rollout i of a group."""
-    lines = [_headline(group, i)]
-    found = (*_criteria(group, i), *_together(group, i), *_attributes(group, i), *_gate(group, i))
-    lines += [f"  {line}" for line in found]
+    lines = [_explain_reward(group, i)]
+    for part in (_explain_criteria, _explain_sum, _explain_attributes, _explain_gate):
+        lines += [f"  {line}" for line in part(group, i)]
     return "\n".join(lines)
 
 
-def _headline(group: FusedGroup, i: int) -> str:
-    reward, G = np.round(group.reward, _PLACES), len(group.reward)
-    better, same = int((reward > reward[i]).sum()), int((reward == reward[i]).sum())
+def _explain_reward(group: FusedGroup, i: int) -> str:
+    reward = np.round(group.reward, _PLACES)
+    start = f"rollout {i} of group {group.label}: reward {reward[i]:.2f}"
+    if group.no_signal and len(reward) > 1:
+        return f"{start}, same as all others: nothing tells them apart"
     if group.no_signal:
-        why = "same as all others: nothing tells them apart" if G > 1 else "alone in its group: nothing to compare with"
-        return f"rollout {i} of group {group.label}: reward {reward[i]:.2f}, {why}"
-    tied = f", with {same - 1} other{'s' if same > 2 else ''}" if same > 1 else ""
-    return f"rollout {i} of group {group.label}: reward {reward[i]:.2f}, {_ordinal(better + 1)} of {G}{tied}"
+        return f"{start}, alone in its group: nothing to compare with"
+    rank = int((reward > reward[i]).sum()) + 1
+    others = int((reward == reward[i]).sum()) - 1
+    text = f"{start}, {_ordinal(rank)} of {len(reward)}"
+    if others:
+        text += f", with {others} other{'s' if others > 1 else ''}"
+    return text
 
 
-def _criteria(group: FusedGroup, i: int) -> Iterator[str]:
+def _ordinal(n: int) -> str:
+    if 10 <= n % 100 <= 20:
+        return f"{n}th"
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{suffix}"
+
+
+def _explain_criteria(group: FusedGroup, i: int) -> Iterator[str]:
     parts = group.weights * group.values
     order = np.argsort(-np.round(np.abs(parts[i]), _PLACES - 1), kind="stable")  # what mattered most comes first
     for k in order:
         if group.missing[k] == len(group.reward):
-            continue  # no rollout was scored: another query's criterion
+            continue  # no rollout was scored: a criterion of another query
         name = group.criteria[k]
-        weight = f" (weight {group.weights[k]:g})" if group.weights[k] != 1.0 else ""
+        if group.weights[k] != 1.0:
+            name += f" (weight {group.weights[k]:g})"
+        was_scored = k not in group.compared
         if not group.known[i, k]:
-            yield f"{name}{weight}: {'' if k in group.compared else 'not scored, so '}not compared"
+            yield f"{name}: not scored, so not compared" if was_scored else f"{name}: not compared"
             continue
-        share = f" → {parts[i, k]:+.2f}" if abs(parts[i, k]) >= _SMALL else ""
-        score = "" if k in group.compared else f"{group.scores[i, k]:g}; "
-        yield f"{name}{weight}: {score}{_against(group.outcomes[i, :, k], i)}{share}"
+        score = f"{group.scores[i, k]:g}; " if was_scored else ""
+        contribution = f" → {parts[i, k]:+.2f}" if abs(parts[i, k]) >= _SMALL else ""
+        yield f"{name}: {score}{_describe_outcomes(group.outcomes[i, :, k], i)}{contribution}"
 
 
-def _together(group: FusedGroup, i: int) -> Iterator[str]:
-    """The weighted sum, how far to trust it, and how far the criteria say the same; where two or more say anything."""
+def _describe_outcomes(outcome_G: np.ndarray, i: int) -> str:
+    """Such as "beats 0, 2, 5; ties 1"."""
+    others = [j for j in range(len(outcome_G)) if j != i and not np.isnan(outcome_G[j])]
+    if not others:
+        return "nothing to compare with"
+    rollouts_of_verb = {
+        "beats": [j for j in others if outcome_G[j] > 0.5],
+        "ties": [j for j in others if outcome_G[j] == 0.5],
+        "loses to": [j for j in others if outcome_G[j] < 0.5],
+    }
+    phrases = []
+    for verb, rollouts in rollouts_of_verb.items():
+        if len(rollouts) == len(outcome_G) - 1:
+            return f"{verb} all"
+        if rollouts:
+            numbers = ", ".join(str(j) for j in rollouts[:_MOST_NUMBERS])
+            more = len(rollouts) - _MOST_NUMBERS
+            phrases.append(f"{verb} {numbers} and {more} more" if more > 0 else f"{verb} {numbers}")
+    return "; ".join(phrases)
+
+
+def _explain_sum(group: FusedGroup, i: int) -> Iterator[str]:
+    """The weighted sum and how far to trust it, if at least two criteria tell rollouts apart."""
     if group.error is None or np.isnan(group.agreement) or np.isnan(group.error[i]):
         return
     total = round(float((group.weights * group.values[i]).sum()), _PLACES) + 0.0  # −0 is 0
     yield f"together: {total:+.2f} (se {group.error[i]:.2f}); agreement of the criteria {group.agreement:.2f}"
 
 
-def _against(outcome: np.ndarray, i: int) -> str:
-    others = [j for j in range(len(outcome)) if j != i and not np.isnan(outcome[j])]
-    if not others:
-        return "nothing to compare with"
-    won, lost = [j for j in others if outcome[j] > 0.5], [j for j in others if outcome[j] < 0.5]
-    tied = [j for j in others if outcome[j] == 0.5]
-    for verb, found in (("beats", won), ("ties", tied), ("loses to", lost)):
-        if len(found) == len(outcome) - 1:
-            return f"{verb} all"
-    phrases = [
-        f"{verb} {_numbers(found)}" for verb, found in (("beats", won), ("ties", tied), ("loses to", lost)) if found
-    ]
-    return "; ".join(phrases)
-
-
-def _numbers(found: list[int]) -> str:
-    return ", ".join(map(str, found[:12])) + (f" and {len(found) - 12} more" if len(found) > 12 else "")
-
-
-def _attributes(group: FusedGroup, i: int) -> Iterator[str]:
-    """How much the rollout has of each attribute, where that mattered most, and what taking it out made."""
-    if group.gamma is None or group.mean_contrasts is None or group.taken is None or group.attributes is None:
+def _explain_attributes(group: FusedGroup, i: int) -> Iterator[str]:
+    """How much of each attribute the rollout has, where that mattered most, and what taking it out changed."""
+    if group.mean_contrasts is None or group.attributes is None:
         return
     for d, name in enumerate(group.attribute_names):
         contrast = group.mean_contrasts[i, d]
-        than = "as much as" if abs(contrast) < _SMALL else "more than" if contrast > 0.0 else "less than"
-        yield f"{name}: {group.attributes[i, d]:g}, {than} its group; {_taken(group, d)}"
-    made = (group.weights * (group.values[i] - group.scale * group.utilities[i])).sum()
-    if abs(made) >= _SMALL:
-        letter = " (as in the paper: by this group alone)" if group.pool == "group" else ""
-        yield f"attributes: taking them out made {made:+.2f}{letter}"
+        comparison = "more than" if contrast > 0.0 else "less than"
+        if abs(contrast) < _SMALL:
+            comparison = "as much as"
+        yield f"{name}: {group.attributes[i, d]:g}, {comparison} its group; {_describe_taken(group, d)}"
+    change = (group.weights * (group.values[i] - group.scale * group.utilities[i])).sum()
+    if abs(change) >= _SMALL:
+        how = " (as in the paper: by this group alone)" if group.pool == "group" else ""
+        yield f"attributes: taking them out made {change:+.2f}{how}"
 
 
-def _taken(group: FusedGroup, d: int) -> str:
+def _describe_taken(group: FusedGroup, d: int) -> str:
+    """Such as "γ on Clarity +0.42 (se 0.05, 128 groups); taken out of 3 criteria"."""
+    assert group.gamma is not None
+    assert group.se is not None
+    assert group.n is not None
     assert group.taken is not None
     taken_K = np.where(group.constant, 0.0, group.taken[:, d])
     count = int((taken_K != 0.0).sum())
     if not count:
         return "nothing taken out"
     k = int(np.argmax(np.abs(group.weights * taken_K)))
-    where = "1 criterion" if count == 1 else f"{count} criteria"
-    return f"{_coefficient(group, k, d)}; taken out of {where}"
+    coefficient = f"γ on {group.criteria[k]} {group.gamma[k, d]:+.2f}"
+    if not np.isnan(group.se[k, d]):
+        coefficient += f" (se {group.se[k, d]:.2f}, {group.n[k]:.0f} groups)"
+    return f"{coefficient}; taken out of {'1 criterion' if count == 1 else f'{count} criteria'}"
 
 
-def _coefficient(group: FusedGroup, k: int, d: int) -> str:
-    """Such as "γ on Clarity +0.42 (se 0.05, 128 groups)"."""
-    assert group.gamma is not None
-    assert group.se is not None
-    assert group.n is not None
-    text = f"γ on {group.criteria[k]} {group.gamma[k, d]:+.2f}"
-    return text if np.isnan(group.se[k, d]) else f"{text} (se {group.se[k, d]:.2f}, {group.n[k]:.0f} groups)"
-
-
-def _gate(group: FusedGroup, i: int) -> Iterator[str]:
-    if group.gate is None or group.gated is None or not (group.gate.global_quality or group.gate.low_quality):
+def _explain_gate(group: FusedGroup, i: int) -> Iterator[str]:
+    gate = group.gate
+    gated = group.gated
+    if gate is None or gated is None or not (gate.global_quality or gate.low_quality):
         return
-    if not group.gated.passed[i]:
-        stopped = [
-            str(name) for name, hit in zip(group.gate.global_quality, group.gated.stopped_by[i], strict=True) if hit
-        ]
-        yield f"gate: stopped by {', '.join(stopped)}, so the reward is 0 instead of {group.ranking[i]:.2f}"
-    elif group.gated.factor[i] < 1.0:
+    before = f"{group.ranking[i]:.2f}"
+    lifted = f"{gated.lifted[i]:.2f}"
+    if not gated.passed[i]:
+        pairs = zip(gate.global_quality, gated.stopped_by[i], strict=True)
+        names = ", ".join(str(name) for name, is_stopped in pairs if is_stopped)
+        yield f"gate: stopped by {names}, so the reward is 0 instead of {before}"
+    elif gated.factor[i] < 1.0:
         yield (
-            f"gate: low quality {group.gated.low_quality[i]:.2f} (1 = clean), "
-            f"so {group.gated.lifted[i]:.2f} is multiplied by {group.gated.factor[i]:.2f}"
+            f"gate: low quality {gated.low_quality[i]:.2f} (1 = clean), "
+            f"so {lifted} is multiplied by {gated.factor[i]:.2f}"
         )
     else:
-        unknown = f" ({group.gated.missing[i]} of its scores missing)" if group.gated.missing[i] else ""
-        yield f"gate: passed{unknown}{_lifted(group, i)}"
+        text = "gate: passed"
+        if gated.missing[i]:
+            text += f" ({gated.missing[i]} of its scores missing)"
+        if lifted != before:
+            text += f"; {before} becomes {lifted}, above every rollout that was stopped"
+        yield text
 
 
-def _lifted(group: FusedGroup, i: int) -> str:
-    """What the stretch over those that passed made of the ranking, where one can see it."""
-    assert group.gated is not None
-    ranked, lifted = f"{group.ranking[i]:.2f}", f"{group.gated.lifted[i]:.2f}"
-    return "" if ranked == lifted else f"; {ranked} becomes {lifted}, above every rollout that was stopped"
+# ----------------------------------------------------------------------------------------------------------- as records
 
 
-def _ordinal(n: int) -> str:
-    suffix = "th" if 10 <= n % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
-    return f"{n}{suffix}"
+def make_record(fused: Fused, g: int) -> dict[str, Any]:
+    """Everything between the scores of a group and its rewards, as lists, numbers and names; None = unknown.
+
+    The criteria are those that the group's query asks for: first those that are ranked by, then gates.
+    """
+    batch = fused.batch
+    group = fused.group(g)
+    ranked = [k for k, criterion in enumerate(batch.criteria) if _asks_for(batch, g, criterion.name)]
+    ranked_names = {batch.criteria[k].name for k in ranked}
+    gates = [
+        c
+        for c, criterion in enumerate(batch.gate_criteria)
+        if _asks_for(batch, g, criterion.name) and criterion.name not in ranked_names
+    ]
+    rubric = batch.criteria + batch.gate_criteria if batch.own is None else batch.own[g]
+    criterion_of = {criterion.name: criterion for criterion in rubric}
+    names = [batch.criteria[k].name for k in ranked] + [batch.gate_criteria[c].name for c in gates]
+    scores = group.scores[:, ranked]
+    if batch.gates_MC is not None:
+        scores = np.hstack([scores, batch.gates_MC[fused.rows_of(g)][:, gates]])
+    record: dict[str, Any] = {
+        "group": str(group.label),
+        "rule": fused.rule,
+        "criteria": tuple(criterion_of[name] for name in names),
+        "scores": _table(scores),
+        "outcomes": {batch.names[k]: _table(outcome) for k, outcome in group.compared.items()},
+        "weights": _row(group.weights[ranked]),
+        "ranking": _row(group.ranking),
+        "reward": _row(group.reward),
+        "no_signal": group.no_signal,
+        "flags": group.flags,
+        "gate": _record_gate(group),
+        "attribute_names": fused.attribute_names,
+        "attributes": None if group.attributes is None else _table(group.attributes),
+    }
+    if fused.fit is not None:
+        scale_K = np.broadcast_to(np.asarray(group.scale, dtype=float), len(group.criteria))
+        record["utilities"] = _table(group.utilities[:, ranked])
+        record["values"] = _table(group.values[:, ranked])
+        record["fused"] = _row(group.fused)
+        record["scale"] = _row(scale_K[ranked])
+        record["effective_weights"] = _row(group.effective_weights[ranked])
+        record["agreement"] = None if np.isnan(group.agreement) else group.agreement
+        record["error"] = None if group.error is None else _table(group.error[None])[0]
+    if group.gamma is not None and group.n is not None:
+        record["pool"] = group.pool
+        record["mean_contrasts"] = None if group.mean_contrasts is None else _table(group.mean_contrasts)
+        for name in ("gamma", "se", "shrunk", "taken"):
+            record[name] = _table(getattr(group, name)[ranked])
+        record["n"] = _row(group.n[ranked])
+    return record
+
+
+def _asks_for(batch: ScoreBatch, g: int, name: str) -> bool:
+    return batch.own is None or any(criterion.name == name for criterion in batch.own[g])
+
+
+def _record_gate(group: FusedGroup) -> dict[str, Any] | None:
+    gate = group.gate
+    gated = group.gated
+    if gate is None or gated is None:
+        return None
+    names = [str(name) for name in gate.global_quality]
+    stopped_by = []
+    for is_stopped_C in gated.stopped_by.tolist():
+        stopped_by.append(tuple(name for name, is_stopped in zip(names, is_stopped_C, strict=True) if is_stopped))
+    return {
+        "passed": tuple(gated.passed.tolist()),
+        "factor": _row(gated.factor),
+        "low_quality": _table(gated.low_quality[None])[0],
+        "stopped_by": tuple(stopped_by),
+        "missing": tuple(int(n) for n in gated.missing),
+        "lifted": _row(gated.lifted),
+    }
+
+
+def _row(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(np.asarray(values, dtype=float).tolist())
+
+
+def _table(values: np.ndarray) -> tuple[tuple[float | None, ...], ...]:
+    """Rows of numbers, with None for NaN: JSON has no NaN."""
+    array = np.asarray(values, dtype=float)
+    if not np.isnan(array).any():
+        return tuple(tuple(row) for row in array.tolist())
+    return tuple(tuple(None if x != x else x for x in row) for row in array.tolist())

@@ -27,10 +27,9 @@ import polars as pl
 
 from rubrank.errors import BadTable, InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.cluster import check_can_split, fuse_on_ray
-from rubrank.fusion.group import FusedGroup
 from rubrank.fusion.options import FuseOptions, has_part, is_local
-from rubrank.fusion.result import Fused
-from rubrank.fusion.rule import Rule, fused_by
+from rubrank.fusion.result import Fused, FusedGroup
+from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.grading.cluster import connect_ray
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.files import open_score_file
@@ -124,7 +123,7 @@ def fuse_file(
         with connect_ray(address, "fuse") as ray:
             results = list(fuse_on_ray(ray, scores.rule, scores.batches(), scores.batch_column is not None))
     else:
-        results = [(rows, fused_by(scores.rule, batch)) for rows, batch in scores.batches()]
+        results = [(rows, apply_rule(scores.rule, batch)) for rows, batch in scores.batches()]
     summary = _summarise(scores, results)
     if output is None:
         # Everything about a group takes longer than its reward: only for the groups that are shown.
@@ -165,7 +164,7 @@ def explain_file(
     for _, batch in batches:
         for label in batch.labels:
             if str(label) == group:
-                return fused_by(scores.rule, batch)[label]
+                return apply_rule(scores.rule, batch)[label]
     raise AssertionError(f"no batch holds the group {group!r}")
 
 

@@ -1,8 +1,8 @@
-"""Non-negotiable quality: what no other criterion can make up for.
+"""Gates: quality that no other criterion can make up for. `Gate` decides, `Gated` puts a gate behind a rule ("gdpo+").
 
-    reward = 0                                if a global-quality criterion is below its maximum      (hard gate)
-    reward = factor · (lift + (1 − lift) · R̃)   otherwise: R̃ is stretched over those that passed      (soft gate)
-    factor = 1                                if the mean of the low-quality criteria reaches the threshold
+    reward = 0                                  if a global-quality criterion is below its maximum      (hard gate)
+    reward = factor · (lift + (1 − lift) · R̃)   otherwise; R̃ is stretched over those that passed        (soft gate)
+    factor = 1                                  if the mean of the low-quality criteria reaches the threshold
            = floor + (1 − floor) · softgate(mean)      below it; softgate rises from 0 at 0 to 1 at the threshold
 
     >>> from rubrank import Gate
@@ -11,49 +11,56 @@
     array([1.    , 0.1875, 0.    ])
 
 The lift keeps the worst rollout that passed (here 0.25, times a factor of 0.75 for its template) above those that did
-not. `lift=0` is the paper: the rewards as they are, times the factor. It works after any rule whose rewards are not
-negative: what a "+" after a rule's name means.
+not pass. `lift=0` is the paper's gate: the rewards as they are, times the factor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal, TypeAlias, get_args
+from reprlib import repr as brief
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rubrank._plugins import is_ours
 from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
+from rubrank.fusion.result import Fused
+from rubrank.fusion.rule import Rule, Stateful, apply_rule
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.within import subtract_mean
+from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import stretched
 
 Shape: TypeAlias = Literal["linear", "smoothstep"]
 Missing: TypeAlias = Literal["pass", "fail"]
 
 LIFT = 0.25
-"""What the worst rollout that passes a gate behind a rule has."""
+"""Reward of the worst rollout that passes a gate behind a rule, before the factor."""
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class GateResult:
-    """What a gate did; arrays have the shape of the rewards."""
+    """What a gate decided; arrays have the shape of the rewards."""
 
     reward: np.ndarray
     passed: np.ndarray
     """False where a global-quality criterion stopped the rollout."""
     factor: np.ndarray
-    """ρ of the soft gate; 1 where nothing was found."""
+    """ρ of the soft gate; 1 if there is no defect."""
     low_quality: np.ndarray
-    """Mean of the low-quality criteria (1 = clean); NaN where none was scored."""
+    """Mean of the low-quality criteria (1 = clean); NaN if none was scored."""
     stopped_by: np.ndarray
     """(…, number of global-quality criteria): which of them stopped the rollout."""
     missing: np.ndarray
     """How many of the gate's scores were missing."""
     lifted: np.ndarray
-    """What the factor was applied to: the rewards, stretched over those that passed and lifted."""
+    """What the factor was applied to: the rewards, stretched over those that passed, and lifted."""
 
     def part(self, rows: slice) -> GateResult:
-        """Some of the rollouts."""
+        """The result for some of the rollouts."""
         return GateResult(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 
@@ -66,11 +73,11 @@ class Gate:
     threshold: mean of the low-quality scores from which nothing is taken away. 1: any defect counts.
     floor: the factor at a mean of 0.
     shape: "linear" or "smoothstep", between 0 and the threshold.
-    missing: "pass": a score that is missing does not gate; "fail": it counts as the worst. A criterion that a query
-        does not ask for never gates there.
+    missing: "pass": a missing score does not gate; "fail": it counts as the worst. A criterion that a query does not
+        ask for never gates there.
     maximum: the score that a global-quality criterion must reach; one number, or by name.
-    lift: what the worst rollout that passed has before the factor; 0 leaves rewards as they are (the paper). By default
-        `LIFT` behind a rule ("+"), and 0 for a gate that is called by itself, with whatever rewards.
+    lift: reward of the worst rollout that passed, before the factor; 0 leaves rewards as they are (the paper's gate).
+        The default is `LIFT` behind a rule ("+"), and 0 for a gate that is called by itself.
     """
 
     global_quality: Sequence[str | int] = ()
@@ -84,19 +91,20 @@ class Gate:
 
     def __post_init__(self) -> None:
         for name in ("global_quality", "low_quality"):
-            if isinstance(getattr(self, name), str) or not isinstance(getattr(self, name), Sequence):
-                raise InvalidInput("Gate", name, "a list of criteria", repr(getattr(self, name)), "Put it in [ ].")
+            criteria = getattr(self, name)
+            if isinstance(criteria, str) or not isinstance(criteria, Sequence):
+                raise InvalidInput("Gate", name, "a list of criteria", repr(criteria), "Put it in [ ].")
         if not 0.0 < self.threshold <= 1.0:
             raise InvalidInput("Gate", "threshold", "in (0, 1]", repr(self.threshold), "1 makes every defect count.")
         if not 0.0 <= self.floor <= 1.0:
             raise InvalidInput("Gate", "floor", "in [0, 1]", repr(self.floor), "0.5 halves the reward of the worst.")
         if self.lift is not None and not (isinstance(self.lift, int | float) and 0.0 <= self.lift < 1.0):
-            raise InvalidInput(
-                "Gate", "lift", "in [0, 1)", repr(self.lift), "The usual is 0.25; 0 is the paper's gate."
-            )
-        for key in self.maximum if isinstance(self.maximum, Mapping) else ():
-            if key not in self.global_quality:
-                raise UnknownName.of("Gate", "maximum key", key, map(str, self.global_quality))
+            remedy = "The usual is 0.25; 0 is the paper's gate."
+            raise InvalidInput("Gate", "lift", "in [0, 1)", repr(self.lift), remedy)
+        if isinstance(self.maximum, Mapping):
+            for key in self.maximum:
+                if key not in self.global_quality:
+                    raise UnknownName.of("Gate", "maximum key", key, map(str, self.global_quality))
         if self.shape not in get_args(Shape):
             raise UnknownName.of("Gate", "shape", self.shape, get_args(Shape))
         if self.missing not in get_args(Missing):
@@ -110,94 +118,95 @@ class Gate:
         asked: np.ndarray | None = None,
         starts: np.ndarray | None = None,
     ) -> GateResult:
-        """Gate rewards (…, G) by scores (…, G, K) whose columns are `criteria` (not needed if the gate uses numbers).
+        """Gate rewards (…, G) ≥ 0 by scores (…, G, K) whose columns are `criteria` (not needed for column numbers).
 
-        asked: (…, G, K), False where a score is not missing but was never asked for; None: all were.
-        starts: of the groups, where rewards of several stand in one row; None: each row is a group.
+        asked: (…, G, K), False where a query does not ask for a criterion, so that its score is not missing.
+        starts: where each group starts, if the rewards of several groups are in one row; None: each row is a group.
         """
-        reward, score = np.asarray(rewards, dtype=float), np.asarray(scores, dtype=float)
+        reward = np.asarray(rewards, dtype=float)
+        score = np.asarray(scores, dtype=float)
         self._check_rewards(reward, score)
-        lost = np.isnan(score) if asked is None else np.isnan(score) & asked
+        is_missing = np.isnan(score)
+        if asked is not None:
+            is_missing = is_missing & asked
         hard_columns = self.columns(self.global_quality, score.shape[-1], criteria)
         soft_columns = self.columns(self.low_quality, score.shape[-1], criteria)
-        hard, soft = score[..., hard_columns], score[..., soft_columns]
-        self._check_low_quality(soft, criteria)
-        stopped_by = self._stopped(hard, lost[..., hard_columns])
-        low = self._low_mean(soft, lost[..., soft_columns])
-        factor = self._factor(low)
+        columns = hard_columns + soft_columns
+        stopped_by = self._stop(score[..., hard_columns], is_missing[..., hard_columns])
+        low_quality = self._average_low_quality(score[..., soft_columns], is_missing[..., soft_columns])
+        factor = self._factor(low_quality)
         passed = np.asarray(~stopped_by.any(-1))
-        missing = lost[..., hard_columns].sum(-1) + lost[..., soft_columns].sum(-1)
-        gates = hard_columns + soft_columns
-        some = np.ones(reward.shape, bool) if asked is None else np.asarray(asked[..., gates].any(-1))
-        lifted = self._lifted(reward, passed, starts, some) if gates else reward
-        return GateResult(np.where(passed, factor * lifted, 0.0), passed, factor, low, stopped_by, missing, lifted)
+        lifted = reward
+        if columns and self.lift:
+            is_gated = np.ones(reward.shape, bool) if asked is None else np.asarray(asked[..., columns].any(-1))
+            lifted = self._lift(reward, passed, starts, is_gated)
+        return GateResult(
+            reward=np.where(passed, factor * lifted, 0.0),
+            passed=passed,
+            factor=factor,
+            low_quality=low_quality,
+            stopped_by=stopped_by,
+            missing=is_missing[..., columns].sum(-1),
+            lifted=lifted,
+        )
 
-    def _lifted(
-        self, reward: np.ndarray, passed: np.ndarray, starts: np.ndarray | None, some: np.ndarray
+    def _stop(self, hard: np.ndarray, is_missing: np.ndarray) -> np.ndarray:
+        """(…, number of global-quality criteria): which of them stop a rollout."""
+        limit: Any = self.maximum
+        if isinstance(self.maximum, Mapping):
+            limit = [self.maximum.get(name, 1.0) for name in self.global_quality]
+        is_below = hard < np.asarray(limit)
+        return is_below | is_missing if self.missing == "fail" else is_below
+
+    def _average_low_quality(self, soft: np.ndarray, is_missing: np.ndarray) -> np.ndarray:
+        is_wrong = (soft < 0.0) | (soft > 1.0)
+        if is_wrong.any():
+            index = tuple(np.argwhere(is_wrong)[0])
+            parameter = f"low-quality criterion {self.low_quality[index[-1]]!r}"
+            remedy = "Scale it, or reverse it if lower is better."
+            raise InvalidInput("Gate", parameter, "in [0, 1], 1 = clean", f"{soft[index]:g}", remedy)
+        if self.missing == "fail":
+            soft = np.where(is_missing, 0.0, soft)
+        count = (~np.isnan(soft)).sum(-1)
+        return np.where(count > 0, np.nan_to_num(soft, nan=0.0).sum(-1) / np.maximum(count, 1), np.nan)
+
+    def _factor(self, low_quality: np.ndarray) -> np.ndarray:
+        t = np.clip(np.nan_to_num(low_quality, nan=1.0) / self.threshold, 0.0, 1.0)
+        softgate = t if self.shape == "linear" else t * t * (3.0 - 2.0 * t)
+        return np.where(t >= 1.0, 1.0, self.floor + (1.0 - self.floor) * softgate)
+
+    def _lift(
+        self, reward: np.ndarray, passed: np.ndarray, starts: np.ndarray | None, is_gated: np.ndarray
     ) -> np.ndarray:
-        """Stretched over those that passed, and lifted, where the query asks for some gate."""
-        lift = self.lift
-        if not lift or not some.any():
+        """Rewards stretched over the rollouts that passed, and lifted, where the query asks for some gate."""
+        if not is_gated.any():
             return reward
         if starts is None:
             G = reward.shape[-1] if reward.ndim else 1
             starts = np.arange(0, reward.size + 1, G or 1)
         share = stretched(reward.ravel(), starts, passed.ravel()).reshape(reward.shape)
-        return np.where(some, lift + (1.0 - lift) * share, reward)
+        lift = self.lift or 0.0
+        return np.where(is_gated, lift + (1.0 - lift) * share, reward)
 
-    def named(self, names: Sequence[str]) -> Gate:
-        """The same gate with column numbers replaced by names."""
-
-        def name(key: str | int) -> str:
-            return key if isinstance(key, str) else names[key]
-
-        maximum = self.maximum
-        if isinstance(maximum, Mapping):
-            maximum = {name(key): value for key, value in maximum.items()}
-        hard, soft = tuple(map(name, self.global_quality)), tuple(map(name, self.low_quality))
-        return replace(self, global_quality=hard, low_quality=soft, maximum=maximum)
-
-    def columns(self, wanted: Sequence[str | int], K: int, criteria: Sequence[str] | None) -> list[int]:
+    def columns(self, keys: Sequence[str | int], K: int, criteria: Sequence[str] | None) -> list[int]:
         """Column numbers of criteria given by name or number."""
-        names = {name: k for k, name in enumerate(criteria or ())}
-        found = []
-        for name in wanted:
-            if isinstance(name, str) and criteria is None:
+        number_of = {name: k for k, name in enumerate(criteria or ())}
+        columns = []
+        for key in keys:
+            if isinstance(key, str) and criteria is None:
                 raise InvalidInput("Gate", "criteria", "given when the gate uses names", "None", "Name the columns.")
-            if isinstance(name, str) and name not in names:
-                raise UnknownName.of("Gate", "criterion", name, names)
-            k = names[name] if isinstance(name, str) else int(name)
+            if isinstance(key, str) and key not in number_of:
+                raise UnknownName.of("Gate", "criterion", key, number_of)
+            k = number_of[key] if isinstance(key, str) else int(key)
             if not 0 <= k < K:
                 raise InvalidInput("Gate", "criterion", f"a column from 0 to {K - 1}", str(k), "")
-            found.append(k)
-        return found
-
-    def _stopped(self, hard: np.ndarray, lost: np.ndarray) -> np.ndarray:
-        given = self.maximum
-        limit = [given.get(name, 1.0) for name in self.global_quality] if isinstance(given, Mapping) else given
-        below = hard < np.asarray(limit)
-        return below | lost if self.missing == "fail" else below
-
-    def _low_mean(self, soft: np.ndarray, lost: np.ndarray) -> np.ndarray:
-        if self.missing == "fail":
-            soft = np.where(lost, 0.0, soft)
-        seen = (~np.isnan(soft)).sum(-1)
-        return np.where(seen > 0, np.nan_to_num(soft, nan=0.0).sum(-1) / np.maximum(seen, 1), np.nan)
-
-    def _factor(self, low: np.ndarray) -> np.ndarray:
-        t = np.clip(np.nan_to_num(low, nan=1.0) / self.threshold, 0.0, 1.0)
-        gate = t if self.shape == "linear" else t * t * (3.0 - 2.0 * t)
-        return np.where(t >= 1.0, 1.0, self.floor + (1.0 - self.floor) * gate)
+            columns.append(k)
+        return columns
 
     def _check_rewards(self, reward: np.ndarray, score: np.ndarray) -> None:
         if score.shape[:-1] != reward.shape or score.ndim == 0:
-            raise InvalidInput(
-                "Gate",
-                "scores",
-                f"of shape {reward.shape} with the criteria last",
-                f"shape {score.shape}",
-                "",
-            )
+            allowed = f"of shape {reward.shape} with the criteria last"
+            raise InvalidInput("Gate", "scores", allowed, f"shape {score.shape}", "")
         if not (reward >= 0.0).all():
             raise InvalidInput(
                 "Gate",
@@ -207,14 +216,99 @@ class Gate:
                 "Stretch them to [0, 1] within the group first.",
             )
 
-    def _check_low_quality(self, soft: np.ndarray, criteria: Sequence[str] | None) -> None:
-        wrong = (soft < 0.0) | (soft > 1.0)
-        if wrong.any():
-            at = tuple(np.argwhere(wrong)[0])
-            raise InvalidInput(
-                "Gate",
-                f"low-quality criterion {self.low_quality[at[-1]]!r}",
-                "in [0, 1], 1 = clean",
-                f"{soft[at]:g}",
-                "Scale it, or reverse it if lower is better.",
-            )
+
+@dataclass(frozen=True)
+class Gated:
+    """A rule followed by the gate that the layers of the rubric make: what "+" after a rule's name means.
+
+        weighted means 0.9, 0.8, 0.7; the second is empty (global quality 0), the third has a template (low quality 0)
+        weighted-mean+ = 1, 0, 0.25 · 0.5 = 0.125          those that passed, stretched to [0, 1], lifted to [0.25, 1]
+
+    grade A: docs/gates.md. `gate` has the options; its criteria come from the batch.
+
+    A factor below 1 would *raise* a negative number. The values of a rule that is not bounded (advantages, logarithms,
+    counts) are therefore stretched to [0, 1] within each group first. `value_M` of the result is still the rule's own
+    number, and `details["stretched"]` is what was gated. A group whose query asks for no gate keeps the rule's values.
+    Penalties (the layer "low_quality") act through the factor, and are not ranked.
+    Missing: a gate without a score does not gate; `Gate(missing="fail")` makes it, where the query asks for it.
+    """
+
+    rule: Rule
+    gate: Gate = field(default_factory=Gate)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.gate, Gate):
+            raise InvalidInput("Gated", "gate", "a Gate, such as Gate(floor=0.5)", brief(self.gate), "")
+
+    @property
+    def bounded(self) -> bool:
+        """Rewards from 0 to 1, unless they are advantages."""
+        return getattr(self.rule, "scale", "ranking") == "ranking"
+
+    @property
+    def name(self) -> str:
+        """Such as "gdpo+"."""
+        return f"{self.rule.name}+"
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """The gated reward of each rollout."""
+        batch = batch.without_penalties()
+        fused = apply_rule(self.rule, batch)
+        values_M = fused.value_M
+        details = fused.details
+        # RLVR² with scale="utility" gives advantages: its ranking is gated first, then the advantages follow.
+        reference_span_N = details.get("reference_span")
+        if reference_span_N is not None:
+            values_M = fused.ranking_M
+        elif not self.rule.bounded:
+            values_M = stretched(values_M, batch.starts)
+            details = {**details, "stretched": values_M}
+        elif not is_ours(self.rule):
+            lowest = values_M.min(initial=0.0)
+            if lowest < -_ROUNDING:
+                allowed = "from 0 to 1, as its `bounded` says"
+                raise InvalidInput(
+                    f"rule {self.rule.name!r}", "the value", allowed, f"{lowest:g}", "Set bounded = False."
+                )
+        gate = replace(
+            self.gate,
+            global_quality=tuple(c.name for c in batch.gate_criteria if c.layer == "global_quality"),
+            low_quality=tuple(c.name for c in batch.gate_criteria if c.layer == "low_quality"),
+            lift=LIFT if self.gate.lift is None else self.gate.lift,
+        )
+        names = [criterion.name for criterion in batch.gate_criteria]
+        asked_MC = batch.gates_asked_NC[batch.group_of_row]
+        gated = gate(values_M, batch.clean_MC, names, asked_MC, batch.starts)
+        if reference_span_N is not None:
+            gated = replace(gated, reward=_gate_advantages(fused.value_M, batch, gate, gated, reference_span_N))
+        return replace(fused, rule=self.name, details=details, gate=gate, gated=gated)
+
+    def state(self) -> dict[str, Any]:
+        """The state of the rule, if it has one."""
+        inner = self.rule.state() if isinstance(self.rule, Stateful) else None
+        return {"rule": self.name, "version": 1, "gated": inner}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        inner = checks.check_state(self, 1, state)["gated"]
+        if isinstance(self.rule, Stateful):
+            self.rule.restore(inner)
+
+
+def _gate_advantages(
+    value_M: np.ndarray, batch: ScoreBatch, gate: Gate, gated: GateResult, span_N: np.ndarray
+) -> np.ndarray:
+    """Advantages (M,) behind a gate; span_N is the span of a strict order on their scale.
+
+    A stopped rollout stands `lift/(1 − lift)` of that span below the worst rollout that passed, and the soft factor
+    pulls the others towards that place.
+    """
+    if not batch.N:
+        return value_M
+    lift = gate.lift or 0.0
+    worst_N = np.minimum.reduceat(np.where(gated.passed, value_M, np.inf), batch.starts[:-1])
+    floor_N = np.where(np.isfinite(worst_N), worst_N, 0.0) - lift / (1.0 - lift) * span_N
+    floor_M = floor_N[batch.group_of_row]
+    inside_M = np.where(gated.passed, floor_M + gated.factor * (value_M - floor_M), floor_M)
+    is_gated_M = np.asarray(batch.gates_asked_NC.any(1))[batch.group_of_row]
+    return subtract_mean(np.where(is_gated_M, inside_M, value_M), batch)

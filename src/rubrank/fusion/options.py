@@ -20,11 +20,9 @@ from pydantic import Field
 
 from rubrank._plain import Strict
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.adjust import Adjustment, Pool, attenuate
-from rubrank.fusion.gate import Gate, Missing, Shape
-from rubrank.fusion.gated import Gated
-from rubrank.fusion.reweighted import Reweighted
-from rubrank.fusion.rlvr2 import RLVR2, Scale, Span
+from rubrank.fusion.control.adjustment import Adjustment, Pool, attenuate
+from rubrank.fusion.gate import Gate, Gated, Missing, Shape
+from rubrank.fusion.rlvr2 import RLVR2, Reweighted, Scale, Span
 from rubrank.fusion.rule import Rule
 from rubrank.fusion.rules import find_rule
 from rubrank.scores.batch import ScoreBatch

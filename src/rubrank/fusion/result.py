@@ -3,13 +3,14 @@
     fused = find_rule("rlvr2+")(table.batch())
     fused.reward                  what the trainer gets, in the order and shape in which the scores were given
     fused.no_signal               (groups,): are all rewards of a group equal?
-    fused["query-17"]             one group: utilities, coefficients, gate, flags; `fused.explain(3)` in words
+    fused["query-17"]             one group, a `FusedGroup`: utilities, coefficients, gate, flags
+    fused.explain(3)              why a rollout got its reward, in words
     fused.record(0)               the data of a group's record
 
-Nothing is computed twice: explanations, metrics and records are views on what the rule kept. `fit` is there for RLVR²,
-which has utilities; other rules have their value alone.
+Nothing is computed twice: explanations, metrics and records are views of what the rule kept. Only RLVR² has utilities
+and therefore a `fit`; other rules have their value alone.
 
-Letters: M rollouts, N groups, K criteria that are ranked by, C gate criteria, D attributes.
+Letters: M rollouts, N groups, K criteria that are ranked by, C gate criteria, D attributes; G rollouts of one group.
 """
 
 from __future__ import annotations
@@ -19,20 +20,22 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from reprlib import repr as brief
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rubrank.errors import InvalidInput, counted
-from rubrank.fusion.adjusting import Controlled
-from rubrank.fusion.advantages import agreement, errors
-from rubrank.fusion.gate import Gate, GateResult
-from rubrank.fusion.group import FusedGroup
-from rubrank.fusion.record_data import record_data
-from rubrank.fusion.rules.within import neutral
+from rubrank.fusion.control.control import AttributeControl
+from rubrank.fusion.explain import explain_rollout, make_record
+from rubrank.fusion.rules.within import fill_unknown
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.frames import Framed
+from rubrank.scores.observed import was_compared
+from rubrank.scores.outcomes import outcomes
 from rubrank.scores.spread import no_signal
+
+if TYPE_CHECKING:
+    from rubrank.fusion.gate import Gate, GateResult
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +50,125 @@ class Fit:
     """The weighted sum."""
     ranking_M: np.ndarray
     """R̃: the weighted sum stretched to [0, 1]."""
-    control: Controlled | None = None
-    """What was found out about attributes and taken out; None where nothing was to be."""
+    control: AttributeControl | None = None
+    """The influence of attributes and what was taken out; None if nothing was adjusted."""
     scale_NK: np.ndarray | None = None
     """What `span` multiplied the criteria of each group by."""
+
+
+@dataclass(frozen=True, eq=False)
+class FusedGroup:
+    """One group: everything between its scores and its rewards. G rollouts, K criteria, D attributes."""
+
+    label: Hashable
+    criteria: tuple[str, ...]
+    weights: np.ndarray
+    margins: np.ndarray
+    scores: np.ndarray
+    """(G, K), as given; NaN = not scored."""
+    higher_is_better: np.ndarray
+    utilities: np.ndarray
+    """(G, K), as fitted; NaN under a rule without utilities."""
+    values: np.ndarray
+    """(G, K): what is weighted and added up: the utilities, adjusted for attributes and scaled by `span`."""
+    fused: np.ndarray
+    """(G,): the weighted sum."""
+    ranking: np.ndarray
+    """(G,): before the gate; R̃ of RLVR², the value of another rule."""
+    reward: np.ndarray
+    """(G,): after the gate."""
+    no_signal: bool
+    """All rewards are equal."""
+    attribute_names: tuple[str, ...] = ()
+    attributes: np.ndarray | None = None
+    """(G, D)"""
+    mean_contrasts: np.ndarray | None = None
+    """(G, D): how much more of each attribute a rollout has than its group."""
+    pool: str | None = None
+    """What γ was estimated over: "batch", "run" or "group"."""
+    gamma: np.ndarray | None = None
+    """(K, D): γ̂, how much each attribute goes with winning on each criterion."""
+    se: np.ndarray | None = None
+    """(K, D): its standard error; NaN where there is none."""
+    shrunk: np.ndarray | None = None
+    """(K, D): γ̃, what of it is more than chance."""
+    n: np.ndarray | None = None
+    """(K,): groups behind the estimate; 0 for a criterion that is not controlled."""
+    taken: np.ndarray | None = None
+    """(K, D): what was taken out in this group."""
+    scale: np.ndarray | float = 1.0
+    """(K,): what `span` multiplied each criterion by."""
+    gate: Gate | None = None
+    gated: GateResult | None = None
+    agreement: float = np.nan
+    """How far the criteria say the same, from 0 to 1; NaN if fewer than two tell rollouts apart."""
+    error: np.ndarray | None = None
+    """(G,): standard error of the weighted sum, with criteria as replicates."""
+    compared: Mapping[int, np.ndarray] = field(default_factory=dict)
+    """Column → (G, G) outcomes, for criteria on which responses were compared instead of scored."""
+
+    def __repr__(self) -> str:
+        best = "no signal" if self.no_signal else f"rollout {int(np.argmax(self.reward))} is best"
+        size = f"{counted(len(self.reward), 'rollout')}, {counted(len(self.criteria), 'criterion')}"
+        return f"FusedGroup({self.label!r}, {size}, {best})"
+
+    @cached_property
+    def outcomes(self) -> np.ndarray:
+        """(G, G, K): 1 = row beats column, 0.5 = tie, 0 = loses, NaN = not compared."""
+        outcomes_GGK = outcomes(np.where(self.higher_is_better, self.scores, -self.scores), self.margins)
+        for k, observed_GG in self.compared.items():
+            outcomes_GGK[:, :, k] = observed_GG
+        return outcomes_GGK
+
+    @cached_property
+    def known(self) -> np.ndarray:
+        """(G, K): was this rollout scored, or compared with another, on this criterion?"""
+        is_known_GK = ~np.isnan(self.scores)
+        for k, observed_GG in self.compared.items():
+            is_known_GK[:, k] = was_compared(observed_GG)
+        return is_known_GK
+
+    @property
+    def missing(self) -> np.ndarray:
+        """(K,): the number of rollouts about which each criterion says nothing."""
+        return np.asarray((~self.known).sum(0))
+
+    @cached_property
+    def constant(self) -> np.ndarray:
+        """(K,): criteria that tell no rollouts apart."""
+        if np.isnan(self.utilities).any():
+            return np.asarray(~(self.outcomes != 0.5).any((0, 1), where=~np.isnan(self.outcomes)))
+        return np.asarray(~self.utilities.any(0))
+
+    @property
+    def effective_weights(self) -> np.ndarray:
+        """(K,): each criterion's share of the variance of the weighted sum. They add up to 1, and may be negative."""
+        parts = self.weights * self.values
+        parts = parts - parts.mean(0)
+        total = parts.sum(1)
+        variance = total @ total
+        if variance > 0.0 and self.ranking.max() > self.ranking.min():
+            return np.asarray(parts.T @ total / variance)
+        return 0.0 * parts[0]
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What a reader should know: "no signal", "missing: NAME (2)", "constant: NAME"."""
+        flags = ["no signal"] if self.no_signal else []
+        for name, missing, is_constant in zip(self.criteria, self.missing, self.constant, strict=True):
+            if missing == len(self.reward):
+                continue  # no rollout was scored: a criterion of another query
+            if missing:
+                flags.append(f"missing: {name} ({missing})")
+            if is_constant:
+                flags.append(f"constant: {name}")
+        return tuple(flags)
+
+    def explain(self, rollout: int) -> str:
+        """Why this rollout got its reward, in words."""
+        if not 0 <= rollout < len(self.reward):
+            raise InvalidInput("explain", "rollout", f"a number from 0 to {len(self.reward) - 1}", str(rollout), "")
+        return explain_rollout(self, rollout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +180,7 @@ class Fused(Framed):
     value_M: np.ndarray
     """The rule's own number for each rollout, rows as in the batch."""
     weights_NK: np.ndarray | None = None
-    """The weights that were used, where the rule sets them; (1, K) if the same for all groups."""
+    """The weights, if the rule sets them; (1, K) if the same for all groups."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What else a reader may want to know, by name: "pre_norm" of GDPO, "pace" of Focal … arrays or numbers."""
     fit: Fit | None = None
@@ -70,68 +188,65 @@ class Fused(Framed):
     gated: GateResult | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be rewards, whoever wrote the rule; who has no score at all has the mean of its group."""
+        """Refuse what cannot be rewards, whoever wrote the rule. A rollout without scores gets its group's mean."""
         if not isinstance(self.batch, ScoreBatch):
             raise InvalidInput("Fused", "batch", "the ScoreBatch that was fused", brief(self.batch), "")
-        if self.fit is None:  # else it is RLVR²'s own, whose models are checked where they fit
+        if self.fit is None:  # values of RLVR² are checked where they are fitted
             self._check_values()
         weights, batch = self.weights_NK, self.batch
         if weights is not None and np.shape(weights) not in ((1, batch.K), (batch.N, batch.K)):
             allowed = f"of the shape (1, {batch.K}) or ({batch.N}, {batch.K})"
-            raise InvalidInput(f"rule {self.rule!r}", "weights_NK", allowed, _shape(weights, -1), "")
+            raise InvalidInput(f"rule {self.rule!r}", "weights_NK", allowed, _describe(weights, -1), "")
 
     def _check_values(self) -> None:
-        value_M, rows = self.value_M, len(self.batch.scores_MK)
-        whole = type(value_M) is np.ndarray and value_M.dtype.char == "d" and value_M.shape == (rows,)
-        if not whole or not math.isfinite(value_M.dot(value_M)):  # the cheapest look at all of them
-            object.__setattr__(self, "value_M", self._checked())
-
-    def _checked(self) -> np.ndarray:
-        owner, batch = f"rule {self.rule!r}", self.batch
-        M = len(batch.scores_MK)
+        owner = f"rule {self.rule!r}"
+        M = len(self.batch.scores_MK)
+        value_M = self.value_M
+        is_plain = type(value_M) is np.ndarray and value_M.dtype.char == "d" and value_M.shape == (M,)
+        if is_plain and math.isfinite(value_M.dot(value_M)):  # the cheapest check of all of them at once
+            return
         try:
-            value_M = np.asarray(self.value_M, dtype=np.float64)
+            value_M = np.asarray(value_M, dtype=np.float64)
         except (TypeError, ValueError):
             value_M = np.zeros(0)
         if value_M.shape != (M,):
             allowed = f"a number for each of the {counted(M, 'rollout')}"
-            raise InvalidInput(owner, "the value", allowed, _shape(self.value_M, M), "See docs/extending.md.")
-        unknown = np.isnan(value_M) & batch.missing_MK.all(1)
-        wrong = np.flatnonzero(~np.isfinite(value_M) & ~unknown)
+            raise InvalidInput(owner, "the value", allowed, _describe(self.value_M, M), "See docs/extending.md.")
+        has_no_score_M = np.isnan(value_M) & self.batch.missing_MK.all(1)
+        wrong = np.flatnonzero(~np.isfinite(value_M) & ~has_no_score_M)
         if len(wrong):
-            where = f"{value_M[wrong[0]]} for rollout {wrong[0]}"
-            raise InvalidInput(owner, "the value", "a finite number for each rollout that has scores", where, "")
-        return neutral(value_M, batch, 0.5)
-
-    # -------------------------------------------------------------------------------------------------------- shown
+            got = f"{value_M[wrong[0]]} for rollout {wrong[0]}"
+            raise InvalidInput(owner, "the value", "a finite number for each rollout that has scores", got, "")
+        object.__setattr__(self, "value_M", fill_unknown(value_M, self.batch, 0.5))
 
     def __repr__(self) -> str:
-        quiet = int(np.count_nonzero(self.no_signal))
+        silent = int(np.count_nonzero(self.no_signal))
         return (
             f"Fused({self.rule}: {counted(len(self.value_M), 'rollout')} in {counted(self.batch.N, 'group')}, "
-            f"{counted(self.batch.K, 'criterion')}, {quiet:,} without signal)"
+            f"{counted(self.batch.K, 'criterion')}, {silent:,} without signal)"
         )
 
     def to_polars(self) -> Any:
-        """A polars frame: group, rollout, reward, ranking (where there is a gate), and `utility.NAME` of RLVR²."""
+        """A polars frame: group, rollout, reward, ranking (behind a gate), and `utility.NAME` of RLVR²."""
         import polars as pl
 
         batch = self.batch
-        numbers = np.arange(len(self.value_M)) - batch.starts[:-1][batch.group_of_row]
+        number_M = np.arange(len(self.value_M)) - batch.starts[:-1][batch.group_of_row]
         labels = [batch.labels[g] for g in batch.per_rollout(batch.group_of_row).ravel()]
         columns: dict[str, Any] = {
             "group": pl.Series(labels, strict=False),
-            "rollout": batch.per_rollout(numbers).ravel(),
+            "rollout": batch.per_rollout(number_M).ravel(),
+            "reward": np.asarray(self.reward).ravel(),
         }
-        columns["reward"] = np.asarray(self.reward).ravel()
         if self.gated is not None:
             columns["ranking"] = np.asarray(self.ranking).ravel()
         if self.utilities is not None:
-            flat = np.asarray(self.utilities).reshape(len(self.value_M), -1)
-            columns |= {f"utility.{name}": flat[:, k] for k, name in enumerate(self.criteria)}
+            utilities_MK = np.asarray(self.utilities).reshape(len(self.value_M), -1)
+            for k, name in enumerate(self.criteria):
+                columns[f"utility.{name}"] = utilities_MK[:, k]
         return pl.DataFrame(columns)
 
-    # ------------------------------------------------------------------------------------------ in the caller's form
+    # ------------------------------------------------------------------------------------------ in the caller's shape
 
     @property
     def reward_M(self) -> np.ndarray:
@@ -140,7 +255,7 @@ class Fused(Framed):
 
     @property
     def reward(self) -> np.ndarray:
-        """What the trainer gets: the value, or what the gate made of it."""
+        """What the trainer gets: the value, after the gate if there is one."""
         return self.batch.per_rollout(self.reward_M)
 
     @property
@@ -164,8 +279,8 @@ class Fused(Framed):
         return None if self.fit is None else self.batch.per_rollout(self.fit.utilities_MK)
 
     @property
-    def control(self) -> Controlled | None:
-        """What was found out about attributes and taken out; rows and groups as in the batch."""
+    def control(self) -> AttributeControl | None:
+        """The influence of attributes and what was taken out; rows and groups as in the batch."""
         return None if self.fit is None else self.fit.control
 
     @property
@@ -185,47 +300,13 @@ class Fused(Framed):
 
     @property
     def n(self) -> np.ndarray | None:
-        """Groups that each criterion's estimate comes from, (groups, K) or (K,)."""
+        """Groups behind each criterion's estimate, (groups, K) or (K,)."""
         return None if self.control is None else self.batch.per_group(self.control.n_NK)
 
     @property
     def taken(self) -> np.ndarray | None:
         """δ: what was taken out; the shape of gamma."""
         return None if self.control is None else self.batch.per_group(self.control.taken_NKD)
-
-    @cached_property
-    def no_signal(self) -> np.ndarray:
-        """(N,): groups whose rewards are all equal, so that nothing can be learnt from them."""
-        return no_signal(self.reward_M, self.batch.starts)
-
-    @cached_property
-    def agreement(self) -> np.ndarray | None:
-        """(N,): how far the criteria say the same about a group, from 0 to 1; None for a rule without utilities."""
-        return None if self.fit is None else agreement(self._parts, self._telling, self.batch)
-
-    @property
-    def error(self) -> np.ndarray | None:
-        """Standard error of the weighted sum, criteria taken as replicates; None for a rule without utilities."""
-        return None if self.fit is None else self.batch.per_rollout(self.error_M)
-
-    @cached_property
-    def error_M(self) -> np.ndarray:
-        """The same, rows as in the batch."""
-        return errors(self._parts, self._telling, self.batch)
-
-    @property
-    def _parts(self) -> np.ndarray:
-        assert self.fit is not None
-        weights, batch = self.used_weights_NK, self.batch
-        return self.fit.values_MK * (weights if len(weights) == 1 else weights[batch.group_of_row])
-
-    @property
-    def _telling(self) -> np.ndarray:
-        """(N, K): does a criterion tell rollouts apart?"""
-        assert self.fit is not None
-        if not self.batch.N:
-            return np.zeros((0, self.batch.K), bool)
-        return np.asarray(np.logical_or.reduceat(self.fit.values_MK != 0.0, self.batch.starts[:-1], axis=0))
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -239,14 +320,50 @@ class Fused(Framed):
 
     @property
     def attribute_names(self) -> tuple[str, ...]:
-        """Names of the attributes; their numbers where they have none."""
+        """Names of the attributes; "attribute 0", … if they have none."""
         D = 0 if self.batch.attributes_MD is None else self.batch.attributes_MD.shape[1]
         return self.batch.attribute_names or tuple(f"attribute {d}" for d in range(D))
 
     @property
     def used_weights_NK(self) -> np.ndarray:
-        """The weights that were used; (1, K) if the same for all groups."""
+        """The weights of the weighted sum; (1, K) if the same for all groups."""
         return self.batch.weights_NK if self.weights_NK is None else self.weights_NK
+
+    # ------------------------------------------------------------------------------------------- how much to trust it
+
+    @cached_property
+    def no_signal(self) -> np.ndarray:
+        """(N,): groups whose rewards are all equal, so that nothing can be learnt from them."""
+        return no_signal(self.reward_M, self.batch.starts)
+
+    @cached_property
+    def agreement(self) -> np.ndarray | None:
+        """(N,): how far the criteria say the same about a group, from 0 to 1; None for a rule without utilities."""
+        if self.fit is None:
+            return None
+        return agreement(*self._weighted_parts(), self.batch)
+
+    @property
+    def error(self) -> np.ndarray | None:
+        """Standard error of the weighted sum, with criteria as replicates; None for a rule without utilities."""
+        return None if self.fit is None else self.batch.per_rollout(self.error_M)
+
+    @cached_property
+    def error_M(self) -> np.ndarray:
+        """The same, rows as in the batch."""
+        return standard_errors(*self._weighted_parts(), self.batch)
+
+    def _weighted_parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """w·u (M, K), and whether each criterion tells rollouts of a group apart, (N, K)."""
+        assert self.fit is not None
+        batch = self.batch
+        weights = self.used_weights_NK
+        if len(weights) > 1:
+            weights = weights[batch.group_of_row]
+        telling_NK = np.zeros((0, batch.K), bool)
+        if batch.N:
+            telling_NK = np.logical_or.reduceat(self.fit.values_MK != 0.0, batch.starts[:-1], axis=0)
+        return self.fit.values_MK * weights, telling_NK
 
     # ------------------------------------------------------------------------------------------------------- groups
 
@@ -258,108 +375,140 @@ class Fused(Framed):
 
     def __getitem__(self, label: Hashable) -> FusedGroup:
         """The group with this label."""
-        if not isinstance(label, Hashable) or label not in self._numbers:
-            such = next(iter(self._numbers), None)
-            allowed = f"the label of one of its {len(self)} groups, such as {such!r}"
+        if not isinstance(label, Hashable) or label not in self._number_of_label:
+            example = next(iter(self._number_of_label), None)
+            allowed = f"the label of one of its {len(self)} groups, such as {example!r}"
             raise InvalidInput("Fused", "label", allowed, repr(label), "See .labels.")
-        return self.group(self._numbers[label])
+        return self.group(self._number_of_label[label])
 
     @cached_property
-    def _numbers(self) -> dict[Hashable, int]:
+    def _number_of_label(self) -> dict[Hashable, int]:
         return {label: g for g, label in enumerate(self.labels)}
 
     def explain(self, rollout: int | tuple[int, int]) -> str:
         """Why a rollout got its reward: its row number, or (group, rollout) for a (groups, rollouts, …) batch."""
-        g, i = self._locate(rollout)
-        return self.group(g).explain(i)
-
-    def _locate(self, rollout: int | tuple[int, int]) -> tuple[int, int]:
         batch = self.batch
         shape = batch.shape or (len(batch.scores_MK),)
-        at = rollout if isinstance(rollout, tuple) else (rollout,)
-        whole = isinstance(rollout, tuple) == (len(shape) == 2) and len(at) == len(shape)
-        whole = whole and all(isinstance(i, int | np.integer) for i in at)
-        if not whole or not all(0 <= i < size for i, size in zip(at, shape, strict=True)):
+        position = rollout if isinstance(rollout, tuple) else (rollout,)
+        is_valid = isinstance(rollout, tuple) == (len(shape) == 2) and len(position) == len(shape)
+        is_valid = is_valid and all(isinstance(i, int | np.integer) for i in position)
+        if not is_valid or not all(0 <= i < size for i, size in zip(position, shape, strict=True)):
             allowed = f"a row from 0 to {shape[0] - 1}"
             if len(shape) == 2:
                 allowed = f"a pair (group, rollout) from (0, 0) to {tuple(size - 1 for size in shape)}"
             raise InvalidInput("explain", "rollout", allowed, repr(rollout), "")
-        index = int(np.ravel_multi_index(at, shape))
-        row = int(index if batch.order is None else np.flatnonzero(batch.order == index)[0])
+        row = int(np.ravel_multi_index(position, shape))
+        if batch.order is not None:
+            row = int(np.flatnonzero(batch.order == row)[0])
         g = int(np.searchsorted(batch.starts, row, side="right")) - 1
-        return g, row - int(batch.starts[g])
+        return self.group(g).explain(row - int(batch.starts[g]))
+
+    def rows_of(self, g: int) -> slice:
+        """The rows of a group in the batch."""
+        return slice(int(self.batch.starts[g]), int(self.batch.starts[g + 1]))
 
     def group(self, g: int) -> FusedGroup:
         """Everything about one group, by its number."""
-        batch, rows = self.batch, self.rows_of(g)
-        nothing = np.full((rows.stop - rows.start, batch.K), np.nan)
-        lower, fit, gated = batch.lower_NK, self.fit, self.gated
+        batch = self.batch
+        fit = self.fit
+        control = self.control
+        rows = self.rows_of(g)
+        size = rows.stop - rows.start
+        unknown_GK = np.full((size, batch.K), np.nan)
+        details: dict[str, Any] = {}
+        if fit is not None:
+            details["scale"] = 1.0 if fit.scale_NK is None else fit.scale_NK[g]
+            details["agreement"] = float(np.nan if self.agreement is None else self.agreement[g])
+            details["error"] = self.error_M[rows]
+        if control is not None:
+            details["mean_contrasts"] = control.contrasts_MD[rows]
+            details["pool"] = control.pool
+            details["gamma"] = control.gamma_NKD[g]
+            details["se"] = control.se_NKD[g]
+            details["shrunk"] = control.shrunk_NKD[g]
+            details["n"] = control.n_NK[g]
+            details["taken"] = control.taken_NKD[g]
         return FusedGroup(
             label=self.labels[g],
             criteria=batch.names,
             weights=_of_group(self.used_weights_NK, g),
             margins=_of_group(batch.margins_NK, g),
             scores=batch.scores_MK[rows],
-            higher_is_better=np.ones(batch.K, bool) if lower is None else ~_of_group(lower, g),
-            utilities=nothing if fit is None else fit.utilities_MK[rows],
-            values=nothing if fit is None else fit.values_MK[rows],
-            fused=np.full(len(nothing), np.nan) if fit is None else fit.fused_M[rows],
+            higher_is_better=np.ones(batch.K, bool) if batch.lower_NK is None else ~_of_group(batch.lower_NK, g),
+            utilities=unknown_GK if fit is None else fit.utilities_MK[rows],
+            values=unknown_GK if fit is None else fit.values_MK[rows],
+            fused=np.full(size, np.nan) if fit is None else fit.fused_M[rows],
             ranking=self.ranking_M[rows],
             reward=self.reward_M[rows],
             no_signal=bool(self.no_signal[g]),
             attribute_names=self.attribute_names,
             attributes=None if batch.attributes_MD is None else batch.attributes_MD[rows],
             gate=self.gate,
-            gated=None if gated is None else gated.part(rows),
-            compared=dict(self._compared.get(g, {})),
-            **self._adjusted(g, rows),
+            gated=None if self.gated is None else self.gated.part(rows),
+            compared=dict(self._outcomes_of_group.get(g, {})),
+            **details,
         )
 
     @cached_property
-    def _compared(self) -> dict[int, dict[int, np.ndarray]]:
-        """Group → column → outcomes: every group looking through all of them would take the square of their number."""
-        found: dict[int, dict[int, np.ndarray]] = {}
-        for (g, k), won in self.batch.outcomes.items():
-            found.setdefault(g, {})[k] = won
-        return found
-
-    def rows_of(self, g: int) -> slice:
-        """Of a group, in the batch."""
-        return slice(int(self.batch.starts[g]), int(self.batch.starts[g + 1]))
-
-    def _adjusted(self, g: int, rows: slice) -> dict[str, Any]:
-        if self.fit is None:
-            return {}
-        scale, control = self.fit.scale_NK, self.fit.control
-        found: dict[str, Any] = {
-            "scale": 1.0 if scale is None else scale[g],
-            "agreement": float(np.nan if self.agreement is None else self.agreement[g]),
-            "error": self.error_M[rows],
-        }
-        if control is None:
-            return found
-        return found | {
-            "mean_contrasts": control.contrasts_MD[rows],
-            "pool": control.pool,
-            "gamma": control.gamma_NKD[g],
-            "se": control.se_NKD[g],
-            "shrunk": control.shrunk_NKD[g],
-            "n": control.n_NK[g],
-            "taken": control.taken_NKD[g],
-        }
+    def _outcomes_of_group(self) -> dict[int, dict[int, np.ndarray]]:
+        """Group → column → outcomes. Searching all outcomes for every group would take quadratic time."""
+        by_group: dict[int, dict[int, np.ndarray]] = {}
+        for (g, k), outcome in self.batch.outcomes.items():
+            by_group.setdefault(g, {})[k] = outcome
+        return by_group
 
     def record(self, g: int) -> dict[str, Any]:
         """The data of a group's record, as JSON can hold them; see `rubrank.records`."""
-        return record_data(self, g)
+        return make_record(self, g)
 
 
-def _shape(values: Any, M: int) -> str:
-    """What came instead of M numbers: its shape, or what it holds where that is what is wrong."""
+def standard_errors(parts_MK: np.ndarray, telling_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+    """(M,): √( K/(K−1) Σ_k (w_k u_ki − mean)² ), the standard error of the weighted sum of K criteria.
+
+    Only criteria that tell rollouts apart count; NaN with fewer than two.
+    """
+    telling_MK = telling_NK[batch.group_of_row]
+    count_M = telling_MK.sum(1)
+    mean_M = np.where(telling_MK, parts_MK, 0.0).sum(1) / np.maximum(count_M, 1)
+    square_M = np.where(telling_MK, (parts_MK - mean_M[:, None]) ** 2, 0.0).sum(1)
+    scale_M = count_M / np.maximum(count_M - 1, 1)
+    return np.where(count_M > 1, np.sqrt(scale_M * square_M), np.nan)
+
+
+def agreement(parts_MK: np.ndarray, telling_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+    """(N,): max(0, 1 − MS_residual / MS_rollouts) of the table rollouts × criteria; 1 = all criteria say the same.
+
+    NaN if fewer than two criteria tell rollouts apart. Real trade-offs between criteria count as disagreement too, so a
+    group should not be dropped for it blindly.
+    """
+    if not batch.N:
+        return np.zeros(0)
+    starts = batch.starts[:-1]
+    sizes_N = batch.sizes
+    group_of_row = batch.group_of_row
+    telling_MK = telling_NK[group_of_row]
+    K_N = telling_NK.sum(1)
+    parts = np.where(telling_MK, parts_MK, 0.0)
+    rollout_mean_M = parts.sum(1) / np.maximum(K_N, 1)[group_of_row]
+    criterion_mean_NK = np.add.reduceat(parts, starts, axis=0) / sizes_N[:, None]
+    mean_N = np.add.reduceat(rollout_mean_M, starts) / sizes_N
+    between_N = K_N * np.add.reduceat((rollout_mean_M - mean_N[group_of_row]) ** 2, starts)
+    fitted_MK = rollout_mean_M[:, None] + (criterion_mean_NK - mean_N[:, None])[group_of_row]
+    residual_N = np.add.reduceat(np.where(telling_MK, (parts - fitted_MK) ** 2, 0.0).sum(1), starts)
+    ratio_N = np.full(batch.N, np.inf)
+    np.divide(residual_N, np.maximum(K_N - 1, 1) * between_N, out=ratio_N, where=between_N > 1e-18)
+    return np.where((K_N > 1) & (sizes_N > 1), np.maximum(0.0, 1.0 - ratio_N), np.nan)
+
+
+def _describe(values: Any, M: int) -> str:
+    """What came instead of M numbers: its shape, or its contents if the shape is right."""
     try:
         shape = np.shape(values)
     except ValueError:  # lists of different lengths
         shape = ()
-    return f"an array of shape {shape}" if shape and shape != (M,) else brief(np.asarray(values, object).tolist())
+    if shape and shape != (M,):
+        return f"an array of shape {shape}"
+    return brief(np.asarray(values, object).tolist())
 
 
 def _of_group(values_NK: np.ndarray, g: int) -> np.ndarray:

@@ -1,5 +1,9 @@
 """RLVR²: rank the rollouts of a group on every criterion, add up the utilities, stretch them to [0, 1].
 
+    >>> import rubrank
+    >>> rubrank.fuse([[1, 0.5, 7], [1, 1.0, 8], [0, 1.0, 3]]).round(2)          # three rollouts, three criteria
+    array([0.29, 1.  , 0.  ])
+
     >>> from rubrank import RLVR2, Gated, ScoreBatch
     >>> batch = ScoreBatch.of_arrays(
     ...     [[1, 3, 1], [0, 5, 1], [1, 4, 0]],                                    # three rollouts
@@ -16,42 +20,55 @@
 
     R = Σ w u stretched to [0, 1] within the group, u = utilities of the ordering      grade A: docs/method.md
 
-`adjust` says what becomes of the batch's attributes ("remove", `attenuate(…)`); None leaves them alone. A group that
-nothing tells apart, such as a single rollout, has 0.5.
-Missing: not compared on that criterion, never a loss.
+`fuse` and `utilities` take and return plain arrays. `Reweighted` is RLVR² with the weights of another rule.
+Missing: not compared on that criterion, never a loss. If all rollouts of a group are tied, each gets 0.5.
+
+scale="utility" gives advantages, for trainers that do not scale rewards themselves:
+
+    A_i = (u_i − ū) / (s_ref · √Σ w²)      over the criteria that the group is asked; s_ref: sd of a strict order
+
+    eight rollouts, two criteria of weight 1 that order them alike      A = 2u / (0.89 · √2): up to ±2.1
+    the same two, one upside down                                       A = 0: nothing is amplified
+
+Group standardisation would give a noisy tie-break the gradient of a unanimous verdict.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
-from rubrank.fusion.adjust import Adjustment, Pool, rules_for
-from rubrank.fusion.adjusting import Known, adjusted, observed_in
-from rubrank.fusion.advantages import advantages, reference, unit_of
-from rubrank.fusion.model import UtilityModel, find_model
-from rubrank.fusion.observed import fit_observed
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors, refuses_wrong_kinds
+from rubrank.fusion.control.adjustment import Adjustment, Pool, expand_adjustments
+from rubrank.fusion.control.control import BatchEstimate, control_attributes, make_fit_data
+from rubrank.fusion.control.estimate import RunningEstimate
+from rubrank.fusion.models.model import UtilityModel, find_model
 from rubrank.fusion.result import Fit, Fused
+from rubrank.fusion.rule import Reweighting, Stateful
 from rubrank.fusion.rules import checks
-from rubrank.fusion.running import Running
+from rubrank.fusion.rules.within import subtract_mean
 from rubrank.scores.arrays import plain_weights, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.observed import wins_of
 
 if TYPE_CHECKING:
-    from rubrank.fusion.models.partitioned import Part
+    from rubrank.fusion.models.attribute_fit import Part
 
 Span: TypeAlias = Literal["model", "unit", "sd"]
 Scale: TypeAlias = Literal["ranking", "utility"]
 
 LARGEST = 4096
-"""Rollouts in one group, at most: a fit looks at all pairs."""
+"""Most rollouts in one group: a fit looks at all pairs."""
 # Beyond these, rounding rather than the data decides.
-_SMALLEST_PRIOR, _LARGEST_PRIOR = 1e-9, 1e12
+_SMALLEST_PRIOR = 1e-9
+_LARGEST_PRIOR = 1e12
+# An ordering has no weight of 0; this share of a group's largest weight moves nothing.
+_LEAST_WEIGHT = 1e-9
 
 
 @refuses_wrong_kinds
@@ -59,17 +76,18 @@ _SMALLEST_PRIOR, _LARGEST_PRIOR = 1e-9, 1e12
 class RLVR2:
     """Ordinal fusion with its options.
 
-    adjust: what becomes of the batch's attributes: "remove" or `attenuate(lam)`, one or one for each; None: nothing.
-    pool: what an attribute's influence is estimated over: the whole "batch", the "run" (this rule's calls so far: for
-        trainers), or every "group" by itself, exactly as in the paper, which takes a share that the priors set.
+    adjust: what becomes of the batch's attributes: "remove" or `attenuate(lam)`, one for all or one for each; None
+        leaves them alone.
+    pool: what an attribute's influence is estimated over: the whole "batch", the "run" (all calls of this rule so far,
+        for trainers), or every "group" by itself, exactly as in the paper, which takes a share that the priors set.
     adjust_criteria: the criteria whose verdicts are adjusted, or "all"; None: those that no program decided.
     prior, attribute_prior: precision of the normal priors on utilities (α) and coefficients (β).
     span: "model" takes utilities as fitted; "unit" gives every criterion the same span, best minus worst = 1; "sd" the
         same standard deviation, so that criteria of equal weight have equal influence.
-    scale: of the rewards: "ranking" stretches them to [0, 1] in each group; "utility" gives advantages that are small
-        where the criteria disagree, for trainers that do not scale rewards themselves.
+    scale: "ranking" stretches rewards to [0, 1] in each group; "utility" gives advantages that are small where the
+        criteria disagree, for trainers that do not scale rewards themselves.
     model: "bradley-terry", "thurstone", "borda", or one of your own.
-    seed: of the draws that `attenuate` makes.
+    seed: seed of the draws that `attenuate` makes.
     """
 
     name: ClassVar[str] = "rlvr2"
@@ -83,10 +101,9 @@ class RLVR2:
     model: str | UtilityModel = "bradley-terry"
     seed: int = 0
     scale: Scale = "ranking"
-    running: Running = field(default_factory=Running, repr=False, compare=False)
-    """What pool="run" has learnt; a copy of the rule with other options goes on learning in the same place."""
-
-    known: Known | None = field(default=None, repr=False, compare=False)
+    running: RunningEstimate = field(default_factory=RunningEstimate, repr=False, compare=False)
+    """What pool="run" has learnt. Copies of the rule with other options share it."""
+    known: BatchEstimate | None = field(default=None, repr=False, compare=False)
     """With pool="batch": the estimate over a whole batch, for fusing its parts one by one."""
 
     def __post_init__(self) -> None:
@@ -95,37 +112,30 @@ class RLVR2:
             if not isinstance(value, str) or value not in allowed:
                 raise UnknownName.of(self.name, parameter, value, allowed)
         for parameter in ("prior", "attribute_prior"):
-            self._check_prior(parameter, getattr(self, parameter))
+            value = getattr(self, parameter)
+            if not isinstance(value, int | float | np.number) or not _SMALLEST_PRIOR <= value <= _LARGEST_PRIOR:
+                text = f"a number from {_SMALLEST_PRIOR:g} to {_LARGEST_PRIOR:g}"
+                remedy = "Without a prior no best utility exists."
+                raise InvalidInput(self.name, parameter, text, repr(value), remedy)
         if not isinstance(self.seed, int | np.integer):
             raise InvalidInput(self.name, "seed", "an integer", repr(self.seed), "")
-        self._check_adjusted()
+        criteria = self.adjust_criteria
+        is_list = isinstance(criteria, Sequence) and not isinstance(criteria, str)
+        if criteria is not None and criteria != "all" and not is_list:
+            raise InvalidInput(self.name, "adjust_criteria", "None, 'all', or a list of names", repr(criteria), "")
         if self.adjust is not None:
-            one = isinstance(self.adjust, str) or not isinstance(self.adjust, Sequence)
-            given: Any = [self.adjust] if one else self.adjust
-            rules_for(self.name, given, len(given))  # raises for what is none
-
-    def _check_adjusted(self) -> None:
-        given = self.adjust_criteria
-        names = isinstance(given, Sequence) and not isinstance(given, str)
-        if given is not None and given != "all" and not names:
-            raise InvalidInput(self.name, "adjust_criteria", "None, 'all', or a list of names", repr(given), "")
+            is_single = isinstance(self.adjust, str) or not isinstance(self.adjust, Sequence)
+            adjustments: Any = [self.adjust] if is_single else self.adjust
+            expand_adjustments(self.name, adjustments, len(adjustments))  # raises for what is not an adjustment
 
     @property
     def remembers(self) -> bool:
         """Does it learn from batch to batch?"""
         return self.pool == "run"
 
-    def state(self) -> dict[str, Any]:
-        """What was learnt about attributes, as JSON can hold it."""
-        return {"rule": self.name, "version": 1, "running": self.running.state()}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state."""
-        self.running.restore(checks.state_of(self, 1, state)["running"])
-
     @property
     def bounded(self) -> bool:
-        """From 0 to 1, but for advantages."""
+        """Values from 0 to 1, unless they are advantages."""
         return self.scale == "ranking"
 
     @property
@@ -133,76 +143,282 @@ class RLVR2:
         """Does a group's reward depend on that group alone?"""
         return self.pool == "group" or self.adjust is None or self.known is not None
 
-    def _check_prior(self, parameter: str, value: float) -> None:
-        if not isinstance(value, int | float | np.number) or not _SMALLEST_PRIOR <= value <= _LARGEST_PRIOR:
-            allowed = f"a number from {_SMALLEST_PRIOR:g} to {_LARGEST_PRIOR:g}"
-            raise InvalidInput(self.name, parameter, allowed, repr(value), "Without a prior no best utility exists.")
+    def state(self) -> dict[str, Any]:
+        """What was learnt about attributes, as JSON can hold it."""
+        return {"rule": self.name, "version": 1, "running": self.running.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        self.running.restore(checks.check_state(self, 1, state)["running"])
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The reward of each rollout, and all that it is due to."""
-        return self.weighed(batch, None)
+        """The reward of each rollout, and everything it is due to."""
+        return self.fuse(batch, None)
 
-    def weighed(self, batch: ScoreBatch, weights_NK: np.ndarray | None) -> Fused:
-        """The same by other weights than the batch's."""
+    def fuse(self, batch: ScoreBatch, weights_NK: np.ndarray | None) -> Fused:
+        """The same with other weights than those of the batch, if any are given."""
         used_NK = batch.weights_NK if weights_NK is None else weights_NK
         fit = self._fit(batch, used_NK)
         if self.scale == "ranking":
             return Fused(batch, self.name, fit.ranking_M, weights_NK, fit=fit)
-        model: Any = find_model(self.model)
-        prior = float(self.prior)
-        unit_N = unit_of(batch, used_NK, model, prior)
-        span_N = np.array([reference(model, prior, int(n)) for n in batch.sizes]).reshape(-1, 2)
-        details = {"reference_span": span_N[:, 1] / span_N[:, 0]}
-        return Fused(batch, self.name, advantages(fit.fused_M, batch, unit_N), weights_NK, details, fit=fit)
+        model = find_model(self.model)
+        references = [reference_spread(model, float(self.prior), int(n)) for n in batch.sizes]
+        sd_N = np.array([reference.sd for reference in references])
+        span_N = np.array([reference.span for reference in references])
+        asked_weights_NK = np.where(batch.asked_NK, used_NK, 0.0)
+        norm_N = np.sqrt((asked_weights_NK * asked_weights_NK).sum(1))
+        unit_N = np.where(norm_N > 0.0, sd_N * norm_N, 1.0)
+        advantage_M = subtract_mean(fit.fused_M / unit_N[batch.group_of_row], batch)
+        return Fused(batch, self.name, advantage_M, weights_NK, {"reference_span": span_N / sd_N}, fit=fit)
 
     def _fit(self, batch: ScoreBatch, weights_NK: np.ndarray) -> Fit:
-        kernels, shape_table = _engine()
-        self._check(batch)
-        model, scores_MK = find_model(self.model), batch.oriented_MK
-        weights_NK = batch.plain_weights_NK if weights_NK is batch.weights_NK else plain_weights(weights_NK)
-        (M, K), N = scores_MK.shape, batch.N
-        u_MK, fused_M, ranking_M, signal_N = np.empty((M, K)), np.empty(M), np.empty(M), np.empty(N, np.bool_)
-        table, results = shape_table(model, float(self.prior)), (u_MK, fused_M, ranking_M, signal_N)
-        with table.lock:
-            status, ranked = table.rank(batch.largest, scores_MK, batch.starts, batch.margins_NK, weights_NK, results)
-        if status == kernels.INFINITE:
-            refuse_infinite(self.name, batch.per_rollout(batch.scores_MK))
-        if batch.outcomes:
-            fit_observed(model, float(self.prior), batch.outcomes, batch.starts, u_MK)
-        values_MK, control = u_MK, None
+        from rubrank.fusion.models.shapes import combine  # loads numba, which `import rubrank` should not
+
+        u_MK = self._rank(batch)
+        values_MK = u_MK
+        control = None
         if self.adjusts(batch):
-            control = adjusted(self, batch, u_MK)
+            control = control_attributes(self, batch, u_MK)
             values_MK = control.values_MK
         scale_NK = None
         if self.span != "model":
-            values_MK, scale_NK = values_MK.copy(), np.empty((N, K))
-            kernels.scale_span(values_MK, batch.starts, self.span == "sd", scale_NK)
-        if not ranked or batch.outcomes or values_MK is not u_MK:
-            kernels.combine(values_MK, batch.starts, weights_NK, fused_M, ranking_M, signal_N)
+            scale_NK = _measure_span(values_MK, batch, self.span)
+            values_MK = values_MK / scale_NK[batch.group_of_row]
+            scale_NK = 1.0 / scale_NK
+        weights_NK = batch.plain_weights_NK if weights_NK is batch.weights_NK else plain_weights(weights_NK)
+        fused_M = np.empty(len(values_MK))
+        ranking_M = np.empty(len(values_MK))
+        combine(values_MK, batch.starts, weights_NK, fused_M, ranking_M)
         return Fit(u_MK, values_MK, fused_M, ranking_M, control, scale_NK)
 
-    def adjusts(self, batch: ScoreBatch) -> bool:
-        """Is something taken out of its verdicts?"""
-        return self.adjust is not None and batch.attributes_MD is not None and batch.attributes_MD.shape[1] > 0
+    def _rank(self, batch: ScoreBatch) -> np.ndarray:
+        """Utilities (M, K) without attributes."""
+        from rubrank.fusion.models.shapes import shape_table
 
-    def part(self, batch: ScoreBatch) -> Part:
-        """Some groups of a batch as the first pass over its parts takes them."""
-        from rubrank.fusion.models.partitioned import Part
-
-        plain = replace(self, adjust=None)
-        u_MK = plain._fit(batch, batch.weights_NK).utilities_MK
-        return Part(*observed_in(self, batch, u_MK), u_MK)
-
-    def _check(self, batch: ScoreBatch) -> None:
         if batch.largest > LARGEST:
             allowed = f"of at most {LARGEST:,} rollouts: all pairs enter a fit"
             raise InvalidInput(self.name, "groups", allowed, f"one of {batch.largest:,}", "Did you forget groups=?")
+        scores_MK = batch.oriented_MK
+        if np.isinf(scores_MK).any():
+            refuse_infinite(self.name, batch.per_rollout(batch.scores_MK))
+        model = find_model(self.model)
+        prior = float(self.prior)
+        u_MK = shape_table(model, prior).find_utilities(scores_MK, batch.starts, batch.margins_NK)
+        # Where responses were compared instead of scored, groups of one size are fitted side by side.
+        cells_of_size: dict[int, list[tuple[int, int]]] = {}
+        for cell, outcomes in batch.outcomes.items():
+            cells_of_size.setdefault(len(outcomes), []).append(cell)
+        for n, cells in cells_of_size.items():
+            wins = np.stack([wins_of(batch.outcomes[cell]) for cell in cells])
+            u_Bn = model.fit(wins, np.full((len(cells), n), prior))
+            for (g, k), u_n in zip(cells, u_Bn, strict=True):
+                u_MK[batch.starts[g] : batch.starts[g + 1], k] = u_n
+        return u_MK
+
+    def adjusts(self, batch: ScoreBatch) -> bool:
+        """Is something taken out of the verdicts of this batch?"""
+        return self.adjust is not None and batch.attributes_MD is not None and batch.attributes_MD.shape[1] > 0
+
+    def part(self, batch: ScoreBatch) -> Part:
+        """Some groups of a batch, ready for the passes of a pooled fit over all of its parts."""
+        from rubrank.fusion.models.attribute_fit import Part
+
+        u_MK = self._rank(batch)
+        return Part(*make_fit_data(self, batch, u_MK), u_MK)
 
 
-@cache
-def _engine() -> tuple[Any, Any]:
-    """numba is loaded by the first fit, not by `import rubrank`."""
-    from rubrank.fusion.models import kernels
-    from rubrank.fusion.models.shapes import shape_table
+def _measure_span(values_MK: np.ndarray, batch: ScoreBatch, span: Span) -> np.ndarray:
+    """(N, K): best minus worst, or the standard deviation, of each criterion in each group; 1 if all are tied."""
+    if not batch.N:
+        return np.ones((0, batch.K))
+    starts = batch.starts[:-1]
+    width_NK = np.maximum.reduceat(values_MK, starts) - np.minimum.reduceat(values_MK, starts)
+    is_tied_NK = ~(width_NK > 0.0)
+    if span == "sd":
+        sizes_N1 = batch.sizes[:, None]
+        mean_NK = np.add.reduceat(values_MK, starts) / sizes_N1
+        square_MK = (values_MK - mean_NK[batch.group_of_row]) ** 2
+        width_NK = np.sqrt(np.add.reduceat(square_MK, starts) / sizes_N1)
+    return np.where(is_tied_NK, 1.0, width_NK)
 
-    return kernels, shape_table
+
+class ReferenceSpread(NamedTuple):
+    """How far apart the utilities of a strict order are."""
+
+    sd: float
+    span: float
+
+
+@lru_cache(maxsize=512)
+def reference_spread(model: UtilityModel, prior: float, size: int) -> ReferenceSpread:
+    """Of a group of this size; (1, 1) for a single rollout."""
+    if size < 2:
+        return ReferenceSpread(1.0, 1.0)
+    wins = np.tril(np.ones((size, size)), -1)
+    u = np.asarray(model.fit(wins, np.full(size, prior)))
+    return ReferenceSpread(float(u.std()), float(np.ptp(u)))
+
+
+# ------------------------------------------------------------------------------------------------- other rules' weights
+
+
+@dataclass(frozen=True)
+class Reweighted:
+    """RLVR² with the weights of another rule: "rlvr2*focal", and so for every rule that re-weights.
+
+    Focal gives nearly all weight to the criterion that the better rollouts have not got yet, so its ranking decides.
+    grade C: a reconstruction
+    """
+
+    ordinal: RLVR2
+    weighing: Reweighting
+
+    @property
+    def bounded(self) -> bool:
+        """As RLVR² is."""
+        return self.ordinal.bounded
+
+    @property
+    def scale(self) -> str:
+        """The scale of the rewards, as of RLVR²."""
+        return self.ordinal.scale
+
+    @property
+    def name(self) -> str:
+        """Such as "rlvr2*focal"."""
+        return f"{self.ordinal.name}*{self.weighing.name}"
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """The reward of each rollout."""
+        weights_NK = make_positive(self.weighing.weights(batch), batch)
+        return replace(self.ordinal.fuse(batch, weights_NK), rule=self.name)
+
+    def state(self) -> dict[str, Any]:
+        """The state of the weights and of RLVR², as far as they have one."""
+        weighing = self.weighing.state() if isinstance(self.weighing, Stateful) else None
+        ordinal = self.ordinal.state() if self.ordinal.remembers else None
+        return {"rule": self.name, "version": 1, "weighing": weighing, "ordinal": ordinal}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        saved = checks.check_state(self, 1, state)
+        if isinstance(self.weighing, Stateful):
+            self.weighing.restore(saved["weighing"])
+        if self.ordinal.remembers and saved.get("ordinal") is not None:
+            self.ordinal.restore(saved["ordinal"])
+
+
+def make_positive(weights_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+    """Weights > 0 in the same ratios: next to nothing for 0, and the batch's own where a group's are all 0."""
+    largest_N1 = weights_NK.max(1, keepdims=True)
+    if not np.isfinite(largest_N1).all():
+        raise InvalidInput("rlvr2", "weights", "finite", "an infinite or missing one", "")
+    return np.where(largest_N1 > 0.0, np.maximum(weights_NK, _LEAST_WEIGHT * largest_N1), batch.weights_NK)
+
+
+# --------------------------------------------------------------------------------------------------------- plain arrays
+
+PerCriterion: TypeAlias = "ArrayLike | Mapping[str, float] | None"
+Directions: TypeAlias = "Sequence[str] | Mapping[str, str] | None"
+"""Each "higher" or "lower"; str, so that a dict built elsewhere fits."""
+
+
+class Utilities(NamedTuple):
+    """Utilities and the attributes' coefficients."""
+
+    utilities: np.ndarray
+    gamma: np.ndarray
+
+
+@only_our_errors
+def fuse(
+    scores: ArrayLike,
+    *,
+    weights: PerCriterion = None,
+    margins: PerCriterion = None,
+    groups: Any = None,
+    attributes: ArrayLike | None = None,
+    directions: Directions = None,
+    criteria: Sequence[str] | None = None,
+    attribute_names: Sequence[str] | None = None,
+    outcomes: Any = None,
+    **options: Any,
+) -> np.ndarray:
+    """One reward in [0, 1] for every rollout, from the ordering of its group on every criterion.
+
+    scores: (G, K), (N, G, K), or (M, K) with `groups`: one row per rollout, one column per criterion, NaN = not scored.
+    weights: how much a criterion matters, > 0; (K,), (N, K), or by name. Only their ratios count.
+    margins: differences of at most this much are ties, ≥ 0; the same forms.
+    groups: for (M, K) the label of each row's group, in any order; for (N, G, K) optionally N labels.
+    attributes: (…, D) numbers ≥ 0 whose influence is to be taken out, such as lengths.
+    directions: "higher" or "lower" is better, for each criterion.
+    criteria, attribute_names: names, so that options can be given by name and draws depend on names, not positions.
+    outcomes: for criteria on which responses were compared instead of scored; see `rubrank.scores.observed`.
+    options: those of `RLVR2`: adjust ("remove" if attributes are given), pool, prior, attribute_prior, span, model,
+        seed; scale="utility" gives advantages instead of rewards.
+    """
+    arrays = {
+        "weights": weights,
+        "margins": margins,
+        "groups": groups,
+        "attributes": attributes,
+        "directions": directions,
+        "criteria": criteria,
+        "attribute_names": attribute_names,
+        "outcomes": outcomes,
+    }
+    return _fuse_arrays("fuse", scores, arrays, options).reward
+
+
+@only_our_errors
+def utilities(
+    scores: ArrayLike,
+    *,
+    margins: PerCriterion = None,
+    groups: Any = None,
+    attributes: ArrayLike | None = None,
+    directions: Directions = None,
+    criteria: Sequence[str] | None = None,
+    outcomes: Any = None,
+    **options: Any,
+) -> Any:
+    """The utilities of every rollout on every criterion, in the shape of the scores.
+
+    With attributes, a pair: utilities, and the coefficients γ of shape (K, D) for one group, else (groups, K, D) in the
+    order in which groups first appear. Parameters as for `fuse`.
+    """
+    arrays = {
+        "margins": margins,
+        "groups": groups,
+        "attributes": attributes,
+        "directions": directions,
+        "criteria": criteria,
+        "outcomes": outcomes,
+    }
+    fused = _fuse_arrays("utilities", scores, arrays, options)
+    batch = fused.batch
+    if attributes is None:
+        return fused.utilities
+    if fused.control is None or fused.gamma is None:  # an array of no attributes: nothing was adjusted
+        assert fused.utilities is not None
+        return Utilities(fused.utilities, batch.per_group(np.zeros((batch.N, batch.K, 0))))
+    return Utilities(batch.per_rollout(fused.control.fitted_MK), fused.gamma)
+
+
+def _fuse_arrays(owner: str, scores: ArrayLike, arrays: dict[str, Any], options: dict[str, Any]) -> Fused:
+    """Fuse with RLVR²; errors name the function that was called."""
+    if arrays["attributes"] is not None:
+        options.setdefault("adjust", "remove")
+    try:
+        # Checking options takes longer than a small fit, so rules with plain options are kept. A rule that learns from
+        # batch to batch must be a new one.
+        is_plain = all(type(value) in (str, int, float) for value in options.values()) and options.get("pool") != "run"
+        rule = _make_rule(**options) if is_plain else RLVR2(**options)
+        return rule(ScoreBatch.of_arrays(scores, **arrays, owner=owner))
+    except InvalidInput as error:
+        if error.owner != RLVR2.name:
+            raise
+        raise type(error)(owner, error.parameter, error.allowed, error.got, error.remedy) from None
+
+
+_make_rule = lru_cache(maxsize=64, typed=True)(RLVR2)

@@ -50,8 +50,8 @@ class Rule(Protocol):
         ...
 
 
-def fused_by(rule: Rule, batch: ScoreBatch) -> Fused:
-    """What the rule says about the batch, if it keeps its word; values are checked by `Fused` itself."""
+def apply_rule(rule: Rule, batch: ScoreBatch) -> Fused:
+    """Call the rule, and check that it returns a `Fused`, which checks its values itself."""
     fused = rule(batch)
     if not isinstance(fused, Fused):
         allowed = "a rubrank.Fused(batch, name, values)"

@@ -21,7 +21,7 @@ import numpy as np
 from rubrank._plain import Strict
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rule import Rule, fused_by
+from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.fusion.rules import find_rule
 from rubrank.records.making import check_same, graded_data, score_table, spent_data, texts
 from rubrank.rollouts.rollout import Group
@@ -170,8 +170,8 @@ def record_table(
 ) -> Iterator[GroupRecord]:
     """The records of a table under a rule such as "rlvr2+", with the rewards of other rules beside."""
     batch = table.batch() if batch is None else batch
-    found = {other.name: fused_by(other, batch).reward_M for other in map(find_rule, others)}
-    return records_of(fused_by(find_rule(rule), batch), table, groups=groups, step=step, others=found)
+    found = {other.name: apply_rule(other, batch).reward_M for other in map(find_rule, others)}
+    return records_of(apply_rule(find_rule(rule), batch), table, groups=groups, step=step, others=found)
 
 
 def table_of(records: Iterable[GroupRecord]) -> ScoreTable:

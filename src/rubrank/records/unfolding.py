@@ -15,7 +15,7 @@ import numpy as np
 
 from rubrank.errors import only_our_errors
 from rubrank.fusion.gate import Gate, GateResult
-from rubrank.fusion.group import FusedGroup
+from rubrank.fusion.result import FusedGroup
 from rubrank.records.record import GateRecord, GroupRecord, Table
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
-from rubrank.fusion.gated import Gated
+from rubrank.fusion.gate import Gated
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judgments import Judgments

@@ -30,7 +30,7 @@ from pydantic import Field, model_validator
 from rubrank._files import require_file
 from rubrank._plain import Strict, validated
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.fusion.adjust import Draw, Pool, attenuate
+from rubrank.fusion.control.adjustment import Draw, Pool, attenuate
 from rubrank.fusion.gate import Gate
 from rubrank.fusion.options import RankingOptions
 from rubrank.training.engine import Control, RewardEngine

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
-from rubrank.fusion.adjust import Adjustment, Pool, rules_for
-from rubrank.fusion.attribute import Attribute
-from rubrank.fusion.attributes import ATTRIBUTES, find_attribute
-from rubrank.fusion.attributes.common import COMMON, WORDS, common_rows
-from rubrank.fusion.attributes.length import Lengths
+from rubrank.fusion.control.adjustment import Adjustment, Pool, expand_adjustments
+from rubrank.fusion.control.attribute import Attribute
+from rubrank.fusion.control.attributes import ATTRIBUTES, find_attribute
+from rubrank.fusion.control.common import COMMON, WORDS, common_rows
+from rubrank.fusion.control.length import Lengths
 from rubrank.fusion.options import part_of, with_options
 from rubrank.fusion.rule import Rule, Stateful
 from rubrank.rollouts.rollout import Group, Rollout
@@ -51,7 +51,7 @@ class Control:
     start: int = 0
 
     def __post_init__(self) -> None:
-        rules_for(f"Control({self.name!r})", [self.adjust], 1)
+        expand_adjustments(f"Control({self.name!r})", [self.adjust], 1)
         if isinstance(self.start, bool) or not isinstance(self.start, int) or self.start < 0:
             raise InvalidInput(f"Control({self.name!r})", "start", "a step ≥ 0", repr(self.start), "")
 

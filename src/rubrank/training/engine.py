@@ -40,14 +40,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
-from rubrank.fusion.adjust import Pool
-from rubrank.fusion.attribute import Attribute
-from rubrank.fusion.attributes.common import COMMON, WORKER_ROWS, keep_places
+from rubrank.fusion.control.adjustment import Pool
+from rubrank.fusion.control.attribute import Attribute
+from rubrank.fusion.control.common import COMMON, WORKER_ROWS, keep_places
 from rubrank.fusion.gate import Gate
 from rubrank.fusion.options import has_part, is_local, part_of, with_options
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import Scale
-from rubrank.fusion.rule import Rule, Stateful, fused_by
+from rubrank.fusion.rule import Rule, Stateful, apply_rule
 from rubrank.fusion.rules import find_rule
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judgments import Judgments
@@ -410,7 +410,7 @@ class RewardEngine:
                     attribute_names=active.columns,
                     penalties=self.penalties,
                 )
-                parts.append(_FusedPart(part_table, groups, fused_by(rule, batch)))
+                parts.append(_FusedPart(part_table, groups, apply_rule(rule, batch)))
                 start_row = end_row
         finally:
             if state is not None:  # an evaluation must not teach

@@ -43,7 +43,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from rubrank.fusion.attributes.markdown import MARKERS
+from rubrank.fusion.control.markdown import MARKERS
 from rubrank.fusion.gate import Gate
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.within import by_row, shares

@@ -17,11 +17,10 @@ from rubrank._files import check_output_path
 from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import NOTICE, demo_judges
 from rubrank.cli.printing import print_line, table
-from rubrank.fusion.adjust import attenuate
-from rubrank.fusion.attributes.length import lengths
-from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
-from rubrank.fusion.group import FusedGroup
-from rubrank.fusion.result import Fused
+from rubrank.fusion.control.adjustment import attenuate
+from rubrank.fusion.control.length import lengths
+from rubrank.fusion.control.markdown import MARKERS, markdown_density
+from rubrank.fusion.result import Fused, FusedGroup
 from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
 from rubrank.records.files import write_records

@@ -1,9 +1,7 @@
-"""The utility models. One file each; importing this package registers them."""
+"""The utility models, and the fits behind them. Importing this package registers the models of the library."""
 
-from rubrank.fusion.model import utility_model
-from rubrank.fusion.models.borda import BordaCount
-from rubrank.fusion.models.bradley_terry import BradleyTerry
-from rubrank.fusion.models.thurstone import Thurstone
+from rubrank.fusion.models.builtin import BordaCount, BradleyTerry, Thurstone
+from rubrank.fusion.models.model import utility_model
 
 for _model in (BradleyTerry, Thurstone, BordaCount):
     utility_model(_model)

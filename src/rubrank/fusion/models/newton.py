@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rubrank.errors import SolverError, only_our_errors
-from rubrank.fusion.model import Link
+from rubrank.fusion.models.model import Link
 
 _TOLERANCE = 1e-10  # on the last full step; the error after it is of the order of its square
 _ITERATIONS = 100

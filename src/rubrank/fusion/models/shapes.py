@@ -1,173 +1,251 @@
-"""The memory of solved orderings.
+"""Utilities of orderings: sort the scores, read the shape of the ordering, look the shape up.
 
-Without attributes the utilities depend on the *shape* of the ordering only: with eight rollouts and no margin there are
-128 shapes, whatever the scores are. Each shape is solved once for a model and a prior, and remembered for as long as
-the process lives: small groups in a table indexed by the shape, all others in a hash table. Both are bounded.
+Without attributes, utilities depend on the ordering of the rollouts only, not on the scores themselves. Four rollouts
+scored 3, 1, 3, 2 beat 2, 0, 2 and 1 others. In sorted order that is
+
+    beaten      0  1  2  2          the *shape* of the ordering: rollout p (from the worst) beats the first beaten[p]
+
+Each shape is solved once for a model and a prior, and remembered while the process lives:
+
+- Groups of up to `INDEXED` rollouts without tie margins: all 2^(n−1) shapes are solved in advance. The set of distinct
+  counts, here {0, 1, 2}, read as bits, is the row of a table. This is the case of nearly all training steps.
+- Other groups are sorted, and their shapes are the keys of a dictionary.
+
+Letters: M rollouts of N groups, K criteria; group g is rows starts[g] .. starts[g + 1] of scores_MK.
 """
 
 from __future__ import annotations
 
-import os
-import threading
-from collections import OrderedDict
-from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from rubrank._jit import jit
 from rubrank.errors import InvalidInput
-from rubrank.fusion.model import UtilityModel
-from rubrank.fusion.models import kernels, keys, placing
+from rubrank.fusion.models.model import UtilityModel
+from rubrank.scores.outcomes import ROUNDING
 
-_TABLES = 16  # (model, prior) pairs remembered; a sweep over priors forgets the oldest
-_MOST_VALUES = 1 << 23  # utilities remembered of small groups (64 MB); then the table starts afresh
-_MOST_CLASSES = 1 << 22  # classes remembered in one hash table (about 70 MB); then it starts afresh
-_CELLS = 1 << 15  # scores sorted at a time: their keys stay in the second-level cache
+INDEXED = 12
+NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rounding, not a ranking
+
+_TABLES = 16  # pairs of a model and a prior that are remembered
+_MOST_VALUES = 1 << 23  # utilities remembered in one dictionary (64 MB); then it is emptied
+_CELLS = 1 << 20  # scores sorted at a time
 _PAIRS = 1 << 20  # pairs of classes solved at a time
 
 
-@dataclass
+@jit
+def look_up(scores_MK: Any, starts: Any, groups: Any, table: Any, base: Any, u_MK: Any) -> None:
+    """Utilities of groups of at most INDEXED rollouts without margins.
+
+    table[base[n] + (shape >> 1) * n + beaten] is the utility of a rollout that beats `beaten` of n − 1 others. Bit b of
+    `shape` says that some rollout beats exactly b others. Bit 0 is always set, and therefore shifted out.
+    """
+    K = scores_MK.shape[1]
+    beaten = np.empty((INDEXED, K), np.int64)
+    for g in groups:
+        first = starts[g]
+        n = starts[g + 1] - first
+        beaten[:n] = 0
+        for i in range(1, n):
+            for j in range(i):
+                for k in range(K):
+                    x = scores_MK[first + i, k]
+                    y = scores_MK[first + j, k]
+                    beaten[i, k] += x > y
+                    beaten[j, k] += x < y
+        for k in range(K):
+            shape = 0
+            present = 0
+            for i in range(n):
+                if scores_MK[first + i, k] == scores_MK[first + i, k]:  # not NaN
+                    present += 1
+                    shape |= 1 << beaten[i, k]
+            row = base[present] + (shape >> 1) * present
+            for i in range(n):
+                x = scores_MK[first + i, k]
+                u_MK[first + i, k] = table[row + beaten[i, k]] if x == x else 0.0
+
+
+@jit
+def count_beaten(sorted_Cn: Any, margin_C: Any, beaten_Cn: Any) -> None:
+    """How many others each rollout beats, for columns of ascending scores with NaN at the end; −1 for NaN."""
+    n = sorted_Cn.shape[1]
+    for c in range(sorted_Cn.shape[0]):
+        margin = margin_C[c]
+        wins = 0
+        for p in range(n):
+            x = sorted_Cn[c, p]
+            if x != x:
+                beaten_Cn[c, p] = -1
+                continue
+            while wins < p:
+                y = sorted_Cn[c, wins]
+                reach = margin + ROUNDING * max(abs(x), abs(y)) if margin > 0.0 else 0.0
+                if not x - y > reach:
+                    break
+                wins += 1
+            beaten_Cn[c, p] = wins
+
+
+@jit
+def combine(u_MK: Any, starts: Any, weights: Any, fused_M: Any, ranking_M: Any) -> None:
+    """fused = Σ w u, and ranking = fused stretched to [0, 1] in each group; 0.5 if only rounding separates rollouts.
+
+    `weights` has one row, or one for each group.
+    """
+    K = u_MK.shape[1]
+    for g in range(starts.shape[0] - 1):
+        weight_K = weights[g if weights.shape[0] > 1 else 0]
+        low = np.inf
+        high = -np.inf
+        largest = 0.0
+        for i in range(starts[g], starts[g + 1]):
+            total = 0.0
+            for k in range(K):
+                part = weight_K[k] * u_MK[i, k]
+                total += part
+                largest = max(largest, abs(part))
+            fused_M[i] = total
+            low = min(low, total)
+            high = max(high, total)
+        spread = high - low
+        has_signal = spread > 0.0 and spread > NO_SIGNAL * largest
+        for i in range(starts[g], starts[g + 1]):
+            ranking_M[i] = (fused_M[i] - low) / spread if has_signal else 0.5
+
+
 class ShapeTable:
-    """Solved shapes of one model under one prior."""
+    """The solved shapes of one model under one prior. Threads may share it: entries are only ever added."""
 
-    model: UtilityModel
-    prior: float
-    base: np.ndarray = field(default_factory=lambda: np.full(kernels.INDEXED + 1, -1, np.int32))
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, model: UtilityModel, prior: float) -> None:
+        self.model = model
+        self.prior = prior
+        self._indexed: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        """Size of the largest group → `table` and `base` of `look_up`."""
+        self._sorted: dict[bytes, np.ndarray] = {}
+        """Shape → utilities in sorted order."""
+        self._values = 0
 
-    def __post_init__(self) -> None:
-        self._clear_small()
-        self._clear()
+    def find_utilities(self, scores_MK: np.ndarray, starts: np.ndarray, margins: np.ndarray) -> np.ndarray:
+        """Utilities (M, K) of finite scores; 0 where a score is missing. margins: (1, K) or (N, K)."""
+        u_MK = np.empty(scores_MK.shape)
+        sizes = np.diff(starts)
+        must_sort = (sizes > INDEXED) | margins.any(1)
+        indexed_groups = np.flatnonzero(~must_sort)
+        if len(indexed_groups):
+            largest = int(sizes[indexed_groups].max())
+            if largest not in self._indexed:
+                self._indexed[largest] = self._solve_all_shapes(largest)
+            look_up(scores_MK, starts, indexed_groups, *self._indexed[largest], u_MK)
+        if len(indexed_groups) < len(sizes):
+            self._sort_groups(scores_MK, starts, margins, np.flatnonzero(must_sort), u_MK)
+        return u_MK
 
-    def _clear_small(self) -> None:
-        self.table = np.zeros(1)
-        self.base[:] = -1
-        self.base[0] = 0  # a criterion without scores reads this entry
-        self.shapes, self.rows = np.zeros(1 << 12, np.uint64), np.zeros(1 << 12, np.uint32)
-        self.remembered = 0
-        self.wanted = np.zeros(1 << 12, np.uint64)
+    # ------------------------------------------------------------------------------------------------ indexed shapes
 
-    def _clear(self) -> None:
-        self.slots = np.full(1 << 12, -1, np.int64)
-        self.entries = np.zeros((1 << 11, 3), np.int64)
-        self.codes = np.zeros((1 << 14, 2), np.int32)
-        self.values = np.full(1 << 14, np.nan)
-        self.used = np.zeros(2, np.int64)  # entries, classes
-        self.solved = 0
+    def _solve_all_shapes(self, largest: int) -> tuple[np.ndarray, np.ndarray]:
+        """The table of all shapes of up to `largest` rollouts, and where the shapes of each size begin in it.
 
-    def rank(
-        self,
-        largest: int,
-        scores_MK: np.ndarray,
-        starts: np.ndarray,
-        margins: np.ndarray,
-        weights: np.ndarray,
-        results: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-    ) -> tuple[int, bool]:
-        """Utilities of all groups into `results` (utilities, fused, ranking, signal); a status of `kernels`, and
-        whether everything is there: else only the utilities are.
-
-        A group is looked up if it is small and has no margin, and sorted otherwise, whatever its neighbours are.
+        All sizes are needed, because a missing score makes a group smaller.
         """
-        if not _any_number(margins):
-            if largest <= kernels.SMALL:
-                return self.rank_small(largest, scores_MK, starts, weights, *results), True
-            sort_N = np.diff(starts) > kernels.SMALL
-        else:
-            sort_N = (np.diff(starts) > kernels.SMALL) | margins.any(1)
-        everywhere = bool(sort_N.all())
-        which = np.arange(len(sort_N)) if everywhere else sort_N.nonzero()[0]
-        status = self.place(scores_MK, starts, margins, results[0], which)
-        if status == kernels.OK and not everywhere:
-            status = self._rank_some(scores_MK, starts, np.flatnonzero(~sort_N), results[0])
-        return status, False
-
-    def _rank_some(self, scores_MK: np.ndarray, starts: np.ndarray, which: np.ndarray, u_MK: np.ndarray) -> int:
-        """Utilities of some groups by looking them up."""
-        sizes = np.diff(starts)[which]
-        some = np.concatenate([[0], sizes.cumsum()])
-        rows = np.repeat(starts[which] - some[:-1], sizes) + np.arange(some[-1])
-        part, ones = scores_MK[rows], np.ones((1, scores_MK.shape[1]))
-        found = np.empty_like(part), np.empty(len(part)), np.empty(len(part)), np.empty(len(which), np.bool_)
-        status = self.rank_small(int(sizes.max()), part, some, ones, *found)
-        u_MK[rows] = found[0]
-        return status
-
-    # ------------------------------------------------------------------------------------------- small groups
-
-    def rank_small(
-        self, largest: int, scores_MK: np.ndarray, starts: np.ndarray, weights: np.ndarray, *results: np.ndarray
-    ) -> int:
-        """Groups of at most SMALL rollouts without margins; `results` and the status are those of the kernel."""
-        if len(self.table) > _MOST_VALUES:
-            self._clear_small()
-        if self.base[min(largest, kernels.INDEXED)] < 0:
-            self._prepare(min(largest, kernels.INDEXED))
-        while True:
-            self.wanted[0] = 0
-            status = kernels.rank_small(
-                scores_MK, starts, weights, self.table, self.base, self.shapes, self.rows, self.wanted, *results
-            )
-            if status != kernels.UNSOLVED:
-                return status
-            self._solve_wanted()
-
-    def _prepare(self, largest: int) -> None:
-        """Solve all shapes of 1 .. largest rollouts that are not solved yet."""
+        base = np.zeros(largest + 1, np.int64)
+        parts = [np.zeros(1)]  # a criterion without any score reads this entry
         for n in range(1, largest + 1):
-            if self.base[n] < 0:
-                bits = np.arange(1 << (n - 1), dtype=np.uint64)
-                self.base[n] = self._append(n, bits)
+            base[n] = base[n - 1] + parts[-1].size
+            # Bit p − 1 of a shape says that a new level starts at position p.
+            bits = (np.arange(1 << (n - 1))[:, None] >> np.arange(n - 1)) & 1
+            level_Sn = np.concatenate([np.zeros((len(bits), 1), np.int64), bits.cumsum(1)], axis=1)
+            size_Sl = (level_Sn[:, :, None] == np.arange(n)).sum(1)
+            sign_ll = np.sign(np.arange(n)[:, None] - np.arange(n))
+            u_Sl = self._fit_classes(size_Sl, np.broadcast_to(sign_ll, (len(bits), n, n)))
+            parts.append(np.take_along_axis(u_Sl, level_Sn, axis=1).ravel())
+        return np.concatenate(parts), base
 
-    def _solve_wanted(self) -> None:
-        """Solve the shapes that the kernel asked for, and enter them into its hash table."""
-        keys = np.unique(self.wanted[1 : 1 + int(self.wanted[0])])
-        if 2 * (self.remembered + len(keys)) > len(self.shapes):
-            old, at = self.shapes[self.shapes != 0], self.rows[self.shapes != 0]
-            size = 1 << int(4 * (self.remembered + len(keys))).bit_length()
-            self.shapes, self.rows = np.zeros(size, np.uint64), np.zeros(size, np.uint32)
-            kernels.remember(old, at, self.shapes, self.rows)
-        sizes = (keys >> np.uint64(32)).astype(int)
-        for n in np.unique(sizes):
-            some = keys[sizes == n]
-            first = self._append(int(n), (some & np.uint64(0xFFFFFFFF)) >> np.uint64(1))
-            at = first + np.arange(len(some)) * (n + 1)
-            kernels.remember(some, at.astype(np.uint32), self.shapes, self.rows)
-        self.remembered += len(keys)
+    # ------------------------------------------------------------------------------------------------- sorted shapes
 
-    def _append(self, n: int, shapes: np.ndarray) -> int:
-        """Solve weak orders of n rollouts and append them to the table; returns where they start.
+    def _sort_groups(
+        self, scores_MK: np.ndarray, starts: np.ndarray, margins: np.ndarray, groups: np.ndarray, u_MK: np.ndarray
+    ) -> None:
+        """Utilities of groups of any size, with margins; those of one size are sorted together."""
+        K = scores_MK.shape[1]
+        margins_NK = np.broadcast_to(margins, (len(starts) - 1, K))
+        sizes = np.diff(starts)[groups]
+        for n in np.unique(sizes).tolist():
+            same_size = groups[sizes == n]
+            step = max(1, _CELLS // max(1, n * K))
+            for begin in range(0, len(same_size), step):
+                some = same_size[begin : begin + step]
+                rows_Bn = starts[some][:, None] + np.arange(n)
+                columns_Cn = scores_MK[rows_Bn].transpose(0, 2, 1).reshape(-1, n)
+                u_Cn = self._sort_columns(columns_Cn, margins_NK[some].ravel())
+                u_MK[rows_Bn] = u_Cn.reshape(-1, K, n).transpose(0, 2, 1)
 
-        Bit p − 1 of a shape says that a new level starts at position p.
-        """
-        bits = ((shapes[:, None] >> np.arange(n - 1, dtype=np.uint64)) & np.uint64(1)).astype(np.int64)
-        level_Sn = np.concatenate([np.zeros((len(bits), 1), np.int64), bits.cumsum(1)], axis=1)
-        size_Sl = (level_Sn[:, :, None] == np.arange(n)).sum(1)
-        u_Sl = self._fit_levels(size_Sl, np.sign(np.arange(n)[:, None] - np.arange(n))[None])
-        u_Sn = np.zeros((len(bits), n + 1))  # the last entry is for rollouts that were not compared
-        u_Sn[:, :n] = np.take_along_axis(u_Sl, level_Sn, axis=1)
-        first = len(self.table)
-        self.table = np.concatenate([self.table, u_Sn.ravel()])
-        return first
+    def _sort_columns(self, columns_Cn: np.ndarray, margin_C: np.ndarray) -> np.ndarray:
+        """Utilities of columns of scores, one for each group and criterion."""
+        order_Cn = columns_Cn.argsort(axis=1)  # NaN comes last
+        beaten_Cn = np.empty(columns_Cn.shape, np.int16)
+        count_beaten(np.take_along_axis(columns_Cn, order_Cn, axis=1), margin_C, beaten_Cn)
+        shapes = [beaten_n.tobytes() for beaten_n in beaten_Cn]
+        if self._values > _MOST_VALUES:
+            self._sorted = {}
+            self._values = 0
+        solved = self._sorted
+        new_shapes = {shape: beaten_n for shape, beaten_n in zip(shapes, beaten_Cn, strict=True) if shape not in solved}
+        if new_shapes:
+            solved.update(self._solve_shapes(new_shapes))
+            self._values += len(new_shapes) * columns_Cn.shape[1]
+        u_Cn = np.empty(columns_Cn.shape)
+        np.put_along_axis(u_Cn, order_Cn, np.array([solved[shape] for shape in shapes]), axis=1)
+        return u_Cn
 
-    def _fit_levels(self, size_Sl: np.ndarray, sign_Sll: np.ndarray) -> np.ndarray:
-        """Fit classes of rollouts; size 0 pads, sign says who beats whom."""
+    def _solve_shapes(self, shapes: dict[bytes, np.ndarray]) -> dict[bytes, np.ndarray]:
+        """Utilities of shapes, in sorted order; those with about as many classes are fitted together."""
+        by_width: dict[int, list[_Classes]] = {}
+        for key, beaten_n in shapes.items():
+            classes = _Classes(key, beaten_n)
+            # Rounded up to a power of two, so that few fits are needed and little padding is solved.
+            width = 1 << max(2, (len(classes.size_l) - 1).bit_length())
+            by_width.setdefault(width, []).append(classes)
+        solved = {}
+        for width, alike in by_width.items():
+            step = max(1, _PAIRS // (width * width))
+            for begin in range(0, len(alike), step):
+                some = alike[begin : begin + step]
+                size_Sl = np.zeros((len(some), width), np.int64)
+                sign_Sll = np.zeros((len(some), width, width), np.int64)
+                for s, classes in enumerate(some):
+                    count = len(classes.size_l)
+                    size_Sl[s, :count] = classes.size_l
+                    sign_Sll[s, :count, :count] = classes.sign_ll
+                for classes, u_l in zip(some, self._fit_classes(size_Sl, sign_Sll), strict=True):
+                    u_n = np.zeros(classes.n)
+                    u_n[: len(classes.level_p)] = u_l[classes.level_p]
+                    solved[classes.key] = u_n
+        return solved
+
+    # ----------------------------------------------------------------------------------------------------- the model
+
+    def _fit_classes(self, size_Sl: np.ndarray, sign_Sll: np.ndarray) -> np.ndarray:
+        """Utilities of classes of tied rollouts, given their sizes (0 is padding) and who beats whom."""
         if not getattr(self.model, "weighted", False):
-            signs = np.broadcast_to(sign_Sll, (len(size_Sl), *sign_Sll.shape[1:]))
-            return np.array([self._fit_singly(size, sign) for size, sign in zip(size_Sl, signs, strict=True)])
+            return np.array([self._fit_singly(size, sign) for size, sign in zip(size_Sl, sign_Sll, strict=True)])
         pairs = size_Sl[:, :, None] * size_Sl[:, None, :]
         ridge = self.prior * np.where(size_Sl > 0, size_Sl, 1)
         return self._fit(pairs * (0.5 + 0.5 * sign_Sll), ridge)
 
     def _fit_singly(self, size_l: np.ndarray, sign_ll: np.ndarray) -> np.ndarray:
-        """Fit one ordering rollout by rollout, for a model that does not take classes."""
+        """The same rollout by rollout, for a model that does not accept classes."""
         level_n = np.repeat(np.arange(len(size_l)), size_l)
         u_n = self._fit(0.5 + 0.5 * sign_ll[np.ix_(level_n, level_n)], np.full(len(level_n), self.prior))
         u_l = np.zeros(len(size_l))
-        u_l[level_n[::-1]] = u_n[::-1]  # the first of each class speaks for it
+        u_l[level_n[::-1]] = u_n[::-1]  # the utility of a class is that of its first rollout
         return u_l
 
     def _fit(self, wins: np.ndarray, ridge: np.ndarray) -> np.ndarray:
-        wins[..., np.arange(wins.shape[-1]), np.arange(wins.shape[-1])] = 0.0
+        diagonal = np.arange(wins.shape[-1])
+        wins[..., diagonal, diagonal] = 0.0
         u = np.asarray(self.model.fit(wins, ridge))
         if u.shape != ridge.shape or not np.isfinite(u).all():
             raise InvalidInput(
@@ -179,136 +257,42 @@ class ShapeTable:
             )
         return u
 
-    # --------------------------------------------------------------------------------------------- any groups
 
-    def place(
-        self, scores_MK: np.ndarray, starts: np.ndarray, margins: np.ndarray, u_MK: np.ndarray, which: np.ndarray
-    ) -> int:
-        """Fill in the utilities of these groups, of any size, with margins; returns a status of `kernels`."""
-        if self.used[1] > _MOST_CLASSES:
-            self._clear()
-        sizes = np.diff(starts)[which]
-        same = len(sizes) > 0 and sizes.min() == sizes.max()
-        for n in sizes[:1] if same else np.unique(sizes):
-            groups = which if same else which[sizes == n]
-            step = max(1, _CELLS // max(1, int(n) * scores_MK.shape[1]))
-            for first in range(0, len(groups), step):
-                status = self._place_some(scores_MK, starts, groups[first : first + step], int(n), margins, u_MK)
-                if status != kernels.OK:
-                    return status
-        return kernels.OK
+class _Classes:
+    """The classes of a shape: neighbours in sorted order that beat, and are beaten by, the same rollouts."""
 
-    def _place_some(
-        self,
-        scores_MK: np.ndarray,
-        starts: np.ndarray,
-        groups: np.ndarray,
-        n: int,
-        margins: np.ndarray,
-        u_MK: np.ndarray,
-    ) -> int:
-        rows, bits = len(groups) * scores_MK.shape[1], max(1, (n - 1).bit_length())
-        pack, kind = (keys.pack, np.uint64) if n <= keys.LONG else (keys.pack_short, np.uint32)
-        packed, present = np.empty((rows, n), kind), np.empty(rows, np.int64)
-        if pack(scores_MK, starts, groups, bits, packed, present) != kernels.OK:
-            return kernels.INFINITE
-        packed.sort(axis=1)
-        packed = packed.astype(np.uint64, copy=False)
-        while True:
-            before = self.solved
-            status = placing.place(
-                scores_MK,
-                starts,
-                groups,
-                margins,
-                bits,
-                packed,
-                present,
-                self.slots,
-                self.entries,
-                self.used,
-                self.codes,
-                self.values,
-                u_MK,
-            )
-            self._solve_new()
-            if status == placing.FULL:
-                self._grow()
-            elif self.solved == before:
-                return kernels.OK
-
-    def _grow(self) -> None:
-        """Double the table; entries keep their numbers."""
-        entries, classes = len(self.entries) * 2, len(self.codes) * 2
-        self.entries = _extended(self.entries, entries, 0)
-        self.codes = _extended(self.codes, classes, 0)
-        self.values = _extended(self.values, classes, np.nan)
-        self.slots = np.full(2 * entries, -1, np.int64)
-        placing.rehash(self.slots, self.entries, self.used[0], self.codes)
-
-    def _solve_new(self) -> None:
-        """Solve the shapes that `place` has added, those with about as many classes together."""
-        if self.solved == self.used[0]:
-            return
-        new = np.arange(self.solved, self.used[0])
-        counts = self.entries[new, 1]
-        for ceiling in np.unique(_round_up(counts)):
-            self._solve_entries(new[_round_up(counts) == ceiling], int(ceiling))
-        self.solved = int(self.used[0])
-
-    def _solve_entries(self, which: np.ndarray, width: int) -> None:
-        step = max(1, _PAIRS // (width * width))
-        for first in range(0, len(which), step):
-            n, count, at = self.entries[which[first : first + step]].T
-            real = np.arange(width) < count[:, None]
-            code = self.codes[np.where(real, at[:, None] + np.arange(width), 0)]
-            start, beaten = code[..., 0].astype(np.int64), code[..., 1].astype(np.int64)
-            end = np.where(np.arange(width) + 1 < count[:, None], np.roll(start, -1, axis=1), n[:, None])
-            wins = (beaten[:, :, None] > start[:, None, :]).astype(np.int64)
-            u = self._fit_levels(np.where(real, end - start, 0), wins - wins.swapaxes(1, 2))
-            self.values[(at[:, None] + np.arange(width))[real]] = u[real]
+    def __init__(self, key: bytes, beaten_n: np.ndarray) -> None:
+        self.key = key
+        self.n = len(beaten_n)
+        beaten_p = beaten_n[beaten_n >= 0].astype(np.int64)  # without missing scores
+        beaten_by_p = len(beaten_p) - np.searchsorted(beaten_p, np.arange(len(beaten_p)), side="right")
+        is_new_p = np.ones(len(beaten_p), bool)
+        is_new_p[1:] = (np.diff(beaten_p) != 0) | (np.diff(beaten_by_p) != 0)
+        start_l = np.flatnonzero(is_new_p)
+        self.level_p = is_new_p.cumsum() - 1
+        self.size_l = np.diff(start_l, append=len(beaten_p))
+        wins_ll = (beaten_p[start_l][:, None] > start_l).astype(np.int64)
+        self.sign_ll = wins_ll - wins_ll.T
 
 
-def _any_number(values: np.ndarray) -> bool:
-    """Is there one that is not 0? Python is faster than NumPy for a dozen."""
-    return any(values.ravel().tolist()) if values.size <= 50 else bool(values.any())
+class _SameModel:
+    """A key of a cache that stands for one model object; models of users need not be hashable."""
+
+    def __init__(self, model: UtilityModel) -> None:
+        self.model = model
+
+    def __hash__(self) -> int:
+        return id(self.model)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameModel) and other.model is self.model
 
 
-def _round_up(counts: np.ndarray) -> np.ndarray:
-    """To the next power of two from 4 on, so that few batches are needed and little padding is solved."""
-    return 1 << np.maximum(2, np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64))
-
-
-def _extended(array: np.ndarray, length: int, fill: float) -> np.ndarray:
-    longer = np.full((length, *array.shape[1:]), fill, array.dtype)
-    longer[: len(array)] = array
-    return longer
-
-
-_tables: OrderedDict[tuple[int, float], ShapeTable] = OrderedDict()
-_tables_lock = threading.Lock()
+@lru_cache(maxsize=_TABLES)
+def _make_table(key: _SameModel, prior: float) -> ShapeTable:
+    return ShapeTable(key.model, prior)
 
 
 def shape_table(model: UtilityModel, prior: float) -> ShapeTable:
-    """The table of a model under a prior, made when first asked for."""
-    key = (id(model), prior)  # the table holds the model, so the id stays its own
-    with _tables_lock:
-        table = _tables.get(key)
-        if table is None:
-            table = _tables[key] = ShapeTable(model, prior)
-            while len(_tables) > _TABLES:
-                _tables.popitem(last=False)
-        else:
-            _tables.move_to_end(key)
-        return table
-
-
-def _after_fork() -> None:
-    """A forked child starts with fresh tables: another thread of the parent may have held a lock just then."""
-    global _tables_lock
-    _tables_lock = threading.Lock()
-    _tables.clear()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_after_fork)
+    """The table of a model under a prior, made when it is first needed."""
+    return _make_table(_SameModel(model), prior)

@@ -102,7 +102,7 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
     if star:
         rule = _composed(rule, _single(second, {}))
     if plus:
-        from rubrank.fusion.gated import Gated
+        from rubrank.fusion.gate import Gated
 
         return Gated(rule) if gate is None else Gated(rule, gate)
     if gate is not None:
@@ -222,8 +222,7 @@ def _constant(rule: str, text: str) -> tuple[str, Any]:
 
 
 def _composed(first: Rule, second: Rule) -> Rule:
-    from rubrank.fusion.reweighted import Reweighted
-    from rubrank.fusion.rlvr2 import RLVR2
+    from rubrank.fusion.rlvr2 import RLVR2, Reweighted
     from rubrank.fusion.rule import Reweighting
 
     if not isinstance(first, RLVR2):

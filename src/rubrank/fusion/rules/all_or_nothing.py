@@ -16,7 +16,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import neutral
+from rubrank.fusion.rules.within import fill_unknown
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -34,4 +34,4 @@ class AllOrNothing(checks.LocalRule):
         value_M = np.where((batch.unit_MK < self.threshold).any(1), 0.0, 1.0)  # NaN is not below anything
         if not batch.complete:
             value_M[batch.missing_MK.all(1)] = np.nan
-        return Fused(batch, self.name, neutral(value_M, batch, 0.5))
+        return Fused(batch, self.name, fill_unknown(value_M, batch, 0.5))

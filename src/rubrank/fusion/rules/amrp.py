@@ -98,5 +98,5 @@ class AMRP(checks.CheckedRule):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        found = checks.state_of(self, _VERSION, state)["criteria"]
+        found = checks.check_state(self, _VERSION, state)["criteria"]
         self.memory.criteria = {name: (float(m), float(v), float(old)) for name, (m, v, old) in found.items()}

@@ -19,7 +19,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import by_row, neutral
+from rubrank.fusion.rules.within import by_row, fill_unknown
 from rubrank.scores.batch import ScoreBatch
 
 _VERSION = 1
@@ -46,7 +46,7 @@ class Chebyshev(checks.CheckedRule):
         """Learn the best of the batch; then minus the largest distance."""
         utopia_K = self._learned(batch) + self.tau
         distance_MK = by_row(batch.weights_NK, batch) * np.abs(utopia_K - batch.unit_MK)
-        value_M = neutral(-np.fmax.reduce(distance_MK, axis=1), batch, 0.0)
+        value_M = fill_unknown(-np.fmax.reduce(distance_MK, axis=1), batch, 0.0)
         return Fused(batch, self.name, value_M, details={"utopia": utopia_K})
 
     def _learned(self, batch: ScoreBatch) -> np.ndarray:
@@ -63,5 +63,5 @@ class Chebyshev(checks.CheckedRule):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        found = checks.state_of(self, _VERSION, state)["best"]
+        found = checks.check_state(self, _VERSION, state)["best"]
         self.memory.best = {name: float(best) for name, best in found.items()}

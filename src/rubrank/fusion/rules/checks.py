@@ -66,7 +66,7 @@ def _check_flag(rule: Any, name: str) -> None:
         raise InvalidInput(rule.name, name, "True or False", repr(getattr(rule, name)), "")
 
 
-def state_of(rule: Any, version: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
+def check_state(rule: Any, version: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
     """A saved state, if it is this rule's and of this version."""
     name, found = (state.get("rule"), state.get("version")) if isinstance(state, Mapping) else (None, None)
     if name != rule.name or found != version:

@@ -19,7 +19,7 @@ import numpy as np
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.points import points_of
-from rubrank.fusion.rules.within import by_row, neutral, row_sums, seen_or_zero
+from rubrank.fusion.rules.within import by_row, fill_unknown, row_sums, seen_or_zero
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -59,4 +59,4 @@ def share_of_points(
     value = np.clip(value, 0.0, 1.0) if clip else value
     if not batch.complete:
         value[batch.missing_MK.all(1)] = np.nan
-    return neutral(value, batch, 0.5 if clip else 0.0)
+    return fill_unknown(value, batch, 0.5 if clip else 0.0)

@@ -26,7 +26,7 @@ import numpy as np
 from rubrank.errors import InvalidInput
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import asked_weights, by_row, centred, neutral, row_sums, seen_or_zero
+from rubrank.fusion.rules.within import asked_weights, by_row, centred, fill_unknown, row_sums, seen_or_zero
 from rubrank.scores.batch import ScoreBatch
 
 _VERSION = 1
@@ -108,7 +108,7 @@ class POW3R(checks.CheckedRule):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        found = checks.state_of(self, _VERSION, state)
+        found = checks.check_state(self, _VERSION, state)
         if found["memory_of"] != self.memory_of:
             raise InvalidInput(
                 self.name,
@@ -134,7 +134,7 @@ def _mean_of_categories(batch: ScoreBatch, weights_NK: np.ndarray, members: list
         weight = row_sums(seen_MK, inside)
         total += np.divide(row_sums(unit_MK, inside), weight, out=np.zeros_like(weight), where=weight > 0.0)
         count += weight > 0.0
-    return neutral(np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0.0), batch, 0.5)
+    return fill_unknown(np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0.0), batch, 0.5)
 
 
 def _flat(weights_NK: np.ndarray, members: list[np.ndarray]) -> np.ndarray:

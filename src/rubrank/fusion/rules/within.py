@@ -48,7 +48,7 @@ def shares(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:
 
 
 def weighted_mean(values_MK: np.ndarray, weights_NK: np.ndarray, batch: ScoreBatch, empty: float = 0.5) -> np.ndarray:
-    """(M,): Σ w v / Σ w over the criteria that a rollout has scores on; see `neutral` for one that has none."""
+    """(M,): Σ w v / Σ w over the criteria that a rollout has scores on; see `fill_unknown` for one that has none."""
     weights = by_row(weights_NK, batch)
     if batch.complete:
         return _over(row_sums(values_MK, weights), by_row(weights_NK.sum(axis=1), batch), batch, empty)
@@ -60,10 +60,10 @@ def _over(total_M: np.ndarray, weight: np.ndarray, batch: ScoreBatch, empty: flo
     if weight.min(initial=np.inf) > 0.0:
         return np.asarray(total_M / weight)
     mean = np.divide(total_M, weight, out=np.full(len(total_M), np.nan), where=weight > 0.0)
-    return neutral(mean, batch, empty)
+    return fill_unknown(mean, batch, empty)
 
 
-def neutral(values_M: np.ndarray, batch: ScoreBatch, empty: float) -> np.ndarray:
+def fill_unknown(values_M: np.ndarray, batch: ScoreBatch, empty: float) -> np.ndarray:
     """NaN (no score at all) → the mean of the group's others, neither praise nor blame; `empty` without any."""
     unknown = np.isnan(values_M)
     if not unknown.any():
@@ -72,6 +72,14 @@ def neutral(values_M: np.ndarray, batch: ScoreBatch, empty: float) -> np.ndarray
     total = sums(np.where(unknown, 0.0, values_M), batch)
     mean = np.divide(total, count, out=np.full(len(total), empty), where=count > 0.0)
     return np.where(unknown, by_row(mean, batch), values_M)
+
+
+def subtract_mean(values_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+    """Minus the mean of the group."""
+    if not batch.N:
+        return values_M
+    mean_N = np.add.reduceat(values_M, batch.starts[:-1]) / batch.sizes
+    return np.asarray(values_M - mean_N[batch.group_of_row])
 
 
 class Centred(NamedTuple):

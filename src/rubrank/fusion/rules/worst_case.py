@@ -16,7 +16,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.checks import LocalRule
-from rubrank.fusion.rules.within import neutral
+from rubrank.fusion.rules.within import fill_unknown
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -29,4 +29,4 @@ class WorstCase(LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The worst score of each rollout."""
-        return Fused(batch, self.name, neutral(np.fmin.reduce(batch.unit_MK, axis=1), batch, 0.5))
+        return Fused(batch, self.name, fill_unknown(np.fmin.reduce(batch.unit_MK, axis=1), batch, 0.5))

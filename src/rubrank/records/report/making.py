@@ -107,8 +107,8 @@ def _grouped(records: Iterator[GroupRecord], measure: bool) -> Iterator[Grouped]
 
 def _measured(records: list[GroupRecord]) -> Iterator[Grouped]:
     """Words and Markdown of all responses that are there, many at once."""
-    from rubrank.fusion.attributes.length import lengths
-    from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
+    from rubrank.fusion.control.length import lengths
+    from rubrank.fusion.control.markdown import MARKERS, markdown_density
 
     answers = [text for record in records for text in record.responses or ()]
     thoughts = [text for r in records if r.responses is not None for text in r.reasoning or ("",) * r.size]

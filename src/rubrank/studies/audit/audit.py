@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.fusion.attribute import Attribute, Texts, flatten_texts
+from rubrank.fusion.control.attribute import Attribute, Texts, flatten_texts
 from rubrank.studies.audit.bias import RolloutAttributes, biases, measured_attributes, numbers, varying
 from rubrank.studies.audit.inputs import Cases, JudgeRun, Runs, Scores, read_cases
 from rubrank.studies.audit.measures import Positions, agreement, consistency, coverage, position, repeated

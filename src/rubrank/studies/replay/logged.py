@@ -70,7 +70,7 @@ def read_logged(
 
 def _in_table(columns: Columns, measured: bool) -> Columns:
     """Without the attributes that are measured on texts."""
-    from rubrank.fusion.attributes.markdown import MARKERS
+    from rubrank.fusion.control.markdown import MARKERS
 
     known = {*_LENGTHS, *MARKERS} if measured else set()
     return replace(columns, attributes=tuple(name for name in columns.attributes if name not in known))
@@ -160,8 +160,8 @@ def _answers(table: ScoreTable, rollouts: Any) -> list[tuple[str, str]]:
 
 def _measured(table: ScoreTable, parts: Sequence[tuple[str, str]]) -> Logged:
     """Lengths in words and densities of Markdown; the length of the reasoning where there is any."""
-    from rubrank.fusion.attributes.length import lengths
-    from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
+    from rubrank.fusion.control.length import lengths
+    from rubrank.fusion.control.markdown import MARKERS, markdown_density
 
     thoughts, answers = [thought for thought, _ in parts], [answer for _, answer in parts]
     length = lengths(answers, reasoning=thoughts)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.fusion.rule import Rule, fused_by
+from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.fusion.rules import find_rule, rule_names
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
@@ -109,7 +109,7 @@ def _best(
 def _timed(rule: Rule, batch: ScoreBatch) -> float:
     fresh = replace(batch)  # without what the last call computed and kept
     start = time.perf_counter()
-    reward = fused_by(rule, fresh).reward
+    reward = apply_rule(rule, fresh).reward
     seconds = time.perf_counter() - start
     assert len(reward) == len(batch.scores_MK)
     return seconds

@@ -19,7 +19,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.options import FuseOptions
-from rubrank.fusion.rule import Rule, fused_by
+from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.fusion.rules import find_rule
 from rubrank.records.comparing import Ordered, by_size, matrix, mean, ordered, spearman_by_group
 from rubrank.scores.batch import ScoreBatch
@@ -187,7 +187,7 @@ def run_rule(
 ) -> tuple[np.ndarray, str]:
     """(M,): the rewards of a batch, `step` groups at a time, from a rule's first state; and the rule's name."""
     fresh = _fresh(rule, options)
-    results = [fused_by(fresh, part) for part in steps(batch, step)]
+    results = [apply_rule(fresh, part) for part in steps(batch, step)]
     return np.concatenate([result.reward for result in results]), results[0].rule
 
 

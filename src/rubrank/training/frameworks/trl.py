@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed, RubrankError
-from rubrank.fusion.adjust import Pool
-from rubrank.fusion.attribute import Attribute
+from rubrank.fusion.control.adjustment import Pool
+from rubrank.fusion.control.attribute import Attribute
 from rubrank.fusion.gate import Gate
 from rubrank.fusion.rlvr2 import Scale
 from rubrank.fusion.rule import Rule

@@ -37,7 +37,7 @@ from pydantic import AllowInfNan, BeforeValidator, ConfigDict, Field, field_vali
 
 from rubrank._plain import Strict, validated
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.fusion.adjust import Pool
+from rubrank.fusion.control.adjustment import Pool
 from rubrank.fusion.gate import Missing, Shape
 from rubrank.fusion.options import RankingOptions
 from rubrank.training.config import Controlling

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rubrank.fusion.student import point_975
+from rubrank.fusion.control.student_t import student_t_975
 from rubrank.records.record import GroupRecord
 from rubrank.records.report.grouped import Grouped
 from rubrank.records.report.moments import Moments
@@ -125,7 +125,7 @@ def _pooled(record: GroupRecord, K: int, D: int) -> tuple[np.ndarray, np.ndarray
     if record.pool in (None, "group") or record.se is None or record.n is None:
         return np.zeros((K, D)), np.zeros((K, D))
     n = np.array(record.n)[:, None] * np.ones(D)
-    points = np.array([point_975(x - 1.0) if x > 1.0 else np.inf for x in record.n])[:, None]
+    points = np.array([student_t_975(x - 1.0) if x > 1.0 else np.inf for x in record.n])[:, None]
     se = number_table(record.se, (K, D))
     return np.where(n > 1.0, points * np.nan_to_num(se, nan=np.inf), np.inf), n
 

@@ -1,4 +1,4 @@
-"""From outcomes of comparisons to utilities: the contract, and the registry of models.
+"""The contract of a utility model (outcomes of comparisons → utilities), and the registry of models.
 
 Three rollouts; the first beat both others, who tied:
 
@@ -20,10 +20,10 @@ How to add a model: write a class with `name` and `fit` and register it.
         def fit(self, wins, ridge):
             return np.sign(wins - wins.swapaxes(-1, -2)).sum(-1) / ridge
 
-Then `fuse(scores, model="copeland")` works everywhere; each shape of ordering is fitted once and remembered. A model
-that also has a `link` (see `LinkModel`) can adjust for attributes. One that sets `weighted = True` may be given a row
-that stands for several rollouts that cannot be told apart, with wins and ridge multiplied by their number: much smaller
-problems where many tie. Groups have at most 4,096 rollouts.
+Then `fuse(scores, model="copeland")` works everywhere. Each ordering is fitted once and remembered. A model that also
+has a `link` (see `LinkModel`) can adjust for attributes. A model that sets `weighted = True` accepts rows that stand
+for several tied rollouts, with wins and ridge multiplied by their number: much smaller problems where many tie. Groups
+have at most 4,096 rollouts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ class LinkModel(UtilityModel, Protocol):
 
 
 _MODELS: dict[str, UtilityModel] = {}
-_LIBRARY = frozenset({"bradley-terry", "thurstone", "borda"})  # known before models/ is imported, which takes numba
+_sources: dict[str, Any] = {}
+"""The class, instance or function that each model was registered from; registering it again replaces the model."""
+_homes: dict[str, str] = {}
+"""The module that registers each model when it is imported; "" if it was registered by a script or a function."""
+_LIBRARY = frozenset({"bradley-terry", "thurstone", "borda"})
 _M = TypeVar("_M")
 
 
@@ -76,52 +80,49 @@ def utility_model(name: _M, /) -> _M: ...
 def utility_model(name: Any = None) -> Any:
     """Register a utility model under `name`, or under the `name` that it has.
 
-    A class without arguments, an instance, or a function `fit(wins, ridge)`: `@utility_model("copeland")`.
+    It can be a class without arguments, an instance, or a function `fit(wins, ridge)`: `@utility_model("copeland")`.
     """
 
-    def register(chosen: str | None, made: Any) -> Any:
-        instance = _instance(chosen, made)
-        check_call("utility_model", instance.fit, "wins", "ridge")
-        check_free("utility_model", instance.name, made, _made.get, instance.name in _LIBRARY)
-        _MODELS[instance.name], _made[instance.name] = instance, made
-        _homes[instance.name] = importable_home()
-        return made
+    def register(chosen_name: str | None, source: Any) -> Any:
+        model = _make_model(chosen_name, source)
+        check_call("utility_model", model.fit, "wins", "ridge")
+        check_free("utility_model", model.name, source, _sources.get, model.name in _LIBRARY)
+        _MODELS[model.name] = model
+        _sources[model.name] = source
+        _homes[model.name] = importable_home()
+        return source
 
     return decorated(register, name)
 
 
-def _instance(chosen: str | None, made: Any) -> Any:
-    """The model itself, of a class, an object or a function."""
-    if not isinstance(made, type) and callable(made) and not hasattr(made, "fit"):
-        return _Fitted(getattr(made, "__name__", "") if chosen is None else chosen, made)
-    try:
-        instance = made() if isinstance(made, type) else made
-        if chosen is not None:
-            instance.name = chosen
-    except (TypeError, AttributeError):  # it wants arguments, or takes no name
-        instance = None
-    if not isinstance(instance, UtilityModel) or not isinstance(instance.name, str):
-        allowed = "a function `fit(wins, ridge)`, or a class without arguments that has `name` and such a `fit`"
-        raise InvalidInput("utility_model", "model", allowed, shown(made), "See docs/extending.md.")
-    return instance
-
-
-_made: dict[str, Any] = {}
-"""What each model was made from: the same class or function again replaces it."""
-_homes: dict[str, str] = {}
-"""Which module registers it when it is imported; "": none does."""
-
-
 @dataclass(frozen=True)
-class _Fitted:
-    """A function as a model."""
+class _FunctionModel:
+    """A function `fit(wins, ridge)` as a model."""
 
     name: str
     fit: Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
+def _make_model(chosen_name: str | None, source: Any) -> Any:
+    """The model that a class, an instance or a function stands for; raises for anything else."""
+    is_class = isinstance(source, type)
+    if not is_class and callable(source) and not hasattr(source, "fit"):
+        name = getattr(source, "__name__", "") if chosen_name is None else chosen_name
+        return _FunctionModel(name, source)
+    try:
+        model = source() if is_class else source
+        if chosen_name is not None:
+            model.name = chosen_name
+    except (TypeError, AttributeError):  # the class needs arguments, or the name cannot be set
+        model = None
+    if not isinstance(model, UtilityModel) or not isinstance(model.name, str):
+        allowed = "a function `fit(wins, ridge)`, or a class without arguments that has `name` and such a `fit`"
+        raise InvalidInput("utility_model", "model", allowed, shown(source), "See docs/extending.md.")
+    return model
+
+
 def find_model(name: str | UtilityModel) -> UtilityModel:
-    """The model of that name (or the model itself)."""
+    """The model of that name; a model is returned as it is."""
     if not isinstance(name, str):
         if isinstance(name, UtilityModel) and not isinstance(name, type):
             return name
@@ -129,17 +130,14 @@ def find_model(name: str | UtilityModel) -> UtilityModel:
             "find_model", "model", "a name or a utility model", repr(name), "Pass model='bradley-terry'."
         )
     if name not in _MODELS:
-        import rubrank.fusion.models  # noqa: F401 - registers the built-in models, only when a fit needs them
-
-        if name not in _MODELS:
-            load_plugins()
-        if name not in _MODELS:
-            raise UnknownName.of("find_model", "model", name, _MODELS)
+        load_plugins()
+    if name not in _MODELS:
+        raise UnknownName.of("find_model", "model", name, _MODELS)
     return _MODELS[name]
 
 
 def model_home(name: str | UtilityModel) -> str | None:
-    """The module that registers a model of one's own, "" if none does; None: the library's, or a model itself."""
+    """The module that registers a user's model, "" if no module does; None for models of the library and instances."""
     if not isinstance(name, str) or name in _LIBRARY:
         return None
     return _homes[find_model(name).name]
@@ -147,7 +145,6 @@ def model_home(name: str | UtilityModel) -> str | None:
 
 @only_our_errors
 def model_names() -> tuple[str, ...]:
-    """All registered models."""
-    find_model("bradley-terry")
+    """The names of all registered models."""
     load_plugins()
     return tuple(sorted(_MODELS))

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.fusion.attribute import Texts, flatten_optional, flatten_texts
+from rubrank.fusion.control.attribute import Texts, flatten_optional, flatten_texts
 from rubrank.texts.reasoning import TAGS, Tags, split_reasoning
 from rubrank.texts.words import count_words
 

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from rubrank._plain import encodable
 from rubrank.errors import UnknownName, only_our_errors
-from rubrank.fusion.attribute import Texts, flatten_texts
+from rubrank.fusion.control.attribute import Texts, flatten_texts
 from rubrank.texts.markdown import PARSER, has_only_line_feeds, limit_depth
 from rubrank.texts.words import count_words
 
@@ -135,7 +135,7 @@ def _lines_of(text: str) -> int:
 
 
 def _count_lines_compiled(texts: list[str]) -> NDArray[np.int64]:
-    from rubrank.fusion.attributes.markdown_lines import ASK, WIDTH, count_lines
+    from rubrank.fusion.control.markdown_lines import ASK, WIDTH, count_lines
 
     parts = [text.encode("utf-8", "surrogatepass") for text in texts]
     ends = np.array([*accumulate(len(part) + 1 for part in parts)], dtype=np.int64)
@@ -197,7 +197,7 @@ def _count_tags(html: NDArray[np.uint8], ends: list[int]) -> NDArray[np.int64]:
 
 
 def _count_compiled(html: NDArray[np.uint8], ends: list[int]) -> NDArray[np.int64]:
-    from rubrank.fusion.attributes.markdown_tags import count_tags
+    from rubrank.fusion.control.markdown_tags import count_tags
 
     counts = np.zeros((len(ends), _OTHER + 1), dtype=np.int64)
     count_tags(html, np.array(ends, dtype=np.int64), _KIND, counts, _OPEN_ORDERED, _ORDERED)

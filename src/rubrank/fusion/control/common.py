@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
+from rubrank.fusion.control.markdown import MARKERS, markdown_density
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.words import count_words
 

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from rubrank._plugins import check_call, check_free, decorated, is_async, load_plugins, shown
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.fusion.attribute import Attribute, Measured, Texts, flatten_texts
-from rubrank.fusion.attributes.length import lengths
-from rubrank.fusion.attributes.markdown import MARKERS, markdown_density
+from rubrank.fusion.control.attribute import Attribute, Measured, Texts, flatten_texts
+from rubrank.fusion.control.length import lengths
+from rubrank.fusion.control.markdown import MARKERS, markdown_density
 from rubrank.texts.reasoning import split_reasoning
 
 __all__ = ["ATTRIBUTES", "attribute", "attribute_names", "find_attribute", "measure"]

@@ -1,0 +1,213 @@
+"""Where attributes enter a fusion: a batch and the options of RLVR² → adjusted utilities, and what was taken out.
+
+    pool="batch"    coefficients over all groups of the batch, shrunk; utilities are fitted again without them
+    pool="run"      the same, over the steps of a run (`RunningEstimate`)
+    pool="group"    exactly as in the paper: coefficients of every group by itself, v = u + keep·γ·z̃
+
+`models/attribute_fit.py` has the mathematics. In a group by itself, the priors decide what is length and what is
+quality; the third form is there for comparison with the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rubrank.fusion.control.adjustment import DrawNames, draw_shares, expand_adjustments
+from rubrank.fusion.control.estimate import InfluenceEstimate
+from rubrank.fusion.models.model import UtilityModel, find_model
+from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.observed import marked
+
+if TYPE_CHECKING:
+    from rubrank.fusion.models.attribute_fit import FitData
+    from rubrank.fusion.rlvr2 import RLVR2
+
+
+@dataclass(frozen=True, eq=False)
+class BatchEstimate:
+    """An estimate over a whole batch, for fusing its parts one by one."""
+
+    scale_D: np.ndarray
+    """What contrasts are multiplied by."""
+    criteria: tuple[Hashable, ...]
+    estimate: InfluenceEstimate
+
+    def select(self, criteria: Sequence[Hashable]) -> InfluenceEstimate:
+        """The estimate for these criteria, in this order."""
+        rows = [self.criteria.index(name) for name in criteria]
+        return InfluenceEstimate(
+            **{part.name: getattr(self.estimate, part.name)[rows] for part in fields(self.estimate)}
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AttributeControl:
+    """The influence of attributes and what was taken out of the utilities; N groups, K criteria, D attributes."""
+
+    pool: str
+    values_MK: np.ndarray
+    """The utilities that reach the reward."""
+    gamma_NKD: np.ndarray
+    """γ̂."""
+    se_NKD: np.ndarray
+    """Its standard error; NaN where there is none, as with pool="group"."""
+    shrunk_NKD: np.ndarray
+    """γ̃."""
+    n_NK: np.ndarray
+    """Groups behind the estimate; 0 for a criterion that is not controlled."""
+    taken_NKD: np.ndarray
+    """δ: what is taken out."""
+    contrasts_MD: np.ndarray
+    """z̃: how much more of an attribute a rollout has than its group, on average."""
+    fit_jointly: Callable[[], np.ndarray]
+    """Computes `fitted_MK`."""
+
+    @cached_property
+    def fitted_MK(self) -> np.ndarray:
+        """Utilities of the joint fit with γ̂; those without attributes where nothing was fitted.
+
+        Only `rubrank.utilities` needs them, and a large batch would not fit in memory with them: they are computed on
+        first use.
+        """
+        return self.fit_jointly()
+
+
+def control_attributes(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> AttributeControl:
+    """Take the influence of attributes out of the utilities u_MK, which are not changed."""
+    data, wanted_NK = make_fit_data(rule, batch, u_MK)
+    criteria, attributes = name_columns(batch)
+    names = DrawNames(batch.labels, criteria, attributes, rule.seed)
+    adjustments = expand_adjustments(rule.name, rule.adjust, len(attributes))
+    share_NKD, is_two_sided_D = draw_shares(adjustments, wanted_NK.shape, names)
+    if rule.pool == "group":
+        return _control_groups(rule, data, wanted_NK, share_NKD, is_two_sided_D, u_MK)
+    return _control_pooled(rule, data, wanted_NK, share_NKD, is_two_sided_D, names, u_MK)
+
+
+def name_columns(batch: ScoreBatch) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+    """Names of the criteria and of the attributes; numbers if they have no names."""
+    assert batch.attributes_MD is not None
+    criteria: Sequence[Hashable] = batch.names if batch.named else range(batch.K)
+    return criteria, batch.attribute_names or range(batch.attributes_MD.shape[1])
+
+
+def make_fit_data(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> tuple[FitData, np.ndarray]:
+    """What a fit sees of a batch, and the groups that a controlled criterion tells apart, (N, K)."""
+    from rubrank.fusion.models.attribute_fit import FitData
+
+    assert batch.attributes_MD is not None
+    data = FitData(
+        batch.oriented_MK,
+        batch.starts,
+        batch.margins_NK,
+        np.array(batch.attributes_MD, dtype=float, order="C"),
+        float(rule.prior),
+        float(rule.attribute_prior),
+        batch.outcomes,
+        pooled=rule.pool != "group",
+        # A copy: what comes from Ray's store is read-only, and numba would compile everything again for that.
+        known_scale_D=None if rule.known is None else rule.known.scale_D.copy(),
+    )
+    return data, data.informative(u_MK) & _select_criteria(rule, batch)
+
+
+def _select_criteria(rule: RLVR2, batch: ScoreBatch) -> np.ndarray:
+    """(N, K) or (1, K): the criteria that are controlled: those that the rule names, else those no program decided.
+
+    The verdict of a program cannot be swayed. Plain arrays do not say who decided, so all of theirs are controlled.
+    """
+    if rule.adjust_criteria is None:
+        return np.asarray(batch.read(lambda criterion: criterion.verifier is None), bool)
+    if rule.adjust_criteria == "all":
+        return np.ones((1, batch.K), bool)
+    names = batch.names if batch.named else tuple(str(k) for k in range(batch.K))
+    selected = {str(name) for name in rule.adjust_criteria}
+    return np.array([[name in selected for name in names]], bool)
+
+
+def _control_pooled(
+    rule: RLVR2,
+    data: FitData,
+    wanted_NK: np.ndarray,
+    share_NKD: np.ndarray,
+    is_two_sided_D: np.ndarray,
+    names: DrawNames,
+    u_MK: np.ndarray,
+) -> AttributeControl:
+    """One estimate for all groups, and a refit without what is taken out of each."""
+    from rubrank.fusion.models.attribute_fit import estimate, refit
+
+    model = find_model(rule.model)
+    if rule.known is None:
+        influence = estimate(model, data, wanted_NK, u_MK)
+    else:
+        influence = rule.known.select(names.criteria)
+    if rule.pool == "run":
+        influence = rule.running.learn(influence, names.criteria, names.attributes, data.attribute_prior)
+    allowed_KD = np.where(is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0))
+    taken_NKD = np.where(wanted_NK[:, :, None], share_NKD * allowed_KD, 0.0)
+    known_gamma_KD = None if rule.known is None else influence.gamma_KD
+    return AttributeControl(
+        rule.pool,
+        values_MK=refit(model, data, taken_NKD, u_MK),
+        gamma_NKD=np.broadcast_to(influence.gamma_KD, taken_NKD.shape),
+        se_NKD=np.broadcast_to(influence.se_KD, taken_NKD.shape),
+        shrunk_NKD=np.broadcast_to(influence.shrunk_KD, taken_NKD.shape),
+        n_NK=np.broadcast_to(influence.n_K, wanted_NK.shape),
+        taken_NKD=taken_NKD,
+        contrasts_MD=data.mean_contrasts(),
+        fit_jointly=partial(_fit_jointly, model, data, wanted_NK, u_MK, known_gamma_KD),
+    )
+
+
+def _fit_jointly(
+    model: UtilityModel, data: FitData, wanted_NK: np.ndarray, u_MK: np.ndarray, known_gamma_KD: np.ndarray | None
+) -> np.ndarray:
+    """Utilities of the joint fit, or beside coefficients that come from more groups than these."""
+    from rubrank.fusion.models.attribute_fit import estimate, refit
+
+    if known_gamma_KD is not None:
+        return refit(model, data, np.where(wanted_NK[:, :, None], known_gamma_KD, 0.0), u_MK)
+    fitted_MK = np.empty_like(u_MK)
+    estimate(model, data, wanted_NK, u_MK, fitted_MK)
+    return fitted_MK
+
+
+def _control_groups(
+    rule: RLVR2,
+    data: FitData,
+    wanted_NK: np.ndarray,
+    share_NKD: np.ndarray,
+    is_two_sided_D: np.ndarray,
+    u_MK: np.ndarray,
+) -> AttributeControl:
+    """v = u + keep·γ·z̃, with u and γ of each group's joint fit; nothing is shrunk."""
+    from rubrank.fusion.models.attribute_fit import fit_groups
+
+    fitted_MK = u_MK.copy()
+    gamma_NKD = fit_groups(find_model(rule.model), data, wanted_NK, fitted_MK)
+    taken_NKD = np.where(is_two_sided_D | (gamma_NKD > 0.0), share_NKD * gamma_NKD, 0.0)
+    contrasts_MD = data.mean_contrasts()
+    values_MK = fitted_MK
+    kept_NKD = gamma_NKD - taken_NKD
+    if kept_NKD.any():
+        kept_MKD = np.repeat(kept_NKD, data.sizes, axis=0)
+        is_known_MK = ~np.isnan(marked(data.scores_MK, data.outcomes, data.starts))
+        # A rollout that was not scored on a criterion stays at 0 there.
+        values_MK = fitted_MK + np.where(is_known_MK, np.einsum("mkd,md->mk", kept_MKD, contrasts_MD), 0.0)
+    return AttributeControl(
+        rule.pool,
+        values_MK=values_MK,
+        gamma_NKD=gamma_NKD,
+        se_NKD=np.full(gamma_NKD.shape, np.nan),
+        shrunk_NKD=gamma_NKD,
+        n_NK=wanted_NK.astype(int),
+        taken_NKD=taken_NKD,
+        contrasts_MD=contrasts_MD,
+        fit_jointly=partial(np.asarray, fitted_MK),
+    )

@@ -1,0 +1,163 @@
+"""What is known about the influence of attributes: coefficients, their errors, and what of them is more than chance.
+
+    γ̂ = 0.50, se = 0.10 over 128 groups: t = 1.98, γ̃ = 0.50 · (1 − (1.98 · 0.10 / 0.50)²) = 0.42
+    γ̂ = 0.15, se = 0.10: within chance, γ̃ = 0
+
+`models/attribute_fit.py` has the whole method; steps 2 and 3 are here. `RunningEstimate` is the same over a training
+run, as a moving sum over its steps (ρ = 0.9: about ten of them):
+
+    A ← ρA + I      b ← ρb + (I + βE)γ̂_t      V ← ρ²V + V_t      n ← ρn + n_t
+    γ̂ = (A + βE)⁻¹ b,  its error with A for I
+
+One step has few groups; ten steps have ten times as many, and the judge is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rubrank.errors import InvalidInput
+from rubrank.fusion.control.student_t import student_t_975
+
+FEWEST_GROUPS = 8
+"""With fewer groups nothing is taken out: their spread says too little about the error."""
+DECAY = 0.9
+_FEWEST_GROUPS_OF_A_STEP = 2  # one group has no spread
+
+
+@dataclass(frozen=True, eq=False)
+class InfluenceEstimate:
+    """The influence of each attribute on each criterion; K criteria, D attributes."""
+
+    gamma_KD: np.ndarray
+    """γ̂; 0 where nothing was fitted."""
+    se_KD: np.ndarray
+    """Its group-robust standard error; NaN with fewer than two groups."""
+    shrunk_KD: np.ndarray
+    """γ̃: what of γ̂ is more than chance."""
+    n_K: np.ndarray
+    """The number of groups behind it; not a whole number in a running estimate."""
+    information_KDD: np.ndarray
+    """I: the curvature of the likelihood in γ, with utilities eliminated, before the prior."""
+    variance_KDD: np.ndarray
+    """V: the variance of the likelihood's slope in γ over groups."""
+
+    @classmethod
+    def of(
+        cls, gamma_KD: np.ndarray, information_KDD: np.ndarray, variance_KDD: np.ndarray, n_K: np.ndarray, beta: float
+    ) -> InfluenceEstimate:
+        """Standard errors and shrinkage, from γ̂ and the sums over groups; beta is the prior's precision."""
+        D = gamma_KD.shape[1]
+        inverse_KDD = np.linalg.inv(information_KDD + beta * np.eye(D))
+        has_variance_K = np.isfinite(variance_KDD).all((1, 2))
+        finite_KDD = np.where(has_variance_K[:, None, None], variance_KDD, 0.0)
+        covariance_KDD = inverse_KDD @ finite_KDD @ inverse_KDD
+        squared_error_KD = np.maximum(np.diagonal(covariance_KDD, axis1=1, axis2=2), 0.0)
+        se_KD = np.where(has_variance_K[:, None], np.sqrt(squared_error_KD), np.nan)
+        shrunk_KD = shrink(gamma_KD, se_KD, n_K)
+        return cls(gamma_KD, se_KD, shrunk_KD, n_K, information_KDD, variance_KDD)
+
+
+def shrink(gamma_KD: np.ndarray, se_KD: np.ndarray, n_K: np.ndarray) -> np.ndarray:
+    """γ̃ = γ̂ · max(0, 1 − (c·se/γ̂)²): the non-negative garrote at the 5% point; 0 with fewer than eight groups."""
+    shrunk_KD = np.zeros_like(gamma_KD)
+    for k, n in enumerate(n_K):
+        if n < FEWEST_GROUPS:
+            continue
+        bound_D = student_t_975(float(n) - 1.0) * se_KD[k]
+        is_beyond_D = np.abs(gamma_KD[k]) > bound_D  # False where the error is unknown
+        ratio_D = bound_D[is_beyond_D] / gamma_KD[k, is_beyond_D]
+        shrunk_KD[k, is_beyond_D] = gamma_KD[k, is_beyond_D] * (1.0 - ratio_D * ratio_D)
+    return shrunk_KD
+
+
+@dataclass(eq=False, slots=True)
+class _Sums:
+    """A, b, V and n of one criterion."""
+
+    information_DD: np.ndarray
+    right_D: np.ndarray
+    variance_DD: np.ndarray
+    n: float
+
+
+@dataclass(eq=False, slots=True)
+class RunningEstimate:
+    """What a run knows about its attributes so far; every training step adds to it.
+
+    A criterion learns from the steps in which it tells rollouts of at least two groups apart. Coefficients are
+    estimated jointly, so everything starts afresh when other attributes are controlled than before.
+    """
+
+    attributes: tuple[str, ...] = ()
+    sums: dict[str, _Sums] = field(default_factory=dict)
+
+    def learn(
+        self, step: InfluenceEstimate, criteria: Sequence[Hashable], attributes: Sequence[Hashable], beta: float
+    ) -> InfluenceEstimate:
+        """Add the estimate of a step, and return what is known now about its criteria."""
+        names = [str(name) for name in criteria]
+        columns = tuple(str(name) for name in attributes)
+        if columns != self.attributes:
+            self.attributes = columns
+            self.sums = {}
+        D = len(columns)
+        right_KD = ((step.information_KDD + beta * np.eye(D)) @ step.gamma_KD[:, :, None])[:, :, 0]
+        for k in np.flatnonzero(step.n_K >= _FEWEST_GROUPS_OF_A_STEP):
+            sums = self.sums.setdefault(names[k], _Sums(np.zeros((D, D)), np.zeros(D), np.zeros((D, D)), 0.0))
+            sums.information_DD = DECAY * sums.information_DD + step.information_KDD[k]
+            sums.right_D = DECAY * sums.right_D + right_KD[k]
+            sums.variance_DD = DECAY * DECAY * sums.variance_DD + step.variance_KDD[k]
+            sums.n = DECAY * sums.n + float(step.n_K[k])
+        return self._estimate(names, beta)
+
+    def _estimate(self, names: Sequence[str], beta: float) -> InfluenceEstimate:
+        K = len(names)
+        D = len(self.attributes)
+        right_KD = np.zeros((K, D))
+        n_K = np.zeros(K)
+        information_KDD = np.zeros((K, D, D))
+        variance_KDD = np.full((K, D, D), np.nan)
+        for k, name in enumerate(names):
+            if name in self.sums:
+                sums = self.sums[name]
+                right_KD[k] = sums.right_D
+                n_K[k] = sums.n
+                information_KDD[k] = sums.information_DD
+                variance_KDD[k] = sums.variance_DD
+        gamma_KD = np.linalg.solve(information_KDD + beta * np.eye(D), right_KD[:, :, None])[:, :, 0]
+        return InfluenceEstimate.of(gamma_KD, information_KDD, variance_KDD, n_K, beta)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint must carry, as JSON can hold it."""
+        criteria = {
+            name: {
+                "A": sums.information_DD.tolist(),
+                "b": sums.right_D.tolist(),
+                "V": sums.variance_DD.tolist(),
+                "n": sums.n,
+            }
+            for name, sums in self.sums.items()
+        }
+        return {"attributes": list(self.attributes), "criteria": criteria}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state; raises if it is not one."""
+        sums: dict[str, _Sums] = {}
+        try:
+            attributes = tuple(str(name) for name in state["attributes"])
+            D = len(attributes)
+            for name, saved in state["criteria"].items():
+                information_DD = np.array(saved["A"], float).reshape(D, D)
+                right_D = np.array(saved["b"], float).reshape(D)
+                variance_DD = np.array(saved["V"], float).reshape(D, D)
+                sums[str(name)] = _Sums(information_DD, right_D, variance_DD, float(saved["n"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            allowed = "the state of a running estimate: attributes, and A, b, V and n of every criterion"
+            raise InvalidInput("RLVR2", "state", allowed, repr(error), "Resume from another checkpoint.") from None
+        self.attributes = attributes
+        self.sums = sums

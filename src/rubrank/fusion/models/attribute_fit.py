@@ -1,0 +1,530 @@
+"""Fits with attributes: coefficients γ pooled over groups, coefficients of each group, and utilities without them.
+
+With e = u_i − u_j + γ·z_ij, over the n groups in which criterion k tells rollouts apart:
+
+    1  joint fit   (u, γ̂) = argmax Σ_g Σ_{i<j} [o log F(e) + (1−o) log F(−e)] − (α/2)Σu² − (β/2)|γ|²
+    2  its error   V = n/(n−1) Σ_g (s_g − s̄)(s_g − s̄)ᵀ,   se_d = √[(I+βE)⁻¹ V (I+βE)⁻¹]_dd
+    3  shrunk      γ̃_d = γ̂_d · max(0, 1 − (c·se_d/γ̂_d)²),   c = t_{.975, n−1};   0 if n < 8
+    4  taken out   δ, computed from γ̃ by `control/adjustment.py`
+    5  refit       v_g = argmax_u of the likelihood with e = u_i − u_j + δ·z_ij; nothing is added back
+
+Groups are the independent units, not pairs: hence the error comes from the spread of the slopes s_g over groups. What
+chance may explain stays in the verdict: hence step 3 (`control/estimate.py`). If δ = 0, nothing is fitted again.
+
+`estimate` does steps 1 to 3, `refit` step 5. `fit_groups` is the fit of the paper, with a γ for every group.
+Bradley–Terry and Thurstone in groups of ordinary size are fitted by the compiled code of `likelihood.py`; other models
+with a link, very large groups, and what did not converge there, by `newton.py`.
+
+A batch can be cut into parts that no process holds together (a table on Ray). Each pass of step 1 needs only sums from
+a part, so γ goes out to the parts and sums come back: `Part`, `run_pass` and `fit_parts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from reprlib import repr as brief
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+
+from rubrank.errors import InvalidInput, SolverError
+from rubrank.fusion.control.estimate import InfluenceEstimate
+from rubrank.fusion.models import likelihood
+from rubrank.fusion.models.builtin import BradleyTerry, Thurstone
+from rubrank.fusion.models.model import LinkModel, UtilityModel
+from rubrank.fusion.models.newton import FitProblem
+from rubrank.scores.observed import wins_of
+from rubrank.scores.outcomes import outcomes
+
+_LINKS: Mapping[type, int] = {BradleyTerry: likelihood.LOGISTIC, Thurstone: likelihood.PROBIT}
+_ROOM = 1 << 22  # numbers that a pooled fit keeps between passes (32 MB); larger fits take a few criteria at a time
+
+
+@dataclass(frozen=True, eq=False)
+class FitData:
+    """What a fit with attributes sees of a batch; group g is rows starts[g] .. starts[g + 1]."""
+
+    scores_MK: np.ndarray
+    starts: np.ndarray
+    margins: np.ndarray
+    """(1, K) or (N, K)."""
+    attributes_MD: np.ndarray
+    prior: float
+    attribute_prior: float
+    outcomes: Mapping[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    """(group, criterion) → (n, n), for responses that were compared instead of scored."""
+    pooled: bool = False
+    """Contrasts are scaled over all pairs of the batch, otherwise over those of their group."""
+    known_scale_D: np.ndarray | None = None
+    """The scale of contrasts, if it comes from a larger batch that these groups are a part of."""
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Rollouts in each group."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def scale_D(self) -> np.ndarray:
+        """What contrasts are multiplied by; empty if each group has its own scale."""
+        if not self.pooled:
+            return np.empty(0)
+        if self.known_scale_D is not None:
+            return self.known_scale_D
+        return scale_of_contrasts(*self.square_contrasts())
+
+    def square_contrasts(self) -> tuple[np.ndarray, int]:
+        """The sums (D,) of the squares of all contrasts, and the number of pairs."""
+        squares_D = np.zeros(self.attributes_MD.shape[1])
+        pairs = likelihood.sum_squared_contrasts(self.attributes_MD, self.starts, squares_D)
+        return squares_D, int(pairs)
+
+    def compiled(self) -> likelihood.Data:
+        """The same as compiled code takes it."""
+        cell_NK = np.empty((0, 0), np.int64)
+        packed = [np.empty(0)]
+        if self.outcomes:
+            cell_NK = np.full((len(self.starts) - 1, self.scores_MK.shape[1]), -1, np.int64)
+        at = 0
+        for (g, k), outcome in self.outcomes.items():
+            j, i = np.tril_indices(len(outcome), -1)
+            cell_NK[g, k] = at
+            packed.append(outcome[i, j])
+            at += len(i)
+        # One order in memory: numba would compile everything again for another one.
+        return likelihood.Data(
+            np.ascontiguousarray(self.scores_MK),
+            self.starts,
+            np.ascontiguousarray(self.margins),
+            np.ascontiguousarray(self.attributes_MD),
+            self.scale_D,
+            cell_NK,
+            np.concatenate(packed),
+        )
+
+    def select_criteria(self, columns: slice) -> FitData:
+        """The same of some criteria. Contrasts do not depend on criteria, and keep their scale."""
+        cells = {
+            (g, k - columns.start): outcome
+            for (g, k), outcome in self.outcomes.items()
+            if columns.start <= k < columns.stop
+        }
+        return replace(
+            self,
+            scores_MK=self.scores_MK[:, columns],
+            margins=self.margins[:, columns],
+            outcomes=cells,
+            known_scale_D=self.scale_D,
+        )
+
+    def contrasts(self, g: int) -> np.ndarray:
+        """z_ij of one group in full, (n, n, D)."""
+        n = int(self.sizes[g])
+        D = self.attributes_MD.shape[1]
+        z_PD = np.empty((n * (n - 1) // 2, D))
+        likelihood.contrasts(self.attributes_MD, self.scale_D, int(self.starts[g]), n, z_PD)
+        z_nnD = np.zeros((n, n, D))
+        j, i = np.tril_indices(n, -1)
+        z_nnD[i, j] = z_PD
+        z_nnD[j, i] = -z_PD
+        return z_nnD
+
+    def mean_contrasts(self) -> np.ndarray:
+        """z̃ (M, D): the mean contrast of each rollout with its group, itself included."""
+        mean_MD = np.empty(self.attributes_MD.shape)
+        likelihood.mean_contrasts(self.attributes_MD, self.scale_D, self.starts, mean_MD)
+        return mean_MD
+
+    def wins(self, g: int, k: int) -> np.ndarray:
+        """wins_ij of one group on one criterion, (n, n)."""
+        if (g, k) in self.outcomes:
+            return wins_of(self.outcomes[g, k])
+        rows = slice(self.starts[g], self.starts[g + 1])
+        margin = self.margins[g if len(self.margins) > 1 else 0, k]
+        return wins_of(outcomes(self.scores_MK[rows, k : k + 1], margin)[:, :, 0])
+
+    def informative(self, u_MK: np.ndarray) -> np.ndarray:
+        """(N, K): whether a criterion tells rollouts of a group apart, given the utilities without attributes."""
+        if len(self.starts) == 1:
+            return np.zeros((0, u_MK.shape[1]), bool)
+        telling_NK = np.maximum.reduceat(u_MK != 0.0, self.starts[:-1], axis=0)
+        for (g, k), outcome in self.outcomes.items():
+            # A circle of wins has utilities of 0, and still says who is better than whom.
+            telling_NK[g, k] = ((outcome < 0.5) | (outcome > 0.5)).any()
+        return telling_NK
+
+
+def scale_of_contrasts(squares_D: np.ndarray, pairs: int) -> np.ndarray:
+    """One over the root mean square of each attribute's contrasts; 0 for a constant attribute."""
+    varies = squares_D > 0.0
+    return np.where(varies, np.sqrt(pairs / np.where(varies, squares_D, 1.0)), 0.0)
+
+
+def check_link(model: UtilityModel) -> LinkModel:
+    """The model, if it can adjust for attributes; raises if it cannot."""
+    if not hasattr(model, "link"):  # isinstance with a protocol takes as long as fifty fits
+        raise InvalidInput(
+            "attribute adjustment",
+            "model",
+            "a model with a link, such as 'bradley-terry' or 'thurstone'",
+            repr(model.name),
+            "Use such a model, or leave the attributes out.",
+        )
+    link_model = cast(LinkModel, model)
+    if type(model) in _LINKS:
+        return link_model
+    x = np.array([[-1.0, 0.0, 2.0]])
+    derivatives = link_model.link(x)
+    try:
+        is_valid = len(derivatives) == 3 and all(np.shape(y) == x.shape and np.isfinite(y).all() for y in derivatives)
+    except TypeError:
+        is_valid = False
+    if not is_valid:
+        allowed = "log F(x) and its first and second derivative, finite and of the shape of x"
+        raise InvalidInput(
+            f"utility model {model.name!r}", "link(x)", allowed, brief(derivatives), "See docs/models.md."
+        )
+    return link_model
+
+
+def compiled_link(model: UtilityModel, sizes: np.ndarray) -> int | None:
+    """The number of the model's link in `likelihood.py`; None if `newton.py` must fit."""
+    if sizes.max(initial=0) > likelihood.LARGEST_GROUP:
+        return None
+    return _LINKS.get(type(model))
+
+
+# -------------------------------------------------------------------------------------------------- pooled coefficients
+
+
+@dataclass(eq=False)
+class Part:
+    """Some groups of a batch, and how far their fit is."""
+
+    data: FitData
+    wanted_NK: np.ndarray
+    """The groups that the coefficients of each criterion are fitted over."""
+    u_MK: np.ndarray
+    """Utilities without attributes."""
+    fitted_MK: np.ndarray | None = None
+    """Utilities of the joint fit so far; None before the first pass."""
+    solved: np.ndarray | None = None
+    """What the last pass kept for the next step of the utilities."""
+
+    def copy(self) -> Part:
+        """The same with writable arrays: numba would compile everything again for read-only ones, as Ray has them."""
+        arrays = {
+            name: np.array(getattr(self.data, name)) for name in ("scores_MK", "starts", "margins", "attributes_MD")
+        }
+        data = replace(self.data, **cast(Any, arrays))
+        fitted_MK = None if self.fitted_MK is None else np.array(self.fitted_MK)
+        solved = None if self.solved is None else np.array(self.solved)
+        return Part(data, np.array(self.wanted_NK), np.array(self.u_MK), fitted_MK, solved)
+
+
+@dataclass(frozen=True, eq=False)
+class PartSummary:
+    """What must be known about a part before the first pass."""
+
+    squares_D: np.ndarray
+    """Sums of the squares of its contrasts."""
+    pairs: int
+    groups_K: np.ndarray
+    """For each criterion, the number of groups in which it tells rollouts apart."""
+    link: int | None
+    """The link of the compiled passes; None if they cannot fit this part."""
+
+    @classmethod
+    def of(cls, part: Part, model: UtilityModel) -> PartSummary:
+        """The summary of one part."""
+        squares_D, pairs = part.data.square_contrasts()
+        return cls(squares_D, pairs, part.wanted_NK.sum(0), compiled_link(check_link(model), part.data.sizes))
+
+
+class PassSums(NamedTuple):
+    """What one pass over a part gives back."""
+
+    moved_K: np.ndarray
+    """The longest step that a utility took."""
+    right_KD: np.ndarray
+    """The right-hand side of the system for the step of γ, before its prior."""
+    information_KDD: np.ndarray
+    slope_KD: np.ndarray
+    """Σ_g s_g, the slopes of the likelihood in γ."""
+    square_KDD: np.ndarray
+    """Σ_g s_g s_gᵀ."""
+
+
+class Parts(Protocol):
+    """The parts of a batch, wherever they are."""
+
+    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Call function(part, *arguments) for every part. What it changes in a part stays with the part."""
+        ...
+
+    def gather(self) -> list[Part]:
+        """All parts, in this process."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LocalParts:
+    """Parts in this process."""
+
+    parts: Sequence[Part]
+
+    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """One part after another."""
+        return [function(part, *arguments) for part in self.parts]
+
+    def gather(self) -> list[Part]:
+        """They are here already."""
+        return list(self.parts)
+
+
+def run_pass(
+    part: Part, link: int, scale_D: np.ndarray, gamma_KD: np.ndarray, step_KD: np.ndarray, active_K: np.ndarray
+) -> PassSums:
+    """Take the step of the utilities that belongs to the last step of γ, and sum over the groups at the new point.
+
+    The first pass takes no step. active_K: the criteria that have not converged; others stay where they are.
+    """
+    K, D = gamma_KD.shape
+    jobs = np.argwhere(part.wanted_NK)
+    moved_K = np.zeros(K)
+    if part.fitted_MK is None or part.solved is None:
+        part.fitted_MK = part.u_MK.copy()
+        part.solved = np.empty((int(part.data.sizes[jobs[:, 0]].sum()), 1 + D))
+    else:
+        likelihood.advance_utilities(part.data.starts, jobs, part.solved, step_KD, active_K, part.fitted_MK, moved_K)
+    sums = PassSums(moved_K, np.zeros((K, D)), np.zeros((K, D, D)), np.zeros((K, D)), np.zeros((K, D, D)))
+    data = replace(part.data, known_scale_D=scale_D)
+    likelihood.pooled_sums(link, data.compiled(), jobs, data.prior, part.fitted_MK, gamma_KD, part.solved, *sums[1:])
+    return sums
+
+
+def fit_parts(
+    parts: Parts, summaries: Sequence[PartSummary], model: UtilityModel, attribute_prior: float
+) -> tuple[np.ndarray, InfluenceEstimate]:
+    """The scale of contrasts, and the estimate, over all parts."""
+    squares_D = np.sum([summary.squares_D for summary in summaries], axis=0)
+    scale_D = scale_of_contrasts(squares_D, sum(summary.pairs for summary in summaries))
+    n_K = np.sum([summary.groups_K for summary in summaries], axis=0)
+    links = {summary.link for summary in summaries}
+    link = links.pop() if len(links) == 1 else None
+    sums = _fit_pooled(parts, check_link(model), link, scale_D, len(scale_D), n_K, attribute_prior)
+    return scale_D, InfluenceEstimate.of(*sums, n_K, attribute_prior)
+
+
+def estimate(
+    model: UtilityModel,
+    data: FitData,
+    wanted_NK: np.ndarray,
+    u_MK: np.ndarray,
+    fitted_MK: np.ndarray | None = None,
+) -> InfluenceEstimate:
+    """Steps 1 to 3, from the utilities without attributes, which are not changed.
+
+    wanted_NK: the groups that the coefficients of each criterion are fitted over.
+    fitted_MK: if given, filled with the utilities of the joint fit.
+    """
+    link_model = check_link(model)
+    link = compiled_link(model, data.sizes)
+    n_K = wanted_NK.sum(0)
+    M, K = u_MK.shape
+    D = data.attributes_MD.shape[1]
+    at_once = max(1, _ROOM // max(1, M * (D + 1)))
+    sums = []
+    for first in range(0, max(K, 1), at_once):
+        columns = slice(first, min(first + at_once, K))
+        part = Part(data.select_criteria(columns), wanted_NK[:, columns], u_MK[:, columns].copy())
+        parts = LocalParts([part])
+        sums.append(
+            _fit_pooled(
+                parts, link_model, link, data.scale_D, D, n_K[columns], data.attribute_prior, first_criterion=first
+            )
+        )
+        if fitted_MK is not None:
+            fitted_MK[:, columns] = part.u_MK if part.fitted_MK is None else part.fitted_MK
+    gamma_KD, information_KDD, variance_KDD = (np.concatenate(arrays) for arrays in zip(*sums, strict=True))
+    return InfluenceEstimate.of(gamma_KD, information_KDD, variance_KDD, n_K, data.attribute_prior)
+
+
+def _fit_pooled(
+    parts: Parts,
+    model: LinkModel,
+    link: int | None,
+    scale_D: np.ndarray,
+    D: int,
+    n_K: np.ndarray,
+    attribute_prior: float,
+    first_criterion: int = 0,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """γ̂ (K, D), I and V (K, D, D)."""
+    K = len(n_K)
+    gamma_KD = np.zeros((K, D))
+    information_KDD = np.zeros((K, D, D))
+    variance_KDD = np.full((K, D, D), np.nan)
+    active_K = n_K > 0
+    if link is not None and active_K.any():
+        step_KD = np.zeros((K, D))
+        moved_K = np.full(K, np.inf)
+        for _ in range(likelihood.ITERATIONS + 1):
+            results = parts.each(run_pass, link, scale_D, gamma_KD.copy(), step_KD.copy(), active_K.copy())
+            sums = PassSums(*(np.sum(arrays, axis=0) for arrays in zip(*results, strict=True)))
+            moved_K = np.maximum.reduce([moved_K, *(result.moved_K for result in results)])
+            active_K = active_K & ~(moved_K < likelihood.TOLERANCE)  # NaN has not converged
+            if not active_K.any():
+                break
+            schur_KDD = sums.information_KDD + attribute_prior * np.eye(D)
+            right_KD = sums.right_KD - attribute_prior * gamma_KD
+            step_KD = np.linalg.solve(schur_KDD, right_KD[:, :, None])[:, :, 0] * active_K[:, None]
+            gamma_KD += step_KD
+            moved_K = np.abs(step_KD).max(axis=1, initial=0.0)
+        information_KDD = sums.information_KDD
+        for k in np.flatnonzero(n_K > 1):
+            n = float(n_K[k])
+            around_mean_DD = sums.square_KDD[k] - np.outer(sums.slope_KD[k], sums.slope_KD[k]) / n
+            variance_KDD[k] = n / (n - 1.0) * around_mean_DD
+    if active_K.any():
+        whole = _join_parts(parts.gather(), scale_D)
+        for k in np.flatnonzero(active_K):
+            gamma_KD[k], information_KDD[k], variance_KDD[k] = _fit_by_newton(
+                model, whole, int(k), f"criterion {first_criterion + k}"
+            )
+    return gamma_KD, information_KDD, variance_KDD
+
+
+def _join_parts(parts: Sequence[Part], scale_D: np.ndarray) -> Part:
+    """One part of several, in their order; a single part is returned as it is."""
+    if len(parts) == 1:
+        parts[0].data = replace(parts[0].data, known_scale_D=scale_D)
+        return parts[0]
+    starts = [np.zeros(1, np.int64)]
+    cells: dict[tuple[int, int], np.ndarray] = {}
+    margins = []
+    rows = 0
+    groups = 0
+    for part in parts:
+        data = part.data
+        N = len(data.starts) - 1
+        starts.append(data.starts[1:] + rows)
+        cells |= {(g + groups, k): outcome for (g, k), outcome in data.outcomes.items()}
+        margins.append(np.broadcast_to(data.margins, (N, part.u_MK.shape[1])))
+        rows += int(data.starts[-1])
+        groups += N
+    joined = replace(
+        parts[0].data,
+        scores_MK=np.concatenate([part.data.scores_MK for part in parts]),
+        starts=np.concatenate(starts),
+        margins=np.concatenate(margins),
+        attributes_MD=np.concatenate([part.data.attributes_MD for part in parts]),
+        outcomes=cells,
+        known_scale_D=scale_D,
+    )
+    wanted_NK = np.concatenate([part.wanted_NK for part in parts])
+    return Part(joined, wanted_NK, np.concatenate([part.u_MK for part in parts]))
+
+
+def _fit_by_newton(model: LinkModel, part: Part, k: int, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """γ̂, I and V of one criterion. Groups are padded to the size of the largest."""
+    data = part.data
+    if part.fitted_MK is None:
+        part.fitted_MK = part.u_MK.copy()
+    groups = np.flatnonzero(part.wanted_NK[:, k]).tolist()
+    B = len(groups)
+    n = int(data.sizes[groups].max())
+    wins_Bnn = np.zeros((B, n, n))
+    z_BnnD = np.zeros((B, n, n, data.attributes_MD.shape[1]))
+    start_Bn = np.zeros((B, n))
+    for b, g in enumerate(groups):
+        size = int(data.sizes[g])
+        wins_Bnn[b, :size, :size] = data.wins(g, k)
+        z_BnnD[b, :size, :size] = data.contrasts(g)
+        start_Bn[b, :size] = part.u_MK[data.starts[g] : data.starts[g + 1], k]
+    ridge_Bn = np.full((B, n), data.prior)
+    problem = FitProblem(wins_Bnn, z_BnnD, ridge_Bn, data.attribute_prior, model.link, pooled=True)
+    u_Bn, gamma_1D = _solve(problem, start_Bn, f"{name}, pooled over {B} groups")
+    for b, g in enumerate(groups):
+        part.fitted_MK[data.starts[g] : data.starts[g + 1], k] = u_Bn[b, : data.sizes[g]]
+    slopes_BD, information_BDD = problem.spread(u_Bn, gamma_1D)
+    centred_BD = slopes_BD - slopes_BD.mean(0)
+    scale = B / (B - 1.0) if B > 1 else np.nan
+    return gamma_1D[0], information_BDD.sum(0), scale * centred_BD.T @ centred_BD
+
+
+# ----------------------------------------------------------------------------------------------- fits of single groups
+
+
+def refit(model: UtilityModel, data: FitData, delta_NKD: np.ndarray, u_MK: np.ndarray) -> np.ndarray:
+    """Step 5: v (M, K), from the utilities without attributes; u_MK itself if nothing is taken out.
+
+    delta_NKD must be 0 where a criterion does not tell the rollouts of a group apart.
+    """
+    wanted_NK = delta_NKD.any(2)
+    if not wanted_NK.any():
+        return u_MK
+    link_model = check_link(model)
+    v_MK = u_MK.copy()
+    jobs = np.argwhere(wanted_NK)
+    delta_JD = delta_NKD[jobs[:, 0], jobs[:, 1]]
+    failed = np.ones(len(jobs), bool)
+    link = compiled_link(model, data.sizes)
+    if link is not None:
+        likelihood.refit_jobs(link, data.compiled(), jobs, delta_JD, data.prior, v_MK, failed)
+    for job in np.flatnonzero(failed):
+        g, k = jobs[job].tolist()
+        rows = slice(data.starts[g], data.starts[g + 1])
+        problem = FitProblem(
+            data.wins(g, k)[None],
+            np.zeros((1, 1, 1, 0)),
+            np.full((1, int(data.sizes[g])), data.prior),
+            1.0,
+            link_model.link,
+            pooled=False,
+            offset_Bnn=(data.contrasts(g) @ delta_JD[job])[None],
+        )
+        u_1n, _ = _solve(problem, v_MK[None, rows, k], f"group {g}, criterion {k}, refit")
+        v_MK[rows, k] = u_1n[0]
+    return v_MK
+
+
+def fit_groups(model: UtilityModel, data: FitData, wanted_NK: np.ndarray, u_MK: np.ndarray) -> np.ndarray:
+    """The fit of the paper: γ (N, K, D), one for each group and criterion that is wanted.
+
+    u_MK comes in as the utilities without attributes, and goes out as those of the fit.
+    """
+    link_model = check_link(model)
+    D = data.attributes_MD.shape[1]
+    jobs = np.argwhere(wanted_NK)
+    gamma_JD = np.zeros((len(jobs), D))
+    failed = np.ones(len(jobs), bool)
+    link = compiled_link(model, data.sizes)
+    if link is not None:
+        likelihood.fit_jobs(link, data.compiled(), jobs, data.prior, data.attribute_prior, u_MK, gamma_JD, failed)
+    for job in np.flatnonzero(failed):
+        g, k = jobs[job].tolist()
+        rows = slice(data.starts[g], data.starts[g + 1])
+        problem = FitProblem(
+            data.wins(g, k)[None],
+            data.contrasts(g)[None],
+            np.full((1, int(data.sizes[g])), data.prior),
+            data.attribute_prior,
+            link_model.link,
+            pooled=False,
+        )
+        u_1n, gamma_1D = _solve(problem, u_MK[None, rows, k], f"group {g}, criterion {k}")
+        u_MK[rows, k] = u_1n[0]
+        gamma_JD[job] = gamma_1D[0]
+    gamma_NKD = np.zeros((*wanted_NK.shape, D))
+    gamma_NKD[jobs[:, 0], jobs[:, 1]] = gamma_JD
+    return gamma_NKD
+
+
+def _solve(problem: FitProblem, start_Bn: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray]:
+    """Utilities and coefficients; an error says which fit failed."""
+    try:
+        return problem.solve(start_Bn)
+    except SolverError as error:
+        raise SolverError(f"{where}: {error}") from None
