@@ -292,7 +292,7 @@ def test_options_are_checked_before_any_score_is_seen(options, parameter):
         ({"weights": [1, 2]}, r"weights must be of shape \(3,\)"),
         ({"weights": [[1, 2], [1]]}, "weights must be an array of numbers"),
         ({"directions": ["up", "higher", "lower"]}, "directions must be 'higher' or 'lower'"),
-        ({"gate": Gate([0], [1, 2])}, "gate must be on some of the criteria; got all of them"),
+        ({"gate": Gate([0], [1, 2])}, "the gate must be on some of the criteria; got all of them"),
     ],
 )
 def test_errors_name_the_rule_and_the_parameter(options, message):
