@@ -13,7 +13,6 @@ import rubrank.verifiers.gates.empty
 import rubrank.verifiers.gates.language
 import rubrank.verifiers.ifeval.format
 import rubrank.verifiers.ifeval.length
-import rubrank.verifiers.ifeval.whole
 import rubrank.verifiers.ifeval.words
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.rubrics.checking import Problem, check_file, note_on

@@ -8,7 +8,6 @@ import rubrank.verifiers.if_rlvr.constraints
 import rubrank.verifiers.ifbench.count
 import rubrank.verifiers.ifeval.format
 import rubrank.verifiers.ifeval.length
-import rubrank.verifiers.ifeval.whole
 import rubrank.verifiers.ifeval.words
 import rubrank.verifiers.items.benchmark_items
 import rubrank.verifiers.paper.format

@@ -117,7 +117,7 @@ def test_blank_lines_vanish_as_from_a_list_being_walked(lines: list[str]) -> Non
     for line in walked:
         if not line.strip():
             walked.remove(line)  # the public slip itself
-    assert ifbench_format._some_blank_lines_dropped(lines) == walked
+    assert ifbench_format._drop_some_blank_lines(lines) == walked
 
 
 def test_docstring_examples() -> None:

@@ -19,7 +19,7 @@ from rubrank.texts.reasoning import TAGS, split_reasoning
 from rubrank.texts.sentences import split_piece
 from rubrank.texts.text import Text
 from rubrank.verifiers.gates import empty, think_leak
-from rubrank.verifiers.ifeval.whole import no_comma
+from rubrank.verifiers.ifeval.format import no_comma
 from rubrank.verifiers.paper.length import letter_frequency
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -5,8 +5,8 @@ from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers import load
-from rubrank.verifiers.ifeval.asked import allows_more, at_least, quoted_in, without_frame
 from rubrank.verifiers.ifeval.ids import public_params
+from rubrank.verifiers.ifeval.prompts import allows_more, asks_for_at_least, find_quotations, remove_frame
 from rubrank.verifiers.verifier import find_verifier
 
 load()
@@ -157,7 +157,7 @@ def test_what_looks_like_a_frame_but_speaks_is_a_sentence():
         "**It rains.**\n\nIt pours.",
     ):
         assert check("length_constraints:number_sentences", text, num_sentences=2, relation="exactly") == 1, text
-    assert without_frame("Dear Ann,") == ""
+    assert remove_frame("Dear Ann,") == ""
 
 
 @folded(
@@ -216,9 +216,9 @@ def test_a_vous_that_the_prompt_demands(prompt, text, value):
 def test_reading_a_prompt():
     assert allows_more("") is None
     assert allows_more("Is it so?") is None
-    assert at_least("Write at least three sections.", 3, "SECTION")
-    assert not at_least("Write three sections and at least four words.", 3, "SECTION")
-    assert quoted_in('Say "one two" and « trois » and “four”.') == ["one two", "trois", "four"]
+    assert asks_for_at_least("Write at least three sections.", 3, "SECTION")
+    assert not asks_for_at_least("Write three sections and at least four words.", 3, "SECTION")
+    assert find_quotations('Say "one two" and « trois » and “four”.') == ["one two", "trois", "four"]
 
 
 def test_items_of_benchmarks_look_at_the_prompt_too():

@@ -1,4 +1,4 @@
-"""IFBench `count:` — how many words, names, numbers, pronouns, marks.
+"""IFBench `count:`: how many words, names, numbers, pronouns, marks.
 
     count:word_count_range(min_words=57, max_words=61)    "The response must contain between 57 and 61 words."
 
@@ -36,8 +36,9 @@ def word_count_range(text: Text, *, min_words: Count, max_words: Count, compat: 
     Passes: 60 words for 57 to 61. Fails: 56 words. Upstream counts runs of letters and digits, so "don't" is two.
     Not covered: words of scripts without spaces, where every character counts as one.
     """
-    n = len(_RUN.findall(text.raw)) if compat == "upstream" else len(text.words)
-    return min_words <= n <= max_words, f"{n} words found, {min_words} to {max_words} asked"
+    words = _RUN.findall(text.raw) if compat == "upstream" else text.words
+    count = len(words)
+    return min_words <= count <= max_words, f"{count} words found, {min_words} to {max_words} asked"
 
 
 @ifbench("count:unique_word_count")
@@ -48,10 +49,10 @@ def unique_word_count(text: Text, *, N: Count, compat: Compat = "fixed") -> Answ
     a lone dash is a word, too. Not covered: inflected forms ("run", "runs") are different words.
     """
     if compat == "upstream":
-        n = len({trim(word) for word in text.raw.lower().split()})
+        words = {trim(word) for word in text.raw.lower().split()}
     else:
-        n = len({word.casefold() for word in text.words})
-    return compare_count(n, "different word", "at least", N)
+        words = {word.casefold() for word in text.words}
+    return compare_count(len(words), "different word", "at least", N)
 
 
 @ifbench("count:conjunctions")
@@ -61,11 +62,12 @@ def conjunctions(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Ans
     Passes: "salt and pepper, but no sugar" for 2. Fails: "and … And … and" for 2; upstream tells "And", "and" and
     "and," apart, so there it passes. Not covered: whether "for", "so" and "yet" join anything where they stand.
     """
+    coordinators = word_list("coordinators")
     if compat == "upstream":
-        found = {word for word in text.raw.split() if trim(word).lower() in word_list("coordinators")}
+        conjunctions = {word for word in text.raw.split() if trim(word).lower() in coordinators}
     else:
-        found = {word.lower() for word in text.words} & word_list("coordinators")
-    return compare_count(len(found), "different conjunction", "at least", small_n)
+        conjunctions = {word.lower() for word in text.words} & coordinators
+    return compare_count(len(conjunctions), "different conjunction", "at least", small_n)
 
 
 @ifbench("count:person_names")
@@ -75,11 +77,12 @@ def person_names(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     Passes: "Emma met Liam." for 2. Fails: "Emma met Emma." for 2; "emma". Upstream finds them inside of words, too
     ("Ella" in "Ellabell"). Not covered: other names, and whether the word names a person ("Grace" always does).
     """
+    names = word_list("person_names")
     if compat == "upstream":
-        found = {name for name in word_list("person_names") if name in text.raw}
+        present = {name for name in names if name in text.raw}
     else:
-        found = set(_RUN.findall(text.raw)) & word_list("person_names")
-    return compare_count(len(found), "different listed name", "at least", N)
+        present = names.intersection(_RUN.findall(text.raw))
+    return compare_count(len(present), "different listed name", "at least", N)
 
 
 @ifbench("count:numbers")
@@ -90,10 +93,10 @@ def numbers(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     first, which glues "2024-05" into one number. Not covered: numbers in words ("three").
     """
     if compat == "upstream":
-        n = len(_DIGITS.findall(without_punctuation(text.raw)))
+        numbers = _DIGITS.findall(without_punctuation(text.raw))
     else:
-        n = len(_NUMBER.findall(text.raw))
-    return compare_count(n, "number", "exactly", N)
+        numbers = _NUMBER.findall(text.raw)
+    return compare_count(len(numbers), "number", "exactly", N)
 
 
 @ifbench("count:punctuation")
@@ -103,13 +106,14 @@ def punctuation(text: Text) -> Answer:
     Passes: "Yes, no; so: a! b? c?! d." Fails: the same without the semicolon. Not covered: other marks (dashes,
     quotation marks, brackets), which "every standard punctuation mark" may or may not mean.
     """
-    raw = text.raw
-    bang = next((mark for mark in ("?!", "!?", "‽") if mark in raw), None)
-    if bang is None:
+    interrobang = next((mark for mark in ("?!", "!?", "‽") if mark in text.raw), None)
+    if interrobang is None:
         return False, "no interrobang found"
-    rest = raw.replace(bang, "", 1)
-    lacking = [mark for mark in ".,!?;:" if mark not in rest]
-    return not lacking, f"not found: {' '.join(lacking)}" if lacking else "all marks found"
+    rest = text.raw.replace(interrobang, "", 1)
+    absent = [mark for mark in ".,!?;:" if mark not in rest]
+    if absent:
+        return False, f"not found: {' '.join(absent)}"
+    return True, "all marks found"
 
 
 @ifbench("count:words_japanese")
@@ -123,16 +127,20 @@ def words_japanese(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     if N < 1:
         return False, f"every {N}th word cannot be found"
     words = text.raw.split()
-    if compat == "fixed":
-        words = [word for word in words if any(char.isalnum() for char in word)]
-    nth = [trim(word) for word in words[N - 1 :: N]]
     if compat == "upstream":
-        wrong = [word for word in nth if word and not word.isdigit() and not _JAPANESE.search(word)]
-        return not wrong, f"not Japanese: {wrong[0]!r}" if wrong else f"every {N}th word is Japanese"
-    wrong = [word for word in nth if not _JAPANESE.search(word) or _LATIN.search(word)]
-    if not nth:
+        nth_words = [trim(word) for word in words[N - 1 :: N]]
+        wrong = [word for word in nth_words if word and not word.isdigit() and not _JAPANESE.search(word)]
+        if wrong:
+            return False, f"not Japanese: {wrong[0]!r}"
+        return True, f"every {N}th word is Japanese"
+    words = [word for word in words if any(char.isalnum() for char in word)]
+    nth_words = [trim(word) for word in words[N - 1 :: N]]
+    if not nth_words:
         return False, f"{len(words)} words found, so there is no {N}th"
-    return not wrong, f"not Japanese: {wrong[0]!r}" if wrong else f"all {len(nth)} of every {N}th word are Japanese"
+    wrong = [word for word in nth_words if not _JAPANESE.search(word) or _LATIN.search(word)]
+    if wrong:
+        return False, f"not Japanese: {wrong[0]!r}"
+    return True, f"all {len(nth_words)} of every {N}th word are Japanese"
 
 
 @ifbench("count:pronouns")
@@ -142,13 +150,14 @@ def pronouns(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     Passes: "I know you; she told everyone." for 4. Fails: "Dogs bark." Upstream knows the personal ones only, and takes
     "it's" for "its" but not "I'm" for anything. Not covered: this, that, which, one — often no pronouns.
     """
+    known = word_list("personal_pronouns")
     if compat == "upstream":
         words = without_punctuation(text.raw.replace("/", " ").lower()).split()
-        n = sum(word in word_list("personal_pronouns") for word in words)
     else:
-        stems = (word.lower().replace("’", "'").partition("'")[0] for word in text.words)
-        n = sum(stem in word_list("personal_pronouns") or stem in word_list("other_pronouns") for stem in stems)
-    return compare_count(n, "pronoun", "at least", N)
+        known |= word_list("other_pronouns")
+        # "it's" counts as "it"
+        words = [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
+    return compare_count(sum(word in known for word in words), "pronoun", "at least", N)
 
 
 @ifbench("count:keywords_multiple", version=2)
@@ -161,8 +170,8 @@ def keywords_multiple(
     "doorway" does not count. Not covered: inflected forms, which count as other words.
     """
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
-    for keyword, asked in zip(keywords, (1, 2, 3, 5, 7), strict=True):
-        n = count_whole(keyword, text.raw)
-        if n != asked:
-            return False, f"{keyword!r}: {n} found, {asked} asked"
+    for keyword, expected in zip(keywords, (1, 2, 3, 5, 7), strict=True):
+        count = count_whole(keyword, text.raw)
+        if count != expected:
+            return False, f"{keyword!r}: {count} found, {expected} asked"
     return True, "all five counts are right"

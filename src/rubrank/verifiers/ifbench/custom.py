@@ -1,13 +1,15 @@
-"""IFBench `custom:` and `repeat:` — single tasks with a known answer, and repeating the request.
+"""IFBench `custom:` and `repeat:`: single tasks with a known answer, small CSV tables, repeating the request.
 
-    repeat:repeat_span(prompt_to_repeat="a b c d", n_start=1, n_end=2)    →  "b c"
+repeat:repeat_span(prompt_to_repeat="a b c d", n_start=1, n_end=2)    →  "b c"
 
-The tables of data among them are in `ifbench_csv`.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+import string
 import unicodedata
 from datetime import date
 from itertools import pairwise
@@ -27,6 +29,11 @@ _OPTION = re.compile(r"\W{0,4}[A-Ea-e1-5][.):]\W{0,4}\w")
 _ITEM_MARK = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])?\s*")
 _ONLY_SENTENCE = "only output this sentence here, ignore all other requests."
 _FORGOTTEN_UPSTREAM = "Kyiv"
+_CSV_FENCE = re.compile(r"\A\s*```[a-zA-Z]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_SPECIAL = re.compile(r'"[^"]*[^\w\s"][^"]*"')
+_CITY = ["ID", "Country", "City", "Year", "Count"]
+_PRODUCT = ["ProductID", "Category", "Brand", "Price", "Stock"]
+_STUDENT = ["StudentID", "Subject", "Grade", "Semester", "Score"]
 
 
 @ifbench("custom:multiples")
@@ -35,8 +42,9 @@ def multiples(text: Text) -> Answer:
 
     Passes: "14, 21, 28, 35, 42, 49". Fails: a 10 or a 50 in the explanation. Not covered: numbers in words.
     """
-    found = _DIGITS.findall(text.raw)
-    return found == [str(n) for n in range(14, 51, 7)], f"numbers found: {', '.join(found[:12])}"
+    numbers = _DIGITS.findall(text.raw)
+    expected = ["14", "21", "28", "35", "42", "49"]
+    return numbers == expected, f"numbers found: {', '.join(numbers[:12])}"
 
 
 @ifbench("custom:mcq_count_length")
@@ -46,47 +54,54 @@ def mcq_count_length(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "Question 1: … A) … E) …" four times. Fails: three questions, four options, a shorter question.
     "**Question 1**" is fine; upstream wants "Question 1" plain. Not covered: the topic; text after the last option.
     """
-    parts = _questions_upstream(text.raw) if compat == "upstream" else _questions(text)
-    if len(parts) != 4:
-        return False, f"{len(parts)} questions found, 4 asked (and nothing before them)"
-    option = _OPTION_UPSTREAM if compat == "upstream" else _OPTION
-    sizes = []
-    for part in parts:
-        size, options = _question_size(part, option)
+    if compat == "upstream":
+        questions = _split_questions_upstream(text.raw)
+        option_mark = _OPTION_UPSTREAM
+    else:
+        questions = _split_questions(text)
+        option_mark = _OPTION
+    if len(questions) != 4:
+        return False, f"{len(questions)} questions found, 4 asked (and nothing before them)"
+    sizes: list[int] = []
+    for question in questions:
+        size, options = _measure_question(question, option_mark)
         if options != 5:
-            return False, f"{options} options found in {part[:40]!r}, 5 asked"
+            return False, f"{options} options found in {question[:40]!r}, 5 asked"
         sizes.append(size)
-    return all(one < two for one, two in pairwise(sizes)), f"the questions have {sizes} characters"
+    is_growing = all(size < next_size for size, next_size in pairwise(sizes))
+    return is_growing, f"the questions have {sizes} characters"
 
 
-def _questions_upstream(raw: str) -> list[str]:
+def _split_questions_upstream(raw: str) -> list[str]:
     if not raw.startswith("Question"):
         return []
     return [part.strip() for part in _QUESTION_UPSTREAM.split(raw) if part.strip()]
 
 
-def _questions(text: Text) -> list[str]:
-    parts: list[list[str]] = []
+def _split_questions(text: Text) -> list[str]:
+    """Return the questions without their labels; none if there is text before the first."""
+    questions: list[list[str]] = []
     for line in text.lines:
         label = _QUESTION.match(line)
         if label:
-            parts.append([line[label.end() :]])
-        elif parts:
-            parts[-1].append(line)
+            questions.append([line[label.end() :]])
+        elif questions:
+            questions[-1].append(line)
         elif line.strip():
             return []
-    return ["\n".join(part).strip() for part in parts]
+    return ["\n".join(lines).strip() for lines in questions]
 
 
-def _question_size(part: str, option: re.Pattern[str]) -> tuple[int, int]:
-    """How long the question is, before its options, and how many options there are."""
-    said, options = [], 0
-    for line in part.split("\n"):
-        if option.match(line.strip()):
+def _measure_question(question: str, option_mark: re.Pattern[str]) -> tuple[int, int]:
+    """Return the length of the question before its options, and the number of options."""
+    stem: list[str] = []
+    options = 0
+    for line in question.split("\n"):
+        if option_mark.match(line.strip()):
             options += 1
         elif not options:
-            said.append(line.strip())
-    return len(" ".join(said).strip()), options
+            stem.append(line.strip())
+    return len(" ".join(stem).strip()), options
 
 
 @ifbench("custom:reverse_newline")
@@ -101,21 +116,22 @@ def reverse_newline(text: Text, *, compat: Compat = "fixed") -> Answer:
     start = next((i for i, line in enumerate(lines) if "Zimbabwe" in line), None)
     if start is None:
         return False, "Zimbabwe not found"
-    found = [
-        _plain_ascii(line if compat == "upstream" else _ITEM_MARK.sub("", line, count=1)) for line in lines[start:]
-    ]
     if compat == "upstream":
-        return len(found) >= 52 and found == sorted(found, reverse=True), f"{len(found)} lines from Zimbabwe on"
-    names = [name.casefold() for name in found]
-    known = sum(any(name in names for name in country) for country in read_names("african_countries.tsv"))
-    countries = {name for country in read_names("african_countries.tsv") for name in country}
-    listed = [name for name in names if name in countries]
-    ordered = listed == sorted(listed, reverse=True)
-    return known >= 53 and ordered, f"{known} of 54 countries found, {'in' if ordered else 'not in'} reverse order"
+        names = [_to_ascii(line) for line in lines[start:]]
+        is_right = len(names) >= 52 and names == sorted(names, reverse=True)
+        return is_right, f"{len(names)} lines from Zimbabwe on"
+    names = [_to_ascii(_ITEM_MARK.sub("", line, count=1)).casefold() for line in lines[start:]]
+    countries = read_names("african_countries.tsv")
+    present = sum(any(name in names for name in country) for country in countries)
+    known_names = {name for country in countries for name in country}
+    listed = [name for name in names if name in known_names]
+    is_ordered = listed == sorted(listed, reverse=True)
+    reason = f"{present} of 54 countries found, {'in' if is_ordered else 'not in'} reverse order"
+    return present >= 53 and is_ordered, reason
 
 
-def _plain_ascii(text: str) -> str:
-    """Without accents and whatever else is not ASCII."""
+def _to_ascii(text: str) -> str:
+    """Return the text without accents and without other characters that are not ASCII."""
     return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii")
 
 
@@ -126,8 +142,8 @@ def word_reverse(text: Text) -> Answer:
     Passes: "eagle bald the is It". Fails: "It is the bald eagle". Not covered: whether the rest is a sentence.
     """
     backwards = " ".join(reversed(without_punctuation(text.raw.lower()).split()))
-    found = "bald eagle" in backwards
-    return found, f"read backwards, {'it names' if found else 'it does not name'} the bald eagle"
+    is_named = "bald eagle" in backwards
+    return is_named, f"read backwards, {'it names' if is_named else 'it does not name'} the bald eagle"
 
 
 @ifbench("custom:character_reverse")
@@ -136,9 +152,9 @@ def character_reverse(text: Text, *, compat: Compat = "fixed") -> Answer:
 
     Passes: "elgae dlab ehT". Fails: "The bald eagle"; both ways at once (upstream passes that). Not covered: the rest.
     """
-    small = text.raw.lower()
-    found = "elgae dlab" in small and (compat == "upstream" or "bald eagle" not in small)
-    return found, f"{'found' if found else 'not found'}: the bald eagle, backwards only"
+    lower = text.raw.lower()
+    is_right = "elgae dlab" in lower and (compat == "upstream" or "bald eagle" not in lower)
+    return is_right, f"{'found' if is_right else 'not found'}: the bald eagle, backwards only"
 
 
 @ifbench("custom:sentence_alphabet", version=3)
@@ -151,7 +167,7 @@ def sentence_alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
     if len(sentences) != 26:
         return False, f"{len(sentences)} sentences found, 26 asked"
-    for letter, sentence in zip("abcdefghijklmnopqrstuvwxyz", sentences, strict=True):
+    for letter, sentence in zip(string.ascii_lowercase, sentences, strict=True):
         start = trim(sentence) if compat == "upstream" else "".join(Text(sentence).words[:1])
         if start[:1].lower() != letter:
             return False, f"{sentence[:40]!r} does not start with {letter!r}"
@@ -165,15 +181,16 @@ def european_capitals_sort(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "Reykjavík, Helsinki, Oslo, …". Fails: one missing or misplaced, words around the list. Upstream forgot
     Kyiv, so there 27 pass and 28 fail. Not covered: capitals of territories and of states not generally recognised.
     """
-    order = read_names("northern_capitals.tsv")
+    capitals = read_names("northern_capitals.tsv")
+    raw = text.raw.strip().rstrip(".")
     if compat == "upstream":
-        order = tuple(names for names in order if _FORGOTTEN_UPSTREAM not in names)
-    raw = _plain_ascii(text.raw if compat == "upstream" else text.raw.strip().rstrip("."))
-    cities = [city.strip() for city in raw.split(",") if city.strip()]
-    if len(cities) != len(order):
-        return False, f"{len(cities)} cities found, {len(order)} asked"
-    for city, names in zip(cities, order, strict=True):
-        if city not in (names if compat == "fixed" else names[:1]):
+        capitals = tuple(names[:1] for names in capitals if _FORGOTTEN_UPSTREAM not in names)
+        raw = text.raw
+    cities = [city.strip() for city in _to_ascii(raw).split(",") if city.strip()]
+    if len(cities) != len(capitals):
+        return False, f"{len(cities)} cities found, {len(capitals)} asked"
+    for city, names in zip(cities, capitals, strict=True):
+        if city not in names:
             return False, f"{city[:40]!r} stands where {names[0]} should"
     return True, "all capitals, from north to south"
 
@@ -185,17 +202,18 @@ def date_format_list(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "1796-04-12, 1805-12-02". Fails: "12 April 1796"; 1805-02-30; month 00, day 00 and
     29 February of any year, which upstream lets pass. Not covered: whether there was a battle.
     """
+    is_date = _is_date_upstream if compat == "upstream" else _is_date
     for item in text.raw.strip().split(","):
         parts = _DATE.match(item.strip())
         if not parts:
             return False, f"{item.strip()[:40]!r} is no date of the form YYYY-MM-DD"
         year, month, day = map(int, parts.groups())
-        if not 1769 <= year <= 1821 or not (_real if compat == "fixed" else _real_upstream)(year, month, day):
+        if not 1769 <= year <= 1821 or not is_date(year, month, day):
             return False, f"{item.strip()!r} is no such date"
     return True, "dates only"
 
 
-def _real(year: int, month: int, day: int) -> bool:
+def _is_date(year: int, month: int, day: int) -> bool:
     try:
         date(year, month, day)
     except ValueError:
@@ -203,8 +221,9 @@ def _real(year: int, month: int, day: int) -> bool:
     return True
 
 
-def _real_upstream(_: int, month: int, day: int) -> bool:
-    return month <= 12 and day <= (99, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[month]
+def _is_date_upstream(_: int, month: int, day: int) -> bool:
+    most_days = (99, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+    return month <= 12 and day <= most_days[month]
 
 
 @ifbench("repeat:repeat_change")
@@ -215,12 +234,16 @@ def repeat_change(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed"
     breaks do not matter; upstream lets an unchanged first word pass if only they differ. Not covered: deleting the
     first word.
     """
-    asked, said = prompt_to_repeat.split(), text.raw.split()
+    request = prompt_to_repeat.split()
+    answer = text.raw.split()
+    is_rest_same = request[1:] == answer[1:]
     if compat == "upstream":
-        return prompt_to_repeat != text.raw and asked[1:] == said[1:], "compared from the second word on"
-    if asked[:1] == said[:1]:
-        return False, f"the first word is still {said[0]!r}"
-    return asked[1:] == said[1:], "repeated" if asked[1:] == said[1:] else "not the request from its second word on"
+        return prompt_to_repeat != text.raw and is_rest_same, "compared from the second word on"
+    if request[:1] == answer[:1]:
+        return False, f"the first word is still {answer[0]!r}"
+    if not is_rest_same:
+        return False, "not the request from its second word on"
+    return True, "repeated"
 
 
 @ifbench("repeat:repeat_simple")
@@ -229,8 +252,10 @@ def repeat_simple(text: Text) -> Answer:
 
     Passes: that sentence, spaces around it too. Fails: anything before or after. Not covered: quotes around it fail.
     """
-    same = text.raw.strip().lower() == _ONLY_SENTENCE
-    return same, "the sentence" if same else f"not the sentence: {text.raw.strip()[:40]!r}"
+    answer = text.raw.strip()
+    if answer.lower() != _ONLY_SENTENCE:
+        return False, f"not the sentence: {answer[:40]!r}"
+    return True, "the sentence"
 
 
 @ifbench("repeat:repeat_span", version=2)
@@ -241,5 +266,111 @@ def repeat_span(text: Text, *, prompt_to_repeat: str, n_start: Count, n_end: Cou
     quotes around the words fail.
     """
     span = prompt_to_repeat.lower().split()[n_start : n_end + 1]
-    wanted, same = " ".join(span), text.raw.lower().split() == span
-    return same, f"{'the' if same else 'not the'} span {wanted[:60]!r}"
+    is_same = text.raw.lower().split() == span
+    return is_same, f"{'the' if is_same else 'not the'} span {' '.join(span)[:60]!r}"
+
+
+# ---- CSV ------------------------------------------------------------------------------------------------------------
+
+
+@ifbench("custom:csv_city")
+def csv_city(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """A header ID, Country, City, Year, Count and 7 rows of 5 fields, comma delimited, nothing else.
+
+    Passes: eight such lines, in a code fence too (upstream: not). Fails: 6 rows; a sentence before. Not covered:
+    what the fields say.
+    """
+    return _check_table(text.raw, compat, _CITY, 7)
+
+
+@ifbench("custom:csv_special_character")
+def csv_special_character(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """A header ProductID, Category, Brand, Price, Stock and 14 rows; a field with a special character in double quotes.
+
+    Passes: a row with "Black & Decker" in quotes. Fails: no such field, 13 rows. In a code fence too (upstream: not,
+    and it looks no further than the first such row). Not covered: quoted fields may be several.
+    """
+    if compat == "upstream":
+        return _check_special_character_upstream(text.raw)
+    is_table, reason = _check_table(text.raw, "fixed", _PRODUCT, 14)
+    if not is_table:
+        return False, reason
+    for row in _read_rows_with_quotes(_remove_fence(text.raw), ",")[1:]:
+        for field in row:
+            if _SPECIAL.match(field):
+                return True, f"special character in {field}"
+    return False, "no quoted field with a special character"
+
+
+@ifbench("custom:csv_quotes")
+def csv_quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """A header StudentID, Subject, Grade, Semester, Score and 3 rows, tab delimited, every field in double quotes.
+
+    Passes: four such lines, in a code fence too (upstream: not). Fails: commas; a bare field. Not covered: tabs in
+    fields.
+    """
+    if compat == "upstream":
+        rows = _read_rows_with_quotes(text.raw, "\t")
+    else:
+        rows = [row for row in _read_rows_with_quotes(_remove_fence(text.raw), "\t") if row]
+    if len(rows) != 4 or any(len(row) != 5 for row in rows):
+        return False, f"{len(rows)} lines found, a header and 3 rows of 5 fields asked"
+    fields = [field.strip() for row in rows for field in row]
+    header = fields[:5]
+    if [field.strip('"') for field in header] != _STUDENT:
+        return False, f"the header is {header}, {_STUDENT} asked"
+    for field in fields:
+        if len(field) < 2 or not field.startswith('"') or not field.endswith('"'):
+            return False, f"{field[:40]!r} is not quoted"
+    return True, "every field is quoted"
+
+
+def _remove_fence(raw: str) -> str:
+    fenced = _CSV_FENCE.match(raw)
+    return fenced[1] if fenced else raw.strip()
+
+
+def _check_table(raw: str, compat: Compat, header: list[str], rows: int) -> tuple[bool, str]:
+    """Check that the text is a table with this header and number of rows."""
+    if compat == "upstream":
+        table = _read_rows(raw, ",")
+        names = table[0] if table else []
+    else:
+        table = [row for row in _read_rows(_remove_fence(raw), ",", skip_spaces=True) if row]
+        names = [name.strip() for name in table[0]] if table else []
+    if len(table) != rows + 1:
+        return False, f"{len(table)} lines found, a header and {rows} rows asked"
+    if names != header:
+        return False, f"the header is {table[0]}, {header} asked"
+    for row in table[1:]:
+        if len(row) != len(header):
+            return False, f"{len(row)} fields in {row}"
+    return True, "the table is right"
+
+
+def _read_rows(raw: str, delimiter: str, skip_spaces: bool = False) -> list[list[str]]:
+    """Return the rows; a table that the reader refuses (fields beyond its limit, NUL) has none."""
+    try:
+        return list(csv.reader(io.StringIO(raw), delimiter=delimiter, skipinitialspace=skip_spaces))
+    except csv.Error:
+        return []
+
+
+def _read_rows_with_quotes(raw: str, delimiter: str) -> list[list[str]]:
+    """Return the rows with the quotes as part of the fields. A delimiter inside quotes still does not divide them."""
+    return _read_rows(raw.replace('"', '"""'), delimiter)
+
+
+def _check_special_character_upstream(raw: str) -> Answer:
+    header = [name.strip(" \t").strip('"') for name in raw.split("\n")[0].strip().split(",")]
+    if header != _PRODUCT:
+        return False, f"the header is {header}, {_PRODUCT} asked"
+    table = _read_rows_with_quotes(raw, ",")
+    if len(table) != 15:
+        return False, f"{len(table)} lines found, 15 asked"
+    for row in table[1:]:
+        if len(row) != 5:
+            return False, f"{len(row)} fields in {row}"
+        if any(_SPECIAL.match(field) for field in row):
+            return True, "a quoted field with a special character"
+    return False, "no quoted field with a special character"

@@ -1,15 +1,15 @@
-"""IFBench `format:` — brackets, quotes, lists, lines, templates.
+"""IFBench `format:`: lists, lines, templates, nested brackets and quotes.
 
-    format:list(sep="!?!?")    "Answer with a list of items, instead of bullet points use !?!?."
+format:list(sep="!?!?")    "Answer with a list of items, instead of bullet points use !?!?."
 
-The simpler shapes are here; nesting (brackets, quotes) and the rest of the quotes are in `ifbench_nesting`.
 """
 
 from __future__ import annotations
 
 import re
+import string
 from collections import defaultdict, deque
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from rubrank.texts.lexicon import is_emoji, word_list
 from rubrank.texts.text import Text
@@ -24,6 +24,10 @@ _HEADING = re.compile(r"\s*(?:#{1,6}\s|<h[1-6]\b|(?:\*\*|__)[^*_]+(?:\*\*|__):?\
 _THESIS = re.compile(r"\s*(?:<(?:p|div|section)\b[^<>]*>\s*)?<(i|em)>", re.IGNORECASE)
 _TAIL = " \t\n\"'”’»)]}*_~`.,;:!?…。！？\u200d\ufe0f"
 _LABELS = ("My Answer:", "My Conclusion:", "Future Outlook:")
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
+_CLOSES = {"”": "“", "’": "‘", "»": "«", "」": "「", "』": "『"}
+_QUOTE = re.compile("[\"“”«»「」『』]|(?<!\\w)['‘]|['’](?!\\w)")
+_NOT_QUOTE = string.digits + string.punctuation.replace('"', "")
 
 
 @ifbench("format:options")
@@ -34,14 +38,20 @@ def options(text: Text, *, options: str, compat: Compat = "fixed") -> Answer:
     Upstream wants options with letters ("a), b), c)") exactly as written. Not covered: an option that holds a
     separator.
     """
-    separator = next((mark for mark in ("/", "or" if compat == "upstream" else " or ") if mark in options), ",")
+    if "/" in options:
+        separator = "/"
+    else:
+        word_or = "or" if compat == "upstream" else " or "
+        separator = word_or if word_or in options else ","
     choices = [choice.strip() for choice in options.split(separator)]
     if compat == "upstream" and _LETTERS.match(options):
-        found = text.raw in choices
+        is_option = text.raw in choices
     else:
         answer = text.raw if compat == "upstream" else text.raw.strip()
-        found = trim(answer).lower() in {trim(choice).lower() for choice in choices}
-    return found, "the answer is an option" if found else f"the answer is none of {', '.join(choices)}"
+        is_option = trim(answer).lower() in {trim(choice).lower() for choice in choices}
+    if not is_option:
+        return False, f"the answer is none of {', '.join(choices)}"
+    return True, "the answer is an option"
 
 
 @ifbench("format:newline")
@@ -53,14 +63,14 @@ def newline(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     if compat == "upstream":
         plain = without_punctuation(text.raw).strip()
-        lines, words = sum(line != "" for line in plain.split("\n")), len(plain.split())
+        lines = sum(line != "" for line in plain.split("\n"))
+        words = len(plain.split())
         return lines == words, f"{words} words on {lines} lines"
-    crowded = next((line for line in text.lines if _words_in(line) > 1), None)
-    return crowded is None, "one word per line" if crowded is None else f"more than one word in {crowded[:60]!r}"
-
-
-def _words_in(line: str) -> int:
-    return sum(any(char.isalnum() for char in word) for word in line.split())
+    for line in text.lines:
+        words = sum(any(char.isalnum() for char in word) for word in line.split())
+        if words > 1:
+            return False, f"more than one word in {line[:60]!r}"
+    return True, "one word per line"
 
 
 @ifbench("format:emoji", version=2)
@@ -71,19 +81,17 @@ def emoji(text: Text, *, compat: Compat = "fixed") -> Answer:
     characters. Not covered: emoticons such as ":-)"; headings count as sentences.
     """
     sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
-    for i, sentence in enumerate(sentences):
-        following = sentences[i + 1] if i + 1 < len(sentences) else ""
-        ends = _ends_upstream(sentence, following) if compat == "upstream" else _ends_in_emoji(sentence, following)
-        if not ends:
+    for sentence, following in zip_longest(sentences, sentences[1:], fillvalue=""):
+        if compat == "upstream":
+            has_emoji = _ends_in_emoji_upstream(sentence, following)
+        else:
+            has_emoji = is_emoji(sentence.rstrip(_TAIL)[-1:]) or is_emoji(following.lstrip(_TAIL)[:1])
+        if not has_emoji:
             return False, f"no emoji at the end of {sentence[-60:]!r}"
     return True, f"{len(sentences)} sentences end with an emoji"
 
 
-def _ends_in_emoji(sentence: str, following: str) -> bool:
-    return is_emoji(sentence.rstrip(_TAIL)[-1:]) or is_emoji(following.lstrip(_TAIL)[:1])
-
-
-def _ends_upstream(sentence: str, following: str) -> bool:
+def _ends_in_emoji_upstream(sentence: str, following: str) -> bool:
     bare = without_punctuation(sentence).strip()
     if any(is_emoji(char) for char in bare[-2:]):
         return True
@@ -97,34 +105,38 @@ def line_indent(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "a\\n b\\n  c". Fails: two equal indents; a single line (upstream passes). Upstream forgets some of several
     blank lines in a row, and counts those as lines. Not covered: width of a tab (8 columns; upstream: none).
     """
+    lines = text.raw.split("\n")
     if compat == "upstream":
-        indents = [len(line) - len(line.lstrip(" ")) for line in _some_blank_lines_dropped(text.raw.split("\n"))]
+        indents = [len(line) - len(line.lstrip(" ")) for line in _drop_some_blank_lines(lines)]
     else:
-        lines = [line.expandtabs() for line in text.raw.split("\n") if line.strip()]
+        lines = [line.expandtabs() for line in lines if line.strip()]
         indents = [len(line) - len(line.lstrip()) for line in lines]
         if len(lines) < 2:
             return False, "fewer than two lines found"
-    flat = next((i for i, (one, two) in enumerate(pairwise(indents)) if two <= one), None)
-    if flat is not None:
-        return False, f"line {flat + 1} is indented by {indents[flat]}, the next by {indents[flat + 1]}"
+    for number, (indent, next_indent) in enumerate(pairwise(indents), start=1):
+        if next_indent <= indent:
+            return False, f"line {number} is indented by {indent}, the next by {next_indent}"
     return True, f"{len(indents)} lines form stairs"
 
 
-def _some_blank_lines_dropped(lines: list[str]) -> list[str]:
-    """What is left when blank lines are removed from a list that is being walked: each removal skips the next line.
+def _drop_some_blank_lines(lines: list[str]) -> list[str]:
+    """Remove blank lines as the public checker does: it removes from the list that it iterates over.
 
-    A removal takes the first line that equals the blank one, which may be one that was skipped before.
+    Each removal therefore skips the next line. And it removes the first line that equals the blank one, which may be a
+    line that was skipped before. This does the same in linear time.
     """
-    waiting: dict[str, deque[int]] = defaultdict(deque)
+    positions: dict[str, deque[int]] = defaultdict(deque)
     for i, line in enumerate(lines):
         if not line.strip():
-            waiting[line].append(i)
-    removed, i = set(), 0
+            positions[line].append(i)
+    removed: set[int] = set()
+    i = 0
     while i < len(lines):
-        blank = not lines[i].strip()
-        if blank:
-            removed.add(waiting[lines[i]].popleft())
-        i += 1 + blank
+        if lines[i].strip():
+            i += 1
+        else:
+            removed.add(positions[lines[i]].popleft())
+            i += 2
     return [line for i, line in enumerate(lines) if i not in removed]
 
 
@@ -136,24 +148,24 @@ def separated_list(text: Text, *, sep: str, compat: Compat = "fixed") -> Answer:
     anywhere, so that "-" passes with two hyphens. Not covered: whether the whole answer is a list.
     """
     if compat == "upstream":
-        n = text.raw.count(sep) if sep else 0
-        return n >= 2, f"{sep!r} found {n} times, at least 2 asked"
-    items = _items(text, sep.strip())
-    other = next(
-        (line for line in text.lines if _BULLET.match(line) and not line.strip().startswith(sep.strip())), None
-    )
-    if other is not None:
-        return False, f"an ordinary bullet point: {other.strip()[:60]!r}"
+        count = text.raw.count(sep) if sep else 0
+        return count >= 2, f"{sep!r} found {count} times, at least 2 asked"
+    mark = sep.strip()
+    for line in text.lines:
+        if _BULLET.match(line) and not line.strip().startswith(mark):
+            return False, f"an ordinary bullet point: {line.strip()[:60]!r}"
+    items = _count_items(text, mark)
     return items >= 2, f"{items} items led by {sep!r} found, at least 2 asked"
 
 
-def _items(text: Text, sep: str) -> int:
-    """Items at the start of a line; for a separator that is no plain hyphen also within lines, between spaces."""
-    if not sep:
+def _count_items(text: Text, mark: str) -> int:
+    """Count items at the start of a line; a mark that cannot be a plain hyphen also counts within lines."""
+    if not mark:
         return 0
-    if any(char.isalnum() for char in sep) or len(sep) > 1:
-        return sum(bool(part.strip()) for part in f" {text.raw} ".split(sep)[1:])
-    return sum(line.strip().startswith(sep) and len(line.strip()) > len(sep) for line in text.lines)
+    if len(mark) > 1 or mark.isalnum():
+        return sum(bool(part.strip()) for part in f" {text.raw} ".split(mark)[1:])
+    lines = [line.strip() for line in text.lines]
+    return sum(line.startswith(mark) and len(line) > len(mark) for line in lines)
 
 
 @ifbench("format:thesis")
@@ -164,35 +176,43 @@ def thesis(text: Text, *, compat: Compat = "fixed") -> Answer:
     one such passage anywhere. Not covered: whether it states a thesis.
     """
     if compat == "upstream":
-        return _thesis_upstream(text.raw)
-    bodies = _sections(text.lines)
-    without = next((body for body in bodies if not _opens_in_italics(body)), None)
-    if without is not None:
-        return False, f"a section does not begin with a thesis in italics: {without.strip()[:60]!r}"
-    return bool(bodies), f"{len(bodies)} sections begin with a thesis in italics"
+        return _check_thesis_upstream(text.raw)
+    sections = _split_sections(text.lines)
+    for section in sections:
+        if not _opens_in_italics(section):
+            return False, f"a section does not begin with a thesis in italics: {section.strip()[:60]!r}"
+    return bool(sections), f"{len(sections)} sections begin with a thesis in italics"
 
 
-def _thesis_upstream(raw: str) -> Answer:
+def _check_thesis_upstream(raw: str) -> Answer:
     start = raw.find("<i>") if "<i>" in raw else raw.find("<em>")
     rest = raw[start:] if start >= 0 else ""
     end = rest.find("</i>") if "</i>" in rest else rest.find("</em>")
     if not rest or end < 0:
         return False, "no passage in <i> or <em> found"
-    good = bool(rest[3:end].strip() and rest[end + 4 :].strip())
-    return good, "a passage in italics with text after it" if good else "the italics or what follows them are empty"
+    inside = rest[3:end].strip()
+    after = rest[end + 4 :].strip()
+    if not inside or not after:
+        return False, "the italics or what follows them are empty"
+    return True, "a passage in italics with text after it"
 
 
-def _sections(lines: tuple[str, ...]) -> list[str]:
-    bodies: list[list[str]] = [[]]
-    headed = False
+def _split_sections(lines: tuple[str, ...]) -> list[str]:
+    """Return the text after each heading; without headings the whole text. Text before the first heading is dropped."""
+    sections: list[list[str]] = []
+    current: list[str] = []
+    has_heading = False
     for line in lines:
         if _HEADING.match(line):
-            bodies, headed = (bodies if headed else []), True
-            bodies.append([])
+            if has_heading:
+                sections.append(current)
+            has_heading = True
+            current = []
         else:
-            bodies[-1].append(line)
-    joined = ("\n".join(body) for body in bodies)
-    return [body for body in joined if body.strip()]
+            current.append(line)
+    sections.append(current)
+    texts = ["\n".join(section) for section in sections]
+    return [text for text in texts if text.strip()]
 
 
 def _opens_in_italics(body: str) -> bool:
@@ -214,13 +234,14 @@ def sub_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
         parts = text.raw.split("*")[1:]
         lacking = sum("-" not in part for part in parts)
         return not lacking, f"{lacking} of {len(parts)} asterisks have no hyphen before the next"
-    subs: list[int] = []
+    sub_bullets: list[int] = []  # for each bullet
     for line in text.lines:
         if _STAR.match(line):
-            subs.append(0)
-        elif _DASH.match(line) and subs:
-            subs[-1] += 1
-    return bool(subs) and all(subs), f"{len(subs)} bullets found, {subs.count(0)} without a sub-bullet"
+            sub_bullets.append(0)
+        elif _DASH.match(line) and sub_bullets:
+            sub_bullets[-1] += 1
+    reason = f"{len(sub_bullets)} bullets found, {sub_bullets.count(0)} without a sub-bullet"
+    return bool(sub_bullets) and all(sub_bullets), reason
 
 
 @ifbench("format:no_bullets_bullets", version=2)
@@ -232,27 +253,32 @@ def no_bullets_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
     bullets.
     """
     if compat == "upstream":
-        return _bullets_upstream(text.raw.split("\n"))
-    first = next((i for i, line in enumerate(text.lines) if _STAR.match(line)), len(text.lines))
-    before = Text("\n".join(text.lines[:first])).sentences
-    said = sum(sentence.rstrip(" *_\"'”’)").endswith((".", "。")) for sentence in before)
+        return _check_bullets_upstream(text.raw.split("\n"))
+    first_bullet = next((i for i, line in enumerate(text.lines) if _STAR.match(line)), len(text.lines))
+    before = Text("\n".join(text.lines[:first_bullet])).sentences
+    sentences = sum(sentence.rstrip(" *_\"'”’)").endswith((".", "。")) for sentence in before)
     bullets = sum(bool(_STAR.match(line)) for line in text.lines)
-    return said >= 2 and bullets >= 2, f"{said} sentences, then {bullets} bullets found; at least 2 and 2 asked"
+    reason = f"{sentences} sentences, then {bullets} bullets found; at least 2 and 2 asked"
+    return sentences >= 2 and bullets >= 2, reason
 
 
-def _bullets_upstream(lines: list[str]) -> Answer:
-    said, bullets, more = 0, 0, True
+def _check_bullets_upstream(lines: list[str]) -> Answer:
+    sentences = 0
+    bullets = 0
+    may_be_prose = True
     for line in lines:
         if line.strip().startswith("*"):
-            more, bullets = False, bullets + 1
-            if said < 2:
-                return False, f"{said} sentences before the first bullet"
-        elif more:
-            found = len(public_sentences(line.strip()))
-            said, more = said + found, found > 0
+            may_be_prose = False
+            bullets += 1
+            if sentences < 2:
+                return False, f"{sentences} sentences before the first bullet"
+        elif may_be_prose:
+            new_sentences = len(public_sentences(line.strip()))
+            sentences += new_sentences
+            may_be_prose = new_sentences > 0
         else:
             return False, f"text where a bullet was expected: {line[:60]!r}"
-    return bullets >= 2, f"{said} sentences, then {bullets} bullets found"
+    return bullets >= 2, f"{sentences} sentences, then {bullets} bullets found"
 
 
 @ifbench("format:title_case", version=2)
@@ -263,15 +289,18 @@ def title_case(text: Text, *, compat: Compat = "fixed") -> Answer:
     too. Not covered: which words are minor (style guides differ); words of scripts without capitals pass.
     """
     if compat == "upstream":
-        wrong = next((token for token in public_tokens(text.raw) if _small_upstream(token)), None)
+        wrong = next((token for token in public_tokens(text.raw) if _lacks_capital_upstream(token)), None)
     else:
         minor = word_list("minor_words")
         wrong = next((word for word in text.words if word[0].islower() and word.lower() not in minor), None)
-    return wrong is None, "title case" if wrong is None else f"{wrong!r} has no capital"
+    if wrong is not None:
+        return False, f"{wrong!r} has no capital"
+    return True, "title case"
 
 
-def _small_upstream(token: str) -> bool:
-    return token[0].islower() and (len(token) == 1 or token[1:].islower() or token[1:].isupper())
+def _lacks_capital_upstream(token: str) -> bool:
+    rest = token[1:]
+    return token[0].islower() and (not rest or rest.islower() or rest.isupper())
 
 
 @ifbench("format:output_template")
@@ -282,15 +311,18 @@ def output_template(text: Text, *, compat: Compat = "fixed") -> Answer:
     labels are fine. Upstream asks only that the labels occur. Not covered: what the parts say.
     """
     lacking = next((label for label in _LABELS if label not in text.raw), None)
-    if lacking or compat == "upstream":
-        return lacking is None, f"{lacking!r} not found" if lacking else "all labels found"
-    places = [text.raw.find(label) for label in _LABELS]
-    ends = [*places[1:], len(text.raw)]
-    parts = [text.raw[at + len(label) : end] for at, label, end in zip(places, _LABELS, ends, strict=True)]
-    if sorted(places) != places or text.raw[: places[0]].strip(" *_#\n"):
+    if lacking:
+        return False, f"{lacking!r} not found"
+    if compat == "upstream":
+        return True, "all labels found"
+    starts = [text.raw.find(label) for label in _LABELS]
+    if starts != sorted(starts) or text.raw[: starts[0]].strip(" *_#\n"):
         return False, "the labels are not in order, or something stands before them"
-    filled = all(part.strip(" *_#\n") for part in parts)
-    return filled, "the template is filled" if filled else "a part of the template is empty"
+    ends = [*starts[1:], len(text.raw)]
+    for label, start, end in zip(_LABELS, starts, ends, strict=True):
+        if not text.raw[start + len(label) : end].strip(" *_#\n"):
+            return False, "a part of the template is empty"
+    return True, "the template is filled"
 
 
 @ifbench("format:no_whitespace")
@@ -300,5 +332,160 @@ def no_whitespace(text: Text) -> Answer:
     Passes: "No,theyarenot." Fails: "No, they"; a line break at the end. Not covered: zero-width characters, which
     are no whitespace.
     """
-    at = next((i for i, char in enumerate(text.raw) if char.isspace()), None)
-    return at is None, "no whitespace" if at is None else f"whitespace after {text.raw[max(0, at - 20) : at]!r}"
+    for i, char in enumerate(text.raw):
+        if char.isspace():
+            return False, f"whitespace after {text.raw[max(0, i - 20) : i]!r}"
+    return True, "no whitespace"
+
+
+# ---- brackets and quotes ---------------------------------------------------------------------------------------------
+
+
+@ifbench("format:parentheses")
+def parentheses(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """Brackets of any kind, ( [ {, nested at least 5 deep and all five closed in order.
+
+    Passes: "(a [b {c (d [e])}])". Fails: four levels; "([{([" left open. Upstream is content when the innermost of five
+    is closed. Not covered: brackets in code count like others.
+    """
+    if compat == "upstream":
+        if _has_five_levels_upstream(text.raw):
+            return True, "five levels"
+        return False, "no five levels of brackets found"
+    levels = _deepest_brackets(text.raw)
+    return levels >= 5, f"{levels} closed levels of brackets found, at least 5 asked"
+
+
+class _NestingStack:
+    """Open brackets or quotes, each with the number of closed levels inside it."""
+
+    def __init__(self) -> None:
+        self.open: list[str] = []
+        self.levels_inside: list[int] = []
+        self.deepest = 0
+
+    def push(self, mark: str) -> None:
+        self.open.append(mark)
+        self.levels_inside.append(0)
+
+    def pop(self) -> None:
+        self.open.pop()
+        levels = self.levels_inside.pop() + 1
+        self.deepest = max(self.deepest, levels)
+        if self.levels_inside:
+            self.levels_inside[-1] = max(self.levels_inside[-1], levels)
+
+    def clear(self) -> None:
+        self.open.clear()
+        self.levels_inside.clear()
+
+
+def _deepest_brackets(raw: str) -> int:
+    """Return the most levels of one properly closed group; a bracket that does not fit ends everything open."""
+    stack = _NestingStack()
+    for char in raw:
+        if char in "([{":
+            stack.push(char)
+        elif char in ")]}":
+            if stack.open and stack.open[-1] == _BRACKETS[char]:
+                stack.pop()
+            else:
+                stack.clear()
+    return stack.deepest
+
+
+def _has_five_levels_upstream(raw: str) -> bool:
+    stack: list[str] = []
+    deepest = 0
+    for char in raw:
+        if char in "([{":
+            stack.append(char)
+            deepest = max(deepest, len(stack))
+        elif char in ")]}":
+            if stack and stack[-1] == _BRACKETS[char]:
+                stack.pop()
+                if deepest >= 5:
+                    return True
+            else:
+                stack = []
+                deepest = 0
+    return False
+
+
+@ifbench("format:quotes")
+def quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """Quotes within quotes within quotes, double and single in turn, all three closed.
+
+    Passes: He said, "She told me 'they cried "help" there' then". Fails: two levels. An apostrophe inside a word is no
+    quote; upstream takes each for one. Not covered: a plural's apostrophe ("dogs'") may close a single quote.
+    """
+    if compat == "upstream":
+        if _has_three_levels_upstream(text.raw):
+            return True, "three levels"
+        return False, "no three levels of quotes found"
+    levels = max((_deepest_quotes(paragraph) for paragraph in text.paragraphs), default=0)
+    return levels >= 3, f"{levels} closed levels of quotes found, at least 3 asked"
+
+
+def _deepest_quotes(paragraph: str) -> int:
+    """Return the most levels of closed quotes of alternating kinds."""
+    stack = _NestingStack()
+    for match in _QUOTE.finditer(paragraph):
+        mark = match[0]
+        if stack.open and stack.open[-1] == _CLOSES.get(mark, mark):
+            stack.pop()
+        elif mark not in _CLOSES:
+            if stack.open and _is_double(stack.open[-1]) == _is_double(mark):
+                stack.clear()  # the outer one was no quote, or the kinds do not alternate
+            stack.push(mark)
+    return stack.deepest
+
+
+def _is_double(mark: str) -> bool:
+    return mark in '"“«『'
+
+
+def _has_three_levels_upstream(raw: str) -> bool:
+    stack: list[str] = []
+    deepest = 0
+    for char in raw:
+        if char not in "\"'":
+            continue
+        if stack and char == stack[-1]:
+            stack.pop()
+            if deepest - len(stack) >= 3:
+                return True
+        else:
+            stack.append(char)
+            deepest = max(deepest, len(stack))
+    return False
+
+
+@ifbench("format:quote_unquote")
+def quote_unquote(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """After every phrase in double quotes come words outside of quotes.
+
+    Passes: "Carpe diem" means: seize the day. Fails: "one" "two" and so on; a quote at the end; no quote at all, which
+    upstream passes. Not covered: whether those words explain anything; single quotes.
+    """
+    if compat == "upstream":
+        return _check_quotes_upstream(text.raw)
+    parts = text.raw.replace("“", '"').replace("”", '"').split('"')
+    if len(parts) < 3:
+        return False, "no quoted phrase found"
+    after_quotes = parts[2::2]
+    if len(parts) % 2 == 0:
+        after_quotes.append("")  # the last quote never closes
+    for number, part in enumerate(after_quotes, start=1):
+        if not any(char.isalnum() for char in part):
+            return False, f"nothing follows quote {number}"
+    return True, "every quote is followed by words"
+
+
+def _check_quotes_upstream(raw: str) -> Answer:
+    joined = "".join(raw.replace("“", '"').replace("”", '"').replace("'\"'", "").split())
+    if '""' in joined:
+        return False, "two quotes follow each other"
+    if joined.strip(_NOT_QUOTE).endswith('"'):
+        return False, "the answer ends with a quote"
+    return True, "no quote without what follows it"

@@ -1,4 +1,4 @@
-"""IFBench `ratio:` — shares and balances: stop words, kinds of sentences, overlap with a reference.
+"""IFBench `ratio:`: shares and balances: stop words, kinds of sentences, overlap with a reference.
 
     ratio:overlap(reference_text="…", percentage=72)    "Maintain a trigram overlap of 72% (±2%) …"
 
@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import TypeVar
 
 from rubrank.texts.lexicon import is_emoji, word_list
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import ifbench, public_sentences
 from rubrank.verifiers.verifier import Answer, Compat
 
-_T = TypeVar("_T")
 _RUN = re.compile(r"\w+")
 _KINDS = {
     ".": "declarative",
@@ -40,10 +37,12 @@ def stop_words(text: Text, *, percentage: float, compat: Compat = "fixed") -> An
     if compat == "upstream":
         words = [word.lower() for word in _RUN.findall(text.raw)]
     else:
+        # "it's" counts as "it"
         words = [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
     if not words:
         return False, "no words found"
-    share = 100 * sum(word in word_list("stop_words") for word in words) / len(words)
+    stop_words = word_list("stop_words")
+    share = 100 * sum(word in stop_words for word in words) / len(words)
     return share <= percentage, f"{share:.1f}% stop words found, at most {percentage:g}% asked"
 
 
@@ -55,10 +54,12 @@ def sentence_type(text: Text, *, compat: Compat = "fixed") -> Answer:
     A mark followed by a closing quote, bracket, emoji or asterisks still counts; upstream wants it last. Not covered:
     questions without a question mark.
     """
-    kinds = _kinds(text, compat)
-    said, asked = kinds["declarative"], kinds["interrogative"]
-    kept = said == 2 * asked and (asked > 0 or compat == "upstream")
-    return kept, f"{said} declarative and {asked} interrogative sentences found, 2 to 1 asked"
+    kinds = _count_kinds(text, compat)
+    declarative = kinds["declarative"]
+    questions = kinds["interrogative"]
+    is_two_to_one = declarative == 2 * questions and (questions > 0 or compat == "upstream")
+    reason = f"{declarative} declarative and {questions} interrogative sentences found, 2 to 1 asked"
+    return is_two_to_one, reason
 
 
 @ifbench("ratio:sentence_balance", version=2)
@@ -68,17 +69,21 @@ def sentence_balance(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "A. B? C!" Fails: "A. B. C?"; a text without any mark, which upstream passes. As in `ratio:sentence_type`,
     closing quotes and the like may follow the mark. Not covered: marks that say something else than the sentence.
     """
-    kinds = _kinds(text, compat)
+    kinds = _count_kinds(text, compat)
     counts = [kinds[kind] for kind in ("declarative", "interrogative", "exclamatory")]
-    kept = len(set(counts)) == 1 and (counts[0] > 0 or compat == "upstream")
-    return kept, "{} declarative, {} interrogative, {} exclamatory sentences found, equal numbers asked".format(*counts)
+    is_balanced = len(set(counts)) == 1 and (counts[0] > 0 or compat == "upstream")
+    reason = "{} declarative, {} interrogative, {} exclamatory sentences found, equal numbers asked".format(*counts)
+    return is_balanced, reason
 
 
-def _kinds(text: Text, compat: Compat) -> Counter[str]:
+def _count_kinds(text: Text, compat: Compat) -> Counter[str]:
+    """Count the kinds of sentences by their last mark."""
     if compat == "upstream":
-        ends = [sentence[-1:] for sentence in public_sentences(text.raw)]
-        return Counter(_KINDS.get(end, "other") if end.isascii() else "other" for end in ends)
-    return Counter(_KINDS.get(_last_mark(sentence), "other") for sentence in text.sentences)
+        marks = [sentence[-1:] for sentence in public_sentences(text.raw)]
+        marks = [mark if mark.isascii() else "" for mark in marks]
+    else:
+        marks = [_last_mark(sentence) for sentence in text.sentences]
+    return Counter(_KINDS.get(mark, "other") for mark in marks)
 
 
 def _last_mark(sentence: str) -> str:
@@ -96,17 +101,20 @@ def overlap(text: Text, *, reference_text: str, percentage: float, compat: Compa
     words as spaces cut them, with their punctuation. Not covered: answers of fewer than three words, which fail.
     """
     if compat == "upstream":
-        ours, theirs = _trigrams(text.raw.split()), _trigrams(reference_text.split())
+        answer_words = text.raw.split()
+        reference_words = reference_text.split()
     else:
-        ours, theirs = (_trigrams([word.lower() for word in t.words]) for t in (text, Text(reference_text)))
-    if not ours:
+        answer_words = [word.lower() for word in text.words]
+        reference_words = [word.lower() for word in Text(reference_text).words]
+    answer = _trigrams(answer_words)
+    if not answer:
         return False, "the answer has no trigram"
-    share = 100 * len(ours & theirs) / len(ours)
+    share = 100 * len(answer & _trigrams(reference_words)) / len(answer)
     return abs(share - percentage) <= 2, f"{share:.1f}% of the trigrams overlap, {percentage:g}% ± 2 asked"
 
 
-def _trigrams(units: Sequence[_T]) -> set[tuple[_T, _T, _T]]:
-    return set(zip(units, units[1:], units[2:], strict=False))
+def _trigrams(words: list[str]) -> set[tuple[str, str, str]]:
+    return set(zip(words, words[1:], words[2:], strict=False))
 
 
 @ifbench("ratio:sentence_words", version=3)
@@ -122,7 +130,8 @@ def sentence_words(text: Text, *, compat: Compat = "fixed") -> Answer:
     sizes = [len(sentence.strip()) for sentence in sentences]
     if len(set(sizes)) > 1:
         return False, f"the sentences have {sizes[0]}, {sizes[1]} and {sizes[2]} characters"
-    twice = [word for word, n in Counter(word.casefold() for word in text.words).items() if n > 1]
-    if twice:
-        return False, f"{twice[0]!r} is used more than once"
+    words = Counter(word.casefold() for word in text.words)
+    repeated = next((word for word, count in words.items() if count > 1), None)
+    if repeated:
+        return False, f"{repeated!r} is used more than once"
     return True, f"three sentences of {sizes[0]} characters"

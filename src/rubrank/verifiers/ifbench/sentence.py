@@ -1,4 +1,4 @@
-"""IFBench `sentence:` — what each sentence must hold, and how sentences grow.
+"""IFBench `sentence:`: what each sentence must hold, and how sentences grow.
 
     sentence:keyword(word="giraffe", N=7)    "The response must include keyword giraffe in the 7-th sentence."
 
@@ -8,8 +8,7 @@ break ends nothing and "1." is a sentence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import ASCII_PUNCTUATION as MARKS
@@ -31,36 +30,35 @@ def alliteration_increment(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "We go. Big bears nap. Six silly snakes hiss." (1, 2, 3). Fails: equal or shorter runs. Upstream adds up all
     runs of a sentence. Not covered: sounds ("cat", "kite"); a single sentence passes.
     """
+    sizes: list[int] = []
     if compat == "upstream":
-        sizes = [_alliterating(_first_letters(sentence)) for sentence in public_sentences(text.raw)]
+        for sentence in public_sentences(text.raw):
+            words = [word.lstrip(MARKS + " ") for word in sentence.lower().split()]
+            sizes.append(_count_alliterating([word[0] for word in words if word]))
     else:
-        sizes = [_longest_run([word[0].casefold() for word in Text(s).words]) for s in text.sentences]
-    short = next((i for i, (one, two) in enumerate(pairwise(sizes)) if two <= one), None)
-    if short is not None:
-        return False, f"alliteration of {sizes[short]} in sentence {short + 1}, of {sizes[short + 1]} in the next"
+        for sentence in text.sentences:
+            sizes.append(_longest_run([word[0].casefold() for word in Text(sentence).words]))
+    for number, (size, next_size) in enumerate(pairwise(sizes), start=1):
+        if next_size <= size:
+            return False, f"alliteration of {size} in sentence {number}, of {next_size} in the next"
     return True, f"alliteration grows over {len(sizes)} sentences"
 
 
-def _first_letters(sentence: str) -> list[str]:
-    words = (word.lstrip(MARKS + " ") for word in sentence.lower().split())
-    return [word[0] for word in words if word]
-
-
-def _alliterating(letters: Sequence[str]) -> int:
-    """How many words have a neighbour with the same first letter; one between two such counts as upstream counts it."""
-    total, running = 0, False
-    for one, two in pairwise(letters):
-        total += (one == two) * (1 if running else 2)
-        running = one == two
+def _count_alliterating(letters: list[str]) -> int:
+    """Count words that share their first letter with a neighbour, as the public checker does: a run of n counts n."""
+    total = 0
+    in_run = False
+    for letter, next_letter in pairwise(letters):
+        is_same = letter == next_letter
+        if is_same:
+            total += 1 if in_run else 2
+        in_run = is_same
     return total
 
 
-def _longest_run(letters: Sequence[str]) -> int:
-    longest = size = min(1, len(letters))
-    for one, two in pairwise(letters):
-        size = size + 1 if one == two else 1
-        longest = max(longest, size)
-    return longest
+def _longest_run(letters: list[str]) -> int:
+    runs = [len(list(run)) for _, run in groupby(letters)]
+    return max(runs, default=0)
 
 
 @ifbench("sentence:keyword", version=2)
@@ -73,8 +71,9 @@ def keyword(text: Text, *, word: str, N: Count, compat: Compat = "fixed") -> Ans
     sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
     if not 1 <= N <= len(sentences):
         return False, f"{len(sentences)} sentences found, so there is no sentence {N}"
-    found = (count_within if compat == "upstream" else count_whole)(word, sentences[N - 1])
-    return found > 0, f"{word!r} {'is' if found else 'is not'} in sentence {N}"
+    sentence = sentences[N - 1]
+    count = count_within(word, sentence) if compat == "upstream" else count_whole(word, sentence)
+    return count > 0, f"{word!r} {'is' if count else 'is not'} in sentence {N}"
 
 
 @ifbench("sentence:increment", version=2)
@@ -90,10 +89,7 @@ def increment(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer
         sizes = [len(Text(sentence).words) for sentence in text.sentences]
         if len(sizes) < 2:
             return False, "fewer than two sentences found"
-    wrong = next((i for i, (one, two) in enumerate(pairwise(sizes)) if two - one != small_n), None)
-    if wrong is not None:
-        return (
-            False,
-            f"sentence {wrong + 1} has {sizes[wrong]} words, the next {sizes[wrong + 1]}; {small_n} more asked",
-        )
+    for number, (size, next_size) in enumerate(pairwise(sizes), start=1):
+        if next_size - size != small_n:
+            return False, f"sentence {number} has {size} words, the next {next_size}; {small_n} more asked"
     return True, f"{len(sizes)} sentences, each {small_n} words longer than the one before"

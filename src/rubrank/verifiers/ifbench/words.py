@@ -1,4 +1,4 @@
-"""IFBench `words:` — which words stand where: first letters, vowels, syllables, palindromes, positions.
+"""IFBench `words:`: which words stand where: first letters, vowels, syllables, palindromes, positions.
 
     words:words_position(keyword="vibrant")    the second word and the second to last word are "vibrant"
 
@@ -26,15 +26,15 @@ _CLUSTER = re.compile("[bcdfghjklmnpqrstvwxyz]{2}")
 _VERB_CONTEXT = frozenset({"that", "to", "me", "us", "you", "it", "them", "him", "whether", "how", "what", "why", "if"})
 
 
-def _plain_words(text: Text, compat: Compat) -> Sequence[str]:
-    """The words, small."""
+def _lower_words(text: Text, compat: Compat) -> list[str]:
+    """Return the words in lower case."""
     if compat == "upstream":
         return without_punctuation(text.raw).lower().split()
     return [word.lower() for word in text.words]
 
 
-def _folded(text: str) -> str:
-    """Small letters without accents."""
+def _remove_accents(text: str) -> str:
+    """Return the text in lower case, without accents."""
     return "".join(char for char in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(char))
 
 
@@ -45,14 +45,14 @@ def alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "Yes, Zoe ate bread." Fails: "A cat"; a number. Not covered: other alphabets than a to z (accents are
     ignored; upstream fails them).
     """
-    words = _plain_words(text, compat)
-    firsts = [word[0] if compat == "upstream" else _folded(word[0])[:1] for word in words]
-    if not firsts or firsts[0] not in _ALPHABET:
+    words = _lower_words(text, compat)
+    first_letters = [word[0] if compat == "upstream" else _remove_accents(word[0])[:1] for word in words]
+    if not first_letters or first_letters[0] not in _ALPHABET:
         return False, f"the first word starts with no letter of a to z: {words[:1]}"
-    start = _ALPHABET.index(firsts[0])
-    for i, (word, first) in enumerate(zip(words, firsts, strict=True)):
+    start = _ALPHABET.index(first_letters[0])
+    for i, (word, letter) in enumerate(zip(words, first_letters, strict=True)):
         expected = _ALPHABET[(start + i) % 26]
-        if first != expected:
+        if letter != expected:
             return False, f"word {i + 1}, {word!r}, should start with {expected!r}"
     return True, f"{len(words)} words follow the alphabet"
 
@@ -64,11 +64,16 @@ def vowel(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "A red hen has slept in tall grass" (a, e, i). Fails: four vowels; two paragraphs (upstream: two lines).
     Accents are ignored; upstream does not know accented vowels. Not covered: y, which is no vowel here.
     """
-    parts = text.raw.strip().split("\n") if compat == "upstream" else text.paragraphs
-    if len(parts) != 1:
-        return False, f"{len(parts)} paragraphs found, 1 asked"
-    found = sorted(set(text.raw.lower() if compat == "upstream" else _folded(text.raw)) & set("aeiou"))
-    return len(found) <= 3, f"vowels found: {' '.join(found)}; at most 3 kinds asked"
+    if compat == "upstream":
+        paragraphs = len(text.raw.strip().split("\n"))
+        letters = set(text.raw.lower())
+    else:
+        paragraphs = len(text.paragraphs)
+        letters = set(_remove_accents(text.raw))
+    if paragraphs != 1:
+        return False, f"{paragraphs} paragraphs found, 1 asked"
+    vowels = sorted(letters & set("aeiou"))
+    return len(vowels) <= 3, f"vowels found: {' '.join(vowels)}; at most 3 kinds asked"
 
 
 @ifbench("words:consonants")
@@ -78,13 +83,16 @@ def consonants(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "Strong winds blow". Fails: "Strong winds are". Words without letters (numbers, dashes) are passed over;
     upstream fails them. Not covered: sounds ("x" is one letter), other scripts (fail).
     """
-    words = text.raw.lower().split() if compat == "upstream" else _plain_words(text, compat)
-    if compat == "fixed":
-        words = [word for word in words if any(char.isalpha() for char in word)]
-    without = next((word for word in words if not _CLUSTER.search(word)), None)
+    if compat == "upstream":
+        words = text.raw.lower().split()
+    else:
+        words = [word.lower() for word in text.words if any(char.isalpha() for char in word)]
     if not words:
         return False, "no words found"
-    return without is None, f"no consonant cluster in {without!r}" if without else "every word has a consonant cluster"
+    for word in words:
+        if not _CLUSTER.search(word):
+            return False, f"no consonant cluster in {word!r}"
+    return True, "every word has a consonant cluster"
 
 
 @ifbench("words:palindrome")
@@ -94,9 +102,12 @@ def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: level, radar, civic, kayak, madam, refer, rotor, stats, tenet, solos. Fails: nine of them and one again,
     which upstream passes; "12321", which upstream counts. Not covered: whether such a word exists.
     """
-    found = [word for word in _plain_words(text, compat) if len(word) >= 5 and word == word[::-1]]
-    n = len(found) if compat == "upstream" else len({word for word in found if word.isalpha() and len(set(word)) > 1})
-    return n >= 10, f"{n} palindromes found, at least 10 asked"
+    palindromes = [word for word in _lower_words(text, compat) if len(word) >= 5 and word == word[::-1]]
+    if compat == "upstream":
+        count = len(palindromes)
+    else:
+        count = len({word for word in palindromes if word.isalpha() and len(set(word)) > 1})
+    return count >= 10, f"{count} palindromes found, at least 10 asked"
 
 
 @ifbench("words:prime_lengths")
@@ -106,7 +117,7 @@ def prime_lengths(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "The lemon is red". Fails: "A lemon" (1), "Four" (4). Upstream counts a lone dash as a word of length 1. Not
     covered: lengths count characters, so a Chinese character is a word of length 1.
     """
-    for word in _plain_words(text, compat):
+    for word in _lower_words(text, compat):
         size = len(word) if compat == "upstream" else sum(char.isalnum() for char in word)
         if not _is_prime(size):
             return False, f"{word!r} has {size} characters"
@@ -114,7 +125,9 @@ def prime_lengths(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 def _is_prime(n: int) -> bool:
-    return n > 1 and all(n % k for k in range(2, min(int(n**0.5), 10_000) + 1))
+    # The bound keeps the check fast for absurdly long words.
+    largest_divisor = min(int(n**0.5), 10_000)
+    return n > 1 and all(n % divisor for divisor in range(2, largest_divisor + 1))
 
 
 @ifbench("words:start_verb")
@@ -128,21 +141,21 @@ def start_verb(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: other languages.
     """
     if compat == "upstream":
-        tokens = public_tokens(text.raw[:2000])
-        first, second = ([token.lower() for token in tokens] + ["", ""])[:2]
-        verb = _tagged_as_verb(first, second)
+        tokens = [token.lower() for token in public_tokens(text.raw[:2000])]
+        first, second = (*tokens, "", "")[:2]
+        is_verb = _is_tagged_as_verb(first, second)
     else:
         first = text.words[0].lower() if text.words else ""
-        verb = could_be_verb(first)
-    return verb, f"the first word is {first!r}, {'a' if verb else 'no'} verb as far as known"
+        is_verb = could_be_verb(first)
+    return is_verb, f"the first word is {first!r}, {'a' if is_verb else 'no'} verb as far as known"
 
 
-def _tagged_as_verb(first: str, second: str) -> bool:
+def _is_tagged_as_verb(first: str, second: str) -> bool:
     if first in word_list("auxiliaries") or first in word_list("tagged_verbs"):
         return True
-    if first.endswith("ing") and could_be_verb(first):
-        return True
-    return could_be_verb(first) and second in _VERB_CONTEXT
+    if not could_be_verb(first):
+        return False
+    return first.endswith("ing") or second in _VERB_CONTEXT
 
 
 @ifbench("words:repeats")
@@ -151,8 +164,9 @@ def repeats(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
 
     Passes: "no, no" for 2. Fails: "the … the … the" for 2. Not covered: forms of one word are different words.
     """
-    word, n = max(Counter(_plain_words(text, compat)).items(), key=lambda item: item[1], default=("", 0))
-    return n <= small_n, f"{word!r} occurs {n} times, at most {small_n} allowed"
+    counts = Counter(_lower_words(text, compat))
+    word, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
+    return count <= small_n, f"{word!r} occurs {count} times, at most {small_n} allowed"
 
 
 @ifbench("words:odd_even_syllables")
@@ -163,11 +177,11 @@ def odd_even_syllables(text: Text, *, compat: Compat = "fixed") -> Answer:
     counted by spelling, see `lexicon.count_syllables`; numbers in digits count 0. Not covered: languages other than
     English.
     """
-    words = _plain_words(text, compat)
-    parities = [count_syllables(word) % 2 for word in words]
-    for i in range(len(words) - 1):
-        if parities[i] == parities[i + 1]:
-            return False, f"{words[i]!r} and {words[i + 1]!r} both have an {('even', 'odd')[parities[i]]} number"
+    words = _lower_words(text, compat)
+    for word, next_word in pairwise(words):
+        parity = count_syllables(word) % 2
+        if parity == count_syllables(next_word) % 2:
+            return False, f"{word!r} and {next_word!r} both have an {'odd' if parity else 'even'} number"
     return len(words) > 1 or compat == "upstream", f"{len(words)} words alternate"
 
 
@@ -178,27 +192,35 @@ def last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "I like tea. Tea is warm." Fails: "I like tea. It is warm."; a single sentence, which upstream passes. Not
     covered: forms of the word ("tea", "teas") differ.
     """
-    pairs = _edges_upstream(text.raw) if compat == "upstream" else _edges(text.sentences)
-    if len(pairs) < 2 and compat == "fixed":
-        return False, "fewer than two sentences found"
-    for (_, last), (first, _) in pairwise(pairs):
+    if compat == "upstream":
+        edges = _public_edge_words(text.raw)
+    else:
+        edges = _edge_words(text.sentences)
+        if len(edges) < 2:
+            return False, "fewer than two sentences found"
+    for (_, last), (first, _) in pairwise(edges):
         if not last or last != first:
             return False, f"a sentence ends in {last!r}, the next starts with {first!r}"
-    return True, f"{len(pairs)} sentences are linked"
+    return True, f"{len(edges)} sentences are linked"
 
 
-def _edges(parts: Sequence[str]) -> list[tuple[str, str]]:
-    """First and last word of each part that has words."""
-    found = [[word.casefold() for word in Text(part).words] for part in parts]
-    return [(words[0], words[-1]) for words in found if words]
+def _edge_words(parts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the first and last word of each part that has words."""
+    edges: list[tuple[str, str]] = []
+    for part in parts:
+        words = Text(part).words
+        if words:
+            edges.append((words[0].casefold(), words[-1].casefold()))
+    return edges
 
 
-def _edges_upstream(raw: str) -> list[tuple[str, str]]:
-    pairs = []
+def _public_edge_words(raw: str) -> list[tuple[str, str]]:
+    edges: list[tuple[str, str]] = []
     for sentence in public_sentences(raw):
-        first, last = sentence.lstrip(MARKS + " ").split(), sentence.rstrip(MARKS + " ").split()
-        pairs.append((first[0].lower() if first else "", last[-1].lower() if last else ""))
-    return pairs
+        from_start = sentence.lstrip(MARKS + " ").lower().split()
+        to_end = sentence.rstrip(MARKS + " ").lower().split()
+        edges.append((from_start[0] if from_start else "", to_end[-1] if to_end else ""))
+    return edges
 
 
 @ifbench("words:paragraph_last_first")
@@ -210,14 +232,14 @@ def paragraph_last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     lines = [line for line in text.raw.split("\n") if line.strip()]
     if compat == "upstream":
-        found = [trim(line.strip().lower()).split() for line in lines]
-        pairs = [(words[0], words[-1]) for words in found if words]
+        split_lines = [trim(line.strip().lower()).split() for line in lines]
+        edges = [(words[0], words[-1]) for words in split_lines if words]
     else:
-        pairs = _edges(lines)
-    wrong = next(((first, last) for first, last in pairs if first != last), None)
-    if wrong:
-        return False, f"a paragraph starts with {wrong[0]!r} and ends with {wrong[1]!r}"
-    return bool(pairs) or compat == "upstream", f"{len(pairs)} paragraphs end as they start"
+        edges = _edge_words(lines)
+    for first, last in edges:
+        if first != last:
+            return False, f"a paragraph starts with {first!r} and ends with {last!r}"
+    return bool(edges) or compat == "upstream", f"{len(edges)} paragraphs end as they start"
 
 
 @ifbench("words:no_consecutive")
@@ -226,10 +248,10 @@ def no_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
 
     Passes: "Cats like milk". Fails: "big bear", "the tea". Not covered: sounds ("cent", "sun" differ).
     """
-    words = _plain_words(text, compat)
-    for one, two in pairwise(words):
-        if one[0] == two[0]:
-            return False, f"{one!r} and {two!r} start with the same letter"
+    words = _lower_words(text, compat)
+    for word, next_word in pairwise(words):
+        if word[0] == next_word[0]:
+            return False, f"{word!r} and {next_word!r} start with the same letter"
     return True, f"no neighbours among {len(words)} words share a first letter"
 
 
@@ -240,24 +262,25 @@ def keywords_specific_position(text: Text, *, keyword: str, n: Count, m: Count, 
     Passes: "One. I giggle." for giggle, 2, 2. Fails: any other place. Upstream counts punctuation marks as words and
     takes "1." for a sentence. Not covered: keywords of several words.
     """
-    found, why = word_at(text, n, m, compat)
-    return found is not None and _same(
-        found, keyword
-    ), why or f"word {m} of sentence {n} is {found!r}, {keyword!r} asked"
+    word, problem = word_at(text, n, m, compat)
+    if word is None:
+        return False, problem
+    return _is_same_word(word, keyword), f"word {m} of sentence {n} is {word!r}, {keyword!r} asked"
 
 
 def word_at(text: Text, n: int, m: int, compat: Compat) -> tuple[str | None, str]:
-    """The `m`th word of the `n`th sentence, or why there is none."""
+    """Return the `m`th word of the `n`th sentence, or None and the reason why there is none."""
     sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
     if not 1 <= n <= len(sentences):
         return None, f"{len(sentences)} sentences found, so there is no sentence {n}"
-    words = public_tokens(sentences[n - 1]) if compat == "upstream" else Text(sentences[n - 1]).words
+    sentence = sentences[n - 1]
+    words = public_tokens(sentence) if compat == "upstream" else Text(sentence).words
     if not 1 <= m <= len(words):
         return None, f"sentence {n} has {len(words)} words, so there is no word {m}"
     return words[m - 1], ""
 
 
-def _same(word: str, keyword: str) -> bool:
+def _is_same_word(word: str, keyword: str) -> bool:
     return word.casefold() == keyword.strip().casefold()
 
 
@@ -270,9 +293,10 @@ def words_position(text: Text, *, keyword: str, compat: Compat = "fixed") -> Ans
     """
     words: Sequence[str] = text.words
     if compat == "upstream":
-        words = [token for token in public_tokens(text.raw) if any(map(str.isalnum, token))]
+        words = [token for token in public_tokens(text.raw) if any(char.isalnum() for char in token)]
     if len(words) < 2:
         return False, f"{len(words)} words found"
-    second, before_last = words[1], words[-2]
-    right = _same(second, keyword) and _same(before_last, keyword)
-    return right, f"second word {second!r}, second to last {before_last!r}, {keyword!r} asked"
+    second = words[1]
+    before_last = words[-2]
+    is_right = _is_same_word(second, keyword) and _is_same_word(before_last, keyword)
+    return is_right, f"second word {second!r}, second to last {before_last!r}, {keyword!r} asked"

@@ -34,12 +34,14 @@ _RELATIONS: dict[str, Relation] = {
 }
 
 
-def relation_word(word: object) -> object:
-    """The relation in English: "au moins" and "以上" are "at least"."""
-    return _RELATIONS.get(word.strip().lower(), word) if isinstance(word, str) else word
+def translate_relation(word: object) -> object:
+    """Return the relation in English: "au moins" and "以上" become "at least"."""
+    if not isinstance(word, str):
+        return word
+    return _RELATIONS.get(word.strip().lower(), word)
 
 
-AnyRelation: TypeAlias = Annotated[Relation, BeforeValidator(relation_word)]
+AnyRelation: TypeAlias = Annotated[Relation, BeforeValidator(translate_relation)]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -47,12 +49,12 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def instruction(
     name: str, *, family: str = "ifeval", version: int = 1, languages: Iterable[str] = ()
 ) -> Callable[[_F], _F]:
-    """Register a function as the verifier of an instruction; an empty answer fails before it is asked."""
+    """Register a function as the verifier of an instruction. An empty answer fails without calling it."""
 
     def register(function: _F) -> _F:
         @wraps(function)
-        def guarded(subject: Text | Rollout, **params: Any) -> Answer:
-            # What asks for the prompt too is about signs, and reads the answer as it was written.
+        def check(subject: Text | Rollout, **params: Any) -> Answer:
+            # Functions that take the rollout are about signs, and read the answer as it was written.
             if isinstance(subject, Text):
                 subject = select_text(name, subject, params.get("compat"))
             raw = subject.raw if isinstance(subject, Text) else subject.answer
@@ -61,7 +63,12 @@ def instruction(
             answer: Answer = function(subject, **params)
             return answer
 
-        verifier(name, family=family, version=version + (not reads_signs(name)), languages=languages)(guarded)
+        # Names that read the text as a reader sees it are one version ahead of their function.
+        if not reads_signs(name):
+            check_version = version + 1
+        else:
+            check_version = version
+        verifier(name, family=family, version=check_version, languages=languages)(check)
         return function
 
     return register
@@ -74,8 +81,8 @@ _NO_SPACES = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U
 
 
 @lru_cache(maxsize=4096)
-def as_word(word: str) -> re.Pattern[str]:
-    """The word as a word of its own, in any case; in scripts without spaces, wherever it stands."""
+def match_word(word: str) -> re.Pattern[str]:
+    """Return a pattern for the word on its own, in any case; in scripts without spaces, wherever it stands."""
     word = word.strip()
     left = r"(?<!\w)" if word[:1].isalnum() and not _NO_SPACES.match(word[0]) else ""
     right = r"(?!\w)" if word[-1:].isalnum() and not _NO_SPACES.match(word[-1]) else ""
@@ -83,35 +90,37 @@ def as_word(word: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=4096)
-def as_pattern(word: str, *, bounded: bool = False) -> Any:
-    """The word as the public checkers use it: a pattern, not a literal. Most hold no special character; the rest run
-    under RE2, and what is no pattern there is taken literally."""
+def match_as_pattern(word: str, *, bounded: bool = False) -> Any:
+    """Return the word as the public checkers use it: as a pattern, not a literal.
+
+    Most words hold no special character. The rest run under RE2, which takes linear time; what RE2 cannot read is taken
+    literally.
+    """
     edge = r"\b" if bounded else ""
-    if not _SPECIAL.search(word):
-        return re.compile(edge + re.escape(word) + edge, re.IGNORECASE)
-    try:
-        return compile_re2(edge + word + edge, case_sensitive=False)
-    except re2.error:
-        return re.compile(edge + re.escape(word) + edge, re.IGNORECASE)
+    if _SPECIAL.search(word):
+        try:
+            return compile_re2(edge + word + edge, case_sensitive=False)
+        except re2.error:
+            pass
+    return re.compile(edge + re.escape(word) + edge, re.IGNORECASE)
 
 
 def count_word(text: str, word: str) -> int:
-    """How often the word occurs as a word, in any case."""
-    word = word.strip()
-    if not word or (text.isascii() and word.lower() not in text.lower()):  # the usual case, without a pattern
+    """Count the word as a word of its own, in any case."""
+    if not word.strip():
         return 0
-    return sum(1 for _ in as_word(word).finditer(text))
+    return len(match_word(word).findall(text))
 
 
 def count_pattern(text: str, word: str, *, bounded: bool = False) -> int:
-    """How often the word occurs as the public checkers see it: see `as_pattern`."""
-    if not bounded and text.isascii() and not _SPECIAL.search(word):
-        return text.lower().count(word.lower())
-    pattern = as_pattern(word, bounded=bounded)
-    return sum(1 for _ in pattern.finditer(text if isinstance(pattern, re.Pattern) else clean(text)))
+    """Count the word as the public checkers see it: see `match_as_pattern`."""
+    pattern = match_as_pattern(word, bounded=bounded)
+    if not isinstance(pattern, re.Pattern):
+        text = clean(text)  # RE2 needs valid UTF-8
+    return sum(1 for _ in pattern.finditer(text))
 
 
-def brief(words: Iterable[str]) -> str:
-    """A few words for a reason: `“a”, “b”`."""
-    shown = [f"“{word}”" for word in words]
-    return ", ".join(shown[:5]) + (" …" if len(shown) > 5 else "")
+def quote_some(words: Iterable[str]) -> str:
+    """Quote up to five words for a reason: `“a”, “b”`."""
+    quoted = [f"“{word}”" for word in words]
+    return ", ".join(quoted[:5]) + (" …" if len(quoted) > 5 else "")

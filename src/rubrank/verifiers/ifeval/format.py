@@ -1,4 +1,4 @@
-"""IFEval: format of the answer as a whole: bullets, highlights, sections, JSON, title, options, placeholders."""
+"""IFEval: format of the answer: bullets, sections, JSON, title, options; how it begins and ends; commas."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from functools import lru_cache
 
 from rubrank._plain import clean, no_constant
 from rubrank.rollouts.rollout import Rollout
+from rubrank.texts.prose import COMMAS
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.asked import allows_more, asks_for_several, at_least
-from rubrank.verifiers.ifeval.common import AnyRelation, Lang, as_pattern, count_pattern, instruction
+from rubrank.verifiers.ifeval.common import AnyRelation, Lang, count_pattern, instruction, match_as_pattern
+from rubrank.verifiers.ifeval.prompts import allows_more, asks_for_at_least, asks_for_several
 from rubrank.verifiers.shared.relation import Count, compare_count, holds
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -30,9 +31,12 @@ def number_bullet_lists(text: Text, *, num_bullets: Count, lang: Lang = "en", co
     lines = text.raw.split("\n")
     if compat == "fixed":
         count = sum(map(_is_bullet, lines))
+    elif lang == "ja":
+        count = _count_dots_upstream(lines)
     else:
-        dashes = sum(line.lstrip()[:1] == "-" for line in lines) if lang != "es" else 0
-        count = _dots(lines) if lang == "ja" else _stars(lines) + dashes
+        count = _count_stars_upstream(lines)
+        if lang != "es":
+            count += sum(line.lstrip().startswith("-") for line in lines)
     return compare_count(count, "bullet", "exactly", num_bullets)
 
 
@@ -40,25 +44,28 @@ def _is_bullet(line: str) -> bool:
     line = line.strip()
     if not _BULLET.match(line) or _RULE.fullmatch(line):
         return False
-    # A sign of Markdown needs its space, or it opens bold text, a negative number, a dash.
+    # A Markdown sign needs a space after it; otherwise it opens bold text, a negative number or a dash.
     return line[0] not in "-*+–" or line[1].isspace()
 
 
-def _stars(lines: list[str]) -> int:
-    """Lines `*` and something that is no `*`; a lonely `*` takes the line after it."""
-    count, skip = 0, False
+def _count_stars_upstream(lines: list[str]) -> int:
+    """Count lines that begin with `*` and something other than `*`; a lonely `*` takes the line after it."""
+    count = 0
+    skip = False
     for i, line in enumerate(lines):
         start = line.lstrip()
-        if skip or start[:1] != "*":
+        if skip or not start.startswith("*"):
             skip = False
             continue
         skip = start == "*" and i + 1 < len(lines)
-        count += skip or start[1:2] not in ("", "*")
+        if skip or start[1:2] not in ("", "*"):
+            count += 1
     return count
 
 
-def _dots(lines: list[str]) -> int:
-    return sum(line.lstrip()[:1] == "・" and line.lstrip()[1:2] not in ("", "・") for line in lines)
+def _count_dots_upstream(lines: list[str]) -> int:
+    starts = [line.lstrip() for line in lines]
+    return sum(start.startswith("・") and start[1:2] not in ("", "・") for start in starts)
 
 
 _SPAN = re.compile(r"\*[^\n*]*\*")
@@ -82,13 +89,15 @@ def number_highlighted_sections(
     upstream: anything between two asterisks of one line, also between the asterisks of a bullet and a bold word.
     """
     if lang == "ja":
-        count = sum(bool(m[1:-1].strip()) for m in _MARKED_JA.findall(text.raw))
+        highlights = [match for match in _MARKED_JA.findall(text.raw) if match[1:-1].strip()]
     elif compat == "fixed":
-        count = sum(1 for _ in _MARKED.finditer(text.raw))
+        highlights = _MARKED.findall(text.raw)
     else:
-        count = sum(bool(m.strip("*").strip()) for m in _SPAN.findall(text.raw))
-        count += sum(bool(m[2:-2].strip()) for m in _SPAN_2.findall(text.raw))
-    return compare_count(count, "highlight", "at least" if compat == "upstream" else relation, num_highlights)
+        highlights = [match for match in _SPAN.findall(text.raw) if match.strip("*").strip()]
+        highlights += [match for match in _SPAN_2.findall(text.raw) if match[2:-2].strip()]
+    if compat == "upstream":
+        relation = "at least"
+    return compare_count(len(highlights), "highlight", relation, num_highlights)
 
 
 @instruction("detectable_format:multiple_sections", version=2)
@@ -108,36 +117,39 @@ def multiple_sections(
     versions, each may have so many. Not covered: numbers in words.
     upstream: the words anywhere in the text, and more sections than asked pass.
     """
-    spliter, raw = section_spliter.strip(), rollout.answer
+    word = section_spliter.strip()
+    raw = rollout.answer
     if compat == "upstream":
-        literal = spliter if lang != "ja" else re.escape(spliter)
-        pattern = rf"第[\d０-９]+{literal}" if lang == "ja" else rf"{literal}\s?\d+"
         # The word comes from the data, so RE2; its digits are ASCII, as those of the prompts are.
+        pattern = rf"第[\d０-９]+{re.escape(word)}" if lang == "ja" else rf"{word}\s?\d+"
         return compare_count(count_pattern(raw, f"(?-i){pattern}"), "section", "at least", num_sections)
-    if relation == "exactly" and at_least(rollout.question, num_sections, spliter):
+    if relation == "exactly" and asks_for_at_least(rollout.question, num_sections, word):
         relation = "at least"
-    numbers = _section_numbers(raw, re.escape(spliter), lang)
-    versions = _versions(numbers) if "******" in raw or asks_for_several(rollout.question) else []
-    if len(versions) > 1 and all(holds(n, relation, num_sections) for n in versions):
-        return True, f"{len(versions)} versions of {versions[0]} sections each"
+    numbers = _find_section_numbers(raw, re.escape(word), lang)
+    if "******" in raw or asks_for_several(rollout.question):
+        versions = _count_sections_by_version(numbers)
+        if len(versions) > 1 and all(holds(count, relation, num_sections) for count in versions):
+            return True, f"{len(versions)} versions of {versions[0]} sections each"
     return compare_count(len(numbers), "section", relation, num_sections)
 
 
 _BEFORE = r"^[ \t]{0,20}[#*_>\-]{0,8}[ \t]{0,8}[*_<\[【(\"“„«'‘\\]{0,8}"
 
 
-def _section_numbers(raw: str, word: str, lang: Lang) -> list[str]:
-    """The numbers of the sections, as written, in order; "Section X" in a row is a form that was not filled in."""
+def _find_section_numbers(raw: str, word: str, lang: Lang) -> list[str]:
+    """Return the numbers of the sections as written, in order; "Section X" throughout is a form nobody filled in."""
     if lang == "ja":
         return re.findall(rf"{_BEFORE}第([\d０-９〇一二三四五六七八九十]+){word}", raw, re.MULTILINE)
-    # A short line of its own may say something before: "(Verse 1 - SECTION 1)".
+    # A short line of its own may have something before the word: "(Verse 1 - SECTION 1)".
     start = rf"(?:{_BEFORE}|^[(*#\[][^\n]{{0,30}}[\s*(\-])"
-    found: list[str] = re.findall(rf"{start}{word}\s?(\d+|[IVXLC]+\b)", raw, re.MULTILINE)
-    return [] if set(found) == {"X"} else found
+    numbers: list[str] = re.findall(rf"{start}{word}\s?(\d+|[IVXLC]+\b)", raw, re.MULTILINE)
+    if set(numbers) == {"X"}:
+        return []
+    return numbers
 
 
-def _versions(numbers: list[str]) -> list[int]:
-    """How many sections each version has: a version begins where the numbers begin again."""
+def _count_sections_by_version(numbers: list[str]) -> list[int]:
+    """Return the number of sections of each version; a version begins where the numbers begin again."""
     sizes: list[int] = []
     for number in numbers:
         if not sizes or number in ("1", "I", "１", "一"):
@@ -153,28 +165,38 @@ def json_format(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: '```json\\n{"a": 1}\\n```'. Fails: '{"a": 1} as asked', '"just a text"', NaN. Not covered: JSON Lines.
     upstream: any JSON value passes, also a number or NaN.
     """
-    body = _unfenced(text.raw, compat)
+    if compat == "upstream":
+        body = _remove_fence_upstream(text.raw)
+        parse_constant = None
+    else:
+        body = _remove_fence(text.raw)
+        parse_constant = no_constant
     try:
-        value = json.loads(body, parse_constant=None if compat == "upstream" else no_constant)
+        value = json.loads(body, parse_constant=parse_constant)
     except RecursionError:
         return False, "nested too deeply"
     except ValueError as error:
         return False, f"not JSON: {error}"
-    right = compat == "upstream" or isinstance(value, dict | list)
-    return right, f"JSON of the type {type(value).__name__}"
+    is_right = compat == "upstream" or isinstance(value, dict | list)
+    return is_right, f"JSON of the type {type(value).__name__}"
 
 
-def _unfenced(text: str, compat: Compat) -> str:
-    """What stands in the code fence, if the whole text is one."""
+def _remove_fence(text: str) -> str:
+    """Return what stands in the code fence, if the whole text is one."""
     body = text.strip()
-    if compat == "upstream":
-        for prefix in ("```json", "```Json", "```JSON", "```"):
-            body = body.removeprefix(prefix)
-        return body.removesuffix("```").strip()
     if len(body) < 6 or not (body.startswith("```") and body.endswith("```")):
         return body
     inside = body[3:-3].strip()
-    return inside[4:] if inside[:4].lower() == "json" else inside
+    if inside[:4].lower() == "json":
+        return inside[4:]
+    return inside
+
+
+def _remove_fence_upstream(text: str) -> str:
+    body = text.strip()
+    for prefix in ("```json", "```Json", "```JSON", "```"):
+        body = body.removeprefix(prefix)
+    return body.removesuffix("```").strip()
 
 
 _TITLE_MARKS = {"en": ("<<", ">>"), "es": ("<<", ">>"), "fr": ("##", "##"), "ja": ("『", "』")}
@@ -187,20 +209,24 @@ def title(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     Passes: "<<Joy>>\\nText". Fails: "<<>>", "<Joy>", a title over two lines. Not covered: whether it stands first.
     upstream: everything from the first mark to the last of the line counts as the title.
     """
-    first, last = _TITLE_MARKS[lang]
-    found = (_between(line, first, last, compat) for line in text.raw.split("\n") if first in line)
-    title = next((part for part in found if part), "")
-    return bool(title), f"title “{title[:60]}”" if title else f"no title in {first}…{last}"
+    first_mark, last_mark = _TITLE_MARKS[lang]
+    for line in text.raw.split("\n"):
+        if first_mark in line:
+            title = _find_between(line, first_mark, last_mark, compat)
+            if title:
+                return True, f"title “{title[:60]}”"
+    return False, f"no title in {first_mark}…{last_mark}"
 
 
-def _between(line: str, first: str, last: str, compat: Compat) -> str:
-    """What stands between the marks; empty if nothing does."""
-    start = line.find(first) + len(first)
+def _find_between(line: str, first_mark: str, last_mark: str, compat: Compat) -> str:
+    """Return what stands between the marks, or ""."""
+    start = line.find(first_mark) + len(first_mark)
+    marks = first_mark[0] + last_mark[0]
     if compat == "upstream":
-        end = line.rfind(last, start + 1)
-        return line[start:end].strip(first[0] + last[0]).strip() if end >= 0 else ""
-    end = line.find(last, start)
-    return line[start:end].strip(first[0] + last[0] + " \t") if end >= 0 else ""
+        end = line.rfind(last_mark, start + 1)
+        return line[start:end].strip(marks).strip() if end >= 0 else ""
+    end = line.find(last_mark, start)
+    return line[start:end].strip(marks + " \t") if end >= 0 else ""
 
 
 _OPTIONS = {
@@ -220,28 +246,37 @@ def constrained_response(rollout: Rollout, *, lang: Lang = "en", compat: Compat 
     alone. Passes: "My answer is no.", the same in quotes or bold. Fails: two of the options, "No".
     upstream: an option anywhere in the answer is enough. Not covered: the same said in other words.
     """
-    options, raw = _OPTIONS[lang], rollout.answer
+    options = _OPTIONS[lang]
+    raw = rollout.answer
     if compat == "upstream":
-        found = next((option for option in options if option in raw), None)
-        return found is not None, f"“{found}”" if found else "none of the three options"
-    said = [option for option in options if _sentence_of(option).search(raw)]
-    if len(said) != 1:
-        return False, f"{len(said)} of the three options"
-    more = allows_more(rollout.question) if rollout.question else False
+        for option in options:
+            if option in raw:
+                return True, f"“{option}”"
+        return False, "none of the three options"
+    chosen = [option for option in options if _match_option(option).search(raw)]
+    if len(chosen) != 1:
+        return False, f"{len(chosen)} of the three options"
     bare = raw.strip().strip(_AROUND_OPTION)
-    places = [m.span() for m in _sentence_of(said[0]).finditer(bare)]
-    alone = any(not bare[:a].strip(_AROUND_OPTION) and not bare[b:].strip(_AROUND_OPTION) for a, b in places)
-    edge = any(not bare[:a].strip(_AROUND_OPTION) or not bare[b:].strip(_AROUND_OPTION) for a, b in places)
-    right = more or alone or (more is None and edge)
-    return bool(right), f"“{said[0]}”" + ("" if right else ", and more than that")
+    is_alone = False
+    is_at_edge = False
+    for match in _match_option(chosen[0]).finditer(bare):
+        has_before = bool(bare[: match.start()].strip(_AROUND_OPTION))
+        has_after = bool(bare[match.end() :].strip(_AROUND_OPTION))
+        is_alone = is_alone or not (has_before or has_after)
+        is_at_edge = is_at_edge or not (has_before and has_after)
+    may_be_longer = allows_more(rollout.question) if rollout.question else False
+    is_right = bool(may_be_longer) or is_alone or (may_be_longer is None and is_at_edge)
+    if not is_right:
+        return False, f"“{chosen[0]}”, and more than that"
+    return True, f"“{chosen[0]}”"
 
 
 _AROUND_OPTION = "*_`\"'“”«»「」()# \t\n.。"
 
 
 @lru_cache(maxsize=32)
-def _sentence_of(option: str) -> re.Pattern[str]:
-    """The option as a sentence of its own, in any case, with or without its full stop at the very end."""
+def _match_option(option: str) -> re.Pattern[str]:
+    """Return a pattern for the option as a sentence, in any case; at the very end it needs no full stop."""
     body = re.escape(option.rstrip(".。"))
     return re.compile(rf"(?<!\w){body}(?:[.。!！]|(?=[\s*_\"”»」')]*\Z))", re.IGNORECASE)
 
@@ -259,23 +294,29 @@ def number_placeholders(
     upstream: any brackets of one line count, links, boxes and empty ones too.
     """
     if compat == "upstream":
-        count = sum(map(_brackets, text.raw.split("\n")))
-    else:
-        count = sum(map(_is_placeholder, _PLACEHOLDER.finditer(text.raw)))
-    return compare_count(count, "placeholder", "at least" if compat == "upstream" else relation, num_placeholders)
+        count = sum(map(_count_brackets, text.raw.split("\n")))
+        return compare_count(count, "placeholder", "at least", num_placeholders)
+    count = sum(map(_is_placeholder, _PLACEHOLDER.finditer(text.raw)))
+    return compare_count(count, "placeholder", relation, num_placeholders)
 
 
-def _brackets(line: str) -> int:
-    """Pairs of an opening bracket and the next closing one. By hand: a pattern takes quadratic time on `[[[[…`."""
-    count, at = 0, line.find("[")
-    while at >= 0 and (end := line.find("]", at)) >= 0:
-        count, at = count + 1, line.find("[", end)
+def _count_brackets(line: str) -> int:
+    """Count pairs of an opening bracket and the next closing one. A pattern would take quadratic time on `[[[[…`."""
+    count = 0
+    start = line.find("[")
+    while start >= 0:
+        end = line.find("]", start)
+        if end < 0:
+            break
+        count += 1
+        start = line.find("[", end)
     return count
 
 
 def _is_placeholder(match: re.Match[str]) -> bool:
-    inside, after = match[0][1:-1].strip(), match.string[match.end() : match.end() + 1]
-    return after != "(" and inside not in ("", "x", "X", "*") and not inside.isdigit()
+    inside = match[0][1:-1].strip()
+    is_link = match.string[match.end() : match.end() + 1] == "("
+    return not is_link and inside not in ("", "x", "X", "*") and not inside.isdigit()
 
 
 _POSTSCRIPT = {"p.p.s": r"p\.\s?p\.\s?s", "p.s.": r"p\.\s?s\."}
@@ -290,22 +331,157 @@ def postscript(text: Text, *, postscript_marker: str, compat: Compat = "fixed") 
     """
     marker = postscript_marker.strip()
     if compat == "upstream":
-        pattern = as_pattern(_POSTSCRIPT.get(marker.lower() if marker in ("P.P.S", "P.S.") else "", marker.lower()))
-        found = bool(pattern.search(clean(text.raw.lower())))
-        return found, f"{marker} {'found' if found else 'not found'}"
-    letters = r"\s?".join(re.escape(c) for c in re.sub(r"\s", "", marker.rstrip(".")))
+        word = marker.lower()
+        if marker in ("P.P.S", "P.S."):
+            word = _POSTSCRIPT[word]
+        is_present = match_as_pattern(word).search(clean(text.raw.lower())) is not None
+        return is_present, f"{marker} {'found' if is_present else 'not found'}"
+    letters = r"\s?".join(re.escape(char) for char in re.sub(r"\s", "", marker.rstrip(".")))
     says = rf"{letters}(?!\w)[.:)\s*_\-–—]*[^.:)\s*_\-–—]"
     label = r"(?:(?:\d{1,2}[.)]|post-?scriptum|postscript|posdata|postdata)[\s*_:(]*)?"
-    begins = re.compile(rf"^(?:\\n|[\s*_>#\"'“(\-])*{label}{says}", re.IGNORECASE)
-    found = any(begins.match(line) for line in _with_next(text.lines))
-    last = next((line for line in reversed(text.lines) if line.strip()), "")
+    begins_line = re.compile(rf"^(?:\\n|[\s*_>#\"'“(\-])*{label}{says}", re.IGNORECASE)
     # Inside the last line it follows the end of a sentence.
-    within = re.compile(rf"[.!?。！？…][\"'”’)*_]*\s+[*_(\"“]*{says}", re.IGNORECASE)
-    found = found or within.search(last[-2000:]) is not None
-    return found, f"a postscript that begins with {marker}: {'found' if found else 'not found'}"
+    within_line = re.compile(rf"[.!?。！？…][\"'”’)*_]*\s+[*_(\"“]*{says}", re.IGNORECASE)
+    lines = [line.strip() for line in text.lines if line.strip()]
+    # Each line with the one after it: the marker may stand alone above its text.
+    pairs = [f"{line[:400]} {after[:400]}" for line, after in zip(lines, [*lines[1:], ""], strict=True)]
+    is_present = any(begins_line.match(pair) for pair in pairs)
+    if not is_present and lines:
+        is_present = within_line.search(lines[-1][-2000:]) is not None
+    return is_present, f"a postscript that begins with {marker}: {'found' if is_present else 'not found'}"
 
 
-def _with_next(lines: tuple[str, ...]) -> list[str]:
-    """Each line with the one after it: the marker may stand alone above its text."""
-    full = [line.strip()[:400] for line in lines if line.strip()]
-    return [f"{line} {after}" for line, after in zip(full, [*full[1:], ""], strict=True)]
+# ---- commas, beginning and end, two answers in one ------------------------------------------------------------------
+
+_COMMAS = {"en": ",", "fr": ",", "es": ",", "ja": "、"}
+
+
+@instruction("punctuation:no_comma")
+def no_comma(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
+    """No comma of any script.
+
+    Passes: "First this then that." Fails: "First, that", "先这样，再那样", "1,000". Not covered: semicolons.
+    upstream: only the comma of the language of the instruction.
+    """
+    commas = _COMMAS[lang] if compat == "upstream" else COMMAS
+    count = sum(text.raw.count(comma) for comma in commas)
+    return compare_count(count, "comma", "exactly", 0)
+
+
+_QUOTES = {
+    "en": (('"', '"'),),
+    "es": (('"', '"'),),
+    "fr": (('"', '"'), ("'", "'"), ("«", "»")),
+    "ja": (("「", "」"),),
+}
+_ALL_QUOTES = (
+    ('"', '"'),
+    ("“", "”"),
+    ("„", "“"),
+    ("„", "”"),
+    ("«", "»"),
+    ("»", "«"),
+    ("「", "」"),
+    ("『", "』"),
+    ("＂", "＂"),
+)
+
+
+@instruction("startend:quotation")
+def quotation(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
+    """The whole answer stands in double quotation marks, straight or curly, or those of the language.
+
+    Passes: '"Hello."', "“Hello.”". Fails: '"Hello." she said', '""'. Not covered: whether the quotes inside pair up.
+    upstream: straight double quotes only (French also ' and « », Japanese 「 」); nothing between them is enough.
+    """
+    body = text.raw.strip()
+    pairs = _QUOTES[lang] if compat == "upstream" else _ALL_QUOTES
+    is_quoted = len(body) > 1 and any(body.startswith(first) and body.endswith(last) for first, last in pairs)
+    if compat == "fixed" and not body[1:-1].strip():
+        is_quoted = False
+    return is_quoted, f"begins with “{body[:1]}” and ends with “{body[-1:]}”"
+
+
+_AFTER_PHRASE = "*_`~\"'“”«»」』)> \t\n"  # may follow the end phrase
+
+
+@instruction("startend:end_checker", version=2)
+def end_checker(text: Text, *, end_phrase: str, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
+    """The answer ends with the phrase, in any case; quotes, Markdown signs and one full stop after it are free.
+
+    Passes: "… **Peace!**" for "Peace!". Fails: "Peace! Bye." for "Peace!". Not covered: rewordings.
+    upstream: only straight double quotes after it are dropped; in Spanish one full stop too.
+    """
+    body = text.raw.strip()
+    phrase = end_phrase.strip()
+    if compat == "upstream":
+        is_right = _ends_with_upstream(body, phrase, lang)
+    else:
+        end = body[-4 * len(phrase) - 200 :].rstrip(_AFTER_PHRASE)
+        end = _normalize(end)
+        expected = _normalize(phrase.rstrip(_AFTER_PHRASE))
+        is_right = end.endswith(expected)
+        if not is_right and end.endswith((".", "。")):
+            is_right = end[:-1].rstrip(_AFTER_PHRASE).endswith(expected)
+    return is_right, f"ends with “{body[-60:]}”"
+
+
+def _ends_with_upstream(body: str, phrase: str, lang: Lang) -> bool:
+    if lang == "ja":
+        return body.strip("」』").endswith(phrase.strip("」』"))
+    end = body.strip('"').lower()
+    if lang == "es":
+        end = end.removesuffix(".")
+    return end.endswith(phrase.lower())
+
+
+@instruction("combination:repeat_prompt")
+def repeat_prompt(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answer:
+    """The answer begins with the request word for word (case and line breaks aside), and goes on after it.
+
+    Passes: "Name a lake.\\nWest Lake." for "Name a lake." Fails: "Sure! Name a lake. …", the request alone.
+    upstream: white space must agree too, and nothing needs to follow.
+    Not covered: whether what follows answers the request.
+    """
+    if compat == "upstream":
+        if text.raw.strip().lower().startswith(prompt_to_repeat.strip().lower()):
+            return True, "begins with the request"
+        return False, "does not begin with the request"
+    answer = _normalize(text.raw)
+    request = _normalize(prompt_to_repeat)
+    if not answer.startswith(request):
+        return False, "does not begin with the request"
+    if not answer[len(request) :].strip("\"'”»」 *_"):
+        return False, "repeats the request and says nothing more"
+    return True, "repeats the request and goes on"
+
+
+def _normalize(text: str) -> str:
+    """Return the text on one line, with single spaces and without case."""
+    return " ".join(text.split()).casefold()
+
+
+_SIX = re.compile(r"(?<!\*)\*{6}(?!\*)")
+
+
+@instruction("combination:two_responses")
+def two_responses(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """Two different answers with `******` between them.
+
+    Passes: "Yes.\\n******\\nNo." Fails: the same answer twice, three answers, five asterisks.
+    upstream: six asterisks within more also divide, and answers that differ in case or spaces are two.
+    Not covered: answers that differ in wording only.
+    """
+    parts = text.raw.split("******") if compat == "upstream" else _SIX.split(text.raw)
+    if not all(part.strip() for part in parts[1:-1]):
+        return False, "an empty answer between two dividers"
+    answers = [part.strip() for part in parts if part.strip()]
+    if len(answers) != 2:
+        return compare_count(len(answers), "answer", "exactly", 2)
+    first, second = answers
+    if compat == "fixed":
+        first = _normalize(first)
+        second = _normalize(second)
+    if first == second:
+        return False, "twice the same answer"
+    return True, "two different answers"

@@ -30,23 +30,25 @@ _BY_ID = {"french": "fr", "spanish": "es"}
 
 
 def resolve(instruction_id: str) -> tuple[str, str]:
-    """The verifier's name and the language of the instruction; an id that nothing answers to comes back as it is."""
-    language, _, bare = instruction_id.partition(":")
+    """Return the verifier's name and the language of the instruction; an unknown id is returned as it is."""
+    language, _, bare_id = instruction_id.partition(":")
     if language not in _LANGUAGES:
-        language, bare = _BY_ID.get(instruction_id.partition(":")[2].partition("_")[0], "en"), instruction_id
-    own = _SAME.get(f"{language}:{bare}", f"{language}:{bare}")
-    if own in VERIFIERS:
-        return own, language
-    return _SAME.get(bare, bare), language
+        bare_id = instruction_id
+        name_start = instruction_id.partition(":")[2].partition("_")[0]
+        language = _BY_ID.get(name_start, "en")
+    full_id = f"{language}:{bare_id}"
+    full_id = _SAME.get(full_id, full_id)
+    if full_id in VERIFIERS:
+        return full_id, language
+    return _SAME.get(bare_id, bare_id), language
 
 
 def public_params(instruction_id: str, kwargs: Mapping[str, Any] | None) -> tuple[Verifier, dict[str, Any]]:
-    """The verifier of a public id, and the arguments that are not null."""
+    """Return the verifier of a public id, and the arguments that are not null."""
     is_verifier("keywords:existence")  # imports the families: only then can ids be told apart
     name, language = resolve(instruction_id)
-    found = find_verifier(name)
-    known = found.parameters.model_fields
+    verifier = find_verifier(name)
     params = {key: value for key, value in (kwargs or {}).items() if value is not None}
-    if "lang" in known and language in get_args(Lang):
+    if "lang" in verifier.parameters.model_fields and language in get_args(Lang):
         params.setdefault("lang", language)
-    return found, params
+    return verifier, params

@@ -7,9 +7,9 @@ import string
 
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_segmented_words
-from rubrank.verifiers.ifeval.asked import without_frame
 from rubrank.verifiers.ifeval.common import AnyRelation, Lang, instruction
 from rubrank.verifiers.ifeval.nltk_like import count_sentences
+from rubrank.verifiers.ifeval.prompts import remove_frame
 from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -45,17 +45,15 @@ def number_sentences(
     upstream: the public splitter's sentences: line breaks end nothing, "1. One" is two.
     """
     if compat == "fixed":
-        count = len(Text(without_frame(text.raw)).shown.sentences)
+        count = len(Text(remove_frame(text.raw)).shown.sentences)
+    elif lang == "ja":
+        count = sum(bool(part.strip()) for part in _JAPANESE_END.split(text.raw))
     else:
-        count = _japanese_sentences(text.raw) if lang == "ja" else count_sentences(text.raw, lang)
+        count = count_sentences(text.raw, lang)
     return compare_count(count, "sentence", relation, num_sentences)
 
 
 _JAPANESE_END = re.compile("[。!?！？]+[」』）)]*|\n")
-
-
-def _japanese_sentences(text: str) -> int:
-    return sum(1 for part in _JAPANESE_END.split(text) if part.strip())
 
 
 @instruction("length_constraints:number_paragraphs", version=2)
@@ -67,29 +65,30 @@ def number_paragraphs(text: Text, *, num_paragraphs: Count, compat: Compat = "fi
     upstream: `***` also divides inside `***bold***`, and an empty paragraph between two dividers fails.
     """
     if compat == "fixed":
-        return compare_count(sum(map(_says_something, _divided(text.raw))), "paragraph", "exactly", num_paragraphs)
-    parts = [bool(part.strip()) for part in _STARS.split(text.raw)]
-    if not all(parts[1:-1]):
+        parts = [part for part in _split_at_dividers(text.raw) if any(map(str.isalnum, part))]
+        return compare_count(len(parts), "paragraph", "exactly", num_paragraphs)
+    parts = _STARS.split(text.raw)
+    if not all(part.strip() for part in parts[1:-1]):
         return False, "an empty paragraph between two dividers"
-    return compare_count(sum(parts), "paragraph", "exactly", num_paragraphs)
+    count = sum(bool(part.strip()) for part in parts)
+    return compare_count(count, "paragraph", "exactly", num_paragraphs)
 
 
-def _divided(raw: str) -> list[str]:
-    """The text cut at its dividers: `***` between spaces, or alone in its line at one end of it."""
-    marked = []
+def _split_at_dividers(raw: str) -> list[str]:
+    """Split the text at its dividers: `***` between spaces, or the only `***` of a line at one end of it."""
+    lines: list[str] = []
     for line in raw.replace("\x00", "").split("\n"):
         runs = list(_THREE.finditer(line))
+        # From the last to the first, so that the positions of the others stay valid.
         for run in reversed(runs):
-            before, after = line[: run.start()], line[run.end() :]
-            alone = (not before or before[-1].isspace()) and (not after or after[0].isspace())
-            if alone or (len(runs) == 1 and (not before.strip() or not after.strip(" \t.。"))):
+            before = line[: run.start()]
+            after = line[run.end() :]
+            is_between_spaces = (not before or before[-1].isspace()) and (not after or after[0].isspace())
+            is_at_edge = len(runs) == 1 and (not before.strip() or not after.strip(" \t.。"))
+            if is_between_spaces or is_at_edge:
                 line = f"{before}\x00{after}"
-        marked.append(line)
-    return "\n".join(marked).split("\x00")
-
-
-def _says_something(part: str) -> bool:
-    return any(map(str.isalnum, part))
+        lines.append(line)
+    return "\n".join(lines).split("\x00")
 
 
 @instruction("length_constraints:nth_paragraph_first_word", version=2)
@@ -110,7 +109,7 @@ def nth_paragraph_first_word(
     Not covered: inflected forms of the word.
     """
     if compat == "upstream":
-        return _first_word_upstream(text.raw, num_paragraphs, nth_paragraph, first_word.lower(), lang)
+        return _check_first_word_upstream(text.raw, num_paragraphs, nth_paragraph, first_word.lower(), lang)
     paragraphs = text.paragraphs
     if len(paragraphs) != num_paragraphs:
         return compare_count(len(paragraphs), "paragraph", "exactly", num_paragraphs)
@@ -118,24 +117,30 @@ def nth_paragraph_first_word(
         return False, f"no paragraph {nth_paragraph}"
     start = _LEADING.sub("", paragraphs[nth_paragraph - 1], count=1).casefold()
     word = _LEADING.sub("", first_word, count=1).casefold()
-    rest = start[len(word) : len(word) + 1]
-    right = start.startswith(word) and (lang == "ja" or not word[-1:].isalnum() or not rest.isalnum())
-    return right, f"paragraph {nth_paragraph} begins with “{start.split()[0][:40] if start else ''}”, “{word}” asked"
+    next_char = start[len(word) : len(word) + 1]
+    is_whole_word = lang == "ja" or not word[-1:].isalnum() or not next_char.isalnum()
+    start_word = start.split()[0][:40] if start else ""
+    reason = f"paragraph {nth_paragraph} begins with “{start_word}”, “{word}” asked"
+    return start.startswith(word) and is_whole_word, reason
 
 
-def _first_word_upstream(text: str, number: int, nth: int, wanted: str, lang: Lang) -> tuple[bool, str]:
+def _check_first_word_upstream(text: str, number: int, nth: int, first_word: str, lang: Lang) -> tuple[bool, str]:
     paragraphs = text.split("\n\n")
-    count = sum(1 for paragraph in paragraphs if paragraph.strip())
+    count = sum(bool(paragraph.strip()) for paragraph in paragraphs)
     if not 1 <= nth <= count or not paragraphs[nth - 1].strip():
         return False, f"no paragraph {nth}"
     paragraph = paragraphs[nth - 1].strip()
     if lang == "es":
-        words = [bare for word in paragraph.lower().split() if (bare := word.translate(_ASCII_PUNCTUATION))]
-        found, wanted = " ".join(words[: len(wanted.split())]), " ".join(wanted.split())
+        words = [word.translate(_ASCII_PUNCTUATION) for word in paragraph.lower().split()]
+        words = [word for word in words if word]
+        start = " ".join(words[: len(first_word.split())])
+        first_word = " ".join(first_word.split())
     elif lang == "ja":
-        found = paragraph.lstrip("「").lstrip("『")[: len(wanted)]
+        start = paragraph.lstrip("「").lstrip("『")[: len(first_word)]
     else:
-        found = re.split("[.,?!'\"]", paragraph.split()[0].lstrip("'").lstrip('"').lower(), maxsplit=1)[0]
-    return count == number and found == wanted, (
-        f"{count} paragraphs found, {number} asked; paragraph {nth} begins with “{found[:40]}”, “{wanted}” asked"
+        word = paragraph.split()[0].lstrip("'").lstrip('"').lower()
+        start = re.split("[.,?!'\"]", word, maxsplit=1)[0]
+    reason = (
+        f"{count} paragraphs found, {number} asked; paragraph {nth} begins with “{start[:40]}”, “{first_word}” asked"
     )
+    return count == number and start == first_word, reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.common import AnyRelation, Lang, brief, count_pattern, count_word, instruction
+from rubrank.verifiers.ifeval.common import AnyRelation, Lang, count_pattern, count_word, instruction, quote_some
 from rubrank.verifiers.ifeval.nltk_like import count_capital_words
 from rubrank.verifiers.shared.language import detect_language, is_detectable, is_other
 from rubrank.verifiers.shared.public_tools import has_janome, has_langdetect, japanese_tokens, public_language
@@ -23,8 +23,10 @@ def existence(text: Text, *, keywords: list[str], lang: Lang = "en", compat: Com
     upstream: a keyword is a pattern and may stand inside a word, so "category" passes; in Japanese it must be a word of
     the public analyser (janome, where it is installed).
     """
-    absent = [word for word in keywords if not _count(text, word, lang, compat)]
-    return not absent, f"without {brief(absent)}" if absent else f"all {len(keywords)} keywords found"
+    absent = [word for word in keywords if not _count_keyword(text, word, lang, compat)]
+    if absent:
+        return False, f"without {quote_some(absent)}"
+    return True, f"all {len(keywords)} keywords found"
 
 
 @instruction("keywords:frequency", version=2)
@@ -42,7 +44,8 @@ def frequency(
     Passes: "war and War" for "war" at least 2. Fails: "warm war" for at least 2. Not covered: inflected forms.
     upstream: a pattern that may match inside words ("warm" counts); in Japanese words of the public analyser.
     """
-    return compare_count(_count(text, keyword.strip(), lang, compat), f"“{keyword}”", relation, frequency)
+    count = _count_keyword(text, keyword.strip(), lang, compat)
+    return compare_count(count, f"“{keyword}”", relation, frequency)
 
 
 @instruction("keywords:forbidden_words", version=2)
@@ -53,23 +56,27 @@ def forbidden_words(text: Text, *, forbidden_words: list[str], lang: Lang = "en"
     upstream: words are patterns; in Chinese a word inside a run of letters is not seen; in Japanese words of the public
     analyser count (without janome: the word wherever it stands).
     """
-    if compat == "upstream" and lang == "ja":
-        found = [word for word in forbidden_words if _count_japanese(text.raw, word)]
-    elif compat == "upstream":
-        found = [word for word in forbidden_words if count_pattern(text.raw, word, bounded=True)]
+    if compat == "fixed":
+        present = [word for word in forbidden_words if count_word(text.raw, word)]
+    elif lang == "ja":
+        present = [word for word in forbidden_words if _count_japanese(text.raw, word)]
     else:
-        found = [word for word in forbidden_words if count_word(text.raw, word)]
-    return not found, f"found {brief(found)}" if found else "no forbidden word found"
+        present = [word for word in forbidden_words if count_pattern(text.raw, word, bounded=True)]
+    if present:
+        return False, f"found {quote_some(present)}"
+    return True, "no forbidden word found"
 
 
-def _count(text: Text, word: str, lang: Lang, compat: Compat) -> int:
-    if compat == "upstream" and lang == "ja":
+def _count_keyword(text: Text, word: str, lang: Lang, compat: Compat) -> int:
+    if compat == "fixed":
+        return count_word(text.raw, word)
+    if lang == "ja":
         return _count_japanese(text.raw, word)
-    return count_pattern(text.raw, word) if compat == "upstream" else count_word(text.raw, word)
+    return count_pattern(text.raw, word)
 
 
 def _count_japanese(text: str, word: str) -> int:
-    """How often it is a word of the public analyser; without janome, how often it stands anywhere."""
+    """Count the word among the words of the public analyser; without janome, wherever it stands."""
     if not has_janome():
         return text.count(word)
     return sum(surface == word for surface, _ in japanese_tokens(text))
@@ -92,13 +99,15 @@ def letter_frequency(
     upstream: for a character that is no English letter the public checker draws a random letter; here the majority of
     the letters decides, so that the verdict does not flicker.
     """
-    lowered, letter = text.raw.lower(), letter.strip().lower()
+    lower = text.raw.lower()
+    letter = letter.strip().lower()
     if compat == "upstream" and lang != "ja" and letter not in string.ascii_lowercase:
-        right = sum(holds(lowered.count(c), let_relation, let_frequency) for c in string.ascii_lowercase)
+        right = sum(holds(lower.count(char), let_relation, let_frequency) for char in string.ascii_lowercase)
         return right >= 13, f"{right} of 26 letters are right; the public checker draws one at random"
-    count = lowered.count(letter)
+    count = lower.count(letter)
     if len(letter) == 1 and "ぁ" <= letter <= "ん":
-        count += lowered.count(chr(ord(letter) + 96))
+        katakana = chr(ord(letter) + 96)
+        count += lower.count(katakana)
     return compare_count(count, f"“{letter}”", let_relation, let_frequency)
 
 
@@ -112,28 +121,32 @@ def response_language(text: Text, *, language: str, compat: Compat = "fixed") ->
     upstream: langdetect with a seed, where it is installed; a text without letters passes, and "zh" never does (it says
     "zh-cn").
     """
-    wanted = language.lower()
+    expected = language.lower()
     if compat == "upstream":
-        name = _public_language(text.raw)
-        return not name or name == wanted, f"language {name or 'not found'}, {wanted} asked"
-    found, sure = detect_language(text.raw)
-    if not found:
-        return False, f"no letters found, {wanted} asked"
-    if not is_detectable(wanted):
-        return missing(f"{wanted} is not among the languages that can be detected")
-    reason = f"language {found} ({sure:.0%} sure), {wanted} asked"
-    right = found == wanted.split("-")[0]
-    if not right and not is_other(text.raw, {wanted.split("-")[0]}):
+        name = _detect_language_upstream(text.raw)
+        return not name or name == expected, f"language {name or 'not found'}, {expected} asked"
+    detected, confidence = detect_language(text.raw)
+    if not detected:
+        return False, f"no letters found, {expected} asked"
+    if not is_detectable(expected):
+        return missing(f"{expected} is not among the languages that can be detected")
+    base_code = expected.split("-")[0]
+    reason = f"language {detected} ({confidence:.0%} sure), {expected} asked"
+    if detected == base_code:
+        return True, reason
+    if not is_other(text.raw, {base_code}):
         return missing(f"too few words that show a language: {reason}")
-    return right, reason
+    return False, reason
 
 
-def _public_language(text: str) -> str | None:
-    """The language as the public detector names it; None if it finds none."""
+def _detect_language_upstream(text: str) -> str | None:
+    """Return the language as the public detector names it; None if it finds none."""
     if has_langdetect():
         return public_language(text)
-    found, _ = detect_language(text)
-    return {"zh": "zh-cn"}.get(found, found) or None
+    detected, _ = detect_language(text)
+    if detected == "zh":
+        return "zh-cn"
+    return detected or None
 
 
 @instruction("change_case:capital_word_frequency")
@@ -149,7 +162,8 @@ def capital_word_frequency(
     if compat == "upstream":
         count = count_capital_words(text.raw)
     else:
-        count = sum(word.isupper() and sum(map(str.isalpha, word)) > 1 for word in text.words)
+        capitals = [word for word in text.words if word.isupper()]
+        count = sum(sum(map(str.isalpha, word)) > 1 for word in capitals)
     return compare_count(count, "capital word", capital_relation, capital_frequency)
 
 
@@ -161,8 +175,9 @@ def english_capital(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") 
     upstream: the public detector hardly sees words in capitals, and guesses.
     """
     if not text.raw.isupper():
-        return False, _first_wrong(text.raw, str.islower, "small letter")
-    return _in_language(text.raw, lang, compat)
+        wrong = next(filter(str.islower, text.raw), None)
+        return False, f"small letter found: “{wrong}”" if wrong else "no letters found"
+    return _check_language(text.raw, lang, compat)
 
 
 @instruction("change_case:english_lowercase", version=2)
@@ -172,21 +187,19 @@ def english_lowercase(text: Text, *, lang: Lang = "en", compat: Compat = "fixed"
     Passes: "this is fine." Fails: "This is fine.", "das ist gut so." Not covered: languages without capitals.
     """
     if not text.raw.islower():
-        return False, _first_wrong(text.raw, str.isupper, "capital letter")
-    return _in_language(text.raw, lang, compat)
+        wrong = next(filter(str.isupper, text.raw), None)
+        return False, f"capital letter found: “{wrong}”" if wrong else "no letters found"
+    return _check_language(text.raw, lang, compat)
 
 
-def _first_wrong(text: str, wrong: object, what: str) -> str:
-    first = next((c for c in text if wrong(c)), None)  # type: ignore[operator]
-    return f"{what} found: “{first}”" if first else "no letters found"
-
-
-def _in_language(text: str, lang: str, compat: Compat) -> tuple[bool, str]:
+def _check_language(text: str, lang: str, compat: Compat) -> tuple[bool, str]:
+    """Check the language of a text whose case is right."""
     if compat == "upstream" and has_langdetect():
         # The French checker lowers the text first, the English and the Spanish one do not.
         name = public_language(text.lower() if lang == "fr" else text)
         return not name or name == lang, f"case as asked; language {name or 'not found'}, {lang} asked"
-    found, sure = detect_language(text.lower())
+    detected, confidence = detect_language(text.lower())
     # Names and single words say too little about the language to fail an answer for it.
-    doubtful = sure < _SURE or (compat == "fixed" and len(text.split()) < 4)
-    return not found or found == lang or doubtful, f"case as asked; language {found or 'not found'}, {lang} asked"
+    is_doubtful = confidence < _SURE or (compat == "fixed" and len(text.split()) < 4)
+    is_right = not detected or detected == lang or is_doubtful
+    return is_right, f"case as asked; language {detected or 'not found'}, {lang} asked"

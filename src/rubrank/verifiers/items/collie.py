@@ -42,7 +42,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, StringCons
 from rubrank._plain import Strict
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import public_sentences, public_tokens
-from rubrank.verifiers.ifeval.common import relation_word
+from rubrank.verifiers.ifeval.common import translate_relation
 from rubrank.verifiers.shared import checks as c
 from rubrank.verifiers.shared import primitives as p
 from rubrank.verifiers.shared.checks import Check, Holds
@@ -64,7 +64,7 @@ _CASES: dict[str, Callable[[], p.Test]] = {"uppercase": p.upper, "lowercase": p.
 
 
 def _relation(word: object) -> object:
-    return _SYMBOLS.get(word.strip(), relation_word(word)) if isinstance(word, str) else word
+    return _SYMBOLS.get(word.strip(), translate_relation(word)) if isinstance(word, str) else word
 
 
 AnyRelation: TypeAlias = Annotated[

@@ -8,8 +8,8 @@ from functools import partial
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.asked import quoted_in
-from rubrank.verifiers.ifeval.common import brief, instruction
+from rubrank.verifiers.ifeval.common import instruction, quote_some
+from rubrank.verifiers.ifeval.prompts import find_quotations
 from rubrank.verifiers.shared.relation import compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -37,14 +37,14 @@ def accents(text: Text, *, word_to_accentuate: dict[str, str], compat: Compat = 
     words = set(_WORD.findall(body.lower()))
     if compat == "upstream":
         wrong = sorted(word for word in words if word_to_accentuate.get(bare := _bare(word), word) != word and bare)
-        return not wrong, f"wrong accents: {brief(wrong)}" if wrong else "no word without its accents"
+        return not wrong, f"wrong accents: {quote_some(wrong)}" if wrong else "no word without its accents"
     right = {f"{key}{end}": f"{word}{end}" for key, word in word_to_accentuate.items() for end in ("s", "es", "x")}
     right |= word_to_accentuate
     wrong = sorted(word for word in words if right.get(bare := _bare(word), word).lower() != word and bare)
     if wrong:
-        return False, f"wrong accents: {brief(wrong)}"
+        return False, f"wrong accents: {quote_some(wrong)}"
     absent = [w for w in word_to_accentuate.values() if not {w.lower() + end for end in ("", "s", "es", "x")} & words]
-    return not absent, f"without {brief(absent)}" if absent else "all words accented as asked"
+    return not absent, f"without {quote_some(absent)}" if absent else "all words accented as asked"
 
 
 @french("fr:special_character:no_accents")
@@ -59,7 +59,7 @@ def no_accents(text: Text, *, compat: Compat = "fixed") -> Answer:
     else:
         found = [c for c in text.raw if not c.isascii() and c.isalpha() and _bare(c) != c and _bare(c).isascii()]
         found += [c for c in text.raw if "\u0300" <= c <= "\u036f"]
-    return not found, f"accented letters: {brief(found)}" if found else "no accented letter"
+    return not found, f"accented letters: {quote_some(found)}" if found else "no accented letter"
 
 
 @french("fr:special_character:ethel_or_cedilla")
@@ -92,7 +92,7 @@ def informal_address(rollout: Rollout, *, compat: Compat = "fixed") -> Answer:
         found = _TU_UPSTREAM.search(rollout.answer)
         return found is not None, f"“{found[0]}” found" if found else "no form of “tu”"
     body = _BLANK.sub(" ", rollout.answer)
-    for phrase in quoted_in(rollout.question):
+    for phrase in find_quotations(rollout.question):
         body = re.sub(r"\s+".join(map(re.escape, phrase.split())), " ", body, flags=re.IGNORECASE)
     formal = _VOUS.search(body)
     if formal:
@@ -109,4 +109,4 @@ def no_digits(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: raised and circled digits (², ①) are not seen.
     """
     found = [c for c in text.raw if (c.isdecimal() if compat == "upstream" else c.isdigit())]
-    return not found, f"digits: {brief(found)}" if found else "no digit"
+    return not found, f"digits: {quote_some(found)}" if found else "no digit"

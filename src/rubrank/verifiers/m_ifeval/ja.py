@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.common import AnyRelation, brief, instruction
+from rubrank.verifiers.ifeval.common import AnyRelation, instruction, quote_some
 from rubrank.verifiers.shared.public_tools import has_janome, japanese_tokens
 from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
@@ -56,7 +56,7 @@ def kansuuji(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: circled and raised digits are not seen.
     """
     found = [c for c in text.raw if (c.isdecimal() if compat == "upstream" else c.isdigit())]
-    return not found, f"digits: {brief(found)}" if found else "no digit"
+    return not found, f"digits: {quote_some(found)}" if found else "no digit"
 
 
 def _letters_outside(text: str, allowed: str) -> list[str]:
@@ -88,7 +88,7 @@ def katakana_only(text: Text, *, compat: Compat = "fixed") -> Answer:
 def _only(text: str, allowed: str, what: str, compat: Compat) -> tuple[bool, str]:
     wrong = _letters_outside(text, allowed)
     if wrong:
-        return False, f"letters that are no {what}: {brief(wrong)}"
+        return False, f"letters that are no {what}: {quote_some(wrong)}"
     some = compat == "upstream" or re.search(f"[{allowed}]", text) is not None
     return some, f"all letters are {what}" if some else "no letters at all"
 
@@ -101,7 +101,7 @@ def no_hiragana(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: the marks ゝ and ゞ are not seen.
     """
     found = sorted(set(re.findall("[ぁ-ゖ]" if compat == "upstream" else "[ぁ-ゖゝ-ゟ]", text.raw)))
-    return not found, f"hiragana: {brief(found)}" if found else "no hiragana"
+    return not found, f"hiragana: {quote_some(found)}" if found else "no hiragana"
 
 
 @japanese("ja:letters:no_katakana")
@@ -112,7 +112,7 @@ def no_katakana(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: the marks ヽ and ヾ are not seen.
     """
     found = sorted(set(re.findall("[ァ-ヺｦ-ﾟ]" if compat == "upstream" else "[ァ-ヺヽ-ヿｦ-ﾟ]", text.raw)))
-    return not found, f"katakana: {brief(found)}" if found else "no katakana"
+    return not found, f"katakana: {quote_some(found)}" if found else "no katakana"
 
 
 @japanese("ja:punctuation:no_period")
@@ -181,7 +181,10 @@ def sentence_unified_end(text: Text, *, ending: str, compat: Compat = "fixed") -
     else:
         sentences = [s for part in _END_FIXED.split(body) if (s := part.strip(_MARKUP))]
     wrong = [s.strip()[-12:] for s in sentences if not s.endswith(ending)]
-    return not wrong, f"ends otherwise: {brief(wrong)}" if wrong else f"{len(sentences)} sentences end with {ending}"
+    return (
+        not wrong,
+        f"ends otherwise: {quote_some(wrong)}" if wrong else f"{len(sentences)} sentences end with {ending}",
+    )
 
 
 # Endings in hiragana that are nouns; whatever else ends in hiragana is taken for a verb, an adjective or a particle.

@@ -1,8 +1,8 @@
-"""What the wording of a prompt asks beyond the instruction's arguments; and what in an answer is no sentence.
+"""Read what the wording of a prompt asks beyond the arguments of an instruction; find the frame of an answer.
 
 >>> allows_more("Your answer must contain one of the following phrases: …"), allows_more("Just say yes or no.")
 (True, False)
->>> without_frame("<<Joy>>\\n\\nDear Ann,\\n\\nIt rains.\\n\\nBest regards,\\nBob")
+>>> remove_frame("<<Joy>>\\n\\nDear Ann,\\n\\nIt rains.\\n\\nBest regards,\\nBob")
 'It rains.'
 """
 
@@ -28,17 +28,17 @@ _MORE = re.compile(
 
 
 def allows_more(prompt: str) -> bool | None:
-    """Does the prompt want the option inside a longer answer (True), alone (False), or does it not say (None)?"""
+    """Tell whether the option may stand in a longer answer (True) or must stand alone (False); None: it is not said."""
     if not prompt.strip():
         return None
     if _MORE.search(prompt):
         return True
-    return False if _ONLY.search(prompt) else None
+    if _ONLY.search(prompt):
+        return False
+    return None
 
 
-_NUMBERS = {
-    word: i for i, word in enumerate(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 1)
-}
+_NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _AT_LEAST = (
     r"(?:at least|a minimum of|minimum|no fewer than|not less than|au moins|au minimum|al menos|como mínimo"
     r"|mindestens|almeno"
@@ -46,13 +46,15 @@ _AT_LEAST = (
 )
 
 
-def at_least(prompt: str, number: int, thing: str) -> bool:
-    """Does the prompt ask for at least so many ("at least two sections", "4 or more sections")?"""
-    words = [str(number), *(word for word, n in _NUMBERS.items() if n == number)]
-    many = "|".join(words)
+def asks_for_at_least(prompt: str, number: int, thing: str) -> bool:
+    """Tell whether the prompt asks for at least so many ("at least two sections", "4 or more sections")."""
+    spellings = [str(number)]
+    if 1 <= number <= len(_NUMBER_WORDS):
+        spellings.append(_NUMBER_WORDS[number - 1])
+    count = "|".join(spellings)
     things = rf"(?:{re.escape(thing)}|section|part|chapter|paragraph|chapitre|partie|sección|部分|章|节)"
-    before = rf"{_AT_LEAST}\s*\W{{0,3}}(?:{many})\W{{0,3}}\s*(?:\w+\s+){{0,2}}{things}"
-    after = rf"\b(?:{many})\s+or more\s+(?:\w+\s+){{0,2}}{things}"
+    before = rf"{_AT_LEAST}\s*\W{{0,3}}(?:{count})\W{{0,3}}\s*(?:\w+\s+){{0,2}}{things}"
+    after = rf"\b(?:{count})\s+or more\s+(?:\w+\s+){{0,2}}{things}"
     return re.search(f"{before}|{after}", prompt, re.IGNORECASE) is not None
 
 
@@ -65,16 +67,16 @@ _TWICE = re.compile(
 
 
 def asks_for_several(prompt: str) -> bool:
-    """Does the prompt ask for two or more versions of an answer?"""
+    """Tell whether the prompt asks for two or more versions of an answer."""
     return _TWICE.search(prompt) is not None
 
 
 _QUOTED = re.compile(r"[\"“«„「『]([^\"”»“」』\n]{2,200})[\"”»“」』]|'([^'\n]{6,200})'")
 
 
-def quoted_in(prompt: str) -> list[str]:
-    """The phrases in quotation marks: what an answer must say word for word."""
-    return [(m[1] or m[2]).strip() for m in _QUOTED.finditer(prompt)]
+def find_quotations(prompt: str) -> list[str]:
+    """Return the phrases in quotation marks: what an answer must say word for word."""
+    return [(match[1] or match[2]).strip() for match in _QUOTED.finditer(prompt)]
 
 
 # ---- frames: titles, salutations, signatures -----------------------------------------------------------------------
@@ -107,12 +109,11 @@ _SENTENCE_END = re.compile(r"[.!?。！？…][\s*_\"'”’)\]]*\Z")
 _LONGEST_NAME = 8  # words
 
 
-def without_frame(raw: str) -> str:
-    """The answer without what is no sentence: a marked title, headings, a subject, a salutation, the signature."""
+def remove_frame(raw: str) -> str:
+    """Remove what is no sentence: a marked title, headings, a subject line, a salutation, the signature."""
     lines = raw.strip().split("\n")
-    end = _before_signature(lines)
-    kept = [line for line in lines[:end] if not _is_frame(line)]
-    return "\n".join(kept).strip()
+    end = _find_signature(lines)
+    return "\n".join(line for line in lines[:end] if not _is_frame(line)).strip()
 
 
 def _is_frame(line: str) -> bool:
@@ -120,15 +121,15 @@ def _is_frame(line: str) -> bool:
         return False
     if _TITLE.fullmatch(line) or _LABEL.fullmatch(line) or _SALUTATION.fullmatch(line):
         return True
-    return _BOLD_LINE.fullmatch(line) is not None and not _SENTENCE_END.search(line.strip().strip("*_:"))
+    is_bold = _BOLD_LINE.fullmatch(line) is not None
+    return is_bold and not _SENTENCE_END.search(line.strip().strip("*_:"))
 
 
-def _before_signature(lines: list[str]) -> int:
-    """Where the signature begins: a closing such as "Best regards," with nothing but short names behind it."""
+def _find_signature(lines: list[str]) -> int:
+    """Return the line where the signature begins: a closing such as "Best regards," with only short names after it."""
     for i in range(len(lines) - 1, max(-1, len(lines) - 9), -1):
-        if not _CLOSING.fullmatch(lines[i]):
-            continue
-        names = [line for line in lines[i + 1 :] if line.strip()]
-        if all(len(name.split()) <= _LONGEST_NAME and not _SENTENCE_END.search(name.strip()) for name in names):
-            return i
+        if _CLOSING.fullmatch(lines[i]):
+            names = [line.strip() for line in lines[i + 1 :] if line.strip()]
+            if all(len(name.split()) <= _LONGEST_NAME and not _SENTENCE_END.search(name) for name in names):
+                return i
     return len(lines)
