@@ -16,7 +16,6 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.if_rlvr import constraints as if_rlvr
 from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
-import_module("rubrank.verifiers.if_rlvr.copying")
 EXAMPLES = Path(if_rlvr.__file__).parents[1] / "examples"
 CASES: dict[str, list[dict[str, Any]]] = {
     name: cases

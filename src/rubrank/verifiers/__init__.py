@@ -21,7 +21,6 @@ FAMILIES: tuple[str, ...] = (
     "ifbench.format",
     "ifbench.custom",
     "if_rlvr.constraints",
-    "if_rlvr.copying",
     "items.benchmark_items",
     # constraints as data, and items composed of other criteria
     "items.collie",

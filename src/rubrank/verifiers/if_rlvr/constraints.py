@@ -1,9 +1,9 @@
-"""IF-RLVR — the constraints that only the training data has: keywords, first and last words, counts, letters.
+"""IF-RLVR: the constraints that only the training data has: keywords, counts, copying, layout, forbidden marks.
 
     last_word:last_word_sent(last_word="sea")    "The last word of each sentence, before punctuation, should be … sea."
 
-Copying and layout are in `if_rlvr_copy`. As in IFBench, "fixed" takes the words and sentences of `Text`, "upstream"
-those of the public checkers; a word that the data gives as a list of one is accepted.
+As in IFBench, "fixed" takes the words and sentences of `Text`, "upstream" those of the public checkers. A keyword may
+be given as a list of one word, as in some of the data.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import partial
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
@@ -31,15 +32,21 @@ if_rlvr = partial(instruction, family="if_rlvr")
 """`@if_rlvr(name)` registers the verifier of an IF-RLVR constraint."""
 
 
-def _first(value: Any) -> Any:
-    return value[0] if isinstance(value, list) and value else value
+def _first_of_list(value: Any) -> Any:
+    if isinstance(value, list) and value:
+        return value[0]
+    return value
 
 
-Word = Annotated[str, BeforeValidator(_first)]
+Word = Annotated[str, BeforeValidator(_first_of_list)]
 _SMALL = re.compile(r"\b[a-z]+\b")
 _ASCII_LETTERS = re.compile("[A-Za-z]")
 _NOT_WORD = re.compile(r"[^\w\s]")
 _DIVIDER = re.compile(r"\s?\*\*\*\s?")
+_JOINED = re.compile(r"[.!?。！？][\"'”’)\]]{0,3}-(?=\S)")
+_BRACKETED = re.compile(r"[^\w\[\]]*\[[^\[\]]+\][^\w\[\]]*\Z")
+_PAIR = re.compile(r"<<[^<>\s]+[ \t\n]+[^<>\s]+>>")
+_LAST_ALONE = re.compile(r"<<[^<>\s]+>>\W*\Z")
 _WIDE_DIVIDER = re.compile(r"(?m)^[ \t]*(?:\*[ \t]*){3,}$|\*\*\*|\* \* \*")
 
 
@@ -54,11 +61,12 @@ def no_adjacent_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
     spaces, with its marks, so that "(b" hides the b. Not covered: letters other than a to z compare by their code.
     """
     words = text.raw.split() if compat == "upstream" else text.words
-    firsts = [word[0].lower() for word in words]
-    for i in range(len(words) - 1):
-        one, two = firsts[i], firsts[i + 1]
-        if len(one) != 1 or len(two) != 1 or ord(two) - ord(one) == 1:
-            return False, f"{words[i]!r} and {words[i + 1]!r} start with consecutive letters"
+    for word, next_word in pairwise(words):
+        letter = word[0].lower()
+        next_letter = next_word[0].lower()
+        # Some letters are two when lowered (İ); they have no place in the alphabet.
+        if len(letter) != 1 or len(next_letter) != 1 or ord(next_letter) - ord(letter) == 1:
+            return False, f"{word!r} and {next_word!r} start with consecutive letters"
     return True, f"no such neighbours among {len(words)} words"
 
 
@@ -69,11 +77,13 @@ def word_once(text: Text, *, keyword: Word, compat: Compat = "fixed") -> Answer:
     Passes: "The river runs." for river. Fails: none or two. Upstream counts inside of words, too ("rivers"). Not
     covered: inflected forms, which are other words.
     """
-    return compare_count(_count(keyword, text, compat), f"time {keyword!r}", "exactly", 1)
+    return compare_count(_count_keyword(keyword, text, compat), f"time {keyword!r}", "exactly", 1)
 
 
-def _count(keyword: str, text: Text, compat: Compat) -> int:
-    return (count_within if compat == "upstream" else count_whole)(keyword, text.raw)
+def _count_keyword(keyword: str, text: Text, compat: Compat) -> int:
+    if compat == "upstream":
+        return count_within(keyword, text.raw)
+    return count_whole(keyword, text.raw)
 
 
 @if_rlvr("keywords:word_count_different_numbers")
@@ -91,10 +101,12 @@ def word_count_different_numbers(
     never shows, and counts inside of words; without a relation it would roll a die, so the verdict is missing. Not
     covered: inflected forms.
     """
-    if compat == "upstream" and relation is None:
-        return missing("the public checker draws the relation at random when the data has none")
-    asked: Relation = relation if compat == "upstream" and relation else "exactly"
-    return compare_count(_count(keyword, text, compat), f"time {keyword!r}", asked, frequency)
+    expected: Relation = "exactly"
+    if compat == "upstream":
+        if relation is None:
+            return missing("the public checker draws the relation at random when the data has none")
+        expected = relation
+    return compare_count(_count_keyword(keyword, text, compat), f"time {keyword!r}", expected, frequency)
 
 
 @if_rlvr("keywords:exclude_word_harder")
@@ -105,10 +117,10 @@ def exclude_word_harder(text: Text, *, keyword: Word, compat: Compat = "fixed") 
     spaces and minds the case. Not covered: inflected forms are allowed.
     """
     if compat == "upstream":
-        n = text.raw.count(f" {keyword.strip()} ")
+        count = text.raw.count(f" {keyword.strip()} ")
     else:
-        n = count_whole(keyword, text.raw)
-    return compare_count(n, f"time {keyword!r}", "exactly", 0)
+        count = count_whole(keyword, text.raw)
+    return compare_count(count, f"time {keyword!r}", "exactly", 0)
 
 
 @if_rlvr("keywords:palindrome")
@@ -119,11 +131,14 @@ def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
     ways. Not covered: palindromes of several words.
     """
     if compat == "upstream":
-        found = next((word for word in text.raw.split() if word == word[::-1]), None)
+        words = text.raw.split()
     else:
-        small = (word.lower() for word in text.words)
-        found = next((w for w in small if len(w) > 2 and w.isalpha() and len(set(w)) > 1 and w == w[::-1]), None)
-    return found is not None, f"palindrome: {found!r}" if found else "no palindrome found"
+        words = [word.lower() for word in text.words]
+        words = [word for word in words if len(word) > 2 and word.isalpha() and len(set(word)) > 1]
+    for word in words:
+        if word == word[::-1]:
+            return True, f"palindrome: {word!r}"
+    return False, "no palindrome found"
 
 
 @if_rlvr("keywords:keyword_specific_position", version=2)
@@ -133,11 +148,12 @@ def keyword_specific_position(text: Text, *, keyword: Word, n: Count, m: Count, 
     Passes: "One. I giggle." for giggle, 2, 2. Fails: any other place. Upstream counts punctuation marks as words and
     minds the case. Not covered: keywords of several words.
     """
-    (found, why), wanted = word_at(text, n, m, compat), keyword.strip()
-    if found is None:
-        return False, why
-    same = found == wanted if compat == "upstream" else found.casefold() == wanted.casefold()
-    return same, f"word {m} of sentence {n} is {found!r}, {wanted!r} asked"
+    word, problem = word_at(text, n, m, compat)
+    keyword = keyword.strip()
+    if word is None:
+        return False, problem
+    is_same = word == keyword if compat == "upstream" else word.casefold() == keyword.casefold()
+    return is_same, f"word {m} of sentence {n} is {word!r}, {keyword!r} asked"
 
 
 @if_rlvr("keywords:start_end")
@@ -150,9 +166,11 @@ def start_end(text: Text, *, compat: Compat = "fixed") -> Answer:
     words = public_tokens(text.raw) if compat == "upstream" else text.words
     if len(words) < 2:
         return False, f"{len(words)} words found, at least 2 asked"
-    bare = compat == "upstream" or text.raw.rstrip().endswith(words[-1])
-    same = words[0].lower() == words[-1].lower()
-    return same and bare, f"starts with {words[0]!r}, ends with {words[-1]!r}{'' if bare else ' and more'}"
+    is_same = words[0].lower() == words[-1].lower()
+    reason = f"starts with {words[0]!r}, ends with {words[-1]!r}"
+    if compat == "fixed" and not text.raw.rstrip().endswith(words[-1]):
+        return False, f"{reason} and more"
+    return is_same, reason
 
 
 # ---- first and last words -------------------------------------------------------------------------------------------
@@ -166,10 +184,10 @@ def first_word_sent(text: Text, *, first_word: Word, compat: Compat = "fixed") -
     upstream wants it bare. Not covered: list markers and headings, which may count as sentences.
     """
     if compat == "upstream":
-        found = [sentence.split()[:1] for sentence in public_sentences(text.raw)]
+        first_words = ["".join(sentence.split()[:1]) for sentence in public_sentences(text.raw)]
     else:
-        found = [list(Text(sentence).words[:1]) for sentence in text.sentences]
-    return _all_are(found, first_word, "starts")
+        first_words = ["".join(Text(sentence).words[:1]) for sentence in text.sentences]
+    return _all_equal(first_words, first_word, "start")
 
 
 @if_rlvr("first_word:first_word_answer")
@@ -180,7 +198,7 @@ def first_word_answer(text: Text, *, first_word: Word, compat: Compat = "fixed")
     Not covered: words of several parts.
     """
     words = text.raw.split() if compat == "upstream" else text.words
-    return _all_are([list(words[:1])], first_word, "starts")
+    return _all_equal(["".join(words[:1])], first_word, "start")
 
 
 @if_rlvr("last_word:last_word_sent", version=2)
@@ -191,10 +209,10 @@ def last_word_sent(text: Text, *, last_word: Word, compat: Compat = "fixed") -> 
     mark at their end run on to the next.
     """
     if compat == "upstream":
-        found = [_bare_last(sentence) for sentence in public_sentences(text.raw)]
+        last_words = [_last_word_upstream(sentence) for sentence in public_sentences(text.raw)]
     else:
-        found = [list(Text(sentence).words[-1:]) for sentence in text.sentences]
-    return _all_are(found, last_word, "ends")
+        last_words = ["".join(Text(sentence).words[-1:]) for sentence in text.sentences]
+    return _all_equal(last_words, last_word, "end")
 
 
 @if_rlvr("last_word:last_word_answer")
@@ -204,21 +222,20 @@ def last_word_answer(text: Text, *, last_word: Word, compat: Compat = "fixed") -
     Passes: "I like tea." for tea. Fails: "Tea is fine." Upstream removes marks inside of the last word, too
     ("tea-time" is "teatime"). Not covered: words of several parts.
     """
-    found = _bare_last(text.raw) if compat == "upstream" else list(text.words[-1:])
-    return _all_are([found], last_word, "ends")
+    word = _last_word_upstream(text.raw) if compat == "upstream" else "".join(text.words[-1:])
+    return _all_equal([word], last_word, "end")
 
 
-def _bare_last(sentence: str) -> list[str]:
-    return [_NOT_WORD.sub("", word) for word in sentence.split()[-1:]]
+def _last_word_upstream(sentence: str) -> str:
+    return _NOT_WORD.sub("", "".join(sentence.split()[-1:]))
 
 
-def _all_are(found: list[list[str]], wanted: str, verb: str) -> Answer:
-    """Is each of these (lists of one word, or none) the wanted word?"""
-    small = wanted.strip().lower()
-    wrong = next((words for words in found if [word.lower() for word in words] != [small]), None)
-    if wrong is not None:
-        return False, f"one {verb} with {''.join(wrong)!r}, {wanted!r} asked"
-    return bool(found), f"all {len(found)} {verb[:-1]} with {wanted!r}"
+def _all_equal(words: list[str], expected: str, verb: str) -> Answer:
+    """Check that each of the words is the expected one; "" stands for a sentence without words."""
+    for word in words:
+        if not word or word.lower() != expected.strip().lower():
+            return False, f"one {verb}s with {word!r}, {expected!r} asked"
+    return bool(words), f"all {len(words)} {verb} with {expected!r}"
 
 
 # ---- counts ---------------------------------------------------------------------------------------------------------
@@ -231,8 +248,11 @@ def lowercase_counting(text: Text, *, N: Count, compat: Compat = "fixed") -> Ans
     Passes: "THE CAT sat" for 1. Fails: "the cat sat" for 2. Upstream knows words of a to z alone ("don't" is two of
     them, "café" none). Not covered: scripts without capitals, whose words are not small.
     """
-    n = len(_SMALL.findall(text.raw)) if compat == "upstream" else sum(word.islower() for word in text.words)
-    return compare_count(n, "lowercase word", "at most", N)
+    if compat == "upstream":
+        count = len(_SMALL.findall(text.raw))
+    else:
+        count = sum(word.islower() for word in text.words)
+    return compare_count(count, "lowercase word", "at most", N)
 
 
 @if_rlvr("count:counting_composition", version=2)
@@ -242,15 +262,17 @@ def counting_composition(text: Text, *, n_sent: Count, n_words: Count, compat: C
     Passes: "I am. We go. *** It is. He ran. *** You won. They did." for 2, 2. Fails: any other number. Upstream counts
     marks as words and knows no `* * *`, though its prompt asks for that. Not covered: headings count as sentences.
     """
-    divider = _DIVIDER if compat == "upstream" else _WIDE_DIVIDER
-    parts = divider.split(text.raw)
-    if compat == "fixed":
-        parts = [part for part in parts if part.strip()]
-    for i, part in enumerate(parts):
-        sentences = public_sentences(part) if compat == "upstream" else Text(part).sentences
-        sizes = [len(public_tokens(s) if compat == "upstream" else Text(s).words) for s in sentences]
+    if compat == "upstream":
+        parts = _DIVIDER.split(text.raw)
+    else:
+        parts = [part for part in _WIDE_DIVIDER.split(text.raw) if part.strip()]
+    for number, part in enumerate(parts, start=1):
+        if compat == "upstream":
+            sizes = [len(public_tokens(sentence)) for sentence in public_sentences(part)]
+        else:
+            sizes = [len(Text(sentence).words) for sentence in Text(part).sentences]
         if sizes != [n_words] * n_sent:
-            return False, f"paragraph {i + 1} has sentences of {sizes} words, {n_sent} of {n_words} asked"
+            return False, f"paragraph {number} has sentences of {sizes} words, {n_sent} of {n_words} asked"
     return len(parts) == 3, f"{len(parts)} paragraphs found, 3 asked"
 
 
@@ -261,9 +283,11 @@ def count_unique(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "Cats nap, dogs run." Fails: "The cat saw the dog." Upstream counts marks as words, so that two commas fail,
     and minds the case. Not covered: inflected forms are different words.
     """
-    units = public_tokens(text.raw) if compat == "upstream" else [word.casefold() for word in text.words]
-    twice = next((unit for unit, n in Counter(units).items() if n > 1), None)
-    return twice is None, "all words are different" if twice is None else f"{twice!r} occurs more than once"
+    words = public_tokens(text.raw) if compat == "upstream" else [word.casefold() for word in text.words]
+    for word, count in Counter(words).items():
+        if count > 1:
+            return False, f"{word!r} occurs more than once"
+    return True, "all words are different"
 
 
 @if_rlvr("count:count_increment_word")
@@ -273,8 +297,10 @@ def count_increment_word(text: Text, *, keyword1: Word, keyword2: Word, compat: 
     Passes: "tea, milk, milk" for tea, milk. Fails: any other count. Upstream counts inside of words, too. Not covered:
     inflected forms.
     """
-    one, two = _count(keyword1, text, compat), _count(keyword2, text, compat)
-    return (one, two) == (1, 2), f"{keyword1!r} found {one} times, {keyword2!r} {two} times; 1 and 2 asked"
+    first = _count_keyword(keyword1, text, compat)
+    second = _count_keyword(keyword2, text, compat)
+    is_right = first == 1 and second == 2
+    return is_right, f"{keyword1!r} found {first} times, {keyword2!r} {second} times; 1 and 2 asked"
 
 
 @if_rlvr("letters:letter_counting")
@@ -284,8 +310,11 @@ def letter_counting(text: Text, *, N: Count, relation: Relation, compat: Compat 
     Passes: "Tea" for less than 4. Fails: "Teas" for less than 4. Upstream counts a to z only. Not covered: digits and
     marks are no letters.
     """
-    n = len(_ASCII_LETTERS.findall(text.raw)) if compat == "upstream" else sum(map(str.isalpha, text.raw))
-    return compare_count(n, "letter", relation, N)
+    if compat == "upstream":
+        count = len(_ASCII_LETTERS.findall(text.raw))
+    else:
+        count = sum(map(str.isalpha, text.raw))
+    return compare_count(count, "letter", relation, N)
 
 
 @if_rlvr("letters:letter_counting2")
@@ -294,6 +323,242 @@ def letter_counting2(text: Text, *, letter: Word, let_frequency: Count, let_rela
 
     Passes: "Banana" for a, at least 3. Fails: "Bread" for a, at least 3. Not covered: letters with accents are others.
     """
-    wanted = letter.strip().lower()
-    n = text.raw.lower().count(wanted) if wanted else 0
-    return compare_count(n, f"letter {wanted!r}", let_relation, let_frequency)
+    letter = letter.strip().lower()
+    count = text.raw.lower().count(letter) if letter else 0
+    return compare_count(count, f"letter {letter!r}", let_relation, let_frequency)
+
+
+# ---- copying --------------------------------------------------------------------------------------------------------
+
+
+@if_rlvr("copy:repeat_phrase")
+def repeat_phrase(text: Text, *, phrase: str, small_n: Count, compat: Compat = "fixed") -> Answer:
+    """The phrase exactly `small_n` times, each time with another word in place of one of its inner words.
+
+    Passes: "the old sea" and "the wide sea" for "the deep sea", 2. Fails: the phrase unchanged, another first or last
+    word, two words replaced. Upstream checks the replacement for the last repetition only. Not covered: words inserted.
+    """
+    if len(phrase.split()) < 3:
+        return False, f"the phrase {phrase!r} has no inner word"
+    if compat == "upstream":
+        return _check_repeated_upstream(text.raw, phrase.split(), small_n)
+    phrase_words = [word.lower() for word in Text(phrase).words]
+    words = [word.lower() for word in text.words]
+    size = len(phrase_words)
+    changes: list[int] = []
+    for start in range(len(words) - size + 1):
+        span = words[start : start + size]
+        if span[0] == phrase_words[0] and span[-1] == phrase_words[-1]:
+            changes.append(sum(word != original for word, original in zip(span, phrase_words, strict=True)))
+    if 0 in changes:
+        return False, "the phrase occurs unchanged"
+    return compare_count(changes.count(1), "changed phrase", "exactly", small_n)
+
+
+def _check_repeated_upstream(raw: str, phrase_words: list[str], small_n: int) -> Answer:
+    changes: list[int] = []
+    for line in raw.split("\n"):
+        for span in _find_spans(line, phrase_words[0], phrase_words[-1]):
+            words = span.split()
+            if len(words) > len(phrase_words):
+                changes.append(2)
+            else:
+                changes.append(sum(word != original for word, original in zip(words, phrase_words, strict=False)))
+    if len(changes) != small_n:
+        return False, f"{len(changes)} phrases found, {small_n} asked"
+    is_right = bool(changes) and max(changes) <= 1 and changes[-1] == 1
+    return is_right, f"{changes} words changed in the {len(changes)} phrases"
+
+
+def _find_spans(line: str, first: str, last: str) -> list[str]:
+    """Return the shortest passages of a line from the first word to the last."""
+    spans: list[str] = []
+    start = line.find(f"{first} ")
+    while start >= 0:
+        last_start = line.find(f" {last}", start + len(first) + 1)
+        if last_start < 0:
+            break
+        end = last_start + len(last) + 1
+        spans.append(line[start:end])
+        start = line.find(f"{first} ", end)
+    return spans
+
+
+@if_rlvr("copy:copy")
+def copy(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answer:
+    """The request, copied as it is and nothing else; spaces and line breaks may differ.
+
+    Passes: "Sing a song." for itself. Fails: an answer after it; other capitals, which upstream ignores. Not covered:
+    quotes around it fail.
+    """
+    return _check_copy(text.raw, prompt_to_repeat, compat)
+
+
+@if_rlvr("copy:copying_simple")
+def copying_simple(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answer:
+    """The request again without change, and no answer; spaces and line breaks may differ.
+
+    Passes: "Sing a song." for itself. Fails: "Sure! Sing a song."; other capitals, which upstream ignores. Not covered:
+    quotes around it fail.
+    """
+    return _check_copy(text.raw, prompt_to_repeat, compat)
+
+
+@if_rlvr("copy:copying_multiple")
+def copying_multiple(text: Text, *, prompt_to_repeat: str, N: Count, compat: Compat = "fixed") -> Answer:
+    """The request again without change, `N` times, divided by six asterisks.
+
+    Passes: "Sing.\\n******\\nSing." for "Sing.", 2. Fails: once more or less; asterisks at the end. Not covered:
+    longer rows of asterisks, which divide where the first six end.
+    """
+    parts = text.raw.split("******")
+    if len(parts) != N:
+        return False, f"{len(parts)} parts found, {N} asked"
+    for part in parts:
+        if not _is_copy(part, prompt_to_repeat, compat):
+            return False, f"no copy: {part.strip()[:60]!r}"
+    return True, f"{N} copies"
+
+
+def _check_copy(raw: str, prompt: str, compat: Compat) -> Answer:
+    if not _is_copy(raw, prompt, compat):
+        return False, f"no copy of the request: {raw.strip()[:60]!r}"
+    return True, "a copy of the request"
+
+
+def _is_copy(text: str, prompt: str, compat: Compat) -> bool:
+    if compat == "upstream":
+        return text.strip().lower() == prompt.strip().lower()
+    return text.split() == prompt.split()
+
+
+@if_rlvr("new:copy_span_idx")
+def copy_span_idx(
+    text: Text, *, prompt_to_repeat: str, n_start: Count, n_end: Count, compat: Compat = "fixed"
+) -> Answer:
+    """The characters of the request from index `n_start` to `n_end`, counted from 0, both included; nothing else.
+
+    Passes: "bcd" for "abcdef", 1, 3. Fails: "bc", which is what upstream wants, for it leaves out the last one and
+    ignores case. Spaces around do not matter. Not covered: quotes around it fail.
+    """
+    answer = text.raw.strip()
+    if compat == "upstream":
+        span = prompt_to_repeat[n_start:n_end].strip()
+        is_same = answer.lower() == span.lower()
+    else:
+        span = prompt_to_repeat[n_start : n_end + 1].strip()
+        is_same = answer == span
+    return is_same, f"{'the' if is_same else 'not the'} span {span[:60]!r}"
+
+
+# ---- layout ---------------------------------------------------------------------------------------------------------
+
+
+@if_rlvr("detectable_format:sentence_hyphens", version=2)
+def sentence_hyphens(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """Sentences are joined by hyphens, without spaces.
+
+    Passes: "It rains.-We stay." Fails: "It rains. We stay."; "It rains. - We stay."; a single sentence (upstream
+    passes). Upstream takes every hyphen for a joint and compares only as many pieces as there are sentences. Not
+    covered: full stops of abbreviations before a hyphen.
+    """
+    if compat == "upstream":
+        sentences = public_sentences(text.raw.replace("-", " "))
+        for piece, sentence in zip(text.raw.split("-"), sentences, strict=False):
+            if piece != sentence:
+                return False, f"{piece[:60]!r} is no sentence by itself"
+        return True, "joined by hyphens"
+    without_joints, joints = _JOINED.subn(",", text.raw)
+    sentences_left = len(Text(without_joints).sentences)
+    reason = f"{joints} hyphens join sentences; {sentences_left - 1} joints have spaces"
+    return sentences_left == 1 and joints > 0, reason
+
+
+@if_rlvr("detectable_format:square_brackets")
+def square_brackets(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """Every word is in square brackets.
+
+    Passes: "[Tea] [is] [hot]." Fails: "[Tea is] hot". Marks may stand inside or outside; upstream wants every piece
+    between spaces to start with [ and end with ]. Not covered: a bracket around several words fails.
+    """
+    for piece in text.raw.split():
+        if compat == "upstream":
+            is_bracketed = piece.startswith("[") and piece.endswith("]")
+        else:
+            is_word = any(char.isalnum() or char in "[]" for char in piece)
+            is_bracketed = not is_word or _BRACKETED.match(piece) is not None
+        if not is_bracketed:
+            return False, f"{piece[:60]!r} is not in brackets"
+    return True, "every word is in brackets"
+
+
+@if_rlvr("detectable_format:bigram_wrapping")
+def bigram_wrapping(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """All words stand in pairs in double angular brackets; of an odd number the last may stand alone.
+
+    Passes: "<<I am>> <<at home>>." Fails: "<<I am>> at home". Upstream looks at the brackets of every second piece
+    between spaces only. Not covered: brackets inside of words.
+    """
+    if compat == "upstream":
+        pieces = text.raw.split()
+        for first, second in zip(pieces[::2], pieces[1::2], strict=False):
+            if not (first.startswith("<<") and second.endswith(">>")):
+                return False, f"{f'{first} {second}'[:60]!r} is not wrapped"
+        return True, "wrapped in pairs"
+    rest, pairs = _PAIR.subn(" ", text.raw)
+    rest = _LAST_ALONE.sub("", rest)
+    has_words_outside = any(char.isalnum() for char in rest)
+    return pairs > 0 and not has_words_outside, f"{pairs} pairs; outside: {rest.strip()[:60]!r}"
+
+
+@if_rlvr("paragraphs:paragraphs")
+def paragraphs(text: Text) -> Answer:
+    """Two paragraphs with the Markdown divider `***` between them.
+
+    Passes: "One.\\n***\\nTwo." Fails: three parts, none, an empty one between dividers. A divider at the start or
+    end does no harm. Not covered: other dividers (`---`, `* * *`).
+    """
+    return _check_two_paragraphs(_DIVIDER.split(text.raw))
+
+
+@if_rlvr("paragraphs:paragraphs2")
+def paragraphs2(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """Two paragraphs with a blank line between them, and no other blank lines.
+
+    Passes: "One.\\n\\nTwo." Fails: one or three. Blank lines may hold spaces and be several in a row; upstream fails
+    four line breaks in a row and sees no blank line that holds spaces. Not covered: headings and lists count as
+    paragraphs.
+    """
+    if compat == "upstream":
+        return _check_two_paragraphs(text.raw.split("\n\n"))
+    return _check_two_paragraphs(list(text.paragraphs))
+
+
+def _check_two_paragraphs(parts: list[str]) -> Answer:
+    if not all(part.strip() for part in parts[1:-1]):
+        return False, "an empty paragraph between two others"
+    count = sum(bool(part.strip()) for part in parts)
+    return compare_count(count, "paragraph", "exactly", 2)
+
+
+# ---- forbidden marks ------------------------------------------------------------------------------------------------
+
+
+@if_rlvr("punctuation:punctuation_dot")
+def punctuation_dot(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """No full stop anywhere, in numbers and abbreviations neither; the Chinese 。 and ． are full stops, too.
+
+    Passes: "No dots here!" Fails: "3.5", "Yes." Upstream knows "." only. Not covered: the ellipsis sign …
+    """
+    marks = "." if compat == "upstream" else ".。．"
+    return compare_count(sum(map(text.raw.count, marks)), "full stop", "exactly", 0)
+
+
+@if_rlvr("punctuation:punctuation_exclamation")
+def punctuation_exclamation(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """No exclamation mark anywhere, in code neither; the Chinese ！ is one, too.
+
+    Passes: "Calm." Fails: "Go!", "a != b". Upstream knows "!" only. Not covered: ¡ and the interrobang ‽.
+    """
+    marks = "!" if compat == "upstream" else "!！"
+    return compare_count(sum(map(text.raw.count, marks)), "exclamation mark", "exactly", 0)

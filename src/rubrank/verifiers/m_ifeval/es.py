@@ -17,8 +17,8 @@ _RUN = re.compile(r"\w+")
 _TILDES = frozenset("áéíóúÁÉÍÓÚ")
 
 
-def _words_with(text: Text, letters: frozenset[str], compat: Compat) -> int:
-    """Words that hold one of the letters; a hyphen divides words only upstream."""
+def _count_words_with(text: Text, letters: frozenset[str], compat: Compat) -> int:
+    """Count the words that hold one of the letters; a hyphen divides words only upstream."""
     if compat == "upstream":
         words: list[str] = _RUN.findall(text.raw)
     else:
@@ -36,7 +36,7 @@ def tildes(text: Text, *, num_words: Count, relation: AnyRelation = "at least", 
     Passes: "Él está aquí" for at least 3. Fails: "año, pingüino" for at least 1 (ñ and ü are no tildes).
     Not covered: whether the accents are right. upstream: a hyphen divides words, and accents must be single characters.
     """
-    return compare_count(_words_with(text, _TILDES, compat), "word with tilde", relation, num_words)
+    return compare_count(_count_words_with(text, _TILDES, compat), "word with tilde", relation, num_words)
 
 
 @spanish("es:special_character:enie")
@@ -46,7 +46,7 @@ def enie(text: Text, *, let_frequency: Count, compat: Compat = "fixed") -> Answe
     Passes: "El niño sueña" for 2. Fails: "año año año" for 2 (each counts). Not covered: whether they are Spanish.
     upstream: a hyphen divides words.
     """
-    return compare_count(_words_with(text, frozenset("ñÑ"), compat), "word with ñ", "exactly", let_frequency)
+    return compare_count(_count_words_with(text, frozenset("ñÑ"), compat), "word with ñ", "exactly", let_frequency)
 
 
 @spanish("es:special_character:dieresis")
@@ -56,7 +56,7 @@ def dieresis(text: Text, *, let_frequency: Count, compat: Compat = "fixed") -> A
     Passes: "El pingüino bilingüe" for 2. Fails: "guerra" for 1. Not covered: ü in foreign names counts too.
     upstream: a hyphen divides words.
     """
-    return compare_count(_words_with(text, frozenset("üÜ"), compat), "word with ü", "exactly", let_frequency)
+    return compare_count(_count_words_with(text, frozenset("üÜ"), compat), "word with ü", "exactly", let_frequency)
 
 
 @spanish("es:punctuation:question_marks")
@@ -66,7 +66,7 @@ def question_marks(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "¿Qué tal?" Fails: "Qué tal?", "¿?", "¿…?" (no letter inside). Not covered: whether it asks anything.
     upstream: anything but white space between the marks.
     """
-    return _enclosed(text.raw, "¿", "?", compat)
+    return _check_enclosed(text.raw, "¿", "?", compat)
 
 
 @spanish("es:punctuation:exclamation_marks")
@@ -76,14 +76,18 @@ def exclamation_marks(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "¡Qué bien!" Fails: "Qué bien!", "¡!", "¡…!" (no letter inside). Not covered: its tone.
     upstream: anything but white space between the marks.
     """
-    return _enclosed(text.raw, "¡", "!", compat)
+    return _check_enclosed(text.raw, "¡", "!", compat)
 
 
-def _enclosed(text: str, first: str, last: str, compat: Compat) -> tuple[bool, str]:
-    at = text.find(first)
-    while at >= 0 and (end := text.find(last, at)) >= 0:
-        inside = text[at:end].strip(first + last).strip()
+def _check_enclosed(text: str, first: str, last: str, compat: Compat) -> tuple[bool, str]:
+    """Check that something stands between the two marks."""
+    start = text.find(first)
+    while start >= 0:
+        end = text.find(last, start)
+        if end < 0:
+            break
+        inside = text[start:end].strip(first + last).strip()
         if inside and (compat == "upstream" or any(map(str.isalnum, inside))):
             return True, f"{first}{inside[:60]}{last} found"
-        at = text.find(first, end)
+        start = text.find(first, end)
     return False, f"nothing between {first} and {last}"

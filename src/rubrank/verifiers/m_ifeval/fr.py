@@ -16,12 +16,12 @@ from rubrank.verifiers.verifier import Answer, Compat
 french = partial(instruction, family="m_ifeval", languages=("fr",))
 
 _WORD = re.compile(r"\w+")
+_PLURALS = ("s", "es", "x")
 _ACCENTED = re.compile("[àáâãäåçèéêëìíîïñòóôõöùúûüýÿÀÁÂÃÄÅÇÈÉÊËÌÍÎÏÑÒÓÔÕÖÙÚÛÜÝ]")
 
 
-def _bare(word: str) -> str:
-    """The word without its accents."""
-    return "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+def _remove_accents(word: str) -> str:
+    return "".join(char for char in unicodedata.normalize("NFKD", word) if not unicodedata.combining(char))
 
 
 @french("fr:special_character:accents", version=2)
@@ -33,18 +33,32 @@ def accents(text: Text, *, word_to_accentuate: dict[str, str], compat: Compat = 
     word. Not covered: all other words.
     upstream: a word that does not occur is no fault.
     """
-    body = text.raw if compat == "upstream" else unicodedata.normalize("NFC", text.raw)
-    words = set(_WORD.findall(body.lower()))
     if compat == "upstream":
-        wrong = sorted(word for word in words if word_to_accentuate.get(bare := _bare(word), word) != word and bare)
-        return not wrong, f"wrong accents: {quote_some(wrong)}" if wrong else "no word without its accents"
-    right = {f"{key}{end}": f"{word}{end}" for key, word in word_to_accentuate.items() for end in ("s", "es", "x")}
-    right |= word_to_accentuate
-    wrong = sorted(word for word in words if right.get(bare := _bare(word), word).lower() != word and bare)
+        words = set(_WORD.findall(text.raw.lower()))
+        forms = word_to_accentuate
+    else:
+        words = set(_WORD.findall(text.composed.lower()))
+        forms = {}
+        for end in _PLURALS:
+            forms |= {f"{bare}{end}": f"{accented}{end}".lower() for bare, accented in word_to_accentuate.items()}
+        forms |= {bare: accented.lower() for bare, accented in word_to_accentuate.items()}
+    wrong: list[str] = []
+    for word in sorted(words):
+        bare = _remove_accents(word)
+        if bare and forms.get(bare, word) != word:
+            wrong.append(word)
     if wrong:
         return False, f"wrong accents: {quote_some(wrong)}"
-    absent = [w for w in word_to_accentuate.values() if not {w.lower() + end for end in ("", "s", "es", "x")} & words]
-    return not absent, f"without {quote_some(absent)}" if absent else "all words accented as asked"
+    if compat == "upstream":
+        return True, "no word without its accents"
+    absent: list[str] = []
+    for accented in word_to_accentuate.values():
+        spellings = {accented.lower() + end for end in ("", *_PLURALS)}
+        if spellings.isdisjoint(words):
+            absent.append(accented)
+    if absent:
+        return False, f"without {quote_some(absent)}"
+    return True, "all words accented as asked"
 
 
 @french("fr:special_character:no_accents")
@@ -55,11 +69,15 @@ def no_accents(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: a list of letters of French and its neighbours; ő or a combining accent is not on it.
     """
     if compat == "upstream":
-        found = _ACCENTED.findall(text.raw)
+        accented = _ACCENTED.findall(text.raw)
     else:
-        found = [c for c in text.raw if not c.isascii() and c.isalpha() and _bare(c) != c and _bare(c).isascii()]
-        found += [c for c in text.raw if "\u0300" <= c <= "\u036f"]
-    return not found, f"accented letters: {quote_some(found)}" if found else "no accented letter"
+        letters = [char for char in text.raw if not char.isascii() and char.isalpha()]
+        # "é" is an accented letter, "я" and "œ" are not: they are not ASCII without their accents.
+        accented = [char for char in letters if _remove_accents(char) != char and _remove_accents(char).isascii()]
+        accented += [char for char in text.raw if "\u0300" <= char <= "\u036f"]
+    if accented:
+        return False, f"accented letters: {quote_some(accented)}"
+    return True, "no accented letter"
 
 
 @french("fr:special_character:ethel_or_cedilla")
@@ -69,7 +87,7 @@ def ethel_or_cedilla(text: Text, *, forbidden_char: str, compat: Compat = "fixed
     Passes: "soeur" for œ. Fails: "SŒUR" for œ. Not covered: other characters than the one named.
     upstream: a ç written with a combining cedilla is not seen.
     """
-    body = text.raw if compat == "upstream" else unicodedata.normalize("NFC", text.raw)
+    body = text.raw if compat == "upstream" else text.composed
     return compare_count(body.lower().count(forbidden_char.lower()), f"“{forbidden_char}”", "exactly", 0)
 
 
@@ -89,16 +107,18 @@ def informal_address(rollout: Rollout, *, compat: Compat = "fixed") -> Answer:
     upstream: one form of "tu" is enough.
     """
     if compat == "upstream":
-        found = _TU_UPSTREAM.search(rollout.answer)
-        return found is not None, f"“{found[0]}” found" if found else "no form of “tu”"
-    body = _BLANK.sub(" ", rollout.answer)
-    for phrase in find_quotations(rollout.question):
-        body = re.sub(r"\s+".join(map(re.escape, phrase.split())), " ", body, flags=re.IGNORECASE)
-    formal = _VOUS.search(body)
-    if formal:
-        return False, f"“{formal[0]}” found"
-    informal = _TU.search(body)
-    return informal is not None, f"“{informal[0]}” found" if informal else "no form of “tu”"
+        informal = _TU_UPSTREAM.search(rollout.answer)
+    else:
+        body = _BLANK.sub(" ", rollout.answer)
+        for phrase in find_quotations(rollout.question):
+            body = re.sub(r"\s+".join(map(re.escape, phrase.split())), " ", body, flags=re.IGNORECASE)
+        formal = _VOUS.search(body)
+        if formal:
+            return False, f"“{formal[0]}” found"
+        informal = _TU.search(body)
+    if not informal:
+        return False, "no form of “tu”"
+    return True, f"“{informal[0]}” found"
 
 
 @french("fr:detectable_content:no_digits")
@@ -108,5 +128,8 @@ def no_digits(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "vingt ans". Fails: "20 ans", "m²", "①". Not covered: Roman numerals.
     upstream: raised and circled digits (², ①) are not seen.
     """
-    found = [c for c in text.raw if (c.isdecimal() if compat == "upstream" else c.isdigit())]
-    return not found, f"digits: {quote_some(found)}" if found else "no digit"
+    is_digit = str.isdecimal if compat == "upstream" else str.isdigit
+    digits = list(filter(is_digit, text.raw))
+    if digits:
+        return False, f"digits: {quote_some(digits)}"
+    return True, "no digit"

@@ -33,9 +33,9 @@ def furigana(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "今日（きょう）は", a text without kanji. Fails: "今日は", "漢字（カンジ）". Not covered: whether it is the
     right reading. upstream: full-width brackets only; 々 is no kanji.
     """
-    runs = sum(1 for _ in _RUN[compat].finditer(text.raw))
-    read = sum(1 for _ in _READ[compat].finditer(text.raw))
-    return runs == read, f"{read} of {runs} runs of kanji have a reading"
+    runs = len(_RUN[compat].findall(text.raw))
+    with_reading = len(_READ[compat].findall(text.raw))
+    return runs == with_reading, f"{with_reading} of {runs} runs of kanji have a reading"
 
 
 @japanese("ja:letters:kanji")
@@ -45,7 +45,8 @@ def kanji(text: Text, *, kanji_limit: Count, relation: AnyRelation = "at least",
     Passes: "東京都" for at least 3. Fails: "とうきょう" for at least 1. Not covered: which kanji.
     upstream: 々 and rare kanji beyond U+9FAF are not counted.
     """
-    return compare_count(sum(1 for _ in _ONE_KANJI[compat].finditer(text.raw)), "kanji", relation, kanji_limit)
+    count = len(_ONE_KANJI[compat].findall(text.raw))
+    return compare_count(count, "kanji", relation, kanji_limit)
 
 
 @japanese("ja:letters:kansuuji")
@@ -55,14 +56,11 @@ def kansuuji(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "三人". Fails: "3人", "３人", "①". Not covered: whether there is a number at all.
     upstream: circled and raised digits are not seen.
     """
-    found = [c for c in text.raw if (c.isdecimal() if compat == "upstream" else c.isdigit())]
-    return not found, f"digits: {quote_some(found)}" if found else "no digit"
-
-
-def _letters_outside(text: str, allowed: str) -> list[str]:
-    """The distinct letters that are not allowed; punctuation, digits and signs are no letters."""
-    inside = re.compile(f"[{allowed}]")
-    return sorted(c for c in set(text) if not inside.match(c) and unicodedata.category(c)[0] == "L")
+    is_digit = str.isdecimal if compat == "upstream" else str.isdigit
+    digits = list(filter(is_digit, text.raw))
+    if digits:
+        return False, f"digits: {quote_some(digits)}"
+    return True, "no digit"
 
 
 @japanese("ja:letters:hiragana_only")
@@ -72,7 +70,8 @@ def hiragana_only(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "こんにちは。" Fails: "今日は", "カメ", "OK", "123" alone. Not covered: spaces between words.
     upstream: a text without letters passes; ゔ and ゝ fail.
     """
-    return _only(text.raw, "ぁ-んー" if compat == "upstream" else "ぁ-ゖゝゞー", "hiragana", compat)
+    allowed = "ぁ-んー" if compat == "upstream" else "ぁ-ゖゝゞー"
+    return _check_only(text.raw, allowed, "hiragana", compat)
 
 
 @japanese("ja:letters:katakana_only")
@@ -82,15 +81,20 @@ def katakana_only(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "コンニチハ！" Fails: "コンニチは", "OK", "123" alone. Not covered: spaces between words.
     upstream: a text without letters passes; ヴ and ヽ fail.
     """
-    return _only(text.raw, "ァ-ンー・ｦ-ﾟ" if compat == "upstream" else "ァ-ヺヽヾー・ｦ-ﾟ", "katakana", compat)
+    allowed = "ァ-ンー・ｦ-ﾟ" if compat == "upstream" else "ァ-ヺヽヾー・ｦ-ﾟ"
+    return _check_only(text.raw, allowed, "katakana", compat)
 
 
-def _only(text: str, allowed: str, what: str, compat: Compat) -> tuple[bool, str]:
-    wrong = _letters_outside(text, allowed)
+def _check_only(text: str, allowed: str, script: str, compat: Compat) -> tuple[bool, str]:
+    """Check that all letters are among the allowed ones; punctuation, digits and signs are no letters."""
+    is_allowed = re.compile(f"[{allowed}]")
+    letters = [char for char in set(text) if unicodedata.category(char).startswith("L")]
+    wrong = sorted(char for char in letters if not is_allowed.match(char))
     if wrong:
-        return False, f"letters that are no {what}: {quote_some(wrong)}"
-    some = compat == "upstream" or re.search(f"[{allowed}]", text) is not None
-    return some, f"all letters are {what}" if some else "no letters at all"
+        return False, f"letters that are no {script}: {quote_some(wrong)}"
+    if compat == "fixed" and not is_allowed.search(text):
+        return False, "no letters at all"
+    return True, f"all letters are {script}"
 
 
 @japanese("ja:letters:no_hiragana")
@@ -100,8 +104,11 @@ def no_hiragana(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "東京タワー". Fails: "東京の". Not covered: historical kana beyond the usual block.
     upstream: the marks ゝ and ゞ are not seen.
     """
-    found = sorted(set(re.findall("[ぁ-ゖ]" if compat == "upstream" else "[ぁ-ゖゝ-ゟ]", text.raw)))
-    return not found, f"hiragana: {quote_some(found)}" if found else "no hiragana"
+    pattern = "[ぁ-ゖ]" if compat == "upstream" else "[ぁ-ゖゝ-ゟ]"
+    hiragana = sorted(set(re.findall(pattern, text.raw)))
+    if hiragana:
+        return False, f"hiragana: {quote_some(hiragana)}"
+    return True, "no hiragana"
 
 
 @japanese("ja:letters:no_katakana")
@@ -111,8 +118,11 @@ def no_katakana(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "東京の塔". Fails: "タワー", "ﾀﾜｰ". Not covered: symbols built of katakana (㌔).
     upstream: the marks ヽ and ヾ are not seen.
     """
-    found = sorted(set(re.findall("[ァ-ヺｦ-ﾟ]" if compat == "upstream" else "[ァ-ヺヽ-ヿｦ-ﾟ]", text.raw)))
-    return not found, f"katakana: {quote_some(found)}" if found else "no katakana"
+    pattern = "[ァ-ヺｦ-ﾟ]" if compat == "upstream" else "[ァ-ヺヽ-ヿｦ-ﾟ]"
+    katakana = sorted(set(re.findall(pattern, text.raw)))
+    if katakana:
+        return False, f"katakana: {quote_some(katakana)}"
+    return True, "no katakana"
 
 
 @japanese("ja:punctuation:no_period")
@@ -122,7 +132,8 @@ def no_period(text: Text, *, compat: Compat = "fixed") -> Answer:
     Passes: "行こう！" Fails: "行く。", "行く｡" (half width). Not covered: the full stop of Latin script.
     upstream: the half-width ｡ is not seen.
     """
-    return compare_count(sum(map(text.raw.count, "。" if compat == "upstream" else "。｡")), "full stop", "exactly", 0)
+    marks = "。" if compat == "upstream" else "。｡"
+    return compare_count(sum(map(text.raw.count, marks)), "full stop", "exactly", 0)
 
 
 @japanese("ja:length_constraints:number_letters")
@@ -151,13 +162,13 @@ def number_numbered_lists(text: Text, *, num_items: Count, compat: Compat = "fix
     """
     lines = text.raw.split("\n")
     if compat == "upstream":
-        count = sum(_numbered(line.lstrip(), i + 1 == len(lines)) for i, line in enumerate(lines))
+        count = sum(_is_numbered_upstream(line.lstrip(), i + 1 == len(lines)) for i, line in enumerate(lines))
     else:
         count = sum(_ITEM.match(line.strip()) is not None for line in lines)
     return compare_count(count, "item", "exactly", num_items)
 
 
-def _numbered(line: str, is_last: bool) -> bool:
+def _is_numbered_upstream(line: str, is_last: bool) -> bool:
     item = _ITEM_UPSTREAM.match(line)
     return item is not None and (bool(item[1]) or not is_last)
 
@@ -177,14 +188,14 @@ def sentence_unified_end(text: Text, *, ending: str, compat: Compat = "fixed") -
     """
     body = _QUOTED.sub("", text.raw)
     if compat == "upstream":
-        sentences = [sentence for sentence in _END.split(body) if sentence]
+        sentences = _END.split(body)
     else:
-        sentences = [s for part in _END_FIXED.split(body) if (s := part.strip(_MARKUP))]
-    wrong = [s.strip()[-12:] for s in sentences if not s.endswith(ending)]
-    return (
-        not wrong,
-        f"ends otherwise: {quote_some(wrong)}" if wrong else f"{len(sentences)} sentences end with {ending}",
-    )
+        sentences = [part.strip(_MARKUP) for part in _END_FIXED.split(body)]
+    sentences = [sentence for sentence in sentences if sentence]
+    wrong = [sentence.strip()[-12:] for sentence in sentences if not sentence.endswith(ending)]
+    if wrong:
+        return False, f"ends otherwise: {quote_some(wrong)}"
+    return True, f"{len(sentences)} sentences end with {ending}"
 
 
 # Endings in hiragana that are nouns; whatever else ends in hiragana is taken for a verb, an adjective or a particle.
@@ -200,14 +211,15 @@ def nominal_ending(text: Text, *, count: Count, compat: Compat = "fixed") -> Ans
     beyond those. upstream: a word that the public analyser calls a noun stands right before 。！？ (without janome: the
     rule above, for sentences closed by these marks).
     """
+    body = _QUOTED.sub("", text.raw)
     if compat == "upstream" and has_janome():
-        tokens = japanese_tokens(_QUOTED.sub("", text.raw))
+        tokens = japanese_tokens(body)
         nouns = sum(mark in "。！？" and kind == "名詞" for (_, kind), (mark, _) in pairwise(tokens))
         return compare_count(nouns, "nominal ending", "at least", count)
-    ends = _END if compat == "upstream" else _END_FIXED
-    sentences = ends.split(_QUOTED.sub("", text.raw))
     if compat == "upstream":
-        sentences = sentences[:-1]  # what no mark closes
+        sentences = _END.split(body)[:-1]  # without the last part, which no mark closes
+    else:
+        sentences = _END_FIXED.split(body)
     return compare_count(sum(map(_ends_with_noun, sentences)), "nominal ending", "at least", count)
 
 
@@ -215,4 +227,5 @@ def _ends_with_noun(sentence: str) -> bool:
     body = sentence.strip(_MARKUP)
     if not body:
         return False
-    return body.endswith(_NOUNS) or (body[-1].isalnum() and not "ぁ" <= body[-1] <= "ゟ")
+    is_hiragana = "ぁ" <= body[-1] <= "ゟ"
+    return body.endswith(_NOUNS) or (body[-1].isalnum() and not is_hiragana)
