@@ -79,7 +79,7 @@ def person_names(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """
     names = word_list("person_names")
     if compat == "upstream":
-        present = {name for name in names if name in text.raw}
+        present = frozenset(name for name in names if name in text.raw)
     else:
         present = names.intersection(_RUN.findall(text.raw))
     return compare_count(len(present), "different listed name", "at least", N)
