@@ -287,7 +287,7 @@ class FileScores:
         attributes = None if layout.attributes_MD is None else layout.attributes_MD[rows]
         batch = ScoreBatch.of_arrays(
             scores,
-            groups=labels.to_numpy() if labels.dtype.is_integer() else labels.to_list(),
+            groups=labels,
             criteria=[options.criterion(name) for name in names],
             weights={name: weight for name, weight in options.weight.items() if name in names} or None,
             margins={name: margin for name, margin in options.margin.items() if name in names} or None,

@@ -30,8 +30,7 @@ from rubrank.fusion.explain import explain_rollout, make_record
 from rubrank.fusion.rules.within import fill_unknown
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.frames import Framed
-from rubrank.scores.observed import was_compared
-from rubrank.scores.outcomes import outcomes
+from rubrank.scores.outcomes import outcomes, was_compared
 from rubrank.scores.spread import no_signal
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import subtract_mean
 from rubrank.scores.arrays import plain_weights, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.observed import wins_of
+from rubrank.scores.outcomes import wins_of
 
 if TYPE_CHECKING:
     from rubrank.fusion.models.attribute_fit import Part
@@ -353,7 +353,7 @@ def fuse(
     attributes: (…, D) numbers ≥ 0 whose influence is to be taken out, such as lengths.
     directions: "higher" or "lower" is better, for each criterion.
     criteria, attribute_names: names, so that options can be given by name and draws depend on names, not positions.
-    outcomes: for criteria on which responses were compared instead of scored; see `rubrank.scores.observed`.
+    outcomes: for criteria on which responses were compared instead of scored; see `rubrank.scores.outcomes`.
     options: those of `RLVR2`: adjust ("remove" if attributes are given), pool, prior, attribute_prior, span, model,
         seed; scale="utility" gives advantages instead of rewards.
     """

@@ -1,10 +1,11 @@
-"""Plain arrays as a batch, and everything that a caller can get wrong about them.
+"""Plain arrays as a batch: shapes, labels, weights, and everything that a caller can get wrong about them.
 
     scores (G, K)                 one group
     scores (N, G, K)              N groups of equal size; groups= may name them
     scores (M, K), groups= (M,)   rollouts in any order, each with the label of its group
 
-All of them become `scores_MK`, rows sorted by group, and `starts`: group g is rows starts[g] .. starts[g + 1].
+All of them become `scores_MK`, rows sorted by group, and `starts`: group g is rows starts[g] .. starts[g + 1]. Frames
+and tensors are recognised by their methods, so that pandas, polars and torch are not imported here.
 """
 
 from __future__ import annotations
@@ -13,252 +14,465 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.frames import column_names
-from rubrank.scores.observed import observed_cells
-from rubrank.scores.rows import as_floats, place_of, rows_of
+from rubrank.scores.outcomes import check_comparisons
+from rubrank.tables.columns import GROUP_NAMES
 from rubrank.verifiers.domain import UNIT, Layer
 
 if TYPE_CHECKING:
     from rubrank.scores.batch import ScoreBatch
 
-_PLAIN_WEIGHTS = (1e-100, 1e100)
-_HARD: Layer = "global_quality"
-_SOFT: Layer = "low_quality"
+_LARGEST_EXACT_INTEGER = 2**53
+"""Larger integers merge with their neighbours when they become doubles: their order would be lost."""
+_SAFE_WEIGHTS = (1e-100, 1e100)
+"""Weights between these cannot overflow when they are added up and divided."""
+_PANDAS_MISSING = "NAType"
 
 
-def batch_of_arrays(
+def batch_from_arrays(
     kind: type[ScoreBatch],
     owner: str,
     scores: ArrayLike,
+    *,
     groups: Any,
     criteria: Any,
-    numbers: tuple[Any, Any, Any],
-    layers: tuple[Sequence[str | int], Sequence[str | int]],
-    gates: tuple[Any, Any],
-    attributes: tuple[Any, Any],
+    weights: Any,
+    margins: Any,
+    directions: Any,
+    global_quality: Sequence[str | int],
+    low_quality: Sequence[str | int],
+    gates: Any,
+    gate_criteria: Any,
+    attributes: Any,
+    attribute_names: Sequence[str] | None,
     outcomes: Any,
-    own: Any,
+    own: Sequence[Sequence[CriterionData]] | None,
 ) -> ScoreBatch:
-    """`ScoreBatch.of_arrays`, which says what each of these is; numbers: weights, margins, directions."""
-    weights, margins, directions = numbers
+    """The work of `ScoreBatch.of_arrays`, which says what each parameter is."""
     if criteria is None and type(scores) is not np.ndarray:
-        criteria = column_names(scores)
-    scores_MK, starts, shape, order, labels = rows_of(owner, scores, groups)
-    data = _criteria_data(owner, criteria, scores_MK.shape[1], directions)
+        criteria = _column_names(scores)
+        group_column = next((name for name in criteria or () if name in GROUP_NAMES), None)
+        if group_column is not None:
+            remedy = f"Pass groups=frame[{group_column!r}], and the frame without that column."
+            raise InvalidInput(owner, "scores", "columns of scores alone", f"a column {group_column!r}", remedy)
+    rows = _sort_rows(owner, scores, groups)
+    data = _read_criteria(owner, "criteria", criteria, rows.scores_MK.shape[1], "quality")
+    if directions is not None:
+        data = _with_directions(owner, data, directions, is_named=criteria is not None)
+    ones, zeros = _constant_rows(len(data))
     batch = kind(
-        scores_MK,
-        starts,
+        rows.scores_MK,
+        rows.starts,
         data,
-        _constant(len(data), 1.0),
-        _constant(len(data), 0.0),
-        labels,
-        shape=shape,
-        order=order,
+        ones,
+        zeros,
+        rows.labels,
+        shape=rows.shape,
+        order=rows.order,
         named=criteria is not None,
         declared=False,
     )
-    names = None if criteria is None else [c.name for c in data]
-    weights = [c.weight for c in data] if weights is None and names else weights
-    margins = [c.margin for c in data] if margins is None and names else margins
+    names = None
+    if criteria is not None:
+        names = [criterion.name for criterion in data]
+        if weights is None:
+            weights = [criterion.weight for criterion in data]
+        if margins is None:
+            margins = [criterion.margin for criterion in data]
     if weights is not None:
-        batch.weights_NK = _weights(owner, weights, names, batch)
-    else:
-        batch.__dict__["plain_weights_NK"] = batch.weights_NK
+        batch.weights_NK = _read_per_criterion(owner, "weights", weights, names, batch)
     if margins is not None:
-        batch.margins_NK = _margins(owner, margins, names, batch)
+        batch.margins_NK = _read_per_criterion(owner, "margins", margins, names, batch)
     if own is not None:
-        batch.own = _own(owner, own, batch.N)
-    elif criteria is None and directions is None:
-        batch.__dict__["oriented_MK"] = scores_MK  # known already: plain columns are never turned round
+        if len(own) != batch.N:
+            raise InvalidInput(owner, "own", f"{batch.N}, one per group", str(len(own)), "List them in order.")
+        batch.own = tuple(map(tuple, own))
     if outcomes:
-        batch.outcomes = observed_cells(owner, outcomes, batch, names)
-    if attributes[0] is not None:
-        batch.attributes_MD = attributes_like(owner, batch, attributes[0])
-        batch.attribute_names = _attribute_names(owner, attributes[1], batch.attributes_MD.shape[1])
-    if gates[0] is not None:
-        batch.gates_MC = _like_scores(
-            owner, batch, np.asarray(gates[0], dtype=float), ("gates", "C"), "One column per gate."
-        )
-        batch.gate_criteria = _data_of(owner, "gate_criteria", gates[1], batch.gates_MC.shape[1], _HARD)
-    return _split(owner, batch, *layers) if any(layers) else batch
+        batch.outcomes = check_comparisons(owner, outcomes, batch, names)
+    if attributes is not None:
+        batch.attributes_MD = read_attributes(owner, batch, attributes)
+        if attribute_names is not None and len(attribute_names):
+            _check_names(owner, "attribute_names", attribute_names, batch.attributes_MD.shape[1], "attribute")
+            batch.attribute_names = tuple(attribute_names)
+    if gates is not None:
+        gates = np.asarray(gates, dtype=float)
+        batch.gates_MC = _align_with_scores(owner, batch, gates, "gates", "C", "One column per gate.")
+        count = batch.gates_MC.shape[1]
+        batch.gate_criteria = _read_criteria(owner, "gate_criteria", gate_criteria, count, "global_quality")
+    if global_quality or low_quality:
+        return _move_gates(owner, batch, global_quality, low_quality)
+    return batch
 
 
-def _criteria_data(owner: str, given: Any, K: int, directions: Any) -> tuple[CriterionData, ...]:
-    if given is None and directions is None:
-        return _unnamed(K, "criterion", "quality")
-    data = _data_of(owner, "criteria", given, K, "quality")
-    if directions is None:
-        return data
-    ways = _ways(owner, directions, [c.name for c in data], given is not None)
-    return tuple(replace(c, direction=way) if c.direction != way else c for c, way in zip(data, ways, strict=True))
+# --------------------------------------------------------------------------------------------------------- the numbers
 
 
-def _data_of(owner: str, parameter: str, given: Any, count: int, layer: Any) -> tuple[CriterionData, ...]:
-    if given is None:
-        return _unnamed(count, "criterion" if parameter == "criteria" else "gate", layer)
-    listed = list(given) if np.iterable(given) and not isinstance(given, str) else [given]
-    names = [c.name if isinstance(c, CriterionData) else c for c in listed]
+def as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
+    """A C-contiguous array of doubles that may be written to; None and masked entries become NaN."""
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.carray:
+        return value
+    if isinstance(value, np.ma.MaskedArray):
+        _check_kind(owner, parameter, value.compressed())
+        value = np.ma.filled(value.astype(np.float64), np.nan)
+    try:
+        raw = np.asarray(_plain_array(value))
+        _check_kind(owner, parameter, raw)
+        array = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
+        if raw.dtype.kind == "f" and raw is not value and (np.abs(array) >= _LARGEST_EXACT_INTEGER).any():
+            # Beside numbers with fractions NumPy has made integers doubles already; the columns tell.
+            for column in _separate_columns(value):
+                _check_kind(owner, parameter, column)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError) as error:
+        got = f"something else ({error})"
+        remedy = "Use NaN where there is no score."
+        raise InvalidInput(owner, parameter, "an array of numbers", got, remedy) from None
+    # Kernels are compiled for arrays that may be written to; compiling them again for others takes seconds.
+    return array if array.flags.writeable else array.copy()
+
+
+def _check_kind(owner: str, parameter: str, raw: np.ndarray) -> None:
+    """Refuse what NumPy would convert to doubles without a warning, losing something on the way."""
+    kind = raw.dtype.kind
+    if kind == "c":
+        raise InvalidInput(owner, parameter, "real numbers", "complex ones", "Take the real part.")
+    if kind in "US":
+        remedy = "Convert them; NaN where there is no score."
+        raise InvalidInput(owner, parameter, "an array of numbers", "something else (texts)", remedy)
+    if kind in "mM":
+        remedy = "Convert them to numbers first."
+        raise InvalidInput(owner, parameter, "an array of numbers", "something else (dates or times)", remedy)
+    has_large = False
+    if kind == "O":
+        has_large = any(isinstance(x, int | np.integer) and abs(int(x)) > _LARGEST_EXACT_INTEGER for x in raw.flat)
+    elif kind in "iu" and raw.size:
+        has_large = max(abs(int(raw.max())), abs(int(raw.min()))) > _LARGEST_EXACT_INTEGER
+    if has_large:
+        remedy = "Rank or rescale them first: doubles merge them."
+        raise InvalidInput(owner, parameter, "integers within ±2**53", "larger ones", remedy)
+
+
+def _plain_array(value: Any) -> Any:
+    """Frames and tensors, and lists of these, as something that NumPy reads; anything else as it is."""
+    if _is_frame(value):
+        return _replace_pandas_missing(value.to_numpy())
+    if hasattr(value, "detach"):  # a tensor, on any device and of any type
+        value = value.detach().cpu()
+        return (value.double() if value.is_floating_point() else value).numpy()
+    if isinstance(value, np.ndarray):
+        return _replace_pandas_missing(value)
+    if type(value).__name__ == _PANDAS_MISSING:
+        return np.nan
+    if not isinstance(value, list | tuple):
+        return value
+    return [_plain_array(item) for item in value] if _needs_conversion(value) else value
+
+
+def _needs_conversion(value: Sequence[Any]) -> bool:
+    """Is a tensor, a frame or pandas' NA among the items, at any depth?"""
+    for item in value:
+        if isinstance(item, list | tuple):
+            if _needs_conversion(item):
+                return True
+        elif hasattr(item, "detach") or _is_frame(item) or type(item).__name__ == _PANDAS_MISSING:
+            return True
+    return False
+
+
+def _replace_pandas_missing(array: np.ndarray) -> np.ndarray:
+    if array.dtype != object:
+        return array
+    replaced = np.empty(array.size, dtype=object)
+    replaced[:] = [np.nan if type(item).__name__ == _PANDAS_MISSING else item for item in array.flat]
+    return replaced.reshape(array.shape)
+
+
+def _is_frame(value: Any) -> bool:
+    """Is it a frame or series of pandas (iloc) or polars (to_arrow)?"""
+    return hasattr(value, "to_numpy") and (hasattr(value, "iloc") or hasattr(value, "to_arrow"))
+
+
+def _column_names(value: Any) -> tuple[str, ...] | None:
+    """The names of a frame's columns, if it is a frame and they are texts."""
+    if not _is_frame(value) or getattr(value, "ndim", 2) != 2:
+        return None
+    names = tuple(value.columns)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _separate_columns(value: Any) -> list[np.ndarray]:
+    """The numbers of a frame or list before they had to be of one type, in arrays of one type each."""
+    if _is_frame(value):
+        if getattr(value, "ndim", 2) != 2:
+            return []
+        if hasattr(value, "iloc"):
+            return [_replace_pandas_missing(value.iloc[:, k].to_numpy()) for k in range(value.shape[1])]
+        return [column.to_numpy() for column in value.iter_columns()]
+    if not isinstance(value, list | tuple):
+        return []
+    columns: list[np.ndarray] = []
+    single = []
+    for item in value:
+        if isinstance(item, list | tuple):
+            columns += _separate_columns(item)
+        elif hasattr(item, "__array__"):
+            columns.append(np.asarray(_plain_array(item)))
+        else:
+            single.append(item)
+    return [*columns, np.array(single, dtype=object)]
+
+
+# ---------------------------------------------------------------------------------------------------------- the groups
+
+
+class _Rows(NamedTuple):
+    """Scores sorted by group, and how the caller had them."""
+
+    scores_MK: np.ndarray
+    starts: np.ndarray
+    shape: tuple[int, ...]
+    order: np.ndarray | None
+    labels: tuple[Hashable, ...] | None
+
+
+def _sort_rows(owner: str, scores: ArrayLike, groups: Any) -> _Rows:
+    array = as_floats(owner, "scores", scores)
+    if array.ndim not in (2, 3) or array.shape[-1] == 0:
+        allowed = "of shape (rollouts, criteria) or (groups, rollouts, criteria) with at least one criterion"
+        remedy = "One row is one rollout, one column one criterion."
+        raise InvalidInput(owner, "scores", allowed, f"shape {array.shape}", remedy)
+    if array.ndim == 3:
+        N, G, K = array.shape
+        labels = None
+        if groups is not None:
+            checked = _check_labels(owner, groups, N, "groups")
+            labels = tuple(checked.tolist() if isinstance(checked, np.ndarray) else checked)
+            _check_different(owner, labels)
+        return _Rows(array.reshape(N * G, K), np.arange(0, N * G + 1, G or 1), (N, G), None, labels)
+    M = len(array)
+    if groups is None:
+        return _Rows(array, np.array([0, M] if M else [0]), (M,), None, None)
+    group_of_row, names = _number_labels(_check_labels(owner, groups, M, "rows"))
+    starts = np.concatenate([[0], np.bincount(group_of_row, minlength=len(names)).cumsum()])
+    if M < 2 or bool((group_of_row[1:] >= group_of_row[:-1]).all()):
+        return _Rows(array, starts, (M,), None, names)
+    order = np.argsort(group_of_row, kind="stable")
+    return _Rows(array[order], starts, (M,), order, names)
+
+
+def _check_labels(owner: str, groups: Any, length: int, what: str) -> Any:
+    """The labels: an array of integers or texts, a polars column, or a list of anything hashable."""
+    if isinstance(groups, str | Mapping | set | frozenset) or not np.iterable(groups):
+        raise InvalidInput(owner, "groups", "a list of labels", repr(groups), "")
+    labels: Any = groups
+    is_array = isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype.kind in "iuUS"
+    is_column = hasattr(labels, "rle_id") and labels.null_count() == 0 and not labels.dtype.is_float()
+    if not is_array and not is_column:
+        labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    if len(labels) != length:
+        raise InvalidInput(owner, "groups", f"{length} labels, one for each of the {what}", str(len(labels)), "")
+    if is_array or is_column or set(map(type, labels)) <= {str, int}:
+        return labels
+    for i, label in enumerate(labels):
+        if not isinstance(label, Hashable) or label is None or label != label:
+            raise InvalidInput(owner, "groups", "a number or a string for every rollout", f"{label!r} at {i}", "")
+    return labels
+
+
+def _check_different(owner: str, labels: tuple[Hashable, ...]) -> None:
+    if len(set(labels)) < len(labels):
+        repeated = next(label for i, label in enumerate(labels) if label in labels[:i])
+        allowed = "a different label for each group of a (groups, rollouts, criteria) array"
+        remedy = "For scattered rollouts pass scores as (rollouts, criteria) with one label per row."
+        raise InvalidInput(owner, "groups", allowed, f"{repeated!r} twice", remedy)
+
+
+def _number_labels(labels: Any) -> tuple[np.ndarray, tuple[Hashable, ...]]:
+    """The group number of every row, by first appearance, and the labels in that order."""
+    number: dict[Hashable, int] = {}
+    if isinstance(labels, list) or not len(labels):
+        return np.array([number.setdefault(label, len(number)) for label in labels], np.int64), tuple(number)
+    # Rows of a group usually stand together: number the runs of equal labels, which are fewer than the rows.
+    begins = np.concatenate([[True], np.asarray(labels[1:] != labels[:-1])])
+    run_labels = labels[begins].tolist() if isinstance(labels, np.ndarray) else labels.filter(begins).to_list()
+    number_of_run = np.array([number.setdefault(label, len(number)) for label in run_labels], np.int64)
+    return number_of_run[begins.cumsum() - 1], tuple(number)
+
+
+# -------------------------------------------------------------------------------------------------------- the criteria
+
+
+def _read_criteria(owner: str, parameter: str, criteria: Any, count: int, layer: Layer) -> tuple[CriterionData, ...]:
+    """Names or data of the columns as data."""
+    if criteria is None:
+        return _unnamed_criteria(count, "criterion" if parameter == "criteria" else "gate", layer)
+    listed = list(criteria) if np.iterable(criteria) and not isinstance(criteria, str) else [criteria]
+    names = [item.name if isinstance(item, CriterionData) else item for item in listed]
     _check_names(owner, parameter, names, count, "column of the scores")
-    return tuple(c if isinstance(c, CriterionData) else _criterion_in(c, layer) for c in listed)
+    return tuple(item if isinstance(item, CriterionData) else _criterion_named(item, layer) for item in listed)
+
+
+# Cached, as making a dozen of them takes as long as a small fit.
+@lru_cache(maxsize=4096)
+def _criterion_named(name: str, layer: Layer) -> CriterionData:
+    return CriterionData(name, domain=UNIT, layer=layer)
 
 
 @lru_cache(maxsize=128)
-def _unnamed(count: int, word: str, layer: Any) -> tuple[CriterionData, ...]:
-    return tuple(_criterion_in(f"{word} {k}", layer) for k in range(count))
+def _unnamed_criteria(count: int, word: str, layer: Layer) -> tuple[CriterionData, ...]:
+    return tuple(_criterion_named(f"{word} {k}", layer) for k in range(count))
 
 
-@lru_cache(maxsize=4096)
-def _criterion_in(name: str, layer: Any) -> CriterionData:
-    return CriterionData(name, domain=UNIT, layer=layer)  # kept: making a dozen would take as long as a small fit
-
-
-def _ways(owner: str, given: Any, names: list[str], named: bool) -> list[Any]:
-    if isinstance(given, Mapping):
-        for name in given:
-            if not named or name not in names:
-                raise UnknownName.of(owner, "directions key", name, names if named else ())
-        given = [given.get(name, "higher") for name in names]
-    listed = list(given) if np.iterable(given) and not isinstance(given, str) else []
-    if len(listed) != len(names) or any(way not in ("higher", "lower") for way in listed):
-        raise InvalidInput(
-            owner,
-            "directions",
-            f"'higher' or 'lower' for each of the {len(names)} criteria",
-            repr([str(way) for way in listed] or given),
-            "",
-        )
-    return [str(way) for way in listed]
-
-
-def _weights(owner: str, given: Any, names: Sequence[str] | None, batch: ScoreBatch) -> np.ndarray:
-    weights = per_criterion(owner, "weights", given, names, batch, 1.0)
-    low, high = extent(weights)
-    if not (low > 0.0 and high < math.inf):
-        good = (weights > 0.0) & (weights < math.inf)
-        remedy = "Leave out a criterion that should not count."
-        check_each(owner, "weights", weights, good, "finite and > 0", remedy, names)
-    if _PLAIN_WEIGHTS[0] < high < _PLAIN_WEIGHTS[1]:
-        batch.__dict__["plain_weights_NK"] = weights  # found out on the way
-    return weights
-
-
-def _margins(owner: str, given: Any, names: Sequence[str] | None, batch: ScoreBatch) -> np.ndarray:
-    margins = per_criterion(owner, "margins", given, names, batch, 0.0)
-    low, high = extent(margins)
-    if not (low >= 0.0 and high < math.inf):
-        good = (margins >= 0.0) & (margins < math.inf)
-        remedy = "Use 0 for 'every difference counts'."
-        check_each(owner, "margins", margins, good, "finite and ≥ 0", remedy, names)
-    return margins
-
-
-def plain_weights(weights_NK: np.ndarray) -> np.ndarray:
-    """Weights in the same ratios that cannot overflow: only ratios count."""
-    low, high = extent(weights_NK)
-    if low > 0.0 and _PLAIN_WEIGHTS[0] < high < _PLAIN_WEIGHTS[1]:
-        return weights_NK
-    return np.asarray(weights_NK / weights_NK.max(axis=1, keepdims=True)) if weights_NK.size else weights_NK
-
-
-def extent(array: np.ndarray) -> tuple[float, float]:
-    """Smallest and largest; NaN if there is one. Python is faster than NumPy for a dozen numbers."""
-    if array.size > 50:
-        return float(array.min()), float(array.max())
-    numbers = array.ravel().tolist() or [1.0]
-    total = sum(numbers)  # NaN if there is one, or infinities of both signs
-    return (min(numbers), max(numbers)) if total == total else (math.nan, math.nan)
-
-
-def _attribute_names(owner: str, given: Sequence[str] | None, D: int) -> tuple[str, ...]:
-    if given is not None and len(given):
-        _check_names(owner, "attribute_names", given, D, "attribute")
-    return tuple(given or ())
+@lru_cache(maxsize=128)
+def _constant_rows(K: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and margins of criteria about which nothing is said; shared, and never written to."""
+    return np.ones((1, K)), np.zeros((1, K))
 
 
 def _check_names(owner: str, parameter: str, names: Sequence[Any], count: int, what: str) -> None:
     different = len(set(names)) if all(isinstance(name, Hashable) for name in names) else 0
     if len(names) != count or different != count:
-        allowed, got = f"{count} different names, one for each {what}", f"{len(names)}, {different} of them different"
+        allowed = f"{count} different names, one for each {what}"
+        got = f"{len(names)}, {different} of them different"
         raise InvalidInput(owner, parameter, allowed, got, f"Name the {what.partition(' ')[0]}s in their order.")
 
 
-def _own(owner: str, given: Any, N: int) -> tuple[tuple[CriterionData, ...], ...]:
-    if len(given) != N:
-        raise InvalidInput(owner, "own", f"{N}, one per group", str(len(given)), "List them in order.")
-    return tuple(map(tuple, given))
+def _with_directions(
+    owner: str, data: tuple[CriterionData, ...], directions: Any, is_named: bool
+) -> tuple[CriterionData, ...]:
+    names = [criterion.name for criterion in data]
+    if isinstance(directions, Mapping):
+        for name in directions:
+            if not is_named or name not in names:
+                raise UnknownName.of(owner, "directions key", name, names if is_named else ())
+        directions = [directions.get(name, "higher") for name in names]
+    listed = list(directions) if np.iterable(directions) and not isinstance(directions, str) else []
+    if len(listed) != len(names) or any(direction not in ("higher", "lower") for direction in listed):
+        allowed = f"'higher' or 'lower' for each of the {len(names)} criteria"
+        got = repr([str(direction) for direction in listed] or directions)
+        raise InvalidInput(owner, "directions", allowed, got, "")
+    return tuple(replace(c, direction=str(direction)) for c, direction in zip(data, listed, strict=True))  # type: ignore[arg-type]
 
 
-# --------------------------------------------------------------------------------------------------------------- gates
+def _read_per_criterion(
+    owner: str, parameter: str, value: Any, names: Sequence[str] | None, batch: ScoreBatch
+) -> np.ndarray:
+    """Weights or margins, for every criterion or for every group and criterion → (1, K) or (N, K)."""
+    is_weight = parameter == "weights"
+    if isinstance(value, Mapping):
+        if names is None:
+            allowed = "an array when the criteria have no names"
+            raise InvalidInput(owner, parameter, allowed, "a mapping", "Pass criteria=[names].")
+        for name in value:
+            if name not in names:
+                raise UnknownName.of(owner, f"{parameter} key", name, names)
+        value = [value.get(name, 1.0 if is_weight else 0.0) for name in names]
+    array = as_floats(owner, parameter, value)
+    N, K = batch.N, batch.K
+    if array.ndim == 0:
+        array = np.full(K, float(array))
+    if array.shape == (K,):
+        array = array.reshape(1, K)
+    elif array.shape != (N, K):
+        allowed = f"of shape ({K},), one for each criterion, or ({N}, {K}), one for each group and criterion"
+        raise InvalidInput(owner, parameter, allowed, f"shape {array.shape}", "Columns of the scores are criteria.")
+    is_good = (array > 0.0 if is_weight else array >= 0.0) & (array < math.inf)
+    if not is_good.all():
+        g, k = np.argwhere(~is_good)[0]
+        where = f"criterion {k}" if names is None else f"criterion {names[k]!r}"
+        if len(array) > 1:
+            where += f" of group {g}"
+        allowed, remedy = "finite and ≥ 0", "Use 0 for 'every difference counts'."
+        if is_weight:
+            allowed, remedy = "finite and > 0", "Leave out a criterion that should not count."
+        raise InvalidInput(owner, parameter, allowed, f"{array[g, k]} for {where}", remedy)
+    return array
 
 
-def _split(owner: str, batch: ScoreBatch, hard: Sequence[str | int], soft: Sequence[str | int]) -> ScoreBatch:
-    """Columns that a gate reads: hard ones are read by it alone, soft ones are ranked too where there is no gate."""
-    layer = dict.fromkeys(_columns(owner, batch, hard), _HARD) | dict.fromkeys(_columns(owner, batch, soft), _SOFT)
-    if len(layer) == batch.K:
+def plain_weights(weights_NK: np.ndarray) -> np.ndarray:
+    """Weights in the same ratios that cannot overflow: only ratios count."""
+    if not weights_NK.size:
+        return weights_NK
+    low, high = weights_NK.min(), weights_NK.max()
+    if low > 0.0 and _SAFE_WEIGHTS[0] < high < _SAFE_WEIGHTS[1]:
+        return weights_NK
+    return np.asarray(weights_NK / weights_NK.max(axis=1, keepdims=True))
+
+
+# ----------------------------------------------------------------------------------------------------------- the gates
+
+
+def _move_gates(
+    owner: str, batch: ScoreBatch, global_quality: Sequence[str | int], low_quality: Sequence[str | int]
+) -> ScoreBatch:
+    """Columns that a gate reads: it alone reads global ones; low-quality ones are ranked too where there is no gate."""
+    layers: dict[int, Layer] = dict.fromkeys(_find_columns(owner, batch, global_quality), "global_quality")
+    layers |= dict.fromkeys(_find_columns(owner, batch, low_quality), "low_quality")
+    if len(layers) == batch.K:
         raise InvalidInput(owner, "the gate", "on some of the criteria", "all of them", "Keep one to rank by.")
-    _check_gates(owner, batch, layer)
-    data = tuple(replace(c, layer=layer.get(k, c.layer)) for k, c in enumerate(batch.criteria))
-    ranked = replace(batch, criteria=data).columns([k for k in range(batch.K) if layer.get(k) != _HARD])
-    gates = np.ascontiguousarray(batch.scores_MK[:, list(layer)])
-    ranked.gates_MC = gates if batch.gates_MC is None else np.hstack([gates, batch.gates_MC])
-    ranked.gate_criteria = (*(data[k] for k in layer), *batch.gate_criteria)
-    return ranked
-
-
-def _columns(owner: str, batch: ScoreBatch, wanted: Sequence[str | int]) -> list[int]:
-    names = {name: k for k, name in enumerate(batch.names)} if batch.named else {}
-    found = []
-    for name in wanted:
-        if isinstance(name, str) and not batch.named:
-            raise InvalidInput(owner, "criteria", "given when a gate uses names", "None", "Name the columns.")
-        if isinstance(name, str) and name not in names:
-            raise UnknownName.of(owner, "criterion of the gate", name, names)
-        k = names[name] if isinstance(name, str) else int(name)
-        if not 0 <= k < batch.K:
-            raise InvalidInput(owner, "criterion of the gate", f"a column from 0 to {batch.K - 1}", str(k), "")
-        found.append(k)
-    return found
-
-
-def _check_gates(owner: str, batch: ScoreBatch, layer: Mapping[int, Layer]) -> None:
-    """A gate reads scores as they are, 1 for clean: turning them round silently would be a trap, ignoring it too."""
-    for k in layer:
+    # A gate reads scores as they are, 1 for clean: it would be a trap to reverse them, or to ignore the direction.
+    for k in layers:
         if batch.criteria[k].direction == "lower":
             allowed = "'higher' for criteria that the gate reads, whose scores are 1 for clean"
             got = f"'lower' for {batch.names[k]!r}"
             raise InvalidInput(owner, "directions", allowed, got, "Reverse its scores: 1 − s.")
-        if any(at == k for _, at in batch.outcomes):
+        if any(column == k for _, column in batch.outcomes):
             got = f"those of {batch.names[k]!r}, which the gate reads"
             raise InvalidInput(owner, "outcomes", "of criteria that are ranked by", got, "Score it instead.")
+    data = tuple(replace(c, layer=layers.get(k, c.layer)) for k, c in enumerate(batch.criteria))
+    ranked = replace(batch, criteria=data).columns([k for k in range(batch.K) if layers.get(k) != "global_quality"])
+    gates = np.ascontiguousarray(batch.scores_MK[:, list(layers)])
+    ranked.gates_MC = gates if batch.gates_MC is None else np.hstack([gates, batch.gates_MC])
+    ranked.gate_criteria = (*(data[k] for k in layers), *batch.gate_criteria)
+    return ranked
 
 
-# --------------------------------------------------------------------------------------------- beside the scores
+def _find_columns(owner: str, batch: ScoreBatch, criteria: Sequence[str | int]) -> list[int]:
+    columns = []
+    for criterion in criteria:
+        if isinstance(criterion, str):
+            if not batch.named:
+                raise InvalidInput(owner, "criteria", "given when a gate uses names", "None", "Name the columns.")
+            if criterion not in batch.names:
+                raise UnknownName.of(owner, "criterion of the gate", criterion, batch.names)
+            columns.append(batch.names.index(criterion))
+        elif 0 <= int(criterion) < batch.K:
+            columns.append(int(criterion))
+        else:
+            allowed = f"a column from 0 to {batch.K - 1}"
+            raise InvalidInput(owner, "criterion of the gate", allowed, str(criterion), "")
+    return columns
 
 
-def attributes_like(owner: str, batch: ScoreBatch, attributes: ArrayLike) -> np.ndarray:
+# --------------------------------------------------------------------------------------------------- beside the scores
+
+
+def read_attributes(owner: str, batch: ScoreBatch, attributes: ArrayLike) -> np.ndarray:
     """Attributes (…, D) with the leading shape of the scores → (M, D), sorted by group."""
     array = as_floats(owner, "attributes", attributes)
     remedy = "For one attribute per rollout add an axis: attributes[..., None]."
-    flat = _like_scores(owner, batch, array, ("attributes", "D"), remedy)
-    wrong = ~((array >= 0.0) & (array < np.inf))
-    if wrong.any():
-        at = np.argwhere(wrong)[0]
-        got = f"{array[tuple(at)]} at {place_of(at)}"
+    attributes_MD = _align_with_scores(owner, batch, array, "attributes", "D", remedy)
+    is_wrong = ~((array >= 0.0) & (array < np.inf))
+    if is_wrong.any():
+        index = np.argwhere(is_wrong)[0]
+        got = f"{array[tuple(index)]} at {_place_of(index)}"
         remedy = "Attributes are counts, lengths or densities; measure them on every rollout."
         raise InvalidInput(owner, "attributes", "finite numbers ≥ 0", got, remedy)
-    return flat
+    return attributes_MD
 
 
-def _like_scores(owner: str, batch: ScoreBatch, array: np.ndarray, what: tuple[str, str], remedy: str) -> np.ndarray:
-    """What has one more axis than the scores have before their last → (M, …), sorted by group."""
-    shape, (name, letter) = batch.shape or (len(batch.scores_MK),), what
+def _align_with_scores(
+    owner: str, batch: ScoreBatch, array: np.ndarray, name: str, letter: str, remedy: str
+) -> np.ndarray:
+    """An array with one more axis than the scores have before their last → (M, …), sorted by group."""
+    shape = batch.shape or (len(batch.scores_MK),)
     if array.shape[:-1] != shape or array.ndim != len(shape) + 1:
         allowed = f"of shape ({', '.join(map(str, shape))}, {letter}): that of the scores, with the {name} last"
         raise InvalidInput(owner, name, allowed, f"shape {array.shape}", remedy)
@@ -267,72 +481,14 @@ def _like_scores(owner: str, batch: ScoreBatch, array: np.ndarray, what: tuple[s
 
 
 def refuse_infinite(owner: str, scores: ArrayLike) -> None:
-    """Say where the infinity is that a kernel has come across."""
+    """Raise the error about an infinity that a kernel has come across; it says where it is."""
     array = np.asarray(scores, dtype=float)
-    at = np.argwhere(np.isinf(array))[0]
-    raise InvalidInput(
-        owner,
-        "scores",
-        "finite, or NaN for 'not scored'",
-        f"{array[tuple(at)]} at {place_of(at)}",
-        "If it stands for a failed verifier, use NaN.",
-    )
+    index = np.argwhere(np.isinf(array))[0]
+    got = f"{array[tuple(index)]} at {_place_of(index)}"
+    remedy = "If it stands for a failed verifier, use NaN."
+    raise InvalidInput(owner, "scores", "finite, or NaN for 'not scored'", got, remedy)
 
 
-def per_criterion(
-    owner: str, parameter: str, value: Any, criteria: Sequence[str] | None, batch: ScoreBatch, default: float
-) -> np.ndarray:
-    """A number for every criterion, or for every group and criterion → (1, K) or (N, K)."""
-    if value is None:
-        return _constant(batch.K, default)
-    if isinstance(value, Mapping):
-        value = _by_name(owner, parameter, value, criteria, default)
-    array = as_floats(owner, parameter, value)
-    if array.ndim == 0:
-        array = np.full(batch.K, float(array))
-    if array.shape == (batch.K,):
-        return array.reshape(1, batch.K)
-    if array.shape == (batch.N, batch.K):
-        return array
-    raise InvalidInput(
-        owner,
-        parameter,
-        f"of shape ({batch.K},), one for each criterion, or ({batch.N}, {batch.K}), one for each group and criterion",
-        f"shape {array.shape}",
-        "Columns of the scores are criteria.",
-    )
-
-
-@lru_cache(maxsize=128)
-def _constant(K: int, value: float) -> np.ndarray:
-    return np.full((1, K), value)  # shared, never written to: making it anew would cost as much as a small fit
-
-
-def check_each(
-    owner: str,
-    parameter: str,
-    array: np.ndarray,
-    good: np.ndarray,
-    allowed: str,
-    remedy: str,
-    criteria: Sequence[str] | None = None,
-) -> None:
-    """Raise for the first entry that is not good."""
-    if not good.all():
-        at = np.argwhere(~good)[0]
-        name = f"criterion {at[-1]}" if criteria is None else f"criterion {criteria[at[-1]]!r}"
-        where = name + (f" of group {at[0]}" if len(array) > 1 else "")
-        raise InvalidInput(owner, parameter, allowed, f"{array[tuple(at)]} for {where}", remedy)
-
-
-def _by_name(
-    owner: str, parameter: str, value: Mapping[str, float], criteria: Sequence[str] | None, default: float
-) -> list[float]:
-    if criteria is None:
-        raise InvalidInput(
-            owner, parameter, "an array when the criteria have no names", "a mapping", "Pass criteria=[names]."
-        )
-    for name in value:
-        if name not in criteria:
-            raise UnknownName.of(owner, f"{parameter} key", name, criteria)
-    return [value.get(name, default) for name in criteria]
+def _place_of(index: np.ndarray) -> str:
+    names = ("row", "column") if len(index) == 2 else ("group", "rollout", "column")
+    return ", ".join(f"{name} {i}" for name, i in zip(names, index, strict=True))

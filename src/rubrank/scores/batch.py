@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, counted
-from rubrank.scores.arrays import batch_of_arrays, plain_weights
+from rubrank.scores.arrays import batch_from_arrays, plain_weights
 from rubrank.scores.criterion import SLACK, CriterionData
-from rubrank.scores.observed import Cells, was_compared, win_rates
+from rubrank.scores.outcomes import Cells, was_compared, win_rates
 
 
 @dataclass(eq=False)  # not frozen: it is made once a step, on the hot path; never changed once made
@@ -90,11 +90,26 @@ class ScoreBatch:
         global_quality, low_quality: columns, by name or number, that a gate reads: 1 = clean. Those of low quality are
             ranked where no gate is used.
         gates: (…, C), more of them beside the scores; `gate_criteria` says what they are, a name alone stops below 1.
-        attributes: (…, D) numbers ≥ 0. outcomes: see `rubrank.scores.observed`.
+        attributes: (…, D) numbers ≥ 0. outcomes: see `rubrank.scores.outcomes`.
         """
-        numbers, layers = (weights, margins, directions), (tuple(global_quality), tuple(low_quality))
-        more = (gates, gate_criteria), (attributes, attribute_names)
-        return batch_of_arrays(cls, owner, scores, groups, criteria, numbers, layers, *more, outcomes, own)
+        return batch_from_arrays(
+            cls,
+            owner,
+            scores,
+            groups=groups,
+            criteria=criteria,
+            weights=weights,
+            margins=margins,
+            directions=directions,
+            global_quality=global_quality,
+            low_quality=low_quality,
+            gates=gates,
+            gate_criteria=gate_criteria,
+            attributes=attributes,
+            attribute_names=attribute_names,
+            outcomes=outcomes,
+            own=own,
+        )
 
     def __repr__(self) -> str:
         rollouts, groups = counted(len(self.scores_MK), "rollout"), counted(self.N, "group")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rubrank.errors import InvalidInput
-from rubrank.scores.arrays import attributes_like
+from rubrank.scores.arrays import read_attributes
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 
@@ -46,7 +46,7 @@ def score_batch_of(
     if gates:
         batch.gates_MC, batch.gate_criteria = _columns(table, table.scores, gates, np.nan), tuple(gates)
     if attributes is not None:
-        batch.attributes_MD = attributes_like("ScoreTable.batch", batch, attributes)
+        batch.attributes_MD = read_attributes("ScoreTable.batch", batch, attributes)
     return batch
 
 

@@ -1,23 +1,48 @@
-"""Scores → outcomes: who beats whom on a criterion.
+"""Outcomes of comparisons: who beats whom on a criterion, computed from scores or observed by a judge.
 
-scores 1.0, 0.2, 0.9 with margin 0.15     →     0.5  1    0.5       row i, column j: 1 = i beats j,
-                                                0    0.5  0         0.5 = tie, 0 = i loses,
-                                                0.5  1    0.5       NaN = not compared
+    scores 1.0, 0.2, 0.9 with margin 0.15     →     0.5  1    0.5       row i, column j: 1 = i beats j,
+                                                    0    0.5  0         0.5 = tie, 0 = i loses,
+                                                    0.5  1    0.5       NaN = not compared
+
+A judge that compares responses gives outcomes without scores. They go into the fit as they are: contradictory,
+incomplete, and with fractions where several answers to the same question differ.
+
+    >>> from rubrank import utilities
+    >>> compared = [[None, 1, 0.5],      # three responses, two by two: the first beat the second and tied
+    ...             [0, None, 1],        # with the third, and the second beat the third: a contradiction
+    ...             [0.5, 0, None]]
+    >>> utilities([[float("nan")]] * 3, outcomes={0: compared}).ravel().round(2)
+    array([ 0.29,  0.  , -0.29])
+
+A criterion of a group is scored or compared, not both; directions and margins are about scores only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank.errors import InvalidInput, only_our_errors
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
+
+if TYPE_CHECKING:
+    from rubrank.scores.batch import ScoreBatch
+
+Cells: TypeAlias = "Mapping[tuple[int, int], np.ndarray]"
+"""(group, column) → outcomes of shape (G, G), checked."""
 
 ROUNDING = 4.0 * float(np.finfo(float).eps)
 """0.8 − 0.5 is a little more than 0.3, by rounding alone: a margin of 0.3 ties them all the same."""
+_SUM_TOLERANCE = 1e-9
 
 
-def reach(a: np.ndarray, b: np.ndarray, margins: np.ndarray) -> np.ndarray:
-    """What a difference must exceed to count; without a margin every difference does."""
+# --------------------------------------------------------------------------------------------------------- from scores
+
+
+def least_difference(a: np.ndarray, b: np.ndarray, margins: np.ndarray) -> np.ndarray:
+    """What a difference of two scores must exceed to count; without a margin every difference does."""
     return np.where(margins > 0.0, margins + ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0)
 
 
@@ -25,7 +50,7 @@ def reach(a: np.ndarray, b: np.ndarray, margins: np.ndarray) -> np.ndarray:
 def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
     """Outcomes (G, G, K) of one group's scores (G, K); a missing score is not compared.
 
-    `margins` is one number or one for each criterion: differences of at most that much are ties.
+    margins: one number, or one for each criterion; differences of at most that much are ties.
     """
     scores_GK = np.asarray(scores, dtype=float)
     if scores_GK.ndim != 2 or np.isinf(scores_GK).any():
@@ -33,8 +58,129 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
         raise InvalidInput("outcomes", "scores", "finite or NaN, of shape (rollouts, criteria)", got, "Pass one group.")
     if not (np.asarray(margins) >= 0.0).all():
         raise InvalidInput("outcomes", "margins", "≥ 0", repr(margins), "Use 0 for 'every difference counts'.")
+    rows, columns = scores_GK[:, None, :], scores_GK[None, :, :]
     with np.errstate(over="ignore"):  # an infinite difference is beyond any margin
-        difference = scores_GK[:, None, :] - scores_GK[None, :, :]
-    least = reach(scores_GK[:, None, :], scores_GK[None, :, :], np.asarray(margins, dtype=float))
+        difference = rows - columns
+    least = least_difference(rows, columns, np.asarray(margins, dtype=float))
     result = 0.5 + 0.5 * (difference > least) - 0.5 * (difference < -least)
     return np.where(np.isnan(difference), np.nan, result)
+
+
+# ------------------------------------------------------------------------------------------------------------ observed
+
+
+def wins_of(outcomes_GG: np.ndarray) -> np.ndarray:
+    """Outcomes as wins: 0 where no pair was compared."""
+    wins = np.nan_to_num(outcomes_GG, nan=0.0)
+    np.fill_diagonal(wins, 0.0)
+    return wins
+
+
+def win_rates(outcomes_GG: np.ndarray) -> np.ndarray:
+    """(G,): mean outcome against the others it was compared with; NaN if there is none."""
+    is_compared = _compared_pairs(outcomes_GG)
+    count = is_compared.sum(1)
+    total = np.where(is_compared, outcomes_GG, 0.0).sum(1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def was_compared(outcomes_GG: np.ndarray) -> np.ndarray:
+    """(G,): was this rollout compared with another?"""
+    return np.asarray(_compared_pairs(outcomes_GG).any(1))
+
+
+def _compared_pairs(outcomes_GG: np.ndarray) -> np.ndarray:
+    is_compared = ~np.isnan(outcomes_GG)
+    np.fill_diagonal(is_compared, False)
+    return is_compared
+
+
+def mark_compared(scores_MK: np.ndarray, cells: Cells, starts: np.ndarray) -> np.ndarray:
+    """The scores, with 0 for rollouts that were compared instead: NaN is left where nothing is known."""
+    if not cells:
+        return scores_MK
+    marked = scores_MK.copy()
+    for (g, k), outcomes_GG in cells.items():
+        marked[starts[g] : starts[g + 1], k] = np.where(was_compared(outcomes_GG), 0.0, np.nan)
+    return marked
+
+
+def check_comparisons(
+    owner: str, comparisons: Mapping[Any, Any], batch: ScoreBatch, criteria: Sequence[Any] | None
+) -> Cells:
+    """Observed outcomes by group and column; raises for what cannot be an outcome.
+
+    comparisons: by criterion (its name or column): (G, G) of the only group; (N, G, G) or a list, with None for groups
+        without any; or a mapping by the group's label. 1 = row is better than column, 0.5 = tie, NaN = not compared.
+    """
+    cells: dict[tuple[int, int], np.ndarray] = {}
+    for key, per_group in comparisons.items():
+        k = _find_column(owner, key, batch, criteria)
+        for g, outcomes_GG in _split_by_group(owner, key, per_group, batch):
+            label = batch.labels[g]
+            cells[g, k] = _check_outcomes(owner, f"{key!r} in group {label!r}", outcomes_GG, int(batch.sizes[g]))
+            if not np.isnan(batch.scores_MK[batch.starts[g] : batch.starts[g + 1], k]).all():
+                allowed = f"NaN for criterion {key!r} in group {label!r}, which was compared"
+                remedy = "A criterion of a group is scored or compared: drop one of them."
+                raise InvalidInput(owner, "scores", allowed, "scores as well", remedy)
+    return cells
+
+
+def _find_column(owner: str, key: str | int, batch: ScoreBatch, criteria: Sequence[Any] | None) -> int:
+    if criteria is not None:
+        if key not in criteria:
+            raise UnknownName.of(owner, "outcomes key", key, map(str, criteria))
+        return list(criteria).index(key)
+    if not isinstance(key, int | np.integer):
+        allowed = "by column when the criteria have no names"
+        raise InvalidInput(owner, "outcomes", allowed, repr(key), "Pass criteria=.")
+    if not 0 <= key < batch.K:
+        raise InvalidInput(owner, "outcomes", f"of columns 0 to {batch.K - 1}", f"column {key}", "")
+    return int(key)
+
+
+def _split_by_group(owner: str, key: str | int, per_group: Any, batch: ScoreBatch) -> list[tuple[int, Any]]:
+    """(group number, outcomes) of the groups that have some."""
+    if isinstance(per_group, Mapping):
+        numbers = {label: g for g, label in enumerate(batch.labels)}
+        for label in per_group:
+            if label not in numbers:
+                raise UnknownName.of(owner, f"group in outcomes of {key!r}", label, map(str, numbers))
+        return [(numbers[label], outcomes_GG) for label, outcomes_GG in per_group.items()]
+    items = list(per_group)
+    if batch.N == 1 and len(items) == batch.sizes[0] and all(np.ndim(_as_array(item)) == 1 for item in items):
+        return [(0, per_group)]
+    if len(items) != batch.N:
+        allowed = f"one table for each of the {batch.N} groups"
+        remedy = "Give None for a group without, or a mapping by label."
+        raise InvalidInput(owner, f"outcomes of {key!r}", allowed, str(len(items)), remedy)
+    return [(g, item) for g, item in enumerate(items) if item is not None]
+
+
+def _as_array(values: Any) -> Any:
+    try:
+        return np.array(values, dtype=float)
+    except (TypeError, ValueError):
+        return values
+
+
+def _check_outcomes(owner: str, where: str, outcomes_GG: Any, size: int) -> np.ndarray:
+    array = _as_array(outcomes_GG)
+    parameter = f"outcomes of {where}"
+    if not isinstance(array, np.ndarray) or array.shape != (size, size):
+        got = f"shape {np.shape(array)}" if isinstance(array, np.ndarray) else "something else"
+        raise InvalidInput(owner, parameter, f"numbers of shape ({size}, {size})", got, "Rows against columns.")
+    np.fill_diagonal(array, np.nan)
+    is_outside = ~(((array >= 0.0) & (array <= 1.0)) | np.isnan(array))
+    if is_outside.any():
+        raise InvalidInput(
+            owner, parameter, "from 0 to 1, or NaN", f"{array[is_outside][0]:g}", "1 = row beats column."
+        )
+    is_one_sided = np.isnan(array) != np.isnan(array.T)
+    is_contradictory = is_one_sided | (np.abs(array + array.T - 1.0) > _SUM_TOLERANCE)
+    if is_contradictory.any():
+        i, j = np.argwhere(is_contradictory)[0]
+        allowed = "such that i against j and j against i add up to 1"
+        got = f"{array[i, j]:g} and {array[j, i]:g} for {i} and {j}"
+        raise InvalidInput(owner, parameter, allowed, got, "Take the mean of contradicting answers first.")
+    return array

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.observed import was_compared
-from rubrank.scores.outcomes import reach
+from rubrank.scores.outcomes import least_difference, was_compared
 
 if TYPE_CHECKING:
     from rubrank.scores.table import ScoreTable
@@ -61,7 +60,7 @@ def _add(sums: _ColumnSums, criterion: CriterionData, scores: np.ndarray) -> Non
     known = np.sort(scores[~np.isnan(scores)])
     n = len(known)
     # For each score, how many of the later ones in order are within the margin.
-    reached = known + reach(known, known + criterion.margin, np.array(criterion.margin))
+    reached = known + least_difference(known, known + criterion.margin, np.array(criterion.margin))
     near = np.searchsorted(known, reached, side="right") - np.arange(1, n + 1)
     pairs, ties = n * (n - 1) // 2, int(near.sum())
     sums.rollouts += len(scores)

@@ -21,7 +21,7 @@ from rubrank.fusion.control.adjustment import DrawNames, draw_shares, expand_adj
 from rubrank.fusion.control.estimate import InfluenceEstimate
 from rubrank.fusion.models.model import UtilityModel, find_model
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.observed import marked
+from rubrank.scores.outcomes import mark_compared
 
 if TYPE_CHECKING:
     from rubrank.fusion.models.attribute_fit import FitData
@@ -197,7 +197,7 @@ def _control_groups(
     kept_NKD = gamma_NKD - taken_NKD
     if kept_NKD.any():
         kept_MKD = np.repeat(kept_NKD, data.sizes, axis=0)
-        is_known_MK = ~np.isnan(marked(data.scores_MK, data.outcomes, data.starts))
+        is_known_MK = ~np.isnan(mark_compared(data.scores_MK, data.outcomes, data.starts))
         # A rollout that was not scored on a criterion stays at 0 there.
         values_MK = fitted_MK + np.where(is_known_MK, np.einsum("mkd,md->mk", kept_MKD, contrasts_MD), 0.0)
     return AttributeControl(

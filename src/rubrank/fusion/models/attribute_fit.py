@@ -35,8 +35,7 @@ from rubrank.fusion.models import likelihood
 from rubrank.fusion.models.builtin import BradleyTerry, Thurstone
 from rubrank.fusion.models.model import LinkModel, UtilityModel
 from rubrank.fusion.models.newton import FitProblem
-from rubrank.scores.observed import wins_of
-from rubrank.scores.outcomes import outcomes
+from rubrank.scores.outcomes import outcomes, wins_of
 
 _LINKS: Mapping[type, int] = {BradleyTerry: likelihood.LOGISTIC, Thurstone: likelihood.PROBIT}
 _ROOM = 1 << 22  # numbers that a pooled fit keeps between passes (32 MB); larger fits take a few criteria at a time

@@ -12,7 +12,7 @@ import numpy as np
 
 from rubrank.fusion.rules.within import by_row
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.outcomes import reach
+from rubrank.scores.outcomes import least_difference
 
 
 def wins_less_losses(batch: ScoreBatch) -> np.ndarray:
@@ -24,7 +24,10 @@ def wins_less_losses(batch: ScoreBatch) -> np.ndarray:
         others_NK = scores_MK[batch.starts[:-1] + np.minimum(j, batch.sizes - 1)]
         others_NK[batch.sizes <= j] = np.nan
         others_MK = by_row(others_NK, batch)
-        difference, least = scores_MK - others_MK, 0.0 if margin is None else reach(scores_MK, others_MK, margin)
+        difference, least = (
+            scores_MK - others_MK,
+            0.0 if margin is None else least_difference(scores_MK, others_MK, margin),
+        )
         balance_MK += difference > least  # NaN is not above anything
         balance_MK -= difference < -least
     for (g, k), won in batch.outcomes.items():

@@ -17,7 +17,7 @@ import numpy as np
 
 from rubrank.records.record import GroupRecord
 from rubrank.records.unfolding import number_table
-from rubrank.scores.outcomes import reach
+from rubrank.scores.outcomes import least_difference
 from rubrank.scores.spread import ROUNDING
 
 
@@ -114,7 +114,7 @@ class Grouped:
         margin = np.array([c.margin for c in self.record.criteria])
         difference = ((self.scores[i] - self.scores[j]) * turn).T
         known = ~np.isnan(difference)
-        least = reach(self.scores[i].T, self.scores[j].T, margin[:, None])
+        least = least_difference(self.scores[i].T, self.scores[j].T, margin[:, None])
         signs = np.sign(difference) * (np.abs(difference) > least)
         signs[~known] = 0.0
         for name, won in self._observed.items():
