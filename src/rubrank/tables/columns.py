@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rubrank._plain import word_list
-
 GROUP_NAMES = ("group", "group_id", "uid", "prompt_id", "query_id", "question_id", "problem_id", "task_id", "qid")
 """Columns that name the group of a rollout; the first one present is used."""
 WEAK_GROUP_NAMES = ("key", "id")
@@ -18,9 +16,19 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "group": (*GROUP_NAMES, *WEAK_GROUP_NAMES),
     "step": STEP_NAMES,
     "prompt": ("prompt", "prompts", "messages", "query", "question", "instruction", "input", "conversation"),
-    "response": word_list("""
-        response responses completion completions output outputs generation generations rollouts samples model_output
-    """),
+    "response": (
+        "response",
+        "responses",
+        "completion",
+        "completions",
+        "output",
+        "outputs",
+        "generation",
+        "generations",
+        "rollouts",
+        "samples",
+        "model_output",
+    ),
     "reasoning": ("reasoning", "reasoning_content", "thinking", "thoughts"),
     "tool_calls": ("tool_calls",),
     "tools": ("tools",),
@@ -42,9 +50,19 @@ REASONS = "reasons"
 
 CRITERION_NAMES = ("criterion", "criterion_name", "criterion_id", "metric", "dimension", "aspect")
 SCORE_NAMES = ("score", "value", "rating", "grade", "verdict")
-RESPONSE_NAMES = word_list("""
-    response_id rollout rollout_id rollout_index sample sample_id completion_id answer_id response completion id
-""")
+RESPONSE_NAMES = (
+    "response_id",
+    "rollout",
+    "rollout_id",
+    "rollout_index",
+    "sample",
+    "sample_id",
+    "completion_id",
+    "answer_id",
+    "response",
+    "completion",
+    "id",
+)
 REASON_NAMES = ("reason", "explanation", "rationale")
 
 _COUNTERS = """id index idx row rollout rollout_id rollout_index sample sample_id response_id request_id turn seed rank
