@@ -15,14 +15,17 @@ Part = Literal["answer", "reasoning", "total"]
 Length = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
-def measured(rollout: Rollout, part: Part) -> tuple[int, str]:
-    """Tokens where the trainer counted them, else words (characters in Chinese and Japanese)."""
-    counts = rollout.token_counts or {}
-    name = {"answer": "answer", "reasoning": "reasoning", "total": "total"}[part]
-    if counts.get(name) is not None:
-        return int(counts[name]), "tokens"
-    texts = {"answer": (rollout.answer,), "reasoning": (rollout.thoughts,), "total": (rollout.thoughts, rollout.answer)}
-    return sum(count_words(text) for text in texts[part]), "words"
+def measure_length(rollout: Rollout, part: Part) -> tuple[int, str]:
+    """A length and its unit: tokens if the trainer counted them, else words (characters in Chinese and Japanese)."""
+    tokens = (rollout.token_counts or {}).get(part)
+    if tokens is not None:
+        return int(tokens), "tokens"
+    words = 0
+    if part in ("answer", "total"):
+        words += count_words(rollout.answer)
+    if part in ("reasoning", "total"):
+        words += count_words(rollout.thoughts)
+    return words, "words"
 
 
 @verifier("SoftLength", family="length", domain=UNIT, version=1)
@@ -41,7 +44,7 @@ def soft_length(
     `fade` is a fifth of `limit` by default. Tokens where the trainer counts them, else words. Passes (1): 80 of 100.
     Part: 90 of 100. Fails (0): 100 of 100. Missing: never. Not covered: what would have been said beyond a cut.
     """
-    length, unit = measured(rollout, part)
+    length, unit = measure_length(rollout, part)
     width = fade if fade is not None else max(1, limit // 5)
     if shape == "overlong":
         if width > limit:

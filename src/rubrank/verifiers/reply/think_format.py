@@ -33,27 +33,37 @@ def think_format(
     """
     raw = rollout.response
     if rollout.reasoning:
-        thoughts, rest = rollout.reasoning, raw
+        thoughts = rollout.reasoning
+        rest = raw
     else:
-        opens, closes = raw.count(f"<{tag}>"), raw.count(f"</{tag}>")
+        opens = raw.count(f"<{tag}>")
+        closes = raw.count(f"</{tag}>")
         if (opens, closes) != (1, 1):
             return False, f"{opens} <{tag}> and {closes} </{tag}>"
         match = re.match(rf"\s*<{tag}>(.*)</{tag}>(.*)\Z", raw, re.DOTALL)
         if match is None:
             return False, "text stands before the thinking, or its tags are in the wrong order"
-        thoughts, rest = match[1], match[2]
+        thoughts = match[1]
+        rest = match[2]
     if count_words(thoughts) < least_words:
         return False, f"fewer than {least_words} words of thinking"
-    if answer_tag is not None and not re.fullmatch(
-        rf"\s*<{answer_tag}>(?:(?!</{answer_tag}>).)+</{answer_tag}>\s*", rest, re.DOTALL
-    ):
+    if answer_tag is not None and not _is_one_block(rest, answer_tag):
         return False, f"the answer is not one <{answer_tag}> block"
     if not rest.strip():
         return False, "there is no answer after the thinking"
     if language is not None:
-        found, sure = detect_language(thoughts)
+        detected, sure = detect_language(thoughts)
         if sure < _SURE:
             return missing("the language of the reasoning cannot be detected")
-        if found != language:
-            return False, f"the thinking is in {found}, {language} asked"
+        if detected != language:
+            return False, f"the thinking is in {detected}, {language} asked"
     return True, f"{count_words(thoughts)} words of thinking, then an answer"
+
+
+def _is_one_block(text: str, tag: str) -> bool:
+    """Is the text one <tag>…</tag> with something in it, and nothing around it?"""
+    text = text.strip()
+    opening = f"<{tag}>"
+    closing = f"</{tag}>"
+    inside = text[len(opening) : -len(closing)]
+    return text == opening + inside + closing and inside != "" and closing not in inside

@@ -10,7 +10,7 @@ Four kinds of function, each made by calling one of the names here with its para
                                         of a level: most, least, total, average
     test      number or piece → bool    number, between, equals, differs, contains, lacks, starts, ends, matches,
                                         one_of, upper, lower, capitalised
-    check     text → Found              holds(measure, test); over units: every, some, none, at_least, at_most, exactly;
+    check     text → Holds              holds(measure, test); over units: every, some, none, at_least, at_most, exactly;
                                         over the measures of units: in_order (in `rubrank.verifiers.shared.checks`)
     logic     checks → check            both, either, negated (there too)
 
@@ -119,12 +119,13 @@ def budget(units: int) -> Iterator[None]:
 
 def units(text: Text, level: Level) -> Sequence[str]:
     """The units of a level, in order; lines that are blank are none."""
-    found = _UNITS[level](text)
-    if (left := _budget.get()) is not None:
-        left[0] -= len(found)
+    units_of_text = _UNITS[level](text)
+    left = _budget.get()
+    if left is not None:
+        left[0] -= len(units_of_text)
         if left[0] < 0:
             raise TooMuchWork("the constraint looks at more parts of the text than is allowed")
-    return found
+    return units_of_text
 
 
 def plural(level: str) -> str:
@@ -144,11 +145,11 @@ _AROUND = " \t\r\n.,;:!?\"'`*_()[]{}<>“”‘’«»„、，。！？；：�
 
 def fold(piece: str) -> str:
     """The piece as it is compared: without case, without punctuation around it unless it is nothing else."""
-    return _folded(piece) if len(piece) < 32 else _folded.__wrapped__(piece)  # words repeat; long pieces do not
+    return _fold_word(piece) if len(piece) < 32 else _fold_word.__wrapped__(piece)  # words repeat; long pieces do not
 
 
 @lru_cache(maxsize=4096)
-def _folded(piece: str) -> str:
+def _fold_word(piece: str) -> str:
     return (piece.strip(_AROUND) or piece.strip()).casefold()
 
 
@@ -171,10 +172,9 @@ def count(level: Level) -> TextMeasure:
 
 def count_of(level: Level, target: str) -> TextMeasure:
     """How many units are the target."""
-    wanted = fold(target)
-    return TextMeasure(
-        f"{plural(level)} that are {target!r}", lambda text: sum(fold(unit) == wanted for unit in units(text, level))
-    )
+    folded = fold(target)
+    name = f"{plural(level)} that are {target!r}"
+    return TextMeasure(name, lambda text: sum(fold(unit) == folded for unit in units(text, level)))
 
 
 def count_like(level: Level, source: str) -> TextMeasure:
@@ -194,8 +194,8 @@ def at(level: Level, place: int) -> TextMeasure:
     index = place - 1 if place > 0 else place
 
     def piece(text: Text) -> Value:
-        found = _UNITS[level](text)
-        return found[index] if -len(found) <= index < len(found) else None
+        pieces = _UNITS[level](text)
+        return pieces[index] if -len(pieces) <= index < len(pieces) else None
 
     return TextMeasure(f"{level} {place}", piece)
 
@@ -207,11 +207,15 @@ def whole() -> TextMeasure:
 
 def index_of(level: Level, target: str) -> TextMeasure:
     """The place, from 1, of the first unit that is the target; none if there is none."""
-    wanted = fold(target)
-    return TextMeasure(
-        f"place of {target!r} among the {plural(level)}",
-        lambda text: next((i for i, unit in enumerate(units(text, level), 1) if fold(unit) == wanted), None),
-    )
+    folded = fold(target)
+
+    def find_place(text: Text) -> Value:
+        for place, unit in enumerate(units(text, level), 1):
+            if fold(unit) == folded:
+                return place
+        return None
+
+    return TextMeasure(f"place of {target!r} among the {plural(level)}", find_place)
 
 
 def _over(name: str, level: Level, inner: TextMeasure, reduce: Callable[[list[float]], float]) -> TextMeasure:
@@ -267,8 +271,8 @@ def differs(target: str) -> Test:
 
 def one_of(targets: Sequence[str]) -> Test:
     """One of several pieces."""
-    wanted = frozenset(map(fold, targets))
-    return Test(f"one of {list(targets)}", lambda value: fold(str(value)) in wanted)
+    folded = frozenset(map(fold, targets))
+    return Test(f"one of {list(targets)}", lambda value: fold(str(value)) in folded)
 
 
 def contains(targets: Sequence[str]) -> Test:
@@ -283,16 +287,15 @@ def lacks(targets: Sequence[str]) -> Test:
 
 def starts(targets: Sequence[str]) -> Test:
     """The piece begins with one of the targets."""
-    wanted = tuple(map(fold, targets))
-    return Test(
-        f"beginning with {list(targets)}", lambda value: str(value).lstrip(_AROUND).casefold().startswith(wanted)
-    )
+    folded = tuple(map(fold, targets))
+    name = f"beginning with {list(targets)}"
+    return Test(name, lambda value: str(value).lstrip(_AROUND).casefold().startswith(folded))
 
 
 def ends(targets: Sequence[str]) -> Test:
     """The piece ends with one of the targets."""
-    wanted = tuple(map(fold, targets))
-    return Test(f"ending with {list(targets)}", lambda value: fold(str(value)).endswith(wanted))
+    folded = tuple(map(fold, targets))
+    return Test(f"ending with {list(targets)}", lambda value: fold(str(value)).endswith(folded))
 
 
 def matches(source: str) -> Test:

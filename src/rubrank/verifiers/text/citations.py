@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
@@ -19,7 +18,7 @@ _SHORTEST_WIDE = 5  # in Chinese and Japanese
 
 
 @verifier("Citations", family="faithfulness", domain=UNIT, version=1)
-def citations(
+def check_citations(
     rollout: Rollout,
     *,
     material: str | tuple[str, ...] | None = None,
@@ -34,61 +33,72 @@ def citations(
     Part: one of two quotations. Fails (0): a made-up quotation; [7] of three sources; fewer citations than
     `at_least`. Missing: no material. Not covered: whether the cited source supports the sentence (ask a judge).
     """
-    sources = _sources(material, rollout)
+    sources = _find_sources(material, rollout)
     if not sources:
         return missing("no material: give `material`, or metadata['material'], 'context', 'documents' or 'sources'")
-    text, answer = _folded(" ".join(sources)), rollout.answer
-    found: list[tuple[str, bool]] = []
+    text = _fold(" ".join(sources))
+    answer = rollout.answer
+    citations: list[tuple[str, bool]] = []  # what is cited, and whether the material bears it out
     if "quotes" in check:
-        found += [(quote, _folded(quote) in text) for quote in _quotations(answer)]
+        for groups in _QUOTES.findall(answer):
+            quotation = "".join(groups).strip()
+            if len(quotation) >= (_SHORTEST if quotation.isascii() else _SHORTEST_WIDE):
+                citations.append((quotation, _fold(quotation) in text))
     if "references" in check:
-        found += [(f"[{n}]", 1 <= n <= len(sources)) for n in _references(answer)]
+        for number in _find_references(answer):
+            citations.append((f"[{number}]", 1 <= number <= len(sources)))
     if "numbers" in check:
-        known = {_plain_number(n) for n in _NUMBER.findall(" ".join(sources))}
-        bare = _REFERENCE.sub(" ", answer)
-        found += [(n, _plain_number(n) in known) for n in _NUMBER.findall(bare)]
-    if len(found) < at_least:
-        return 0.0, f"{len(found)} citation(s), at least {at_least} asked"
-    if not found:
+        numbers = {_normalise_number(number) for number in _NUMBER.findall(" ".join(sources))}
+        for number in _NUMBER.findall(_REFERENCE.sub(" ", answer)):
+            citations.append((number, _normalise_number(number) in numbers))
+    if len(citations) < at_least:
+        return 0.0, f"{len(citations)} citation(s), at least {at_least} asked"
+    if not citations:
         return 1.0, "nothing is cited"
-    wrong = [what for what, right in found if not right]
-    share = 1.0 - len(wrong) / len(found)
-    return share, f"{len(found) - len(wrong)} of {len(found)} borne out" + (
-        f"; not: {wrong[0][:80]!r}" if wrong else ""
-    )
+    wrong = [cited for cited, is_right in citations if not is_right]
+    reason = f"{len(citations) - len(wrong)} of {len(citations)} borne out"
+    if wrong:
+        reason += f"; not: {wrong[0][:80]!r}"
+    return 1.0 - len(wrong) / len(citations), reason
 
 
-def _sources(given: str | tuple[str, ...] | None, rollout: Rollout) -> list[str]:
-    if given is None:
-        names = ("material", "context", "documents", "sources")
-        given = next((rollout.metadata[name] for name in names if rollout.metadata.get(name)), None)
-    if given is None:
+def _find_sources(material: str | tuple[str, ...] | None, rollout: Rollout) -> list[str]:
+    """The texts of the material; a text given alone is one source."""
+    sources: Any = material
+    for name in ("material", "context", "documents", "sources"):
+        if sources is None and rollout.metadata.get(name):
+            sources = rollout.metadata[name]
+    if sources is None:
         return []
-    listed: Iterable[object] = [given] if isinstance(given, str) else given
-    return [str(one.get("text", one)) if isinstance(one, dict) else str(one) for one in listed]
+    if isinstance(sources, str):
+        return [sources]
+    return [str(source.get("text", source)) if isinstance(source, dict) else str(source) for source in sources]
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
+    """Letters and digits alone, so that spaces, case and punctuation make no difference."""
     text = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").replace("‘", "'")
-    return "".join(c for c in text if c.isalnum() or c == "'")
+    return "".join(char for char in text if char.isalnum() or char == "'")
 
 
-def _quotations(answer: str) -> list[str]:
-    found = ["".join(groups).strip() for groups in _QUOTES.findall(answer)]
-    return [q for q in found if len(q) >= (_SHORTEST if q.isascii() else _SHORTEST_WIDE)]
-
-
-def _references(answer: str) -> list[int]:
-    numbers = []
-    for inner in _REFERENCE.findall(answer):
-        for part in re.split(r"\s*[,;]\s*", inner):
-            ends = [int(n) for n in re.split(r"\s*[–-]\s*", part)]
-            numbers += list(range(ends[0], min(ends[-1], ends[0] + 50) + 1)) if len(ends) == 2 else ends
+def _find_references(answer: str) -> list[int]:
+    """The numbers of "[1]", "[2, 5]" and "[3-6]"."""
+    numbers: list[int] = []
+    for inside in _REFERENCE.findall(answer):
+        for part in re.split(r"\s*[,;]\s*", inside):
+            ends = [int(number) for number in re.split(r"\s*[–-]\s*", part)]
+            if len(ends) == 2:
+                first, last = ends
+                numbers += range(first, min(last, first + 50) + 1)
+            else:
+                numbers += ends
     return numbers
 
 
-def _plain_number(text: str) -> str:
+def _normalise_number(text: str) -> str:
     """1,200 and 1200 are the same number; 3.50 and 3.5 too."""
-    head, _, tail = text.rpartition(".") if "." in text else (text, "", "")
-    whole = (head or text).replace(",", "")
-    return f"{whole.lstrip('0') or '0'}.{tail.rstrip('0')}".rstrip(".") if tail else whole.lstrip("0") or "0"
+    whole, _, decimals = text.rpartition(".") if "." in text else (text, "", "")
+    whole = (whole or text).replace(",", "").lstrip("0") or "0"
+    if not decimals:
+        return whole
+    return f"{whole}.{decimals.rstrip('0')}".rstrip(".")

@@ -31,25 +31,33 @@ def group_diversity(
     by one, it is decided once the group is complete, and about those that came. Not covered: the same thing said in
     other words counts as different, and so does nonsense: use it beside criteria of quality.
     """
-    grams = [_grams(rollout.answer, n) for rollout in group.rollouts]
-    return [_verdict(i, grams, against) for i in range(len(grams))]
+    all_grams = [_find_grams(rollout.answer, n) for rollout in group.rollouts]
+    return [_compare_with_others(i, all_grams, against) for i in range(len(all_grams))]
 
 
-def _grams(text: str, n: int) -> frozenset[tuple[str, ...]]:
-    found = tokenize(text)[:_LONGEST]
-    if 0 < len(found) < n:
-        return frozenset([tuple(found)])
-    return frozenset(zip(*(found[i:] for i in range(n)), strict=False))
+def _find_grams(text: str, n: int) -> frozenset[tuple[str, ...]]:
+    tokens = tokenize(text)[:_LONGEST]
+    if 0 < len(tokens) < n:
+        return frozenset([tuple(tokens)])
+    return frozenset(zip(*(tokens[i:] for i in range(n)), strict=False))
 
 
-def _verdict(i: int, grams: Sequence[frozenset[tuple[str, ...]]], against: str) -> Answer:
-    if len(grams) < 2:
+def _compare_with_others(i: int, all_grams: Sequence[frozenset[tuple[str, ...]]], against: str) -> Answer:
+    if len(all_grams) < 2:
         return missing("there is no other rollout of the query to compare with")
-    if not grams[i]:
+    grams = all_grams[i]
+    if not grams:
         return 0.0, "an empty answer"
-    alike = [len(grams[i] & other) / len(grams[i] | other) for j, other in enumerate(grams) if j != i and other]
-    if not alike:
-        return missing(f"none of the {len(grams) - 1} other answers has words to compare with")
-    similarity = max(alike) if against == "nearest" else sum(alike) / len(alike)
-    what = f"the nearest of {len(alike)}" if against == "nearest" else f"{len(alike)}"
-    return 1.0 - similarity, f"similarity {similarity:.2f} with {what} others of the query"
+    similarities = []
+    for j, others in enumerate(all_grams):
+        if j != i and others:
+            similarities.append(len(grams & others) / len(grams | others))
+    if not similarities:
+        return missing(f"none of the {len(all_grams) - 1} other answers has words to compare with")
+    if against == "nearest":
+        similarity = max(similarities)
+        others_compared = f"the nearest of {len(similarities)}"
+    else:
+        similarity = sum(similarities) / len(similarities)
+        others_compared = f"{len(similarities)}"
+    return 1.0 - similarity, f"similarity {similarity:.2f} with {others_compared} others of the query"

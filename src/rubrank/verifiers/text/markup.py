@@ -16,7 +16,7 @@ from rubrank.texts.text import Text
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 Kind = Literal["html", "latex", "mermaid", "cron"]
-_NAMES = {
+_FENCES = {
     "html": ("html", "xml", "svg"),
     "latex": ("latex", "tex", "math"),
     "mermaid": ("mermaid",),
@@ -32,7 +32,13 @@ _DIAGRAM = re.compile(
 )
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
-_FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 7, _DAYS))
+_CRON_FIELDS: tuple[tuple[int, int, Sequence[str]], ...] = (
+    (0, 59, ()),
+    (0, 23, ()),
+    (1, 31, ()),
+    (1, 12, _MONTHS),
+    (0, 7, _DAYS),
+)
 _SHORTCUTS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@reboot")
 
 
@@ -45,21 +51,23 @@ def valid_markup(text: Text, *, kind: Kind) -> Answer:
     Fails: </b> that nothing opened, <b> that nothing closes; braces or environments that cross; a diagram of no known
     kind; a field out of range. Missing: nothing of that kind in the answer. Not covered: unknown commands and tags.
     """
-    found = _found(text.raw, kind)
-    if not found.strip():
-        return missing("the answer is empty") if not text.raw.strip() else (False, f"no {kind} in the answer")
-    wrong = {"html": _html, "latex": _latex, "mermaid": _mermaid, "cron": _cron}[kind](found)
-    return wrong is None, wrong or f"well-formed {kind}"
+    markup = _find_markup(text.raw, kind)
+    if not text.raw.strip():
+        return missing("the answer is empty")
+    if not markup.strip():
+        return False, f"no {kind} in the answer"
+    checks = {"html": _check_html, "latex": _check_latex, "mermaid": _check_mermaid, "cron": _check_cron}
+    problem = checks[kind](markup)
+    return problem is None, problem or f"well-formed {kind}"
 
 
-def _found(raw: str, kind: Kind) -> str:
+def _find_markup(raw: str, kind: Kind) -> str:
+    """The last code fence of that kind, else the last one without a name, else the whole answer."""
     fences = [(tag.lower(), code) for tag, code in split_code(raw)[1]]
-    named = [code for name, code in fences if name in _NAMES[kind]]
-    if named:
-        return named[-1]
-    plain = [code for name, code in fences if not name]
-    if plain:
-        return plain[-1]
+    for names in (_FENCES[kind], ("",)):
+        blocks = [code for name, code in fences if name in names]
+        if blocks:
+            return blocks[-1]
     return raw.strip().strip("`") if kind == "cron" else raw
 
 
@@ -69,7 +77,7 @@ class _Tags(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.wrong: str | None = None
+        self.problem: str | None = None
         self.seen = 0
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
@@ -82,109 +90,112 @@ class _Tags(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         self.seen += 1
-        if self.wrong or tag in _VOID:
+        if self.problem or tag in _VOID:
             return
         while self.open and self.open[-1] != tag and self.open[-1] in _OPTIONAL:
             self.open.pop()
         if not self.open or self.open[-1] != tag:
-            self.wrong = f"</{tag}> closes nothing" if tag not in self.open else f"</{tag}> crosses <{self.open[-1]}>"
+            if tag in self.open:
+                self.problem = f"</{tag}> crosses <{self.open[-1]}>"
+            else:
+                self.problem = f"</{tag}> closes nothing"
             return
         self.open.pop()
 
 
-def _html(text: str) -> str | None:
+def _check_html(text: str) -> str | None:
     parser = _Tags()
     parser.feed(text)
     parser.close()
-    if parser.wrong:
-        return parser.wrong
-    left = [tag for tag in parser.open if tag not in _OPTIONAL]
-    if left:
-        return f"<{left[-1]}> is never closed"
+    if parser.problem:
+        return parser.problem
+    unclosed = [tag for tag in parser.open if tag not in _OPTIONAL]
+    if unclosed:
+        return f"<{unclosed[-1]}> is never closed"
     return None if parser.seen else "there is no tag"
 
 
-def _latex(text: str) -> str | None:
-    body = re.sub(r"(?<!\\)%[^\n]*", "", text)
-    body = re.sub(r"\\\\", " ", body)
+def _check_latex(text: str) -> str | None:
+    text = re.sub(r"(?<!\\)%[^\n]*", "", text)  # comments
+    text = re.sub(r"\\\\", " ", text)  # line breaks
     depth = 0
-    for sign in re.findall(r"(?<!\\)[{}]", body):
-        depth += 1 if sign == "{" else -1
+    for brace in re.findall(r"(?<!\\)[{}]", text):
+        depth += 1 if brace == "{" else -1
         if depth < 0:
             return "a } that nothing opens"
     if depth:
         return "a { that nothing closes"
-    stack: list[str] = []
-    for what, name in _ENVIRONMENT.findall(body):
-        if what == "begin":
-            stack.append(name)
-        elif not stack or stack.pop() != name:
+    environments: list[str] = []
+    for command, name in _ENVIRONMENT.findall(text):
+        if command == "begin":
+            environments.append(name)
+        elif not environments or environments.pop() != name:
             return f"\\end{{{name}}} does not close what is open"
-    if stack:
-        return f"\\begin{{{stack[-1]}}} is never ended"
-    if len(re.findall(r"(?<!\\)\$", body)) % 2:
+    if environments:
+        return f"\\begin{{{environments[-1]}}} is never ended"
+    if len(re.findall(r"(?<!\\)\$", text)) % 2:
         return "a $ without its partner"
-    lefts, rights = len(re.findall(r"\\left\b", body)), len(re.findall(r"\\right\b", body))
-    if lefts != rights:
+    if len(re.findall(r"\\left\b", text)) != len(re.findall(r"\\right\b", text)):
         return "\\left without \\right"
-    return None if re.search(r"\\[A-Za-z]+|\$|[{}^_]", body) else "there is no LaTeX"
+    return None if re.search(r"\\[A-Za-z]+|\$|[{}^_]", text) else "there is no LaTeX"
 
 
-def _mermaid(text: str) -> str | None:
-    lines = [line for line in text.strip().split("\n") if line.strip() and not line.strip().startswith("%%")]
-    if lines and lines[0].strip() == "---":
-        ends = [i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"]
-        lines = lines[ends[0] + 1 :] if ends else lines
-    if not lines or not _DIAGRAM.match(lines[0].strip()):
+def _check_mermaid(text: str) -> str | None:
+    lines = [line.strip() for line in text.split("\n")]
+    lines = [line for line in lines if line and not line.startswith("%%")]
+    if lines and lines[0] == "---" and "---" in lines[1:]:  # front matter
+        lines = lines[lines.index("---", 1) + 1 :]
+    if not lines or not _DIAGRAM.match(lines[0]):
         return "the first line names no kind of diagram"
-    if len(lines) < 2 and not lines[0].strip().startswith("pie"):
+    if len(lines) < 2 and not lines[0].startswith("pie"):
         return "there is nothing in the diagram"
-    quoted = re.sub(r"\"[^\"\n]*\"", "", "\n".join(lines[1:]))
-    if lines[0].strip().split()[0] in ("graph", "flowchart"):
-        return _brackets(quoted)
+    if lines[0].split()[0] in ("graph", "flowchart"):
+        return _check_brackets(re.sub(r"\"[^\"\n]*\"", "", "\n".join(lines[1:])))
     return None
 
 
-def _brackets(text: str) -> str | None:
-    pairs, stack = {")": "(", "]": "[", "}": "{"}, []
-    for sign in re.sub(r">(?=[^\]\n]*\])|<?[-=.]+[>xo]?", "", text):
+def _check_brackets(text: str) -> str | None:
+    openings = {")": "(", "]": "[", "}": "{"}
+    stack: list[str] = []
+    for sign in re.sub(r">(?=[^\]\n]*\])|<?[-=.]+[>xo]?", "", text):  # without arrows
         if sign in "([{":
             stack.append(sign)
-        elif sign in pairs and (not stack or stack.pop() != pairs[sign]):
+        elif sign in openings and (not stack or stack.pop() != openings[sign]):
             return f"a {sign} that nothing opens"
     return f"a {stack[-1]} that nothing closes" if stack else None
 
 
-def _cron(text: str) -> str | None:
-    lines = [line.strip() for line in text.strip().split("\n") if line.strip() and not line.strip().startswith("#")]
+def _check_cron(text: str) -> str | None:
+    lines = [line.strip() for line in text.split("\n")]
+    lines = [line for line in lines if line and not line.startswith("#")]
     if len(lines) != 1:
         return "not one expression"
     if lines[0].lower() in _SHORTCUTS:
         return None
     fields = lines[0].split()
-    if len(fields) != len(_FIELDS):
+    if len(fields) != len(_CRON_FIELDS):
         return f"{len(fields)} fields instead of 5"
-    for number, (value, (low, high, names)) in enumerate(zip(fields, _FIELDS, strict=True), 1):
-        if not all(_cron_part(part, low, high, names) for part in value.lower().split(",")):
-            return f"field {number} is {value[:30]!r}"
+    for number, (field, (low, high, names)) in enumerate(zip(fields, _CRON_FIELDS, strict=True), 1):
+        if not all(_is_cron_part(part, low, high, names) for part in field.lower().split(",")):
+            return f"field {number} is {field[:30]!r}"
     return None
 
 
-def _cron_part(part: str, low: int, high: int, names: Sequence[str]) -> bool:
+def _is_cron_part(part: str, low: int, high: int, names: Sequence[str]) -> bool:
+    """Is this "*", "5", "mon-fri", "*/5" or "1-10/2", within the range?"""
     span, slash, step = part.partition("/")
     if slash and not (step.isascii() and step.isdigit() and 0 < int(step[:9]) <= high):
         return False
-    if span in ("*", "?"):
-        return span == "*" or not slash
-    ends = span.split("-")
-    values = [_cron_value(end, low, names) for end in ends]
-    if len(ends) > 2 or None in values or (slash and len(ends) == 1 and step == ""):
-        return False
-    numbers = [value for value in values if value is not None]
-    return all(low <= n <= high for n in numbers) and numbers == sorted(numbers)
-
-
-def _cron_value(text: str, low: int, names: Sequence[str]) -> int | None:
-    if text in names:
-        return list(names).index(text) + (1 if low == 1 else 0)
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 4 else None
+    if span == "*":
+        return True
+    if span == "?":
+        return not slash
+    numbers = []
+    for end in span.split("-"):
+        if end in names:
+            numbers.append(names.index(end) + (1 if low == 1 else 0))
+        elif end.isascii() and end.isdigit() and len(end) <= 4:
+            numbers.append(int(end))
+        else:
+            return False
+    return len(numbers) <= 2 and numbers == sorted(numbers) and low <= numbers[0] and numbers[-1] <= high

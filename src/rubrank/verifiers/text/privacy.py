@@ -26,7 +26,7 @@ _EXAMPLES = ("example.com", "example.org", "example.net", ".example", ".invalid"
 
 
 def passes_luhn(digits: str) -> bool:
-    """The check digit of payment cards."""
+    """Is the check digit of a payment card right?"""
     total = 0
     for i, digit in enumerate(reversed(digits)):
         value = int(digit) * (2 if i % 2 else 1)
@@ -35,34 +35,52 @@ def passes_luhn(digits: str) -> bool:
 
 
 def is_iban(text: str) -> bool:
-    """The check digits of account numbers."""
-    bare = text.replace(" ", "")
-    if not 15 <= len(bare) <= 34:
+    """Are the check digits of an account number right?"""
+    characters = text.replace(" ", "")
+    if not 15 <= len(characters) <= 34:
         return False
-    moved = bare[4:] + bare[:4]
-    return int("".join(str(int(c, 36)) for c in moved)) % 97 == 1
+    moved = characters[4:] + characters[:4]
+    return int("".join(str(int(char, 36)) for char in moved)) % 97 == 1
 
 
-def _cn_id(text: str) -> bool:
-    weights = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
-    return "10X98765432"[sum(int(d) * w for d, w in zip(text[:17], weights, strict=True)) % 11] == text[17].upper()
+def _digits(text: str) -> str:
+    return re.sub(r"\D", "", text)
 
 
-def _public(text: str) -> bool:
+def _is_card(text: str) -> bool:
+    digits = _digits(text)
+    return passes_luhn(digits) and len(set(digits)) > 1
+
+
+def _is_phone(text: str) -> bool:
+    """555 numbers are fictional."""
+    digits = _digits(text)
+    return "555" not in digits[-10:-4] and 7 <= len(digits) <= 15
+
+
+def _is_public_address(text: str) -> bool:
     try:
         return ipaddress.ip_address(text).is_global
     except ValueError:
         return False
 
 
-_FINDERS: dict[str, tuple[re.Pattern[str], Callable[[str], bool]]] = {
-    "email": (_EMAIL, lambda t: not t.lower().endswith(_EXAMPLES)),
-    "card": (_CARD, lambda t: passes_luhn(re.sub(r"\D", "", t)) and len(set(re.sub(r"\D", "", t))) > 1),
+def _is_chinese_id(text: str) -> bool:
+    """Is the last character the check digit?"""
+    weights = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
+    total = sum(int(digit) * weight for digit, weight in zip(text[:17], weights, strict=True))
+    return "10X98765432"[total % 11] == text[17].upper()
+
+
+# What looks like personal data, and a test that tells whether it is.
+_KINDS: dict[str, tuple[re.Pattern[str], Callable[[str], bool]]] = {
+    "email": (_EMAIL, lambda text: not text.lower().endswith(_EXAMPLES)),
+    "card": (_CARD, _is_card),
     "iban": (_IBAN, is_iban),
-    "phone": (_PHONE, lambda t: "555" not in re.sub(r"\D", "", t)[-10:-4] and 7 <= len(re.sub(r"\D", "", t)) <= 15),
-    "ip": (_IP, _public),
-    "us_ssn": (_SSN, lambda t: True),
-    "cn_id": (_CN_ID, _cn_id),
+    "phone": (_PHONE, _is_phone),
+    "ip": (_IP, _is_public_address),
+    "us_ssn": (_SSN, lambda text: True),
+    "cn_id": (_CN_ID, _is_chinese_id),
 }
 
 
@@ -80,13 +98,10 @@ def no_personal_data(
     numbers that are written in words (ask a judge).
     """
     for kind in kinds:
-        pattern, real = _FINDERS[kind]
+        pattern, is_real = _KINDS[kind]
         for match in pattern.finditer(text.raw):
-            if real(match[0].strip()) and match[0].strip() not in allowed:
-                return False, f"{kind}: {_hidden(match[0].strip())}"
+            data = match[0].strip()
+            if is_real(data) and data not in allowed:
+                # Enough to find it again, not enough to keep it.
+                return False, f"{kind}: {data[:2]}…{data[-2:]}"
     return True, "none found"
-
-
-def _hidden(text: str) -> str:
-    """Enough to find it again, not enough to keep it."""
-    return f"{text[:2]}…{text[-2:]}"

@@ -15,17 +15,16 @@ _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _FEWEST = 15
 
 
-def grade_level(text: Text) -> float | None:
+def measure_grade(text: Text) -> float | None:
     """Flesch–Kincaid grade; for Chinese and Japanese a grade from the length of sentences. None: too short."""
-    words = text.words
     sentences = max(1, len(text.sentences))
-    if len(_CJK.findall(text.raw)) > len(text.raw) / 4:
-        characters = len(_CJK.findall(text.raw))
+    characters = len(_CJK.findall(text.raw))
+    if characters > len(text.raw) / 4:
         return None if characters < _FEWEST else 0.35 * characters / sentences
-    latin = [word for word in words if re.search("[A-Za-z]", word)]
-    if len(latin) < _FEWEST:
+    words = sum(re.search("[A-Za-z]", word) is not None for word in text.words)
+    if words < _FEWEST:
         return None
-    return 0.39 * len(latin) / sentences + 11.8 * sum(text.syllables) / len(latin) - 15.59
+    return 0.39 * words / sentences + 11.8 * sum(text.syllables) / words - 15.59
 
 
 @verifier("Readability", family="style", domain=BINARY, version=1)
@@ -38,10 +37,11 @@ def readability(text: Text, *, low: float | None = None, high: float | None = No
     """
     if low is None and high is None:
         return missing("no limit is asked for: give `low` or `high`")
-    grade = grade_level(text)
+    grade = measure_grade(text)
     if grade is None:
         return missing(f"fewer than {_FEWEST} words to measure")
-    return (low is None or grade >= low) and (high is None or grade <= high), f"grade {grade:.1f}"
+    in_range = (low is None or grade >= low) and (high is None or grade <= high)
+    return in_range, f"grade {grade:.1f}"
 
 
 @verifier("DistinctN", family="style", domain=UNIT, version=1)
@@ -51,9 +51,10 @@ def distinct_n(text: Text, *, n: Annotated[int, Field(ge=1, le=8)] = 2) -> Answe
     Passes (1): "one two three". Part: "one two one two" has two of three bigrams. Fails (0): an empty answer. An answer
     shorter than n tokens has nothing to repeat, and 1. Not covered: saying the same in other words.
     """
-    found = tokenize(text.raw)
-    if not found:
+    tokens = tokenize(text.raw)
+    if not tokens:
         return 0.0, "an empty answer"
-    grams = [tuple(found[i : i + n]) for i in range(len(found) - n + 1)]
-    share = len(set(grams)) / len(grams) if grams else 1.0
-    return share, f"{len(set(grams))} of {len(grams)} {n}-grams are different"
+    grams = [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
+    distinct = len(set(grams))
+    share = distinct / len(grams) if grams else 1.0
+    return share, f"{distinct} of {len(grams)} {n}-grams are different"

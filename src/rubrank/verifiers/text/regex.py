@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 import re2
@@ -16,22 +17,22 @@ from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 
 @lru_cache(maxsize=512)
-def compiled(pattern: str, case_sensitive: bool, lines: bool) -> Any:
+def compile_pattern(pattern: str, case_sensitive: bool, lines: bool) -> Any:
     """The pattern under RE2; an error of RE2's for what it does not know (look-around, back-references)."""
     flags = "(?ms)" if lines else "(?s)"
     return compile_re2(flags + pattern, case_sensitive=case_sensitive, max_mem=8 << 20)
 
 
-def _can_be_read(params: Any) -> str | None:
-    """A pattern that no response could ever be checked with is the rubric's fault, and said before grading."""
+def _check_pattern(params: Any) -> str | None:
+    """A pattern that RE2 cannot read is the rubric's fault, and reported before grading."""
     try:
-        compiled(params.pattern, params.case_sensitive, params.where != "whole")
+        compile_pattern(params.pattern, params.case_sensitive, params.where != "whole")
     except re2.error as error:
         return f"with a pattern that RE2 can read ({params.pattern[:60]!r}: {error})"
     return None
 
 
-@verifier("Regex", family="presence", domain=BINARY, version=1, check=_can_be_read)
+@verifier("Regex", family="presence", domain=BINARY, version=1, check=_check_pattern)
 def regex(
     text: Text,
     *,
@@ -49,20 +50,21 @@ def regex(
     look-around and back-references, which RE2 has not.
     """
     try:
-        found = compiled(pattern, case_sensitive, where != "whole")
-        raw = clean(text.raw)
-        if where == "whole":
-            hit, said = found.fullmatch(raw.strip()) is not None, "the whole answer"
-        elif where == "every line":
-            lines = [line for line in raw.split("\n") if line.strip()]
-            hit, said = bool(lines) and all(found.fullmatch(line.strip()) for line in lines), "every line"
-        else:
-            number = 0
-            for _ in found.finditer(raw):
-                number += 1
-                if number > max(count, 1) + 1:
-                    break
-            hit, said = holds(number, relation, count), f"{number} match(es), {relation} {count} asked:"
+        compiled = compile_pattern(pattern, case_sensitive, where != "whole")
     except re2.error as error:
         return missing(f"RE2 does not know the pattern: {error}")
-    return hit == (must == "match"), f"{said} {'matches' if hit else 'does not match'} {pattern[:60]!r}"
+    raw = clean(text.raw)
+    if where == "whole":
+        matches = compiled.fullmatch(raw.strip()) is not None
+        subject = "the whole answer"
+    elif where == "every line":
+        lines = [line.strip() for line in raw.split("\n") if line.strip()]
+        matches = bool(lines) and all(compiled.fullmatch(line) for line in lines)
+        subject = "every line"
+    else:
+        # One match more than asked decides every relation, so no more are looked for.
+        number = sum(1 for _ in islice(compiled.finditer(raw), max(count, 1) + 2))
+        matches = holds(number, relation, count)
+        subject = f"{number} match(es), {relation} {count} asked:"
+    reason = f"{subject} {'matches' if matches else 'does not match'} {pattern[:60]!r}"
+    return matches == (must == "match"), reason

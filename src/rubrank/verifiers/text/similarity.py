@@ -27,6 +27,7 @@ LONGEST = 2_000
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0003134f"
 _TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 References = str | tuple[str, ...]
+_NO_REFERENCE = "no reference: give `references`, or one in the data"
 
 
 def tokenize(text: str) -> list[str]:
@@ -34,25 +35,25 @@ def tokenize(text: str) -> list[str]:
     return _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
-def _references(given: References | None, rollout: Rollout) -> tuple[str, ...]:
-    if given is not None:
-        return (given,) if isinstance(given, str) else given
-    found = rollout.metadata.get("reference", rollout.metadata.get("references"))
-    if isinstance(found, str):
-        return (found,)
-    if isinstance(found, (list, tuple)):
-        return tuple(map(str, found))
-    return tuple(find_truths(None, rollout.metadata).values)
+def _find_references(references: References | None, rollout: Rollout) -> tuple[str, ...]:
+    """The references given as a parameter, or those in the data."""
+    if references is None:
+        references = rollout.metadata.get("reference", rollout.metadata.get("references"))
+    if isinstance(references, str):
+        return (references,)
+    if isinstance(references, (list, tuple)):
+        return tuple(map(str, references))
+    return find_truths(None, rollout.metadata).values
 
 
-def f_score(overlap: int, got: int, wanted: int) -> float:
+def _measure_f1(overlap: int, size: int, reference_size: int) -> float:
     """The harmonic mean of precision and recall."""
-    return 2.0 * overlap / (got + wanted) if got + wanted else 1.0
+    return 2.0 * overlap / (size + reference_size) if size + reference_size else 1.0
 
 
-def overlap_of(a: Sequence[Any], b: Sequence[Any]) -> int:
-    """How much two bags have in common."""
-    return sum((Counter(a) & Counter(b)).values())
+def _count_overlap(left: Sequence[Any], right: Sequence[Any]) -> int:
+    """How many items two bags have in common."""
+    return (Counter(left) & Counter(right)).total()
 
 
 @verifier("TokenF1", family="similarity", domain=UNIT, version=1)
@@ -63,13 +64,18 @@ def token_f1(rollout: Rollout, *, references: References | None = None, whole: b
     "Paris" for "paris."; 西湖 for 西湖. Part: "in Paris, France" for "Paris". Fails (0): no token in common.
     Missing: no reference in `references` or the data. Not covered: synonyms.
     """
-    known = _references(references, rollout)
-    if not known:
-        return missing("no reference: give `references`, or one in the data")
-    given = rollout.answer if whole else (read_answer(rollout.answer).text or rollout.answer)
-    mine = tokenize(given)
-    scores = [f_score(overlap_of(mine, tokenize(one)), len(mine), len(tokenize(one))) if mine else 0.0 for one in known]
-    return max(scores), f"F1 {max(scores):.2f} with the nearest of {len(known)} reference(s)"
+    texts = _find_references(references, rollout)
+    if not texts:
+        return missing(_NO_REFERENCE)
+    answer = rollout.answer
+    if not whole:
+        answer = read_answer(answer).text or answer
+    tokens = tokenize(answer)
+    best = 0.0
+    for text in texts if tokens else ():
+        reference = tokenize(text)
+        best = max(best, _measure_f1(_count_overlap(tokens, reference), len(tokens), len(reference)))
+    return best, f"F1 {best:.2f} with the nearest of {len(texts)} reference(s)"
 
 
 @verifier("ContainsAny", family="similarity", domain=BINARY, version=1)
@@ -82,29 +88,34 @@ def contains_any(
     two with `need="all"`. Missing: no reference. Not covered: a reference that is denied ("not Paris") passes: use
     GroundTruthMatch where that matters.
     """
-    known = [one for one in _references(references, rollout) if tokenize(one)]
-    if not known:
-        return missing("no reference: give `references`, or one in the data")
-    text = "\x00".join(["", *tokenize(rollout.answer), ""])
-    found = [one for one in known if "\x00".join(["", *tokenize(one), ""]) in text]
-    passed = len(found) == len(known) if need == "all" else bool(found)
-    return passed, f"{len(found)} of {len(known)} found" + (f": {found[0][:60]!r}" if found else "")
+    texts = [text for text in _find_references(references, rollout) if tokenize(text)]
+    if not texts:
+        return missing(_NO_REFERENCE)
+    answer = _join_tokens(rollout.answer)
+    contained = [text for text in texts if _join_tokens(text) in answer]
+    passed = len(contained) == len(texts) if need == "all" else bool(contained)
+    reason = f"{len(contained)} of {len(texts)} found"
+    if contained:
+        reason += f": {contained[0][:60]!r}"
+    return passed, reason
 
 
-def longest_common(a: Sequence[str], b: Sequence[str]) -> int:
-    """Length of the longest common subsequence, by bits: one row at a time whatever the alphabet."""
+def _join_tokens(text: str) -> str:
+    """The tokens with a mark around each, so that a search finds whole tokens in order."""
+    return "\x00".join(["", *tokenize(text), ""])
+
+
+def longest_common(left: Sequence[str], right: Sequence[str]) -> int:
+    """Length of the longest common subsequence, by the bits of one large number per row (Hyyrö, 2004)."""
     places: dict[str, int] = {}
-    for i, x in enumerate(a):
-        places[x] = places.get(x, 0) | (1 << i)
-    row, full = (1 << len(a)) - 1, (1 << len(a)) - 1
-    for y in b:
-        hit = row & places.get(y, 0)
-        row = ((row + hit) | (row - hit)) & full
-    return len(a) - row.bit_count()
-
-
-def _grams(items: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    return [tuple(items[i : i + n]) for i in range(len(items) - n + 1)]
+    for i, token in enumerate(left):
+        places[token] = places.get(token, 0) | (1 << i)
+    all_bits = (1 << len(left)) - 1
+    row = all_bits
+    for token in right:
+        hits = row & places.get(token, 0)
+        row = ((row + hits) | (row - hits)) & all_bits
+    return len(left) - row.bit_count()
 
 
 @verifier("Rouge", family="similarity", domain=UNIT, version=1)
@@ -120,24 +131,32 @@ def rouge(
     Passes (1): the reference itself, in any script. Part: half of its words in order. Fails (0): nothing in common.
     Missing: no reference. Not covered: texts beyond 2,000 tokens are cut there.
     """
-    known = _references(references, rollout)
-    if not known:
-        return missing("no reference: give `references`, or one in the data")
-    mine = tokenize(rollout.answer)[:LONGEST]
-    best = max(_rouge(mine, tokenize(one)[:LONGEST], kind, measure) for one in known)
+    texts = _find_references(references, rollout)
+    if not texts:
+        return missing(_NO_REFERENCE)
+    tokens = tokenize(rollout.answer)[:LONGEST]
+    best = max(_measure_rouge(tokens, tokenize(text)[:LONGEST], kind, measure) for text in texts)
     return best, f"ROUGE-{kind} {measure} {best:.2f}"
 
 
-def _rouge(mine: list[str], other: list[str], kind: str, measure: str) -> float:
+def _measure_rouge(tokens: list[str], reference: list[str], kind: str, measure: str) -> float:
+    if not tokens:
+        return 0.0
     if kind == "L":
-        common, got, wanted = longest_common(mine, other), len(mine), len(other)
+        common = longest_common(tokens, reference)
+        size = len(tokens)
+        reference_size = len(reference)
     else:
-        a, b = _grams(mine, int(kind)), _grams(other, int(kind))
-        common, got, wanted = overlap_of(a, b), len(a), len(b)
+        n = int(kind)
+        grams = [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
+        reference_grams = [tuple(reference[i : i + n]) for i in range(len(reference) - n + 1)]
+        common = _count_overlap(grams, reference_grams)
+        size = len(grams)
+        reference_size = len(reference_grams)
     if measure == "f1":
-        return f_score(common, got, wanted) if mine else 0.0
-    whole = wanted if measure == "recall" else got
-    return common / whole if whole else 0.0
+        return _measure_f1(common, size, reference_size)
+    total = reference_size if measure == "recall" else size
+    return common / total if total else 0.0
 
 
 @verifier("ChrF", family="similarity", domain=UNIT, version=1)
@@ -149,38 +168,40 @@ def chrf(
     Passes (1): the reference itself, spaces and line breaks aside. Part: another ending of the same words. Fails (0):
     nothing in common. `beta` weighs recall. Missing: no reference. Not covered: word order beyond six characters.
     """
-    known = _references(references, rollout)
-    if not known:
-        return missing("no reference: give `references`, or one in the data")
-    mine = _characters(rollout.answer)
-    best = max(_chrf(mine, _characters(one), beta) for one in known)
+    texts = _find_references(references, rollout)
+    if not texts:
+        return missing(_NO_REFERENCE)
+    characters = _drop_spaces(rollout.answer)
+    best = max(_measure_chrf(characters, _drop_spaces(text), beta) for text in texts)
     return best, f"chrF {best:.2f}"
 
 
-def _characters(text: str) -> str:
+def _drop_spaces(text: str) -> str:
     return "".join(unicodedata.normalize("NFKC", text).split())[: 5 * LONGEST]
 
 
-def _chrf(mine: str, other: str, beta: float) -> float:
-    precisions, recalls = [], []
+def _measure_chrf(text: str, reference: str, beta: float) -> float:
+    precisions = []
+    recalls = []
     for n in range(1, 7):
-        a, b = (
-            Counter(mine[i : i + n] for i in range(len(mine) - n + 1)),
-            Counter(other[i : i + n] for i in range(len(other) - n + 1)),
-        )
-        if not a.total() or not b.total():
+        grams = Counter(text[i : i + n] for i in range(len(text) - n + 1))
+        reference_grams = Counter(reference[i : i + n] for i in range(len(reference) - n + 1))
+        if not grams or not reference_grams:
             continue
-        common = (a & b).total()
-        precisions.append(common / a.total())
-        recalls.append(common / b.total())
+        common = (grams & reference_grams).total()
+        precisions.append(common / grams.total())
+        recalls.append(common / reference_grams.total())
     if not precisions:
-        return float(mine == other)
-    p, r = sum(precisions) / len(precisions), sum(recalls) / len(recalls)
-    return (1 + beta**2) * p * r / (beta**2 * p + r) if p + r else 0.0
+        return float(text == reference)
+    precision = sum(precisions) / len(precisions)
+    recall = sum(recalls) / len(recalls)
+    if precision + recall == 0:
+        return 0.0
+    return (1 + beta**2) * precision * recall / (beta**2 * precision + recall)
 
 
 @lru_cache(maxsize=2)
-def _model(path: str) -> Any:
+def _load_model(path: str) -> Any:
     from model2vec import StaticModel
 
     return StaticModel.from_pretrained(path)
@@ -196,20 +217,20 @@ def embedding_similarity(rollout: Rollout, *, model: str, references: References
     Negative cosines count as 0. Missing: no reference; model2vec not installed; a model that cannot be loaded.
     Not covered: a denial is close to what it denies.
     """
-    known = _references(references, rollout)
-    if not known:
-        return missing("no reference: give `references`, or one in the data")
+    texts = _find_references(references, rollout)
+    if not texts:
+        return missing(_NO_REFERENCE)
     if not rollout.answer.strip():
         return 0.0, "an empty answer"
-    if rollout.answer in known:
+    if rollout.answer in texts:
         return 1.0, "the reference itself"
     try:
-        found = _model(model).encode([rollout.answer, *known])
+        vectors = _load_model(model).encode([rollout.answer, *texts])
     except ImportError:
         return missing("model2vec is not installed: pip install 'rubrank[embeddings]'")
     except Exception as error:  # whatever a model file that is not there, or is none, raises
         return missing(f"the model {model!r} cannot be loaded: {type(error).__name__}")
-    norms = (found**2).sum(1) ** 0.5
-    cosines = found[1:] @ found[0] / (norms[1:] * norms[0] + 1e-12)
+    norms = (vectors**2).sum(1) ** 0.5
+    cosines = vectors[1:] @ vectors[0] / (norms[1:] * norms[0] + 1e-12)
     best = float(min(1.0, max(0.0, cosines.max())))
     return best, f"cosine {best:.2f}"
