@@ -28,7 +28,6 @@ from rubrank.fusion.gate import Gated as Gated
 from rubrank.fusion.models.model import model_names as model_names
 from rubrank.fusion.models.model import utility_model as utility_model
 from rubrank.fusion.models.newton import maximise as maximise
-from rubrank.fusion.options import FuseOptions as FuseOptions
 from rubrank.fusion.result import Fused as Fused
 from rubrank.fusion.result import FusedGroup as FusedGroup
 from rubrank.fusion.rlvr2 import RLVR2 as RLVR2
@@ -49,6 +48,7 @@ from rubrank.judges.judge import Reply as Reply
 from rubrank.judges.judge import load_judges as load_judges
 from rubrank.judges.parsing import read_absolute as read_absolute
 from rubrank.judges.prompting import absolute_call as absolute_call
+from rubrank.options import FuseOptions as FuseOptions
 from rubrank.records.exporting import export_records as export_records
 from rubrank.records.files import read_records as read_records
 from rubrank.records.files import write_records as write_records

@@ -215,26 +215,26 @@ def check_output_path(
     inputs: Iterable[Any] = (),
     force: bool = False,
     verb: str = "",
-    flag: str = "--output",
+    option: str = "output",
 ) -> Path:
     """The path of an output that can be written; an error, before any work is done, if it cannot.
 
     suffixes: allowed ones; none: any. inputs: files that must never be overwritten. force: replace what is there.
-    verb, flag: the command and the option that gave the path, for errors.
+    verb, option: the command and the option that gave the path, for errors.
     """
     path = Path(path)
     owner = verb or "output"
     if suffixes and not path.name.lower().endswith(tuple(suffixes)) and not _is_device(path):
-        raise suffix_error(path, suffixes, owner=owner, what=flag)
+        raise suffix_error(path, suffixes, owner=owner, what=option)
     target = path.resolve()
     if target.is_dir():
-        raise InvalidInput(owner, flag, "a file", f"the folder {path}", "")
+        raise InvalidInput(owner, option, "a file", f"the folder {path}", "")
     for source in inputs:
         if isinstance(source, str | Path) and _is_same_file(target, Path(source)):
-            raise InvalidInput(owner, flag, "another file than the input", str(path), "")
+            raise InvalidInput(owner, option, "another file than the input", str(path), "")
     if target.is_file() and not force:
-        raise InvalidInput(owner, flag, "a new file", f"{path}, which exists", "--force replaces it.")
-    check_folder(path, owner=owner, what=flag)
+        raise InvalidInput(owner, option, "a new file", f"{path}, which exists", "Set `force` to replace it.")
+    check_folder(path, owner=owner, what=option)
     return target
 
 

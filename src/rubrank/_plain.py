@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, UnknownName
 
 MOST_VALUES = 1_000_000
 """Values in a file of settings: more are a mistake, or meant to do harm."""
@@ -128,19 +128,24 @@ def _nearest(several: list[Any]) -> Any:
 def _in_our_words(complaint: Any, where: str, model: type[BaseModel], page: str) -> InvalidInput:
     inner, place = complaint.get("ctx", {}).get("error"), ".".join(map(str, complaint["loc"]))
     if isinstance(inner, InvalidInput):
-        return type(inner)(f"{where}: {inner.owner}", inner.parameter, inner.allowed, inner.got, inner.remedy)
+        return inner.with_owner(where if inner.owner == "options" else f"{where}: {inner.owner}")
     got = shortened(repr(complaint.get("input")))
     if complaint["type"] == "missing":  # pydantic shows what is around it
         got = f"none in {got}"
     if complaint["type"] == "extra_forbidden":
         remedy = _known(model, complaint["loc"])
         return InvalidInput(where, place, allowed_by(complaint), got, remedy)
+    if complaint["type"] == "literal_error" and isinstance(complaint["input"], str):
+        allowed = re.findall(r"'([^']*)'", complaint["ctx"]["expected"])
+        near = get_close_matches(complaint["input"], allowed, n=1)
+        remedy = f"Did you mean {near[0]!r}?" if near else f"See {page}."
+        return UnknownName(where, place, allowed_by(complaint), got, remedy)
     return InvalidInput(where, place or model.__name__.lower(), allowed_by(complaint), got, f"See {page}.")
 
 
 _PLAINLY = {
     "missing": "given",
-    "extra_forbidden": "left out: there is no such key",
+    "extra_forbidden": "left out: it is an unknown key",
     "string_type": "a text",
     "bool_type": "true or false",
     "bool_parsing": "true or false",

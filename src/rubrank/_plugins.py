@@ -1,10 +1,10 @@
-"""What users add to the library: by a decorator, by `--import`, or by an installed package.
+"""What users add to the library: by a decorator, by importing a module, or by an installed package.
 
     [project.entry-points."rubrank.plugins"]        in the pyproject.toml of a package
     my_checks = "my_checks.rubrank"                 a module that registers things when it is imported
 
     load_plugins()                imports them all, once
-    import_module("my_checks")    the same by hand: what `rubrank --import my_checks` does
+    import_module("my_checks")    the same by hand, for one module
 
 A lookup that does not find a name asks for `load_plugins()` and looks again, so that packages cost nothing until a name
 is not ours. What registers a name calls `check_free` first: names of the library are refused, and so are names that
@@ -58,7 +58,7 @@ def import_module(name: str) -> None:
     allowed = "the name of a module, such as my_checks or my_package.checks"
     if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
         remedy = "Give the module's name, not its file." if "/" in name or name.endswith(".py") else ""
-        raise InvalidInput("--import", "MODULE", allowed, repr(name), remedy)
+        raise InvalidInput("import", "module", allowed, repr(name), remedy)
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
@@ -69,7 +69,7 @@ def import_module(name: str) -> None:
         raise
     except (Exception, SystemExit) as error:
         got = f"{name!r}: {type(error).__name__}: {error}"
-        raise InvalidInput("--import", "MODULE", "a module that can be imported", got, "") from error
+        raise InvalidInput("import", "module", "a module that can be imported", got, "") from error
 
 
 def failed_in(error: BaseException) -> str | None:

@@ -3,6 +3,7 @@
     RubrankError
     ├── InvalidInput      (ValueError)   a parameter, an array or a cell that cannot be used
     │   ├── UnknownName   (LookupError)  a name that no registry or table holds
+    │   │   └── UnknownOption (TypeError)  a keyword or key that is not an option
     │   └── BadTable                     a file that cannot be read as a score table
     ├── SolverError       (ArithmeticError)  an optimum that could not be reached; never a silent guess
     ├── GradingFailed     (RuntimeError)     too many scores are missing to go on
@@ -16,6 +17,7 @@ Beside them there is JudgingInterrupted (KeyboardInterrupt), which says what of 
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
@@ -32,14 +34,35 @@ class RubrankError(Exception):
 
 
 class InvalidInput(RubrankError, ValueError):  # noqa: N818 - says what is wrong
-    """A value that cannot be used: `owner(parameter)` allows `allowed`, got `got`; `remedy`, "" if there is none."""
+    """A value that cannot be used.
 
-    def __init__(self, owner: str, parameter: str, allowed: str, got: str, remedy: str) -> None:
+    owner: the function, file or row that the value was given to. parameter: which value of it.
+    allowed, got: what could have been given, and what was. remedy: what to do about it, "" if there is no advice.
+    field: name of the option that the error is about, such as "prior" or "gate.floor". By default it is the parameter
+        of a function; None if the error is about the content of a file. The command line shows it as its flag.
+
+    Option names within `allowed` and `remedy` stand in backquotes, and the command line shows them as flags, too.
+    """
+
+    def __init__(
+        self, owner: str, parameter: str, allowed: str, got: str, remedy: str, *, field: str | None = None
+    ) -> None:
         super().__init__(owner, parameter, allowed, got, remedy)
-        self.owner, self.parameter, self.allowed, self.got, self.remedy = owner, parameter, allowed, got, remedy
+        self.owner = owner
+        self.parameter = parameter
+        self.allowed = allowed
+        self.got = got
+        self.remedy = remedy
+        is_function = all(word.isidentifier() for word in owner.split(" "))
+        is_option = all(word.isidentifier() for word in parameter.split("."))
+        self.field = parameter if field is None and is_function and is_option else field
 
     def __str__(self) -> str:
         return f"{self.owner}: {self.parameter} must be {self.allowed}; got {self.got}. {self.remedy}".rstrip()
+
+    def with_owner(self, owner: str) -> Self:
+        """The same error about another owner."""
+        return type(self)(owner, self.parameter, self.allowed, self.got, self.remedy, field=self.field)
 
     def together_with(self, others: Sequence[InvalidInput]) -> InvalidInput:
         """This error, with others that were found at the same time named after its remedy."""
@@ -55,15 +78,19 @@ class UnknownName(InvalidInput, LookupError):  # noqa: N818
     """An unknown name; the remedy has the nearest known ones."""
 
     @classmethod
-    def of(cls, owner: str, parameter: str, name: object, known: Iterable[str]) -> Self:
+    def of(cls, owner: str, parameter: str, name: object, known: Iterable[str], *, field: str | None = None) -> Self:
         """The error for `name`, with the nearest known names as the remedy."""
         names = sorted(known)
         near = get_close_matches(str(name), names, n=1)
         remedy = f"Did you mean {near[0]!r}?" if near else ""
         if len(names) > _MOST_NAMES:
             remedy = remedy if near else "See `rubrank criteria`, or the table at hand."
-            return cls(owner, parameter, f"one of {len(names)} known names", repr(name), remedy)
-        return cls(owner, parameter, f"one of {', '.join(map(repr, names))}", repr(name), remedy)
+            return cls(owner, parameter, f"one of {len(names)} known names", repr(name), remedy, field=field)
+        return cls(owner, parameter, f"one of {', '.join(map(repr, names))}", repr(name), remedy, field=field)
+
+
+class UnknownOption(UnknownName, TypeError):  # noqa: N818
+    """A keyword, or a key of a file, that is not an option; also a TypeError, as for any other function."""
 
 
 def optional_package(name: str, owner: str, install: str = "") -> Any:
@@ -92,7 +119,7 @@ class GradingFailed(RubrankError, RuntimeError):  # noqa: N818
 
     def __str__(self) -> str:
         why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
-        limit = "all of them" if self.missing == self.asked else f"--most-missing allows {self.ceiling:.1%}"
+        limit = "all of them" if self.missing == self.asked else f"`most_missing` allows {self.ceiling:.1%}"
         share = f"{self.missing / self.asked:.1%}"
         return f"grade: {self.missing:,} of {self.asked:,} scores are missing ({share}; {limit}); most often: {why}."
 
@@ -195,8 +222,14 @@ def refuses_wrong_kinds(cls: _C) -> _C:
     """The same for a class: values of the wrong kind that its checks stumble over are `InvalidInput`."""
     made = only_our_errors(cls.__init__)  # type: ignore[misc]
 
+    names = [name for name in inspect.signature(made).parameters if name != "self"]
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(made).parameters.values())
+
     @wraps(made)
     def init(self: object, *args: object, **kwargs: object) -> None:
+        for name in kwargs:
+            if name not in names and not takes_any:
+                raise UnknownOption.of(cls.__name__, "keyword", name, names)
         try:
             made(self, *args, **kwargs)
         except InvalidInput as error:

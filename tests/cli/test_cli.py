@@ -109,7 +109,8 @@ def test_the_page_is_true(
 def test_version_and_help() -> None:
     assert run("--version").output == f"rubrank {rubrank.__version__}\n"
     text = run("fuse", "--help").output
-    assert "--attribute-prior" in text
+    assert "--attributes" in text
+    assert "gate.floor=0.3" in text
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -119,7 +120,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_rewards_are_those_of_the_library(table: Path) -> None:
-    result = run("fuse", table, "--json", "--weight", "Facts=3", "--lower", "Style", "--margin", "Keyword=0.5")
+    result = run("fuse", table, "--json", "--weight", "Facts=3", "--set", "lower=Style", "--set", "margin.Keyword=0.5")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     expected = rubrank.fuse([[1, 3], [0, 5]], weights=[3, 1], directions=["higher", "lower"])
     assert [row["reward"] for row in rows[:2]] == expected.tolist()
@@ -129,7 +130,19 @@ def test_rewards_are_those_of_the_library(table: Path) -> None:
 
 @pytest.mark.parametrize("rule", ["remove", "attenuate:0.25:fixed", "attenuate:0.5"])
 def test_adjustment(table: Path, rule: str) -> None:
-    result = run("fuse", table, "--json", "--attribute", "tokens", "--adjust", rule, "--seed", 3, "--criteria", "Facts")
+    result = run(
+        "fuse",
+        table,
+        "--json",
+        "--attributes",
+        "tokens",
+        "--set",
+        f"adjust={rule}",
+        "--set",
+        "seed=3",
+        "--set",
+        "criteria=Facts",
+    )
     word, *parts = rule.split(":")
     adjust = "remove" if word == "remove" else rubrank.attenuate(float(parts[0]), *parts[1:])  # type: ignore[arg-type]
     expected = rubrank.fuse(
@@ -145,11 +158,13 @@ def test_adjustment(table: Path, rule: str) -> None:
 
 
 def test_gate_adds_the_ranking(table: Path) -> None:
-    result = run("fuse", table, "--json", "--global-quality", "Facts", "--gate-missing", "fail")
+    result = run("fuse", table, "--json", "--global-quality", "Facts", "--set", "gate.missing=fail")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert [(row["reward"], row["ranking"]) for row in rows[:2]] == [(0.625, 0.0), (0.0, 1.0)]  # alone among the clean
     assert not rows[0]["no_signal"]
-    paper = run("fuse", table, "--json", "--global-quality", "Facts", "--gate-missing", "fail", "--gate-lift", "0")
+    paper = run(
+        "fuse", table, "--json", "--global-quality", "Facts", "--set", "gate.missing=fail", "--set", "gate.lift=0"
+    )
     rows = [json.loads(line) for line in paper.stdout.splitlines()]
     assert [row["reward"] for row in rows[:2]] == [0.0, 0.0]
     assert rows[0]["no_signal"]
@@ -158,11 +173,11 @@ def test_gate_adds_the_ranking(table: Path) -> None:
 def test_config_and_command_line(table: Path) -> None:
     config = table.with_name("rule.toml")
     config.write_text(
-        'lower = ["Style"]\nadjust = {tokens = "remove"}\nattribute = "tokens"\n[weight]\nFacts = 1\nStyle = 2\n'
+        'lower = ["Style"]\nadjust = "attenuate:0.5"\nattributes = "tokens=remove"\n[weight]\nFacts = 1\nStyle = 2\n'
     )
     both = run("fuse", table, "--json", "--config", config, "--weight", "Facts=5").stdout
     alone = run(
-        *("fuse", table, "--json", "--lower", "Style", "--attribute", "tokens", "--adjust", "remove"),
+        *("fuse", table, "--json", "--set", "lower=Style", "--attributes", "tokens"),
         *("--weight", "Facts=5", "--weight", "Style=2"),
     ).stdout
     assert both == alone != ""
@@ -176,7 +191,7 @@ def test_config_and_command_line(table: Path) -> None:
         ("[weight]\nFacts = -1", "> 0"),
         ("criteria = [1]", "a text"),
         ("prior = 'x'", "a number"),
-        ("any-order = 1", "true or false"),
+        ("any-order = 'maybe'", "true or false"),
         ("prior = ", "TOML"),
     ],
 )
@@ -188,27 +203,26 @@ def test_wrong_config(table: Path, text: str, found: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
-        (["--weight", "Facts"], "NAME=NUMBER"),
+        (["--weight", "Facts"], "NAME=VALUE"),
         (["--weight", "Facts=0"], "> 0"),
         (["--weight", "Nope=1"], "one of 'Facts'"),
-        (["--margin", "Facts=-1"], "≥ 0"),
-        (["--lower", "Facts", "--low-quality", "Facts"], "that the gate reads"),
-        (["--adjust", "remove"], "--attribute"),
-        (["--attribute", "tokens", "--adjust", "attenuate"], "attenuate:NUMBER"),
-        (["--attribute", "tokens", "--adjust", "attenuate:2"], "between 0"),
-        (["--attribute", "tokens", "--adjust", "words=remove"], "'tokens'"),
-        (["--attribute", "tokens", "--adjust", "remove", "--adjust", "remove"], "one rule for each"),
-        (["--attribute", "tokns"], "Did you mean 'tokens'"),
-        (["--criteria", "Fact"], "Did you mean 'Facts'"),
+        (["--set", "margin.Facts=-1"], "≥ 0"),
+        (["--set", "lower=Facts", "--low-quality", "Facts"], "that the gate reads"),
+        (["--set", "adjust=remove"], "--attributes"),
+        (["--attributes", "tokens", "--set", "adjust=attenuate"], "attenuate:NUMBER"),
+        (["--attributes", "tokens", "--set", "adjust=attenuate:2"], "from 0 to 1"),
+        (["--attributes", "tokens=remov"], "remove or attenuate:NUMBER"),
+        (["--attributes", "tokns"], "Did you mean 'tokens'"),
+        (["--set", "criteria=Fact"], "Did you mean 'Facts'"),
         (["--group-column", "uuid"], "'uid'"),
-        (["--batch-column", "step"], "'uid'"),
-        (["--pool", "all"], "'batch', 'run', 'group'"),
-        (["--span", "wide"], "'model', 'unit'"),
-        (["--model", "elo"], "'bradley-terry'"),
-        (["--prior", "0"], "prior must be a number"),
-        (["--gate-floor", "0.2"], "--global-quality"),
+        (["--set", "batch_column=step"], "'uid'"),
+        (["--set", "pool=all"], "'batch', 'run', 'group'"),
+        (["--set", "span=wide"], "'model', 'unit'"),
+        (["--set", "model=elo"], "'bradley-terry'"),
+        (["--set", "prior=0"], "prior must be ≥ 1e-09"),
+        (["--set", "gate.floor=0.2"], "--global-quality"),
         (["--global-quality", "Fact"], "Did you mean 'Facts'"),
-        (["--low-quality", "Facts", "--gate-shape", "round"], "'linear'"),
+        (["--low-quality", "Facts", "--set", "gate.shape=round"], "'linear'"),
         (["--low-quality", "Style"], "line 1, column 'scores.Style' must be in [0, 1]"),
         (["-o", "out.txt"], ".parquet"),
         (["-o", "out.json"], "a file that ends in .jsonl"),
@@ -235,12 +249,14 @@ def test_output_is_replaced_only_by_force(table: Path) -> None:
 
 
 def test_explain(table: Path) -> None:
-    text = run("explain", table, "--group", "q2", "--attribute", "tokens").output
+    text = run("explain", table, "--group", "q2", "--attributes", "tokens").output
     assert "group q2: scores" in text
     assert "rollout 0 of group q2" in text
     assert "rollout 1 of group q2" in text
     assert "Style" not in text  # of the other query's rubric
-    one = json.loads(run("explain", table, "--group", "q2", "--rollout", "1", "--json", "--attribute", "tokens").output)
+    one = json.loads(
+        run("explain", table, "--group", "q2", "--rollout", "1", "--json", "--attributes", "tokens").output
+    )
     assert [r["rollout"] for r in one["rollouts"]] == [1]
     assert one["rollouts"][0]["outcomes"]["Keyword"] == {"beats": 1, "ties": 0, "loses": 0}
     assert one["criteria"][0]["gamma"].keys() == {"tokens"}

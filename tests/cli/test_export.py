@@ -108,7 +108,7 @@ def test_names_that_become_the_same_stay_apart(store: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_a_store_that_refuses_is_one_line(records: list[GroupRecord], store: str, monkeypatch) -> None:
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
-    with pytest.raises(InvalidInput, match="--place"):
+    with pytest.raises(InvalidInput, match="place"):
         export_records(records, "mlflow", place=store)
 
 
@@ -176,7 +176,7 @@ def test_weave_without_an_account_says_so(records: list[GroupRecord], weave: Any
     weave.init = refuse
     with pytest.raises(InvalidInput, match=r"not logged in.*wandb login"):
         export_records(records, "weave")
-    with pytest.raises(InvalidInput, match="--place"):
+    with pytest.raises(InvalidInput, match="place"):
         export_records(records, "weave", place="somewhere")
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import typer
 from cases import folded
 from typer.testing import CliRunner
 
 import rubrank
 from rubrank.cli.app import app
-from rubrank.cli.grade_config import GradeConfig
 
-GRADE = typer.main.get_command(app).commands["grade"]  # type: ignore[attr-defined]
 RUBRIC = "criteria:\n  - {name: WordCount, params: {low: 2}}\n  - Postscript\n"
 
 
@@ -28,11 +25,6 @@ def folder(tmp_path, monkeypatch):
 def run(config, *line):
     Path("grading.toml").write_text(config)
     return CliRunner().invoke(app, ["grade", "r.jsonl", "--config", "grading.toml", *line])
-
-
-def test_a_file_may_say_what_flags_say():
-    own = {p.name for p in GRADE.params} - {"rollouts", "force", "dry_run", "config", "as_json", "modules", "help"}
-    assert set(GradeConfig.model_fields) == own
 
 
 @pytest.mark.usefixtures("folder")
@@ -53,14 +45,14 @@ def test_a_file_and_the_command_line_that_wins():
     ("config", "said"),
     [
         ("worker = 1", "grading.toml: key must be one of 'address', "),
-        ('workers = "many"', "grading.toml: workers must be a whole number; got 'many'"),
-        ("workers = -1", "grading.toml: workers must be ≥ 0; got -1"),
-        ('mode = "sloppy"', "grading.toml: mode must be one of 'strict', 'loose'; got 'sloppy'"),
-        ("column = 3", "grading.toml: column must be keys and values; got 3"),
-        ("rubric = [", "grade: --config grading.toml must be valid TOML"),
+        ('workers = "many"', "grade: --workers must be a whole number; got 'many'"),
+        ("workers = -1", "grade: --workers must be ≥ 0; got -1"),
+        ('mode = "sloppy"', "grade: --mode must be one of 'strict', 'loose'; got 'sloppy'"),
+        ("column = 3", "grade: --column must be FIELD=COLUMN; got '3'"),
+        ("rubric = [", "grading.toml: the file must be valid TOML"),
         (
             'rubric = "nope.yaml"\n[column]\nresponse = "said"',
-            "grade: --rubric nope.yaml must be a file that can be read; got no such file",
+            "nope.yaml: the file must be a file that can be read; got no such file",
         ),
         ("most-missing = 2", "grade: --most-missing must be a share from 0 to 1; got 2.0"),
         ("timeout = -1", "grade: --timeout must be seconds > 0"),
@@ -79,4 +71,4 @@ def test_what_is_wrong_in_a_file_is_one_line(config, said):
 def test_a_file_that_cannot_be_read_is_one_line(name):
     done = CliRunner().invoke(app, ["grade", "r.jsonl", "--config", name])
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith("rubrank: grade: --config ")
+    assert done.stderr.startswith(f"rubrank: {name}: ")

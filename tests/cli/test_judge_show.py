@@ -111,7 +111,7 @@ def test_comparisons_show_the_group_and_a_limit_holds(folder: Path) -> None:
     [
         (
             ["rubric.json", "--tokenizer", "none.json"],
-            "--tokenizer none.json must be a file that can be read; got no such file",
+            "none.json: the file must be a file that can be read; got no such file",
         ),
         (["rubric.json", "--tokenizer", "rubric.json"], "--tokenizer must be a tokenizer.json"),
         (["rubric.json", "rollouts.jsonl", "--rollout", "7"], "--rollout must be from 0 to 2 in group 'a'; got 7"),

@@ -9,7 +9,8 @@ import pytest
 import typer
 from rich.cells import cell_len
 
-from rubrank.cli.printing import errors_in_words, matrix, print_json, print_line, say, table
+from rubrank.cli.command import errors_in_one_line
+from rubrank.cli.printing import matrix, print_json, print_line, say, table
 from rubrank.cli.show import show_group
 from rubrank.errors import RubrankError
 from rubrank.fusion.rlvr2 import RLVR2
@@ -117,7 +118,7 @@ def test_a_bar_on_a_terminal_says_how_far_and_what_it_cost(monkeypatch, capsys):
 def test_what_is_noted_about_an_error_is_in_its_line(capsys):
     error = RubrankError("the judges do not answer.")
     error.add_note("No checkpoint could be saved: OSError: full")
-    with pytest.raises(typer.Exit), errors_in_words():
+    with pytest.raises(typer.Exit), errors_in_one_line(None):
         raise error
     assert capsys.readouterr().err == (
         "rubrank: the judges do not answer. No checkpoint could be saved: OSError: full\n"

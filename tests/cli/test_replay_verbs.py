@@ -282,13 +282,13 @@ def test_what_is_excluded_must_be_there(rollouts):
     table = rollouts / "graded.jsonl"
     for more in (
         [],
-        ["--exclude", "Words2"],
-        ["--paper", "--group-size", 4, "--rollouts", rollouts / "rollouts.jsonl"],
+        ["--set", "exclude=Words2"],
+        ["--paper", "--set", "group_size=4", "--rollouts", rollouts / "rollouts.jsonl"],
     ):
-        done = run("robustness", table, "--exclude", "Word1", *more)
+        done = run("robustness", table, "--set", "exclude=Word1", *more)
         assert (done.exit_code, done.stdout) == (2, "")
         line = done.stderr.strip().splitlines()[-1]
-        assert "robustness: --exclude must be one of 'Words1', 'Words2'" in line
+        assert "robustness: --set exclude must be one of 'Words1', 'Words2'" in line
         assert line.endswith("got 'Word1'. Did you mean 'Words1'?")
-    left = as_json("robustness", table, "--exclude", "Words1", "--rules", "borda")["left_out"]
+    left = as_json("robustness", table, "--set", "exclude=Words1", "--rules", "borda")["left_out"]
     assert left == {"excluded by name: Words1": 2}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,8 @@ from cases import folded
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
-from rubrank.cli.options import FLAGS, TableOptions, WhereOptions, fuse_options
-from rubrank.fusion.options import FuseOptions
+from rubrank.cli.common import TableOptions, WhereOptions
+from rubrank.options import FuseOptions
 from rubrank.records.files import read_records
 from rubrank.studies.replay.logged import read_logged
 from rubrank.studies.replay.replay import replay
@@ -49,25 +50,17 @@ def run(*line):
     return CliRunner().invoke(app, list(line))
 
 
-def meta_of(verb, *line):
-    """The flags that a verb knows beyond typer's own."""
-    context = COMMANDS[verb].make_context(verb, [*LINES[verb][1:], *line])
-    return set(context.meta[FLAGS])
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_every_option_of_a_fusion(verb):
-    fields = [*WhereOptions.model_fields, *FuseOptions.model_fields, "config"]
-    assert meta_of(verb) >= {f"--{name.replace('_', '-')}" for name in fields}
-    own = {flag for p in COMMANDS[verb].params for flag in p.opts}
-    assert not own & meta_of(verb)  # declared once
-    shown = " ".join(run(verb, "--help").stdout.split())
-    assert "--gate-lift" in shown
-    assert "--group-column" in shown
+    command = COMMANDS[verb]
+    assert set(command.setting_keys) >= {*WhereOptions.model_fields, *FuseOptions.model_fields}
+    help_text = run(verb, "--help").stdout
+    assert len(re.findall(r"^│ --\w", help_text, re.MULTILINE)) <= 15
+    assert "--config" in help_text
+    assert "--group-column" in help_text
 
 
 def test_where_a_table_holds_what_is_said_in_the_same_words():
-    assert fuse_options() == (FuseOptions,)
     for name, field in WhereOptions.model_fields.items():
         assert TableOptions.model_fields[name].description == field.description
         assert TableOptions.model_fields[name].default == field.default
@@ -79,19 +72,20 @@ def test_where_a_table_holds_what_is_said_in_the_same_words():
 OPTIONS = [
     {"rule": "gdpo+", "weight": {"F": 3.0}},
     {"rule": "rlvr2", "margin": {"S": 0.1}, "span": "unit"},
-    {"rule": "weighted-mean+", "low_quality": ["S"], "gate_floor": 0.1, "gate_lift": 0.0},
+    {"rule": "weighted-mean+", "low_quality": ["S"], "gate": {"floor": 0.1, "lift": 0.0}},
     {"rule": "rlvr2*focal+", "global_quality": ["F"], "lower": ["S"], "prior": 0.5},
-    {"rule": "rlvr2+", "attribute": ["tokens"], "adjust": ["attenuate:0.5"], "adjust_criteria": ["all"]},
+    {"rule": "rlvr2+", "attributes": ["tokens"], "adjust": "attenuate:0.5", "adjust_criteria": ["all"]},
 ]
 
 
 def flags(options):
+    """The options as --set says them."""
     for name, value in options.items():
-        flag = f"--{name.replace('_', '-')}"
         if isinstance(value, dict):
-            yield from (word for key, number in value.items() for word in (flag, f"{key}={number}"))
+            yield from (word for key, inner in value.items() for word in ("--set", f"{name}.{key}={inner}"))
         else:
-            yield from (word for one in (value if isinstance(value, list) else [value]) for word in (flag, str(one)))
+            items = value if isinstance(value, list) else [value]
+            yield from (word for item in items for word in ("--set", f"{name}={item}"))
 
 
 def rewards(verb, *line):
@@ -128,7 +122,7 @@ def test_flags_and_files_say_the_same_to_every_verb(options):
 @pytest.mark.usefixtures("table")
 def test_python_says_the_same(options):
     given = FuseOptions.model_validate(options)
-    logged = read_logged("s.csv", None, Columns(attributes=given.attribute))
+    logged = read_logged("s.csv", None, Columns(attributes=given.attribute_names))
     columns = {"attributes": logged.attributes, "attribute_names": logged.attribute_names}
     found = replay(logged.table, [given.rule], options=given, **columns)
     assert found.rules[0].reward.tolist() == rewards("fuse", *flags(options))
@@ -139,7 +133,7 @@ def test_python_says_the_same(options):
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("verb", ["replay", "robustness"])
 def test_one_rule_or_several(verb):
-    one = run(*LINES[verb], "--rule", "gdpo+")
+    one = run(*LINES[verb], "--set", "rule=gdpo+")
     assert one.exit_code == 0, one.output
     assert '"gdpo+"' in one.stdout
     assert '"rlvr2' not in one.stdout
@@ -147,26 +141,25 @@ def test_one_rule_or_several(verb):
     several = run(*LINES[verb], "--rules", "borda,copeland", "--config", "options.toml")
     assert '"borda"' in several.stdout  # the command line wins
     assert '"gdpo+"' not in several.stdout
-    both = run(*LINES[verb], "--rule", "gdpo+", "--rules", "borda")
-    assert (both.exit_code, both.stderr.count("\n")) == (2, 1)
-    assert f"{verb}: --rule must be given without --rules; got 'gdpo+'" in both.stderr
 
 
 @pytest.mark.usefixtures("table")
 def test_records_are_reported_as_they_were_fused():
     run(*LINES["record"], "--rule", "gdpo+")
     assert run("report", "out.jsonl", "-o", "out.html").exit_code == 0
-    done = run("report", "out.jsonl", "-o", "again.html", "--prior", "2")
+    done = run("report", "out.jsonl", "-o", "again.html", "--set", "prior=2")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert "report: --prior must be given with scores, not with records; got out.jsonl" in done.stderr
+    assert "report: --set prior must be given with scores, not with records; got out.jsonl" in done.stderr
 
 
 @folded("verb", ["record", "replay", "robustness", "report"])
 @pytest.mark.usefixtures("table")
 def test_an_attribute_that_is_not_there_is_named(verb):
-    done = run(*LINES[verb], "--attribute", "words")
+    done = run(*LINES[verb], "--attributes", "words")
     assert done.exit_code == 2
-    assert f"rubrank: {verb}: s.csv: --attribute must be one of 'F', 'S', 'group', 'tokens'; got 'words'" in done.stderr
+    assert (
+        f"rubrank: {verb}: s.csv: --attributes must be one of 'F', 'S', 'group', 'tokens'; got 'words'" in done.stderr
+    )
 
 
 @pytest.mark.usefixtures("table")
@@ -179,30 +172,46 @@ def test_a_map_of_a_gate_is_refused():
 @folded("verb", ["fuse", "record", "replay", "robustness", "report"])
 @pytest.mark.usefixtures("table")
 def test_options_of_a_gate_that_is_not_there_are_refused(verb):
-    done = run(*LINES[verb], "--gate-lift", "0")
+    done = run(*LINES[verb], "--set", "gate.lift=0")
     assert done.exit_code == 2
-    assert f"rubrank: {verb}: --gate-lift must be given with a gate: --global-quality or --low-quality" in done.stderr
+    assert (
+        f"rubrank: {verb}: --set gate.lift must be given with a gate: --global-quality or --low-quality" in done.stderr
+    )
 
 
 @folded(
     ("line", "said"),
     [
         ("fuse --rule gdpo*focal", "fuse: rule before '*' must be 'rlvr2'; got 'gdpo'"),
-        ("fuse --domain F=0:inf", "fuse: --domain must be LOW:HIGH, two finite numbers of which the second is larger"),
         (
-            "record --domain F=1:1",
-            "record: --domain must be LOW:HIGH, two finite numbers of which the second is larger",
+            "fuse --set domain.F=0:inf",
+            "fuse: --set domain must be LOW:HIGH, two finite numbers of which the second is larger",
         ),
-        ("fuse --attribute S --adjust attenuate:2", "fuse: --adjust must be attenuate:NUMBER, between 0"),
-        ("report --attribute S --adjust attenuate:nan", "report: --adjust must be attenuate:NUMBER, between 0"),
-        ("fuse --attribute tokens --adjust-criteria G", "fuse: --adjust-criteria must be one of 'F', 'S'; got 'G'"),
-        ("record --attribute tokens --adjust-criteria G", "record: --adjust-criteria must be one of 'F', 'S'; got 'G'"),
-        ("fuse --criteria ,", "fuse: --criteria must be names, as a,b,c; got ','"),
-        ("fuse --long=3", "fuse: option '--long' does not take a value"),
-        ("record --long=yes", "record: option '--long' does not take a value"),
+        (
+            "record --set domain.F=1:1",
+            "record: --set domain must be LOW:HIGH, two finite numbers of which the second is larger",
+        ),
+        ("fuse --attributes S --set adjust=attenuate:2", "fuse: --set adjust must be remove or attenuate:NUMBER"),
+        ("report --attributes S --set adjust=attenuate:nan", "report: --set adjust must be remove or attenuate:NUMBER"),
+        (
+            "fuse --attributes tokens --set adjust_criteria=G",
+            "fuse: --set adjust_criteria must be one of 'F', 'S'; got 'G'",
+        ),
+        (
+            "record --attributes tokens --set adjust_criteria=G",
+            "record: --set adjust_criteria must be one of 'F', 'S'; got 'G'",
+        ),
+        ("fuse --set criteria=,", "fuse: --set criteria must be names, as a,b,c; got ','"),
+        ("fuse --set long=3", "fuse: --set long must be true or false; got '3'"),
+        (
+            "fuse --set gate.flor=3",
+            "fuse: --set gate.flor must be left out: it is an unknown key; got '3'. Did you mean",
+        ),
+        ("fuse --set wieght.F=3", "fuse: --set must be one of"),
+        ("fuse --set pool", "fuse: --set must be KEY=VALUE; got 'pool'"),
         ("replay --transform G*2", "replay: --transform must be one of 'F', 'S'; got 'G'"),
-        ("robustness --group-size 77", "robustness: the table must be one with rollouts; got none that are left"),
-        ("robustness --unique", "robustness: texts of the rollouts must be given where unique"),
+        ("robustness --set group_size=77", "robustness: the table must be one with rollouts; got none that are left"),
+        ("robustness --set unique=true", "robustness: texts of the rollouts must be given where unique"),
         ("fuse --global-quality F --global-quality S", "fuse: the gate must be on some of the criteria; got all"),
         ("fuse --config three.yaml", "three.yaml: the config must be keys and values; got a number"),
         ("fuse --config nothing.yaml --rule x", "fuse: --rule must be one of"),

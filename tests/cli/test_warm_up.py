@@ -57,7 +57,9 @@ def test_the_first_compilation_is_announced_once(tmp_path):
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("rubrank fuse --attribute-", "--attribute-prior"),
+        ("rubrank fuse scores.csv --set attribute_", "attribute_prior="),
+        ("rubrank fuse scores.csv --set gate.fl", "gate.floor="),
+        ("rubrank fuse scores.csv --set pool=r", "pool=run"),
         ("rubrank warm", "warm-up"),
         ("rubrank fuse --rule rl", "rlvr2+"),
         ("rubrank record scores.csv --rule gd", "gdpo+"),
@@ -73,7 +75,7 @@ def test_a_shell_completes_verbs_and_flags(line, offered):
 
 
 @pytest.mark.parametrize("verb", ["fuse", "explain", "record"])
-@pytest.mark.parametrize("flag", ["--prior", "--weight", "--config", "--rule"])
+@pytest.mark.parametrize("flag", ["--set", "--weight", "--config", "--rule"])
 def test_a_flag_that_waits_for_its_value_is_no_error_to_a_shell(verb, flag):
     env = {"_RUBRANK_COMPLETE": "complete_bash", "COMP_WORDS": f"rubrank {verb} {flag} ", "COMP_CWORD": "3"}
     done = CliRunner().invoke(app, [], env=env, prog_name="rubrank")

@@ -239,7 +239,7 @@ def test_a_rule_that_remembers_is_refused_on_ray(tmp_path):
     pytest.importorskip("ray", reason="ray is not installed")
     source = written(tmp_path / "s.jsonl", [{"uid": i // 4, "Facts": i % 3, "tokens": 10 + i} for i in range(16)])
     output = tmp_path / "out.jsonl"
-    found = cli("fuse", source, "-o", output, "--attribute", "tokens", "--pool", "run", "--engine", "ray")
+    found = cli("fuse", source, "-o", output, "--attributes", "tokens", "--set", "pool=run", "--engine", "ray")
     assert found.exit_code != 0
     assert "--engine ray" in found.output
     assert not output.exists()

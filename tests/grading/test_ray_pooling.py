@@ -13,8 +13,8 @@ import rubrank.fusion
 from rubrank import InvalidInput
 from rubrank.cli.app import app
 from rubrank.fusion.files import fuse_file
-from rubrank.fusion.options import FuseOptions
 from rubrank.grading.grade import grade
+from rubrank.options import FuseOptions
 from rubrank.scores.table import ScoreTable
 from rubrank.tables.columns import Columns
 
@@ -73,9 +73,7 @@ def written(frame, path):
     return path
 
 
-OPTIONS = FuseOptions(
-    attribute=("tokens", "heads"), global_quality=("Clean",), adjust=("tokens=attenuate:0.7:bernoulli",)
-)
+OPTIONS = FuseOptions(attributes=("tokens=attenuate:0.7:bernoulli", "heads"), global_quality=("Clean",))
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
@@ -121,7 +119,7 @@ def test_groups_with_criteria_of_their_own(cluster, tmp_path, monkeypatch, wide)
     source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     for engine in ("local", "ray"):
         fuse_file(
-            source, tmp_path / f"{engine}.jsonl", FuseOptions(attribute=("tokens",)), utilities=True, engine=engine
+            source, tmp_path / f"{engine}.jsonl", FuseOptions(attributes=("tokens",)), utilities=True, engine=engine
         )
     assert_close(tmp_path / "ray.jsonl", tmp_path / "local.jsonl")
 
@@ -142,7 +140,7 @@ def test_a_score_file_brings_its_rubrics(cluster, tmp_path):
         if "scores" in line:
             line["attributes"] = {"tokens": 5 + (i * 37) % 91}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    options = FuseOptions(attribute=("tokens",), adjust_criteria=("all",))
+    options = FuseOptions(attributes=("tokens",), adjust_criteria=("all",))
     for engine in ("local", "ray"):
         fuse_file(path, tmp_path / f"{engine}.jsonl", options, utilities=True, engine=engine)
     assert_close(tmp_path / "ray.jsonl", tmp_path / "local.jsonl")
@@ -158,7 +156,7 @@ def test_batches_of_a_column_stay_whole(cluster, tmp_path):
 
 def test_what_learns_more_is_refused(cluster, tmp_path):
     source = written(table(5), tmp_path / "scores.jsonl")
-    arguments = ["fuse", str(source), "--attribute", "tokens", "--engine", "ray", "--pool", "run"]
+    arguments = ["fuse", str(source), "--attributes", "tokens", "--engine", "ray", "--set", "pool=run"]
     found = CliRunner().invoke(app, arguments)
     assert found.exit_code != 0
     assert "Traceback" not in found.output

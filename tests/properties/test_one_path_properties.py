@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 import rubrank
 from rubrank import RLVR2, Group, Rollout, rule_names
 from rubrank.fusion.files import explain_file, fuse_file
-from rubrank.fusion.options import FuseOptions
+from rubrank.fusion.options import make_fuse_rule
+from rubrank.options import FuseOptions
 from rubrank.records.files import read_records
 from rubrank.records.record import record_table
 from rubrank.records.unfolding import fused_group
@@ -92,18 +93,19 @@ def options(draw, rule):
     """How it is fused: gated or not, and with what."""
     given = {"rule": rule + draw(st.sampled_from(["", "+"]))}
     if given["rule"].endswith("+"):
-        given |= draw(
+        gate = draw(
             st.fixed_dictionaries(
                 {},
                 optional={
-                    "gate_lift": st.sampled_from([0.0, 0.5]),
-                    "gate_floor": st.sampled_from([0.0, 0.9]),
-                    "gate_threshold": st.sampled_from([0.4, 1.0]),
-                    "gate_shape": st.just("smoothstep"),
-                    "gate_missing": st.just("fail"),
+                    "lift": st.sampled_from([0.0, 0.5]),
+                    "floor": st.sampled_from([0.0, 0.9]),
+                    "threshold": st.sampled_from([0.4, 1.0]),
+                    "shape": st.just("smoothstep"),
+                    "missing": st.just("fail"),
                 },
             )
         )
+        given |= {"gate": gate} if gate else {}
     if rule.startswith("rlvr2"):
         given |= draw(
             st.fixed_dictionaries(
@@ -147,10 +149,10 @@ def known(rewards, records):
 def test_every_way_to_a_reward_gives_the_same(data):
     table, chosen = data.draw(tables()), data.draw(st.sampled_from(RULES).flatmap(options))
     gates = any(criterion.layer != "quality" for group in table for criterion in group.criteria)
-    assume(gates or not any(name.startswith("gate_") for name in chosen.model_fields_set))  # idle, and refused
+    assume(gates or "gate" not in chosen.model_fields_set)  # idle, and refused
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rewards, records = trained(chosen.found_rule(), table, folder)
+        rewards, records = trained(make_fuse_rule(chosen), table, folder)
         known(rewards, records)
         expected = [list(record.reward) for record in records]
         flat = [reward for group in expected for reward in group]
@@ -163,7 +165,7 @@ def test_every_way_to_a_reward_gives_the_same(data):
         assert [row["reward"] for row in rows if "reward" in row] == flat
         logged = read_logged(scores)
         again, batch = batch_of(logged, chosen)
-        assert [list(record.reward) for record in record_table(again, chosen.found_rule(), batch=batch)] == expected
+        assert [list(record.reward) for record in record_table(again, make_fuse_rule(chosen), batch=batch)] == expected
         assert run_rule(chosen.rule, batch, options=chosen)[0].tolist() == flat
         if len(table.groups) == 1:
             explained = explain_file(scores, table.groups[0].id, chosen)

@@ -12,7 +12,7 @@ from cases import folded
 
 from rubrank import RLVR2, Fused, Gate, Gated, Group, Rollout, ScoreBatch, find_rule, fuse, rule_names
 from rubrank.fusion.files import explain_file, fuse_file
-from rubrank.fusion.options import FuseOptions
+from rubrank.options import FuseOptions
 from rubrank.records.files import read_records
 from rubrank.records.record import records_of
 from rubrank.records.unfolding import fused_group
@@ -133,7 +133,7 @@ def test_a_gate_that_a_query_does_not_ask_for_fails_nobody_anywhere(tmp_path):
     assert rewards[1] == (1.0, 0.0)
     assert [record.reward for record in read_records(tmp_path / "r.jsonl")] == [rewards[0], (1.0, 0.0)]
     scores.write(tmp_path / "s.jsonl")
-    options = FuseOptions(gate_missing="fail", gate_lift=0)
+    options = FuseOptions(gate={"missing": "fail", "lift": 0})
     assert explain_file(tmp_path / "s.jsonl", "does not", options).reward.tolist() == [1.0, 0.0]
 
 

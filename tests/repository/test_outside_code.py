@@ -17,8 +17,8 @@ import rubrank
 from rubrank._plugins import failed_in
 from rubrank.cli.app import app
 from rubrank.fusion.files import fuse_file
-from rubrank.fusion.options import FuseOptions
 from rubrank.judges import judged
+from rubrank.options import FuseOptions
 from rubrank.records.record import record_table
 from rubrank.studies.replay.replay import run_rule
 from rubrank.training.engine import RewardEngine
@@ -393,7 +393,7 @@ def fit(wins, ridge):
     [
         ["fuse", "wide.csv", "--rule", "failing-rule-{n}"],
         ["fuse", "wide.csv", "--rule", "failing-rule-{n}+"],
-        ["fuse", "wide.csv", "--model", "failing-model-{n}"],
+        ["fuse", "wide.csv", "--set", "model=failing-model-{n}"],
         ["explain", "wide.csv", "--group", "q", "--rule", "failing-rule-{n}"],
         ["record", "wide.csv", "--rule", "failing-rule-{n}", "-o", "records.jsonl"],
         ["replay", "wide.csv", "--rules", "rlvr2,failing-rule-{n}"],
@@ -427,7 +427,7 @@ def test_faults_of_our_own_keep_their_traceback():
 
 @folded("name", ["", ".", ".x", "a b", "./mod.py", "mod.py", "/tmp/mod.py", "a..b", "a-b", "mod."])
 def test_what_is_no_name_of_a_module_is_refused_before_anything_is_imported(name):
-    with pytest.raises(rubrank.InvalidInput, match="--import: MODULE must be the name of a module, such as") as error:
+    with pytest.raises(rubrank.InvalidInput, match="import: module must be the name of a module, such as") as error:
         rubrank._plugins.import_module(name)
     assert ("not its file" in error.value.remedy) == ("mod.py" in name)
 
@@ -445,7 +445,7 @@ def test_a_module_that_ends_or_fails_while_it_is_imported_is_one_line(code, tmp_
     finally:
         sys.path.remove(str(folder))
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert f"--import: MODULE must be a module that can be imported; got '{name}'" in done.stderr
+    assert f"import: module must be a module that can be imported; got '{name}'" in done.stderr
 
 
 def test_files_and_options_know_a_rule_from_outside(outside):

@@ -79,7 +79,16 @@ def test_a_group_of_one_is_no_group():
 def test_the_command_line_prints_what_was_left_out(tmp_path):
     path = tmp_path / "scores.parquet"
     ScoreTable((group("a"), group("b", 7), group("c", Business=np.r_[np.nan, np.zeros(7)]))).write(path)
-    options = ["--group-size", "8", "--unit-scores", "--no-gates", "--exclude", "focal_score"]
+    options = [
+        "--set",
+        "group_size=8",
+        "--set",
+        "unit_scores=true",
+        "--set",
+        "gates=false",
+        "--set",
+        "exclude=focal_score",
+    ]
     shown = CliRunner().invoke(app, ["robustness", str(path), *options])
     assert shown.exit_code == 0, shown.output
     assert "2 of 3 groups kept" in shown.output

@@ -21,7 +21,7 @@ import rubrank
 from rubrank import BadTable, Gate, InvalidInput, UnknownName
 from rubrank.cli.app import app
 from rubrank.fusion.files import explain_file, fuse_file
-from rubrank.fusion.options import FuseOptions
+from rubrank.options import FuseOptions
 from rubrank.scores import output as score_output
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import has_rubric, read_scores
@@ -166,7 +166,7 @@ def test_attributes_beside_the_scores(tmp_path: Path) -> None:
     rows = [json.dumps({**json.loads(line), "tokens": n}) for line, n in zip(lines, tokens, strict=True)]
     (tmp_path / "s.jsonl").write_text("\n".join([head, *rows]))
     expected = table.fuse(attributes=np.array(tokens)[:, None], attribute_names=["tokens"], adjust="remove")
-    rule = FuseOptions(adjust=["remove"])
+    rule = FuseOptions(adjust="remove")
     assert rewards(tmp_path / "s.jsonl", rule, columns=Columns(attributes=["tokens"])) == expected.reward.tolist()
 
 
@@ -192,8 +192,7 @@ def test_a_rule_changes_what_it_names(tmp_path: Path, how: str, suffix: str) -> 
         margin={"Facts": 0.5},
         lower=["Slips"],
         low_quality=["Style"],
-        gate_floor=0.25,
-        gate_missing="fail",
+        gate={"floor": 0.25, "missing": "fail"},
     )
     expected = changed(
         table,
@@ -235,7 +234,7 @@ def test_the_verb_fuse(tmp_path: Path) -> None:
     table.write(path)
     shown = run("fuse", path)
     assert "by the rubric in the file; gated by NotEmpty, Marks\n" in shown.stdout
-    found = run("fuse", path, "--json", "--weight", "Facts=9", "--gate-floor", "0", "--lower", "Style")
+    found = run("fuse", path, "--json", "--weight", "Facts=9", "--set", "gate.floor=0", "--set", "lower=Style")
     expected = changed(table, Facts={"weight": 9.0}, Style={"direction": "lower"})
     gate = Gate(floor=0.0)
     assert [json.loads(line)["reward"] for line in found.stdout.splitlines()] == expected.fuse(
@@ -287,7 +286,7 @@ def test_plain_tables_bring_no_rubric(tmp_path: Path) -> None:
         (FuseOptions(global_quality=["Empty"]), None, UnknownName, "'NotEmpty'"),
         (None, Columns(criteria=["Fact"]), UnknownName, "'Facts'"),
         (None, Columns(criteria=["NotEmpty"]), InvalidInput, "gates only"),
-        (FuseOptions(gate_floor=0.1), Columns(criteria=["Facts"]), InvalidInput, "--global-quality"),
+        (FuseOptions(gate={"floor": 0.1}), Columns(criteria=["Facts"]), InvalidInput, "global_quality"),
     ],
 )
 def test_mistakes_in_a_rule(tmp_path: Path, rule: Any, columns: Any, error: type[Exception], found: str) -> None:

@@ -20,7 +20,8 @@ import rubrank
 from rubrank import BadTable, InvalidInput, ScoreBatch, UnknownName
 from rubrank.fusion import files
 from rubrank.fusion.files import explain_file, fuse_file
-from rubrank.fusion.options import FuseOptions
+from rubrank.fusion.options import make_fuse_rule
+from rubrank.options import FuseOptions
 from rubrank.tables.columns import Columns
 
 LONGFORM = Path(__file__).parents[3] / "shared" / "data" / "longform_writing" / "scores.jsonl.gz"
@@ -82,7 +83,7 @@ def expected(frame: pl.DataFrame, options: FuseOptions, **more: Any) -> np.ndarr
         more["attribute_names"] = ["tokens"]
     values = frame.select(pl.col(NAMES).cast(pl.Float64)).to_numpy()
     given = {"criteria": NAMES, "weights": options.weight or None, **more}
-    return options.found_rule()(ScoreBatch.of_arrays(values, groups=frame["uid"].to_list(), **given)).reward
+    return make_fuse_rule(options)(ScoreBatch.of_arrays(values, groups=frame["uid"].to_list(), **given)).reward
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_every_format_to_every_other(tmp_path: Path, source: str, out: str) -> N
 @pytest.mark.parametrize("columns", [Columns(attributes=["tokens"]), Columns(attributes=["tokens"], batch="step")])
 def test_pooled_over_a_batch(tmp_path: Path, source: str, columns: Columns) -> None:
     frame = scores()
-    rule = FuseOptions(adjust=["attenuate:0.5"], pool="batch")
+    rule = FuseOptions(adjust="attenuate:0.5", pool="batch")
     fuse_file(save(frame, tmp_path / f"in.{source}"), tmp_path / "out.parquet", rule, columns=columns)
     steps = [frame] if columns.batch is None else frame.partition_by("step", maintain_order=True)
     if columns.batch:
@@ -125,7 +126,7 @@ def test_pooled_over_a_batch(tmp_path: Path, source: str, columns: Columns) -> N
 def test_any_order(tmp_path: Path, source: str, pool: Any) -> None:
     frame = scores().sample(fraction=1.0, shuffle=True, seed=1)
     path = save(frame, tmp_path / f"in.{source}")
-    with pytest.raises(BadTable, match=r"group .* begins at (row|line) \d+ and comes back at .* --any-order"):
+    with pytest.raises(BadTable, match=r"group .* begins at (row|line) \d+ and comes back at .* `any_order`"):
         fuse_file(path)
     columns = Columns(attributes=["tokens"], batch="step")
     fuse_file(path, tmp_path / "out.csv", FuseOptions(pool=pool), columns=columns, any_order=True, utilities=True)
@@ -209,7 +210,7 @@ def test_ragged_rubrics_and_mixed_types(tmp_path: Path, out: str) -> None:
 def test_labels_of_every_kind_are_the_librarys(tmp_path: Path) -> None:
     """Draws depend on the type of a label: the numbers of a CSV are numbers, like those of JSON."""
     frame = scores().with_columns(uid=pl.col("uid").str.slice(1).cast(pl.Int64))
-    rule, columns = FuseOptions(adjust=["attenuate:0.5"]), Columns(attributes=["tokens"])
+    rule, columns = FuseOptions(adjust="attenuate:0.5"), Columns(attributes=["tokens"])
     wanted = expected(frame, rule, attributes=frame["tokens"].to_numpy()[:, None]).tolist()
     for name in ("in.csv", "in.jsonl", "in.parquet"):
         fuse_file(save(frame, tmp_path / name), tmp_path / "out.parquet", rule, columns=columns, force=True)
@@ -312,7 +313,7 @@ def test_added_names_must_be_new(tmp_path: Path) -> None:
         ("t.parquet", "uid,a\n", "a Parquet file"),
         ("t.csv.gz", "uid,a\n", "readable to its end"),
         ("t.csv", "q,a\n1,2\n", "--group-column"),
-        ("t.csv", "uid,name\n1,x\n", "--criteria"),
+        ("t.csv", "uid,name\n1,x\n", "`criteria`"),
         ("t.csv", "uid,a,a\n1,2,3\n", "'a' twice"),
         ("t.csv", "uid,a,\n1,2,3\n", "an empty one"),
         ("t.csv", "uid,a\n1,2\n1,2,3\n", "row 2 must be of 2 cells"),

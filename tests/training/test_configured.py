@@ -13,7 +13,7 @@ import yaml
 
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.control.adjustment import attenuate
-from rubrank.fusion.options import FuseOptions, RankingOptions
+from rubrank.options import FuseOptions, RewardOptions
 from rubrank.training import config as module
 from rubrank.training.config import RewardConfig, load_config, load_engine, main, refuse_late_controls, warn_if_stateful
 from rubrank.training.engine import Control, RewardEngine, fill_unknown
@@ -55,10 +55,9 @@ def test_options_of_the_ranking_are_those_of_fuse(tmp_path):
     """Declared once: same keys, same defaults, same words; and they reach the rule."""
     from rubrank.training.job.config import Config
 
-    shared = [name for name in RankingOptions.model_fields if name != "rule"]
     for model in (FuseOptions, RewardConfig, Config):
-        for name in shared:
-            field = RankingOptions.model_fields[name]
+        for name in RewardOptions.model_fields.keys() - {"seed"}:  # a job's seed is the trainer's, too
+            field = RewardOptions.model_fields[name]
             assert (model.model_fields[name].default, model.model_fields[name].description) == (
                 field.default,
                 field.description,
@@ -87,7 +86,7 @@ def test_presets_and_criteria_need_no_file(tmp_path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"rubrik": 1}, "rubrik must be left out: there is no such key; got 1. Did you mean 'rubric'?"),
+        ({"rubrik": 1}, "rubrik must be left out: it is an unknown key; got 1. Did you mean 'rubric'?"),
         ({"rule": "rlvr3"}, "rlvr3"),
         ({"rubric": "nowhere.yaml"}, "nowhere.yaml"),
         ({"rubric": [{"name": "Good", "description": "Is it good?"}]}, "no judge for it"),

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from rubrank.errors import InvalidInput
-from rubrank.training.job.config import AttributeSettings, Config, Training, load_job, parse_config
+from rubrank.options import AttributeOptions
+from rubrank.training.job.config import Config, Training, load_job, parse_config
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,18 +54,18 @@ def test_defaults_are_the_papers():
 
 @pytest.mark.parametrize(("start", "step"), [(0, 0), (12, 12), ("70%", 700), ("0%", 0), ("33.35%", 334), ("0.1 %", 1)])
 def test_attributes_begin_at_a_step_or_a_share_of_the_run(start, step):
-    assert AttributeSettings(name="markdown", start=start).start_step(1000) == step
+    assert AttributeOptions(name="markdown", start=start).start_step(1000) == step
 
 
 def test_the_name_of_an_attribute_will_do():
     config = parse_config(with_("attributes", ["markdown", {"name": "answer_length", "attenuate": 0.5}]))
-    assert [one.control_in(10).start for one in config.attributes] == [0, 0]
+    assert [one.start_step(10) for one in config.attributes] == [0, 0]
     assert [one.name for one in config.attributes] == ["markdown", "answer_length"]
 
 
 def test_seventy_percent_of_ten_steps_is_the_eighth():
     assert (
-        AttributeSettings(name="markdown", start="70%").start_step(10) == 7
+        AttributeOptions(name="markdown", start="70%").start_step(10) == 7
     )  # steps count from 0; 0.7 · 10 is 7.000000000000001
 
 
@@ -75,7 +76,7 @@ def test_numbers_in_the_form_that_yaml_takes_for_texts():
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [
-        ("modle", {}, "config: modle must be left out: there is no such key; got {}. Did you mean 'model'?"),
+        ("modle", {}, "config: modle must be left out: it is an unknown key; got {}. Did you mean 'model'?"),
         ("training.num_generation", 8, "training.num_generation must be left out"),
         ("training.num_generation", 8, "Did you mean 'num_generations'?"),
         ("stages.0.sources.0.paht", "x", "Did you mean 'path'?"),

@@ -2,7 +2,7 @@
 
     rubrank check, criteria, grade, conformance      verbs/criteria.py     rubrics and scores
     rubrank judge check, show, stats, audit          verbs/judge.py        judges
-    rubrank fuse, explain                            verbs/fusing.py       scores into rewards
+    rubrank fuse, explain                            verbs/fuse.py         scores into rewards
     rubrank replay, robustness, bench                verbs/replay.py       other rules
     rubrank record                                   verbs/record.py       everything about each group, kept
     rubrank report                                   verbs/report.py       a page to open in a browser
@@ -27,30 +27,36 @@ from typing import Annotated
 import typer
 
 import rubrank
+from rubrank._plugins import import_module
+from rubrank.cli.command import VerbGroup, add_verb, errors_in_one_line
 from rubrank.cli.common import Force
-from rubrank.cli.importing import ExtensibleGroup
-from rubrank.cli.printing import errors_in_words
-from rubrank.cli.verbs import criteria, evaluation, export, fusing, judge, record, replay, report, sandbox, train, warm
-from rubrank.cli.verbs import lab as laboratory
-from rubrank.cli.verbs import serve as serving
-from rubrank.cli.verbs import view as viewing
+from rubrank.cli.verbs import (
+    criteria,
+    evaluation,
+    export,
+    fuse,
+    judge,
+    lab,
+    record,
+    replay,
+    report,
+    sandbox,
+    serve,
+    train,
+    view,
+    warm,
+)
 
 app = typer.Typer(
     name="rubrank",
-    cls=ExtensibleGroup,
-    help="Rubrics into rewards, by ranking: check a rubric, grade rollouts with it, fuse the scores into rewards.",
+    cls=VerbGroup,
+    help="Turn rubrics into rewards by ranking: check a rubric, grade rollouts with it, fuse the scores into rewards.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verbs in (criteria, judge, fusing, record, replay, report, sandbox, evaluation, laboratory):
-    verbs.register(app)
-for verb in (export.export, train.train, warm.warm_up, serving.serve, viewing.view):
-    app.command(verb.__name__.replace("_", "-"))(verb)
 
-
-@app.command()
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the rewards go, as JSON lines.")] = Path(
         "out/demo_rewards.jsonl"
@@ -61,20 +67,37 @@ def demo(
     """The main job on bundled rollouts: grade, fuse, gate, explain, and a report to open."""
     from rubrank.cli.demo.demo import demo as run
 
-    with errors_in_words():
-        run(output, force=force, explain=explain)
+    run(output, force=force, explain=explain)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+for verbs in (criteria, judge, fuse, record, replay, report, sandbox, evaluation, lab):
+    verbs.register(app)
+for verb in (export.export, train.train, warm.warm_up, serve.serve, view.view, demo):
+    add_verb(app, verb)
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
         typer.echo(f"rubrank {rubrank.__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def main(
+    context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
     ] = False,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            help="Import a module that adds verifiers, rules, models, attributes or judge kinds; repeatable.",
+        ),
+    ] = None,
 ) -> None:
-    """Rubrics into rewards, by ranking: check a rubric, grade rollouts with it, fuse the scores into rewards."""
+    """Turn rubrics into rewards by ranking: check a rubric, grade rollouts with it, fuse the scores into rewards."""
+    with errors_in_one_line(context):
+        for module in modules or ():
+            import_module(module)

@@ -1,23 +1,42 @@
-"""Options that several verbs share: where columns are, and what may be overwritten."""
+"""Options that several verbs share: where a table has its columns, what may be overwritten, where work runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rubrank.cli.options import GROUP_COLUMN, LONG, TABLE_COLUMN, WhereOptions
+from rubrank.cli.settings import read_config
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.options import Options, option
+
+if TYPE_CHECKING:
+    from rubrank.tables.columns import Columns
+
+_GROUP_COLUMN = (
+    "Column that names a rollout's group; repeat it if several do so together. "
+    "Default: found by name (group, uid, prompt_id …), else the prompt."
+)
+_LONG = "One row per score, not one per rollout; by default detected from the columns."
+_TABLE_COLUMN = "Column of a long table with another name: criterion, score, response, reason; repeatable."
+_LONG_FIELDS = ("group", "response", "criterion", "score", "reason")
+
+FUSION_FLAGS = ("rule", "attributes", "weight", "global_quality", "low_quality", "group_column")
+"""Settings of a fusion that have a flag of their own; all others are set by --set or a file."""
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace an output that exists; never an input.")]
 GroupColumn: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--group-column", help=GROUP_COLUMN, show_default=False),
+    list[str] | None, typer.Option("--group-column", help=_GROUP_COLUMN, show_default=False)
 ]
 Column: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--column", help="FIELD=COLUMN, such as response=model_output; repeatable.", show_default=False),
+    typer.Option(
+        "--column", metavar="FIELD=COLUMN", help="Such as response=model_output; repeatable.", show_default=False
+    ),
 ]
 Engine: TypeAlias = Annotated[
     Literal["local", "ray"], typer.Option("--engine", help="Where it runs: here, or on Ray (docs/scale.md).")
@@ -26,27 +45,87 @@ Address: TypeAlias = Annotated[
     str | None,
     typer.Option("--address", help="Address of a Ray cluster; by default one on this machine.", show_default=False),
 ]
-Long: TypeAlias = Annotated[bool, typer.Option("--long", help=LONG)]
+Long: TypeAlias = Annotated[bool, typer.Option("--long", help=_LONG)]
 TableColumn: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--column", metavar="FIELD=COLUMN", help=TABLE_COLUMN, show_default=False)
+    list[str] | None, typer.Option("--column", metavar="FIELD=COLUMN", help=_TABLE_COLUMN, show_default=False)
 ]
 Source: TypeAlias = Annotated[
-    str, typer.Argument(help="Scores in any shape that fuse reads, or a file of records (docs/data.md).")
+    str, typer.Argument(help="Scores in any format that fuse reads, or a file of records (docs/data.md).")
 ]
 
 
-def table_columns(group_column: Sequence[str] | None, long: bool, column: Sequence[str] | None) -> Any:
-    """Where a table of scores holds what, as `fuse` takes it."""
-    pairs = dict(_pair(text, "rubrank") for text in column or ())
-    return WhereOptions(group_column=tuple(group_column or ()), long=long, column=pairs).columns()
+class WhereOptions(Options):
+    """Where a table of scores has its columns, for every verb that reads one."""
+
+    group_column: tuple[str, ...] = option((), _GROUP_COLUMN, "NAME")
+    long: bool = option(False, _LONG)
+    column: dict[str, str] = option({}, _TABLE_COLUMN, "FIELD=COLUMN")
+
+    def columns(self, attributes: Sequence[str] = ()) -> Columns:
+        """The same for functions that read tables."""
+        from rubrank.tables.columns import Columns
+
+        for field in self.column:
+            if field not in _LONG_FIELDS:
+                raise UnknownName.of("options", "column", field, _LONG_FIELDS)
+        group = self.group_column
+        if not group and "group" in self.column:
+            group = (self.column["group"],)
+        fields = {field: name for field, name in self.column.items() if field != "group"}
+        return Columns(group=group, fields=fields, long=True if self.long else None, attributes=attributes)
+
+
+class TableOptions(WhereOptions):
+    """The same for `fuse` and `explain`, which also need criteria and batches."""
+
+    criteria: tuple[str, ...] = option(
+        (), "Criteria, as a,b,c. Default: all fields of `scores`, or all numeric columns.", "NAMES"
+    )
+    batch_column: str | None = option(None, "Column that names the batch, such as the training step.")
+    any_order: bool = option(False, "Rows of a group need not be adjacent.")
+
+    def columns(self, attributes: Sequence[str] = ()) -> Columns:
+        """The same for functions that read tables."""
+        names = [name.strip() for text in self.criteria for name in text.split(",") if name.strip()]
+        if self.criteria and not names:
+            raise InvalidInput("options", "criteria", "names, as a,b,c", repr(",".join(self.criteria)), "")
+        return replace(super().columns(attributes), batch=self.batch_column, criteria=names or None)
+
+
+def table_columns(group_column: Sequence[str] | None, long: bool, column: Sequence[str] | None) -> Columns:
+    """Where a table of scores has its columns, from flags."""
+    where = WhereOptions(group_column=tuple(group_column or ()), long=long, column=split_pairs(column, "column"))
+    return where.columns()
+
+
+def rollout_columns(column: Sequence[str] | None, group_column: Sequence[str] | None) -> dict[str, Any]:
+    """The columns of rollouts that were named, as `read_rollouts` takes them."""
+    columns: dict[str, Any] = split_pairs(column, "column")
+    if group_column:
+        columns["group"] = group_column[0] if len(group_column) == 1 else tuple(group_column)
+    return columns
+
+
+def split_pairs(texts: Sequence[str] | None, field: str, form: str = "FIELD=COLUMN") -> dict[str, str]:
+    """The pairs of NAME=VALUE texts."""
+    pairs = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise InvalidInput("options", field, form, repr(text), "")
+        pairs[name] = value
+    return pairs
+
+
+def split_names(text: str | None) -> list[str] | None:
+    """The names of a,b,c; None stays None."""
+    return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def check_address(engine: str, address: str | None, verb: str) -> None:
-    """Refuse the address of a cluster that would not be used or does not answer, and Ray where it is not installed."""
-    from rubrank.errors import InvalidInput
-
+    """Refuse the address of a cluster that would not be used or does not answer, and Ray if it is not installed."""
     if address is not None and engine != "ray":
-        raise InvalidInput(verb, "--address", "used with --engine ray", f"--engine {engine}", "")
+        raise InvalidInput(verb, "address", "used with --engine ray", f"--engine {engine}", "")
     if engine == "ray":
         from rubrank.grading.cluster import check_reachable, import_ray
 
@@ -55,18 +134,33 @@ def check_address(engine: str, address: str | None, verb: str) -> None:
             check_reachable(address, verb)
 
 
-def columns_from(column: Sequence[str] | None, group_column: Sequence[str] | None, verb: str) -> dict[str, Any]:
-    """The columns of rollouts that were named, as `read_groups` takes them."""
-    found: dict[str, Any] = dict(_pair(text, verb) for text in column or ())
-    if group_column:
-        found["group"] = group_column[0] if len(group_column) == 1 else tuple(group_column)
-    return found
+# ------------------------------------------------------------------------------------------------------- files of flags
 
 
-def _pair(text: str, verb: str) -> tuple[str, str]:
-    from rubrank.errors import InvalidInput
+def _use_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Make the values of a file the defaults of the flags: what is typed wins."""
+    if path is None or context.resilient_parsing:
+        return path
+    options = {parameter.name: parameter for parameter in context.command.params if parameter.name != "config"}
+    defaults = {}
+    for name, value in read_config(path, options).items():
+        if isinstance(value, dict):
+            value = [f"{key}={item}" for key, item in value.items()]
+        is_list = isinstance(value, list | tuple)
+        defaults[name] = [value] if getattr(options[name], "multiple", False) and not is_list else value
+    context.default_map = defaults
+    return path
 
-    field, sign, column = text.partition("=")
-    if not sign or not field or not column:
-        raise InvalidInput(verb, "--column", "FIELD=COLUMN", repr(text), "For example response=model_output.")
-    return field, column
+
+FlagConfig: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="TOML, YAML or JSON file with these options; the command line wins.",
+        callback=_use_config,
+        is_eager=True,
+        show_default=False,
+    ),
+]
+"""For a verb whose options are all flags: keys of the file are names of flags."""

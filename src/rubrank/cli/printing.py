@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import sqlite3
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -21,9 +19,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rubrank._plain import plain
-from rubrank._plugins import failed_in
-from rubrank.cli.flags import in_flags
-from rubrank.errors import InvalidInput, RubrankError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,48 +30,6 @@ _LIBRARY = str(Path(__file__).parent.parent)
 _WIDEST_NAME = 28
 _NARROWEST = 8
 MOST_ROWS = 40
-
-
-@contextmanager
-def errors_in_words() -> Iterator[None]:
-    """An error is one line and an exit code, not a traceback."""
-    try:
-        yield
-    except RubrankError as error:
-        told = in_flags(error) if isinstance(error, InvalidInput) else str(error)
-        say(" ".join([f"rubrank: {told}", *getattr(error, "__notes__", ())]))
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt as error:
-        typer.echo(
-            f"rubrank: interrupted; {error}" if str(error) else "rubrank: interrupted, nothing was written", err=True
-        )
-        raise typer.Exit(130) from None
-    except BrokenPipeError:
-        # The reader of standard output has gone, such as `head`; Python must not try to flush it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(1) from None
-    except UnicodeDecodeError:
-        typer.echo("rubrank: a file is not UTF-8 text. Save it as UTF-8.", err=True)
-        raise typer.Exit(2) from None
-    except MemoryError:
-        typer.echo("rubrank: out of memory", err=True)
-        raise typer.Exit(2) from None
-    except sqlite3.Error as error:  # a full or broken disk under a store
-        typer.echo(f"rubrank: a cache of this run cannot be used: {error}", err=True)
-        raise typer.Exit(2) from None
-    except UnicodeEncodeError as error:
-        shown = ascii(error.object[max(0, error.start - 20) : error.end + 20])
-        typer.echo(f"rubrank: text with half a character (a lone surrogate) cannot be used here: {shown}", err=True)
-        raise typer.Exit(2) from None
-    except OSError as error:
-        say(f"rubrank: {error.filename or 'the file system'}: {error.strerror or error}")
-        raise typer.Exit(2) from None
-    except Exception as error:
-        place = failed_in(error)  # a rule, a model or an attribute of the user's
-        if place is None:
-            raise
-        say(f"rubrank: {place} failed: {type(error).__name__}: {error}")
-        raise typer.Exit(2) from None
 
 
 @contextmanager

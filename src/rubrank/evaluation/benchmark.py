@@ -48,7 +48,7 @@ class DataFile:
     """Where the benchmark's own data comes from."""
 
     name: str
-    """Of the file below --data."""
+    """Of the file in the data folder."""
     get: str
     """The command that gets it."""
     hub: str | None = None

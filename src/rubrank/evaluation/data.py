@@ -42,20 +42,20 @@ def items_of(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) ->
         return iter(read_outputs(path))
     if hub and wanted.hub is not None:
         return iter(hub_rows(wanted.hub, benchmark.name))
-    place = folder or Path("the folder given by --data")
-    remedy = f"Get it: {wanted.get}" + (", or let --hub load it." if wanted.hub and not hub else ".")
+    place = folder or Path("the data folder")
+    remedy = f"Get it: {wanted.get}" + (", or let `hub` load it." if wanted.hub and not hub else ".")
     raise InvalidInput(f"benchmark {benchmark.name}", "data", f"in {place / wanted.name}", "no such file", remedy)
 
 
 def hub_rows(name: str, benchmark: str) -> Iterable[Row]:
     """The rows of a data set on the hub, of the split that holds the questions."""
-    datasets = optional_package("datasets", f"benchmark {benchmark}: --hub")
+    datasets = optional_package("datasets", f"benchmark {benchmark}: hub")
     try:
         found: Any = datasets.load_dataset(name)
     except Exception as error:  # the hub has many ways to say no
         said = shortened(" ".join(str(error).split()) or type(error).__name__, 240)
         remedy = f"Get it: huggingface-cli download --repo-type dataset {name}."
-        raise InvalidInput(f"benchmark {benchmark}", "--hub", f"a hub that gives {name}", said, remedy) from None
+        raise InvalidInput(f"benchmark {benchmark}", "hub", f"a hub that gives {name}", said, remedy) from None
     if not isinstance(found, Mapping):
         return (dict(row) for row in found)
     split = next((split for split in _SPLITS if split in found), None)
@@ -79,7 +79,7 @@ def listing(folder: Path | None) -> list[dict[str, Any]]:
                 "metric": one.headline,
                 "judge": one.judge,
                 "licence": one.licence,
-                "data": str(path) if path else "not there" if folder else "give --data",
+                "data": str(path) if path else "not there" if folder else "no data folder given",
                 "sha256": checksum(path) if path else None,
                 "get": one.data.get,
                 "hub": one.data.hub,

@@ -70,7 +70,7 @@ class RunOptions:
     def benchmarks(self) -> tuple[str, ...]:
         """The benchmarks that are meant."""
         if self.suite not in SUITES:
-            raise UnknownName.of("eval run", "--suite", self.suite, SUITES)
+            raise UnknownName.of("eval run", "suite", self.suite, SUITES)
         names = SUITES[self.suite]
         if self.only is None:
             return names
@@ -89,7 +89,7 @@ def run_suite(options: RunOptions, model: Any = None) -> tuple[CapabilityTable |
         try:
             benchmark = configured(name, options)
             if benchmark.judge and asked is None:
-                raise InvalidInput(f"benchmark {name}", "judge", "given", "none", "Name one with --judge judges.yaml.")
+                raise InvalidInput(f"benchmark {name}", "judge", "given", "none", "Name a file of judges: `judge`.")
             runs.append(_run_one(benchmark, options, asked, judge_name, model))
         except RubrankError as error:
             problems.append(str(error))
@@ -101,11 +101,11 @@ def check_settings(settings: Mapping[str, Any], names: Sequence[str]) -> None:
     known = {setting for name in names for setting in benchmark_class(name).settings}
     for setting in settings:
         if setting not in known:
-            raise UnknownName.of("eval run", "--set", setting, known)
+            raise UnknownName.of("eval run", "settings", setting, known)
 
 
 def configured(name: str, options: RunOptions) -> Benchmark:
-    """A benchmark with those of the settings that it has; --repeats is one of them where it has its own name for it."""
+    """A benchmark with those of the settings that it has; repeats is one of them where it has its own name for it."""
     has = benchmark_class(name).settings
     given = {setting: value for setting, value in options.settings.items() if setting in has}
     if options.repeats is not None:

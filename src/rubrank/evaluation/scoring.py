@@ -158,7 +158,7 @@ def _named(benchmark: Benchmark, where: str, row: Row) -> Iterator[None]:
         raise InvalidInput(
             f"benchmark {benchmark.name}",
             where,
-            "the fields of its data file, or an id that is in the file given by --data",
+            "the fields of its data file, or an id that is in the data file",
             shortened(f"{said.rstrip('.')}; keys {', '.join(map(str, row))}", 400),
             "",
         ) from None
@@ -175,7 +175,7 @@ def _ask(benchmark: Benchmark, pending: Sequence[_Pending], judge: Judge | None)
             "judge",
             "given: these outputs have no verdicts",
             "none",
-            "Name one with --judge judges.yaml.",
+            "Name a file of judges: `judge`.",
         )
     answers = list(judge(prompts))
     for one in pending:

@@ -27,10 +27,21 @@ import polars as pl
 
 from rubrank.errors import BadTable, InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.cluster import check_can_split, fuse_on_ray
-from rubrank.fusion.options import FuseOptions, has_part, is_local
+from rubrank.fusion.options import (
+    check_adjust_criteria,
+    criterion_changes,
+    has_part,
+    is_local,
+    make_fuse_rule,
+    option_of,
+    ranked_batch,
+    refuse_gate_options,
+    table_criterion,
+)
 from rubrank.fusion.result import Fused, FusedGroup
 from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.grading.cluster import connect_ray
+from rubrank.options import FuseOptions
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.files import open_score_file
 from rubrank.scores.table import ScoreTable
@@ -174,9 +185,9 @@ def explain_file(
 def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_order: bool) -> FileScores:
     """Read a table, check its cells, and make sure that the options suit it."""
     if columns.attributes:
-        options = options.model_copy(update={"attribute": tuple(columns.attributes)})
-    columns = replace(columns, attributes=options.attribute)
-    rule = options.found_rule()
+        options = options.with_attributes(columns.attributes)
+    columns = replace(columns, attributes=options.attribute_names)
+    rule = make_fuse_rule(options)
     score_file = open_score_file(source)
     if score_file is None:
         table = read_table(source, columns)
@@ -188,22 +199,21 @@ def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_or
             whole_batches=not is_local(rule),
         )
         scores = FileScores(layout, options, rule, columns.batch)
-        for name, change in options.changes().items():
+        for name, change in criterion_changes(options).items():
             if name not in layout.names:
-                parameter = f"criterion with a {next(iter(change))} of its own"
-                raise UnknownName.of(_OWNER, parameter, name, layout.names)
+                raise UnknownName.of(_OWNER, option_of(change), name, layout.names)
     else:
         if not len(score_file.table.frame) or not score_file.rubrics:
             raise BadTable(str(source), "the table", "at least one row", "none", "")
-        layout = score_file.layout(attributes=options.attribute, any_order=any_order)
+        layout = score_file.layout(attributes=options.attribute_names, any_order=any_order)
         score_table, row_order = score_file.score_table(layout)
         if columns.criteria is not None:
             score_table = score_table.only(columns.criteria)
-        score_table = score_table.changed(options.changes())
+        score_table = score_table.changed(criterion_changes(options))
         scores = FileScores(layout, options, rule, columns.batch, score_table, row_order)
-    options.check_adjusted(scores.names)
+    check_adjust_criteria(options, scores.names)
     if not scores.gates:
-        options.refuse_gate_options()
+        refuse_gate_options(options)
     return scores
 
 
@@ -288,17 +298,17 @@ class FileScores:
         batch = ScoreBatch.of_arrays(
             scores,
             groups=labels,
-            criteria=[options.criterion(name) for name in names],
+            criteria=[table_criterion(options, name) for name in names],
             weights={name: weight for name, weight in options.weight.items() if name in names} or None,
             margins={name: margin for name, margin in options.margin.items() if name in names} or None,
             directions={name: "lower" for name in options.lower if name in names} or None,
             global_quality=[name for name in options.global_quality if name in names],
             low_quality=[name for name in options.low_quality if name in names],
             attributes=attributes,
-            attribute_names=options.attribute if attributes is not None else None,
+            attribute_names=options.attribute_names if attributes is not None else None,
             owner=_OWNER,
         )
-        return options.ranked(batch)
+        return ranked_batch(options, batch)
 
     def _ragged_batches(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
         """Groups with the same criteria together: one matrix for all would be mostly empty."""
@@ -343,9 +353,9 @@ class FileScores:
             # The order of the whole file, in which the sums of a group come out the same whoever else is there.
             columns = [criterion for criterion in table.specifications() if criterion.name in names]
             batch = ScoreTable(groups).batch(
-                attributes=attributes, attribute_names=self.options.attribute, columns=columns
+                attributes=attributes, attribute_names=self.options.attribute_names, columns=columns
             )
-            yield group_rows, self.options.ranked(batch)
+            yield group_rows, ranked_batch(self.options, batch)
 
     # ------------------------------------------------------------------------------------------------ added columns
 

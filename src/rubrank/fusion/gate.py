@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from reprlib import repr as brief
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rubrank._choices import GateMissing, GateShape
 from rubrank._plugins import is_ours
 from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
 from rubrank.fusion.result import Fused
@@ -32,9 +33,6 @@ from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.within import subtract_mean
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import stretched
-
-Shape: TypeAlias = Literal["linear", "smoothstep"]
-Missing: TypeAlias = Literal["pass", "fail"]
 
 LIFT = 0.25
 """Reward of the worst rollout that passes a gate behind a rule, before the factor."""
@@ -84,8 +82,8 @@ class Gate:
     low_quality: Sequence[str | int] = ()
     threshold: float = 1.0
     floor: float = 0.5
-    shape: Shape = "linear"
-    missing: Missing = "pass"
+    shape: GateShape = "linear"
+    missing: GateMissing = "pass"
     maximum: float | Mapping[str | int, float] = field(default=1.0)
     lift: float | None = None
 
@@ -105,10 +103,10 @@ class Gate:
             for key in self.maximum:
                 if key not in self.global_quality:
                     raise UnknownName.of("Gate", "maximum key", key, map(str, self.global_quality))
-        if self.shape not in get_args(Shape):
-            raise UnknownName.of("Gate", "shape", self.shape, get_args(Shape))
-        if self.missing not in get_args(Missing):
-            raise UnknownName.of("Gate", "missing", self.missing, get_args(Missing))
+        if self.shape not in get_args(GateShape):
+            raise UnknownName.of("Gate", "shape", self.shape, get_args(GateShape))
+        if self.missing not in get_args(GateMissing):
+            raise UnknownName.of("Gate", "missing", self.missing, get_args(GateMissing))
 
     def __call__(
         self,

@@ -1,202 +1,162 @@
-"""What can be set about a fusion, declared once: Python, TOML and YAML files and the command line read it from here.
+"""Options into rules: what `rubrank.options` describes, applied to the rules and batches of this package.
 
-    >>> options = FuseOptions(rule="focal+", weight={"Facts": 2}, gate_lift=0)
-    >>> options.found_rule().name
+    >>> from rubrank.options import FuseOptions
+    >>> make_rule(FuseOptions(rule="focal+", gate={"lift": 0})).name
     'focal+'
 
-A field's description is its help on the command line; its name, with hyphens, is the flag and the key of a file.
-Weights, margins, directions and layers are about criteria by name, and hold for every rule. `prior`, `span` and the
-other options of RLVR² are refused where the rule has no such part.
+Most constants belong to RLVR², which may stand alone, behind a gate (`rlvr2+`) or within a composition
+(`rlvr2*focal+`). `with_options` finds it there and changes it; other rules have no such part and refuse the option.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pydantic import Field
-
-from rubrank._plain import Strict
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.control.adjustment import Adjustment, Pool, attenuate
-from rubrank.fusion.gate import Gate, Gated, Missing, Shape
-from rubrank.fusion.rlvr2 import RLVR2, Reweighted, Scale, Span
+from rubrank.fusion.control.adjustment import Adjustment, attenuate
+from rubrank.fusion.gate import Gate, Gated
+from rubrank.fusion.rlvr2 import RLVR2, Reweighted
 from rubrank.fusion.rule import Rule
 from rubrank.fusion.rules import find_rule
+from rubrank.options import AttributeOptions, FuseOptions, GateOptions, RewardOptions
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.table import Penalties
 from rubrank.verifiers.domain import Domain
 
-_RULE, _LENGTH, _GATE = "The rule", "Attributes", "The gate"
-_OF_RLVR2 = ("pool", "adjust_criteria", "prior", "attribute_prior", "span", "model", "seed", "scale")
-_OF_GATE = ("threshold", "floor", "shape", "missing", "lift")
+CONSTANTS = ("prior", "span", "scale", "model", "seed")
+"""Options that are constants of RLVR²."""
+CONTROL_CONSTANTS = ("pool", "adjust_criteria", "attribute_prior")
+"""Constants of RLVR² that only matter if attributes are controlled."""
 
 
-def _field(default: Any, description: str, panel: str, metavar: str | None = None, **more: Any) -> Any:
-    return Field(default, description=description, json_schema_extra={"panel": panel, "metavar": metavar}, **more)
+def make_rule(options: RewardOptions, expression: str | None = None, *, owner: str = "options") -> Rule:
+    """The rule with the options that were set.
+
+    expression: one of several rules that are compared, used instead of `options.rule`. Options that such a rule does
+    not have are ignored; for `options.rule` itself they are an error.
+    """
+    is_compared = expression is not None
+    rule: Any = expression if is_compared else options.rule
+    gate = make_gate(options)
+    if gate is not None and isinstance(rule, str) and not rule.strip().endswith("+"):
+        if not is_compared:
+            field = "gate"
+            if isinstance(options.gate, GateOptions):
+                field = f"gate.{next(iter(sorted(options.gate.model_fields_set)))}"
+            remedy = f"Ask for {rule.strip()}+."
+            raise InvalidInput(owner, field, "given with a rule that ends in +", rule, remedy, field=field)
+        gate = None
+    rule = find_rule(rule, gate=gate)
+    names = [*CONSTANTS, *(CONTROL_CONSTANTS if options.attributes else ())]
+    constants = {name: getattr(options, name) for name in names if name in options.model_fields_set}
+    constants = {name: value for name, value in constants.items() if value is not None}
+    if not has_part(rule):
+        # A rule of another kind is unaffected by a value that it would not change; a seed means no draws here.
+        fields = type(options).model_fields
+        changed = {name: value for name, value in constants.items() if value != fields[name].default}
+        changed.pop("seed", None)
+        if is_compared or not changed:
+            return rule
+        return with_options(rule, owner, **changed)
+    return with_options(rule, owner, **constants) if constants else rule
 
 
-class RankingOptions(Strict):
-    """The options of a fusion that the files of trainers have too; what is not given keeps the library's default."""
-
-    rule: str = _field("rlvr2+", "The rule, such as rlvr2+, gdpo+ or focal:gamma=2; + gates it.", _RULE)
-    prior: float = _field(1.0, "Precision of the prior on utilities, default 1.", _RULE)
-    span: Span = _field(
-        "model", "Utilities as fitted, or each criterion's span or deviation scaled to 1.", _RULE, "model|unit|sd"
-    )
-    scale: Scale = _field(
-        "ranking", "Rewards from 0 to 1, or advantages by how far the criteria agree.", _RULE, "ranking|utility"
-    )
-    penalties: Penalties = _field(
-        "rank", "low_quality criteria under a rule without +, default rank.", _RULE, "rank|ignore"
-    )
-
-    def given(self, *names: str) -> dict[str, Any]:
-        """Those of these options that were set."""
-        return {name: getattr(self, name) for name in names if name in self.model_fields_set}
-
-    def trained_rule(self, owner: str, gate: Gate | None = None) -> Rule:
-        """The rule of a trainer with what is said here about utilities, where that is not the default."""
-        fields = type(self).model_fields
-        options = {name: getattr(self, name) for name in ("prior", "span", "scale")}
-        changed = {name: value for name, value in options.items() if value != fields[name].default}
-        rule = find_rule(self.rule, gate=gate)
-        return with_options(rule, owner, **changed) if changed else rule
+def make_fuse_rule(options: FuseOptions, expression: str | None = None) -> Rule:
+    """The rule for a table of scores, which also adjusts for the table's attributes."""
+    rule = make_rule(options, expression)
+    if not options.attributes:
+        if "adjust" in options.model_fields_set:
+            raise InvalidInput("options", "adjust", "given with `attributes`", "no attributes", "Name the columns.")
+        return rule
+    if expression is not None and not has_part(rule):
+        return rule
+    return with_options(rule, "options", adjust=make_adjustments(options))
 
 
-class FuseOptions(RankingOptions):
-    """Options of a fusion; what is not given keeps the library's default."""
+def make_gate(options: RewardOptions) -> Gate | None:
+    """The gate's constants; None if none was set, so that the rule's own gate stays."""
+    if not isinstance(options.gate, GateOptions):
+        return options.gate
+    constants = options.gate.model_dump(exclude_unset=True)
+    return Gate(**constants) if constants else None
 
-    weight: dict[str, float] = _field({}, "Weight of a criterion, > 0; repeatable.", _RULE, "NAME=NUMBER")
-    margin: dict[str, float] = _field(
-        {}, "Differences of at most this much are ties; repeatable.", _RULE, "NAME=NUMBER"
-    )
-    domain: dict[str, tuple[float, float]] = _field(
-        {}, "Scale of a criterion in a table without a rubric, default 0:1; repeatable.", _RULE, "NAME=LOW:HIGH"
-    )
-    lower: tuple[str, ...] = _field((), "A criterion on which lower is better; repeatable.", _RULE, "NAME")
-    model: str = _field("bradley-terry", "bradley-terry (default), thurstone or borda.", _RULE)
-    attribute: tuple[str, ...] = _field(
-        (), "Column whose influence is taken out, such as tokens; repeatable.", _LENGTH, "NAME"
-    )
-    adjust: tuple[str, ...] = _field(
-        (),
-        "remove (default), or attenuate:0.5[:fixed|bernoulli|uniform]; NAME=… for a single attribute.",
-        _LENGTH,
-        "RULE",
-    )
-    pool: Pool = _field(
-        "batch",
-        "What influences are estimated over: the batch (default), the run of batches so far, or each group by itself, "
-        "exactly as in the paper; without --batch-column the file is one batch and is read into memory.",
-        _LENGTH,
-        "batch|run|group",
-    )
-    adjust_criteria: tuple[str, ...] = _field(
-        (),
-        "Adjust the verdicts of this criterion, also where a program decided it; repeatable, or all. "
-        "Default: the criteria that no program decided.",
-        _LENGTH,
-        "NAME",
-    )
-    attribute_prior: float = _field(1.0, "Precision of the prior on influences, default 1.", _LENGTH)
-    seed: int = _field(0, "Seed of the draws that attenuate makes, default 0.", _LENGTH)
-    global_quality: tuple[str, ...] = _field((), "Reward 0 if this criterion is below 1; repeatable.", _GATE, "NAME")
-    low_quality: tuple[str, ...] = _field((), "Smaller reward if this criterion is below 1; repeatable.", _GATE, "NAME")
-    gate_threshold: float = _field(1.0, "Low-quality mean that costs nothing, default 1.", _GATE)
-    gate_floor: float = _field(0.5, "Factor at a low-quality mean of 0, default 0.5.", _GATE)
-    gate_shape: Shape = _field("linear", "Between the two; default linear.", _GATE, "linear|smoothstep")
-    gate_missing: Missing = _field("pass", "What a missing gate score does, default pass.", _GATE, "pass|fail")
-    gate_lift: float = _field(
-        0.25, "Reward of the worst rollout that passes, default 0.25; 0 is the paper's gate.", _GATE
-    )
 
-    def found_rule(self, expression: str | None = None) -> Rule:
-        """The rule with its options.
+def make_adjustments(options: RewardOptions) -> list[Adjustment]:
+    """What is done about the influence of each attribute."""
+    return [make_adjustment(options, attribute) for attribute in options.attributes]
 
-        expression: one of several compared rules, instead of `rule`; options that it does not have are left out.
-        """
-        text, alone = self.rule if expression is None else expression, expression is None
-        gate = {name: value for name in _OF_GATE for value in self.given(f"gate_{name}").values()}
-        if not text.strip().endswith("+"):
-            gate = gate if alone else {}
-        if gate and not text.strip().endswith("+"):
-            flag = f"--gate-{next(iter(gate))}"
-            raise InvalidInput("rubrank", flag, "given with a rule that ends in +", text, f"Ask for {text.strip()}+.")
-        rule = find_rule(text, gate=Gate(**gate) if gate else None)
-        options = self.given(*_OF_RLVR2)
-        if options.get("adjust_criteria") == ("all",):
-            options["adjust_criteria"] = "all"
-        if self.attribute:
-            options["adjust"] = self.adjustments()
-        elif self.adjust:
-            raise InvalidInput("rubrank", "--adjust", "given with --attribute", "no attribute", "Name the columns.")
-        return with_options(rule, "rubrank", **options) if options and (alone or has_part(rule)) else rule
 
-    def check_adjusted(self, criteria: Collection[str]) -> None:
-        """Raise if verdicts are to be adjusted of a criterion that is not there."""
-        for name in self.adjust_criteria if self.adjust_criteria != ("all",) else ():
-            if name not in criteria:
-                raise UnknownName.of("rubrank", "--adjust-criteria", name, criteria)
+def make_adjustment(options: RewardOptions, attribute: AttributeOptions) -> Adjustment:
+    """What is done about the influence of one attribute."""
+    share = options.adjustment_of(attribute)
+    return "remove" if share is None else attenuate(*share)
 
-    def refuse_gate_options(self) -> None:
-        """Raise if something is said about a gate, where the scores have none."""
-        for name in type(self).model_fields:
-            if name.startswith("gate_") and name in self.model_fields_set:
-                flag, allowed = name.replace("_", "-"), "given with a gate: --global-quality or --low-quality"
-                raise InvalidInput("fuse_file", f"--{flag}", allowed, "none", "Name a criterion for the gate.")
 
-    def adjustments(self) -> list[Adjustment]:
-        """One for each attribute, from `RULE` for all of them and `NAME=RULE` for one."""
-        found: dict[str | None, Adjustment] = {}
-        for text in self.adjust:
-            name, _, rule = text.rpartition("=")
-            if name and name not in self.attribute:
-                raise UnknownName.of("rubrank", "--adjust", name, self.attribute)
-            if (name or None) in found:
-                remedy = "Say which attribute each is for: --adjust NAME=RULE."
-                raise InvalidInput("rubrank", "--adjust", "one rule for each attribute", f"{text!r} on top", remedy)
-            found[name or None] = _adjustment(rule)
-        return [found.get(name, found.get(None, "remove")) for name in self.attribute]
+# ----------------------------------------------------------------------------------------------------- tables of scores
 
-    def changes(self) -> dict[str, dict[str, Any]]:
-        """What is said about each criterion by name, as fields of `CriterionData`."""
-        found: dict[str, dict[str, Any]] = {}
-        for name, weight in self.weight.items():
-            if not 0.0 < weight < math.inf:
-                raise InvalidInput("FuseOptions", "weights", "finite and > 0", f"{weight:g} for {name!r}", "")
-            found.setdefault(name, {})["weight"] = weight
-        for name, margin in self.margin.items():
-            if not 0.0 <= margin < math.inf:
-                raise InvalidInput("FuseOptions", "margins", "finite and ≥ 0", f"{margin:g} for {name!r}", "")
-            found.setdefault(name, {})["margin"] = margin
-        for name, (low, high) in self.domain.items():
-            found.setdefault(name, {})["domain"] = _domain(name, low, high)
-        for name in self.lower:
-            found.setdefault(name, {})["direction"] = "lower"
-        for layer in ("global_quality", "low_quality"):
-            for name in getattr(self, layer):
-                found.setdefault(name, {})["layer"] = layer
-        return found
 
-    def criterion(self, name: str) -> str | CriterionData:
-        """A column of a table that brings no rubric; its name alone where there is nothing else to say."""
-        scale = self.domain.get(name)
-        return name if scale is None else CriterionData(name, domain=_domain(name, *scale))
+def check_adjust_criteria(options: RewardOptions, criteria: Collection[str]) -> None:
+    """Raise if the verdicts of an unknown criterion are to be adjusted."""
+    names = options.adjust_criteria
+    for name in () if names is None or names == "all" else names:
+        if name not in criteria:
+            raise UnknownName.of("options", "adjust_criteria", name, criteria)
 
-    def ranked(self, batch: ScoreBatch) -> ScoreBatch:
-        """The batch as the rule is to see it."""
-        return batch.without_penalties() if self.penalties == "ignore" else batch
+
+def refuse_gate_options(options: RewardOptions) -> None:
+    """Raise if constants of a gate are set although the scores have no gate."""
+    if isinstance(options.gate, GateOptions) and options.gate.model_fields_set:
+        field = f"gate.{sorted(options.gate.model_fields_set)[0]}"
+        allowed = "given with a gate: `global_quality` or `low_quality`"
+        raise InvalidInput("options", field, allowed, "none", "Name a criterion for the gate.")
+
+
+def criterion_changes(options: FuseOptions) -> dict[str, dict[str, Any]]:
+    """What the options say about each criterion by name, as fields of `CriterionData`."""
+    changes: dict[str, dict[str, Any]] = {}
+    for name, weight in options.weight.items():
+        changes.setdefault(name, {})["weight"] = weight
+    for name, margin in options.margin.items():
+        changes.setdefault(name, {})["margin"] = margin
+    for name, (low, high) in options.domain.items():
+        changes.setdefault(name, {})["domain"] = Domain("continuous", (), low, high)
+    for name in options.lower:
+        changes.setdefault(name, {})["direction"] = "lower"
+    for name in options.global_quality:
+        changes.setdefault(name, {})["layer"] = "global_quality"
+    for name in options.low_quality:
+        changes.setdefault(name, {})["layer"] = "low_quality"
+    return changes
+
+
+def option_of(change: Mapping[str, Any]) -> str:
+    """The option by which a criterion was changed, for messages."""
+    first = next(iter(change))
+    return {"direction": "lower", "layer": str(change.get("layer"))}.get(first, first)
+
+
+def table_criterion(options: FuseOptions, name: str) -> str | CriterionData:
+    """A column of a table that has no rubric: its name, with its scale if the options give one."""
+    if name not in options.domain:
+        return name
+    low, high = options.domain[name]
+    return CriterionData(name, domain=Domain("continuous", (), low, high))
+
+
+def ranked_batch(options: RewardOptions, batch: ScoreBatch) -> ScoreBatch:
+    """The batch as the rule sees it: without low-quality criteria if penalties are ignored."""
+    return batch.without_penalties() if options.penalties == "ignore" else batch
+
+
+# -------------------------------------------------------------------------------------------------- the parts of a rule
 
 
 def is_local(rule: Rule) -> bool:
-    """Do the rewards of a group depend on that group alone? A rule that does not say so is given whole batches."""
-    found = part_of(rule, "rule", "weighing")
-    both = found, part_of(rule, "rule", "ordinal")
-    return all(bool(getattr(one, "local", False)) for one in both)
+    """Do the rewards of a group depend on that group alone? A rule that does not say so gets whole batches."""
+    parts = part_of(rule, "rule", "weighing"), part_of(rule, "rule", "ordinal")
+    return all(bool(getattr(part, "local", False)) for part in parts)
 
 
 def has_part(rule: Rule) -> bool:
@@ -212,35 +172,13 @@ def part_of(rule: Rule, *names: str) -> Any:
 
 
 def with_options(rule: Rule, owner: str, **options: Any) -> Rule:
-    """The rule with other options of its RLVR² part; weights that remember go on remembering in the same place."""
+    """The rule with other options of its RLVR² part. A rule that learns continues from what it has learnt."""
     if isinstance(rule, Gated):
         return replace(rule, rule=with_options(rule.rule, owner, **options))
     if isinstance(rule, Reweighted):
         return replace(rule, ordinal=replace(rule.ordinal, **options))
     if isinstance(rule, RLVR2):
         return replace(rule, **options)
-    what = next(iter(options), "attributes").replace("_", "-")
-    allowed = f"'rlvr2', alone or composed, where {what} is given"
+    name = next(iter(options), "attributes")
+    allowed = f"'rlvr2', alone or composed, if `{name}` is given"
     raise InvalidInput(owner, "rule", allowed, repr(rule.name), "Such as 'rlvr2+' or 'rlvr2*focal+'.")
-
-
-def _domain(name: str, low: float, high: float) -> Domain:
-    if not -math.inf < low < high < math.inf:
-        allowed = "LOW:HIGH, two finite numbers of which the second is larger"
-        raise InvalidInput("FuseOptions", "domain", allowed, f"{low:g}:{high:g} for {name!r}", "")
-    return Domain("continuous", (), low, high)
-
-
-def _adjustment(text: str) -> Adjustment:
-    word, *parts = text.split(":")
-    try:
-        if word == "remove" and not parts:
-            return "remove"
-        if word == "attenuate" and 1 <= len(parts) <= 2:
-            return attenuate(float(parts[0]), *parts[1:])  # type: ignore[arg-type]
-    except InvalidInput as error:
-        raise InvalidInput("rubrank", "--adjust", f"attenuate:NUMBER, {error.allowed}", repr(text), "") from None
-    except ValueError:
-        pass
-    allowed = "remove or attenuate:NUMBER[:fixed|bernoulli|uniform]"
-    raise InvalidInput("rubrank", "--adjust", allowed, repr(text), "For example attenuate:0.5.")

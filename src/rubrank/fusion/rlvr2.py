@@ -38,13 +38,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank.errors import InvalidInput, UnknownName, only_our_errors, refuses_wrong_kinds
-from rubrank.fusion.control.adjustment import Adjustment, Pool, expand_adjustments
+from rubrank._choices import Pool, Scale, Span
+from rubrank.errors import InvalidInput, only_our_errors, refuses_wrong_kinds
+from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
 from rubrank.fusion.control.control import BatchEstimate, control_attributes, make_fit_data
 from rubrank.fusion.control.estimate import RunningEstimate
 from rubrank.fusion.models.model import UtilityModel, find_model
@@ -59,14 +60,10 @@ from rubrank.scores.outcomes import wins_of
 if TYPE_CHECKING:
     from rubrank.fusion.models.attribute_fit import Part
 
-Span: TypeAlias = Literal["model", "unit", "sd"]
-Scale: TypeAlias = Literal["ranking", "utility"]
-
 LARGEST = 4096
 """Most rollouts in one group: a fit looks at all pairs."""
-# Beyond these, rounding rather than the data decides.
-_SMALLEST_PRIOR = 1e-9
-_LARGEST_PRIOR = 1e12
+_CHECKED = ("pool", "span", "scale", "prior", "attribute_prior", "seed")
+"""Options whose allowed values `RewardOptions` declares."""
 # An ordering has no weight of 0; this share of a group's largest weight moves nothing.
 _LEAST_WEIGHT = 1e-9
 
@@ -107,18 +104,13 @@ class RLVR2:
     """With pool="batch": the estimate over a whole batch, for fusing its parts one by one."""
 
     def __post_init__(self) -> None:
-        for parameter, allowed in (("pool", get_args(Pool)), ("span", get_args(Span)), ("scale", get_args(Scale))):
-            value = getattr(self, parameter)
-            if not isinstance(value, str) or value not in allowed:
-                raise UnknownName.of(self.name, parameter, value, allowed)
-        for parameter in ("prior", "attribute_prior"):
-            value = getattr(self, parameter)
-            if not isinstance(value, int | float | np.number) or not _SMALLEST_PRIOR <= value <= _LARGEST_PRIOR:
-                text = f"a number from {_SMALLEST_PRIOR:g} to {_LARGEST_PRIOR:g}"
-                remedy = "Without a prior no best utility exists."
-                raise InvalidInput(self.name, parameter, text, repr(value), remedy)
-        if not isinstance(self.seed, int | np.integer):
-            raise InvalidInput(self.name, "seed", "an integer", repr(self.seed), "")
+        changed = {name: getattr(self, name) for name in _CHECKED if getattr(self, name) is not getattr(RLVR2, name)}
+        if changed:
+            # Imported here: pydantic takes as long to load as NumPy, and most callers change nothing.
+            from rubrank.options import RewardOptions, read_options
+
+            values = {name: value.item() if isinstance(value, np.generic) else value for name, value in changed.items()}
+            read_options(RewardOptions, self.name, values, "docs/method.md", strict=True)
         criteria = self.adjust_criteria
         is_list = isinstance(criteria, Sequence) and not isinstance(criteria, str)
         if criteria is not None and criteria != "all" and not is_list:

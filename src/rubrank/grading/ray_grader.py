@@ -454,7 +454,7 @@ def _check_columns(names: Sequence[str], rubric: Rubric, group: str, needs_group
         raise InvalidInput(OWNER, "group", "a column of the dataset", repr(group), "Pass group=NAME.")
     for name in names:
         if name in (*COLUMNS["rubric"], "instruction_id_list"):
-            remedy = "Drop the column, or use `rubrank grade --engine ray`, which takes rubrics of queries."
+            remedy = "Drop the column, or use `rubrank grade` on Ray, which takes rubrics of queries."
             raise InvalidInput(OWNER, "dataset", "without rubrics of its rows", f"the column {name!r}", remedy)
 
 

@@ -106,7 +106,7 @@ class Endpoint(_Confidential):
     headers: Mapping[str, str] = Field(default={}, repr=False)
     price: Price = Price()
     batch: Batching = Batching()
-    """What is so in `rubrank grade --batch`."""
+    """What is so in batches of `rubrank grade`."""
 
     @field_validator("base_url")
     @classmethod

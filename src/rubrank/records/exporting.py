@@ -60,9 +60,9 @@ def export_records(
 ) -> Exported:
     """Send records, or a file of them, to MLflow or Weave."""
     if to not in EXPORTERS:
-        raise UnknownName.of("export", "--to", to, EXPORTERS)
+        raise UnknownName.of("export", "to", to, EXPORTERS)
     if find_spec(to) is None:
-        raise InvalidInput("export", "--to", "a package that is installed", to, f"pip install 'rubrank[{to}]'.")
+        raise InvalidInput("export", "to", "a package that is installed", to, f"pip install 'rubrank[{to}]'.")
     source = Path(records) if isinstance(records, str | Path) else None
     found = read_records(records) if isinstance(records, str | Path) else iter(records)
     target = Target(place, project, name or (source.name.split(".")[0] if source else "rubrank"), source)

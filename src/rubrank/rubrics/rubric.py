@@ -202,7 +202,7 @@ class Criterion(Strict):
             "verifier",
             "the name of a verifier, where no question for a judge is given",
             repr(name),
-            f"{hint}`rubrank criteria` lists them, --import MODULE adds your own; or write a question.",
+            f"{hint}`rubrank criteria` lists them, a module that you import can add your own; or write a question.",
         )
 
     @property

@@ -16,11 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 import rubrank
+from rubrank._choices import Penalties
 from rubrank.errors import InvalidInput, UnknownName, counted
 from rubrank.judges.judgments import Judgments, Provenance
 from rubrank.scores.batch import ScoreBatch
@@ -30,8 +31,6 @@ from rubrank.scores.frames import Framed
 from rubrank.scores.output import write_scores
 from rubrank.scores.summary import CriterionSummary, summarise
 from rubrank.verifiers.domain import Layer
-
-Penalties: TypeAlias = Literal["rank", "ignore"]
 
 _MOST_CELLS = 100_000_000  # of the one matrix that fusion takes: 800 MB
 

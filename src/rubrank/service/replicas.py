@@ -183,9 +183,11 @@ def opened_on_ray(config: ServiceConfig, folder: Path) -> Opened:
 def check(config: ServiceConfig, folder: Path) -> None:
     """Raise for what several replicas cannot do."""
     if config.certificate is not None:
-        raise InvalidInput(_OWNER, "certificate", "left out with --ray", "given", "Put a proxy with TLS before it.")
+        raise InvalidInput(
+            _OWNER, "certificate", "left out with replicas on Ray", "given", "Put a proxy with TLS before it."
+        )
     if config.serving_engine(folder).remembers:
-        allowed = "one that remembers nothing with --ray: each replica would remember by itself"
+        allowed = "one that remembers nothing with replicas on Ray: each replica would remember by itself"
         raise InvalidInput(_OWNER, "rule", allowed, config.rule, "Serve it with one process.")
 
 

@@ -18,12 +18,13 @@ from typing import Any
 from pydantic_core import PydanticSerializationError
 from pydantic_core import to_json as fast_json
 
+from rubrank._choices import Thinking
 from rubrank._plain import plain
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import are_messages
 from rubrank.rollouts.rollout import Group, Message, Rollout, to_rollout
 from rubrank.scores.table import GroupScores
-from rubrank.training.rollouts import Thinking, prompt_opening_tag, rollout_of
+from rubrank.training.rollouts import prompt_opening_tag, rollout_of
 
 _WHERE = "request"
 _GROUP = {"id", "prompt", "responses", "rubric", "metadata", "tools", "finish_reasons"}

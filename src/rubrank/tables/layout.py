@@ -142,12 +142,18 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
         groups = tuple(name for name in (*GROUP_NAMES, "prompt") if name in present)[:1]
     if not groups:
         allowed = f"a column {', '.join(map(repr, GROUP_NAMES))}, or a prompt"
-        remedy = "Say which one names the group: --group-column NAME."
+        remedy = "Name the column of the group: `group_column`."
         raise BadTable(str(table.path), "the group", allowed, f"columns {', '.join(map(repr, present))}", remedy)
     label_columns = (columns.batch, *groups) if columns.batch else groups
     for name in label_columns:
         if name not in present:
-            raise UnknownName.of(str(table.path), "the group or batch column", name, present)
+            raise UnknownName.of(
+                str(table.path),
+                "the group or batch column",
+                name,
+                present,
+                field="batch_column" if name == columns.batch else "group_column",
+            )
     _check_labels(table, label_columns)
     if columns.group:
         return groups
@@ -187,7 +193,7 @@ def _refuse_two_groupings(table: Table, chosen: str) -> None:
         counts = {frame.select(names).n_unique() for names in ([chosen], [other], [chosen, other])}
         if len(counts) > 1:
             got = f"two readings: by {chosen!r} and by {other!r}"
-            remedy = f"Say which is meant: --group-column {chosen}."
+            remedy = f"Choose one: `group_column` {chosen}."
             raise BadTable(str(table.path), "the group", "in one column", got, remedy)
 
 
@@ -218,7 +224,7 @@ def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
             f"the rows of {what} {label!r}",
             "next to each other",
             f"one that begins at {table.unit} {first} and comes back at {table.unit} {rows[index]}",
-            f"Sort the file, or pass --any-order (any_order=True) if they are one {what}.",
+            f"Sort the file, or set `any_order` if they are one {what}.",
         )
 
 
@@ -250,7 +256,7 @@ def _choose_criteria(
             criteria[path] = numbers
     if not criteria:
         got = f"columns {', '.join(map(repr, table.frame.columns))}"
-        remedy = "Name them: --criteria Facts,Style."
+        remedy = "Name the `criteria`, such as Facts,Style."
         raise BadTable(str(table.path), "the criteria", "at least one column of numbers", got, remedy)
     return criteria, tuple(left_out)
 
@@ -271,7 +277,8 @@ def _find_path(table: Table, what: str, home: str, name: str) -> ColumnPath:
         if path in paths:
             return path
     known = {path[-1] for path in paths if len(path) == 1 or path[0] == home}
-    raise UnknownName.of(str(table.path), what, name, known)
+    field = "attributes" if what == "attribute" else "criteria"
+    raise UnknownName.of(str(table.path), what, name, known, field=field)
 
 
 def _check_ragged_scores(table: Table, columns: Columns, low_quality: Sequence[str]) -> tuple[str, ...]:
@@ -295,5 +302,5 @@ def _check_ragged_scores(table: Table, columns: Columns, low_quality: Sequence[s
                 raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)
     for name in columns.criteria or ():
         if name not in names:
-            raise UnknownName.of(str(table.path), "criterion", name, names)
+            raise UnknownName.of(str(table.path), "criterion", name, names, field="criteria")
     return tuple(names) if columns.criteria is None else tuple(dict.fromkeys(columns.criteria))

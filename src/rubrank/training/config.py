@@ -23,73 +23,24 @@ import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, get_args
-
-from pydantic import Field, model_validator
+from typing import Any
 
 from rubrank._files import require_file
-from rubrank._plain import Strict, validated
+from rubrank._plain import validated
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.fusion.control.adjustment import Draw, Pool, attenuate
-from rubrank.fusion.gate import Gate
-from rubrank.fusion.options import RankingOptions
-from rubrank.training.engine import Control, RewardEngine
-from rubrank.training.rollouts import Thinking
+from rubrank.options import EngineOptions, option
+from rubrank.training.engine import RewardEngine
 
 VARIABLE = "RUBRANK_CONFIG"
 _PAGE = "docs/frameworks.md"
 _ABSOLUTE = "Give an absolute path."
-_OWNER = "reward"
 
 
-class Controlling(Strict):
-    """An attribute that is controlled from step `start` on: removed, or attenuated by so much."""
-
-    name: str
-    attenuate: float | None = Field(default=None, ge=0.0, le=1.0)
-    """Weaken a positive influence by so much; left out: all influence is removed."""
-    draw: Draw = "fixed"
-    start: int = Field(default=0, ge=0)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _named(cls, value: Any) -> Any:
-        """A name alone will do."""
-        return {"name": value} if isinstance(value, str) else value
-
-    def control(self) -> Control:
-        """The same as engines take it."""
-        adjust = "remove" if self.attenuate is None else attenuate(self.attenuate, self.draw)
-        return Control(self.name, adjust, self.start)  # type: ignore[arg-type]
-
-
-class RewardConfig(RankingOptions):
+class RewardConfig(EngineOptions):
     """What a configuration file holds."""
 
-    rubric: Any = None
-    gate: Mapping[str, Any] | None = None
-    judges: Any = None
-    attributes: tuple[Controlling, ...] = ()
-    workers: int = Field(default=0, ge=0)
-    cache: str | None = None
-    records: str | None = None
-    seed: int = 0
-    pool: Pool | None = None
-    adjust_criteria: tuple[str, ...] | Literal["all"] | None = None
-    thinking: Thinking = "auto"
-    rubric_column: str = "rubric"
-    imports: tuple[str, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_flags_for_numbers(cls, data: Any) -> Any:
-        """`port: on` would be port 1."""
-        for name, value in data.items() if isinstance(data, Mapping) else ():
-            if isinstance(value, bool) and name in cls.model_fields:
-                kinds = {cls.model_fields[name].annotation, *get_args(cls.model_fields[name].annotation)}
-                if kinds & {int, float} and bool not in kinds:
-                    raise InvalidInput(_OWNER, name, "a number", str(value).lower(), "")
-        return data
+    rubric_column: str = option("rubric", "Column in which a row has its own rubric.")
+    imports: tuple[str, ...] = option((), "Modules that register verifiers, rules or attributes of your own.")
 
     def engine(self, folder: Path = Path(), *, apart: str = "") -> RewardEngine:
         """The engine. apart: put into the name of the records, where several processes write some."""
@@ -99,20 +50,13 @@ class RewardConfig(RankingOptions):
         if records is not None and apart:
             name, dot, rest = records.name.partition(".")
             records = records.with_name(f"{name}-{apart}{dot}{rest}")
-        return RewardEngine(
-            _beside(folder, self.rubric),
-            self.trained_rule(_OWNER, None if self.gate is None else _gate(self.gate)),
-            judges=_judges(folder, self.judges),
-            attributes=[one.control() for one in self.attributes],
-            workers=self.workers,
-            cache=None if self.cache is None else folder / self.cache,
-            records=records,
-            seed=self.seed,
-            pool=self.pool,
-            adjust_criteria=self.adjust_criteria,
-            penalties=self.penalties,
-            thinking=self.thinking,
-        )
+        options = {name: getattr(self, name) for name in EngineOptions.model_fields if name in self.model_fields_set}
+        options["rubric"] = _beside(folder, self.rubric)
+        options["judges"] = _judges(folder, self.judges)
+        options["records"] = records
+        if self.cache is not None:
+            options["cache"] = folder / self.cache
+        return RewardEngine(**options)
 
 
 def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
@@ -178,13 +122,6 @@ def _judges(folder: Path, given: Any) -> Any:
     from rubrank.judges.judge import load_judges
 
     return load_judges(given, folder=folder) if isinstance(given, Mapping) else _beside(folder, given)
-
-
-def _gate(options: Mapping[str, Any]) -> Gate:
-    try:
-        return Gate(**options)
-    except TypeError as error:
-        raise InvalidInput("gate", "options", "those of docs/gates.md", str(error), "") from None
 
 
 def _import(module: str) -> None:

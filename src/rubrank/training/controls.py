@@ -23,14 +23,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rubrank._choices import Pool
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
-from rubrank.fusion.control.adjustment import Adjustment, Pool, expand_adjustments
+from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
 from rubrank.fusion.control.attribute import Attribute
 from rubrank.fusion.control.attributes import ATTRIBUTES, find_attribute
 from rubrank.fusion.control.common import COMMON, WORDS, common_rows
 from rubrank.fusion.control.length import Lengths
-from rubrank.fusion.options import part_of, with_options
+from rubrank.fusion.options import make_adjustment, part_of, with_options
 from rubrank.fusion.rule import Rule, Stateful
+from rubrank.options import AttributeOptions, RewardOptions
 from rubrank.rollouts.rollout import Group, Rollout
 
 if TYPE_CHECKING:
@@ -69,6 +71,11 @@ class Control:
     def is_common(self) -> bool:
         """Is the attribute measured on every rollout anyway, for the log?"""
         return self.name in (*LENGTHS, "markdown") and self.definition is ATTRIBUTES[self.name]
+
+
+def control_of(options: RewardOptions, attribute: AttributeOptions, steps: int | None = None) -> Control:
+    """The control that the options describe. steps: of the whole run, if it is known."""
+    return Control(attribute.name, make_adjustment(options, attribute), attribute.start_step(steps))
 
 
 def parse_controls(attributes: Iterable[str | Attribute | Control]) -> tuple[Control, ...]:

@@ -35,32 +35,28 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
-from rubrank.fusion.control.adjustment import Pool
-from rubrank.fusion.control.attribute import Attribute
+from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.common import COMMON, WORKER_ROWS, keep_places
-from rubrank.fusion.gate import Gate
-from rubrank.fusion.options import has_part, is_local, part_of, with_options
+from rubrank.fusion.options import is_local, make_rule, part_of, with_options
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rlvr2 import Scale
 from rubrank.fusion.rule import Rule, Stateful, apply_rule
-from rubrank.fusion.rules import find_rule
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judgments import Judgments
+from rubrank.options import AttributeOptions, EngineOptions, read_options
 from rubrank.records.writing import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric
-from rubrank.scores.table import GroupScores, Penalties, ScoreTable
+from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.controls import (
     ActiveControls,
-    Control,
     TextFeatures,
     active_controls,
+    control_of,
     measure_texts,
     parse_controls,
     remembers,
@@ -68,7 +64,7 @@ from rubrank.training.controls import (
     warn_of_single_group,
 )
 from rubrank.training.metrics import completion_columns, find_origin, score_metrics, step_metrics
-from rubrank.training.rollouts import Thinking, read_prefilled
+from rubrank.training.rollouts import read_prefilled
 from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
@@ -148,74 +144,49 @@ def fill_unknown(rewards: Sequence[float]) -> list[float]:
 class RewardEngine:
     """Rewards by one rubric, one rule and the same judges, step after step.
 
-    rubric: what every query is asked; a query's own rubric is added. Any shape that `grade` takes.
-    rule: an expression of `find_rule`, such as "rlvr2+", or a rule. gate: options of its "+".
-    judges: decide what no verifier can; see docs/judges.md.
-    attributes: what is controlled: names, or `Control(name, adjust, start)`.
-    workers, cache: of grading; 0 workers is this process.
-    records: a .jsonl, .jsonl.gz or .jsonl.zst file to which every group of every step is appended; a `Recording` may
-        leave out steps and texts, and have a thread write.
-    seed: of the draws of `attenuate`.
-    pool: what the influence of attributes is estimated over: the "run" (the default: what the rule has learnt is in
-        `state_dict`), each "batch" by itself, or each "group" by itself, exactly as in the paper.
-    adjust_criteria: the criteria whose verdicts are adjusted, or "all"; None: those that judges decide.
-    scale: "utility" gives advantages of RLVR² instead of rewards, for a trainer that does not scale them itself.
-    penalties: criteria of low quality under a rule without "+": "rank", or "ignore".
-    thinking: how responses begin: "prefilled", within reasoning that the prompt opened, as if a chat template ends in
-        `<think>` (one that was cut off there has no answer); "tags", as they are; "auto", within reasoning if an
-        adapter sees that the prompt ends in such a tag.
+    rubric: criteria applied to every response; a query's own rubric is added. Any shape that `grade` takes.
+    rule: an expression of `find_rule`, such as "rlvr2+", or a rule.
+    options: those of `rubrank.options.EngineOptions`, among them
+        gate: constants of the rule's "+", as a `Gate` or by name.
+        judges: decide what no verifier can; see docs/judges.md.
+        attributes: what is controlled: names, or `Control(name, adjust, start)`.
+        workers, cache: of grading; 0 workers is this process.
+        records: a .jsonl, .jsonl.gz or .jsonl.zst file to which every group of every step is appended; a `Recording`
+            may leave out steps and texts, and have a thread write.
+        pool: what the influence of attributes is estimated over: the "run" (the default: what the rule has learnt is
+            in `state_dict`), each "batch" by itself, or each "group" by itself, exactly as in the paper.
+        adjust_criteria: the criteria whose verdicts are adjusted, or "all"; by default those that judges decide.
+        scale: "utility" gives advantages of RLVR² instead of rewards, for a trainer that does not scale them itself.
+        penalties: low-quality criteria under a rule without "+": "rank", or "ignore".
+        thinking: how responses begin: "prefilled", within reasoning that the prompt opened, as if a chat template ends
+            in `<think>` (one that was cut off there has no answer); "tags", as they are; "auto", within reasoning if
+            an adapter sees that the prompt ends in such a tag.
+        prior, attribute_prior, span, seed: constants of RLVR².
     """
 
-    def __init__(
-        self,
-        rubric: Any = None,
-        rule: str | Rule = "rlvr2+",
-        *,
-        gate: Gate | None = None,
-        judges: Any = None,
-        attributes: Iterable[str | Attribute | Control] = (),
-        workers: int | None = 0,
-        cache: str | Path | None = None,
-        records: str | Path | Recording | None = None,
-        seed: int = 0,
-        pool: Pool | None = None,
-        adjust_criteria: Sequence[str] | Literal["all"] | None = None,
-        scale: Scale = "ranking",
-        penalties: Penalties = "rank",
-        thinking: Thinking = "auto",
-    ) -> None:
-        for name, given, kind in (("thinking", thinking, Thinking), ("penalties", penalties, Penalties)):
-            if given not in get_args(kind):
-                raise UnknownName.of(_OWNER, name, given, get_args(kind))
-        if pool is not None and pool not in get_args(Pool):
-            raise UnknownName.of(_OWNER, "pool", pool, get_args(Pool))
-        if cache is not None and not isinstance(cache, str | Path):
-            raise InvalidInput(_OWNER, "cache", "a file", repr(cache), "")
-        self.thinking = thinking
-        self.rule = find_rule(rule, gate=gate)
-        self.controls = parse_controls(attributes)
-        if has_part(self.rule) and seed:
-            self.rule = with_options(self.rule, "attributes", seed=seed)
-        if scale != "ranking":
-            self.rule = with_options(self.rule, "attributes", scale=scale)
-        self.penalties = penalties
+    def __init__(self, rubric: Any = None, rule: str | Rule = "rlvr2+", **options: Any) -> None:
+        settings = read_options(EngineOptions, _OWNER, {"rubric": rubric, "rule": rule, **options})
+        self.thinking = settings.thinking
+        self.penalties = settings.penalties
+        self.rule = make_rule(settings, owner=_OWNER)
+        self.controls = parse_controls(
+            control_of(settings, attribute) if isinstance(attribute, AttributeOptions) else attribute
+            for attribute in settings.attributes
+        )
         if self.controls:
             with_options(self.rule, "attributes")  # raises for a rule that cannot control
-            self.rule = set_pool(self.rule, pool)
-            if adjust_criteria is not None:
-                self.rule = with_options(self.rule, "attributes", adjust_criteria=adjust_criteria)
-        self.judges = None if judges is None else set_step_deadline(judges)
+            self.rule = set_pool(self.rule, settings.pool)
+        self.judges = None if settings.judges is None else set_step_deadline(settings.judges)
         self.rubric = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
         if self.rubric is not None:
             self._check_decidable(self.rubric, "rubric")
+        records = settings.records
         if records is not None and not isinstance(records, Recording):
             records = Recording(Path(records))
         self.recording = None if records is None else RecordWriter(records)
         self.records = None if records is None else records.path
-        if workers is not None and workers < 0:
-            raise InvalidInput(_OWNER, "workers", "0 or more", str(workers), "0 grades in this process.")
-        self._workers = workers
-        self._cache = cache
+        self._workers = settings.workers
+        self._cache = settings.cache
         self._lines: list[str] = []  # sources, categories … that have a score line of their own, oldest first
         self._calls: dict[tuple[bool, int], int] = {}
         self._ended: float | None = None

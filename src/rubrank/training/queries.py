@@ -22,11 +22,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rubrank._choices import Thinking
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.rollouts.messages import decoded
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.rollouts import Thinking, count_tokens, prompt_opening_tag, rollout_of, set_token_counts
+from rubrank.training.rollouts import count_tokens, prompt_opening_tag, rollout_of, set_token_counts
 
 INSTRUCTION_COLUMNS = ("instruction_id_list", "kwargs")
 """Columns of IFEval's instructions, which are a rubric."""

@@ -22,15 +22,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
+from rubrank._choices import Thinking
 from rubrank.errors import only_our_errors
 from rubrank.rollouts.messages import are_messages, prompt_message, reasoning_in, said_message
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
 from rubrank.texts.reasoning import TAGS, opening_tag
-
-Thinking: TypeAlias = Literal["auto", "tags", "prefilled"]
-"""How completions begin; see the module docstring."""
 
 
 @only_our_errors

@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rubrank.cli.common import Address, AsJson, Column, Engine, Force, GroupColumn, check_address, columns_from
-from rubrank.cli.grade_config import Config
-from rubrank.cli.printing import errors_in_words, number, print_json, print_line, say, table
+from rubrank.cli.command import add_verb
+from rubrank.cli.common import (
+    Address,
+    AsJson,
+    Column,
+    Engine,
+    FlagConfig,
+    Force,
+    GroupColumn,
+    check_address,
+    rollout_columns,
+)
+from rubrank.cli.printing import number, print_json, print_line, say, table
 from rubrank.cli.verbs.judge import judging_dict, show_judging
 from rubrank.errors import BatchesPending, InvalidInput, counted
 
@@ -30,10 +40,10 @@ _COME_BACK = 75
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
-    app.command()(check)
-    app.command()(criteria)
-    app.command()(grade)
-    app.command()(conformance)
+    add_verb(app, check)
+    add_verb(app, criteria)
+    add_verb(app, grade)
+    add_verb(app, conformance)
 
 
 def check(
@@ -43,8 +53,7 @@ def check(
     """List everything that is wrong with a rubric or a dataset; nothing is graded. Exit code 1 if anything is."""
     from rubrank.rubrics.checking import check_file, note_on
 
-    with errors_in_words():
-        problems = check_file(file)
+    problems = check_file(file)
     if as_json:
         print_json([vars(problem) for problem in problems])
     else:
@@ -82,8 +91,7 @@ def criteria(
     """List the criteria library, or show one criterion with its examples."""
     from rubrank.cli.listing import describe, find_criteria
 
-    with errors_in_words():
-        found = [describe(name)] if name is not None else find_criteria(family, search)
+    found = [describe(name)] if name is not None else find_criteria(family, search)
     if as_json:
         print_json(found[0].to_dict() if name is not None else [listed.to_dict() for listed in found])
     elif name is not None:
@@ -105,7 +113,7 @@ def grade(
     ),
     force: Force = False,
     workers: Annotated[
-        int | None, typer.Option(help="Worker processes; 0: none. By default, as many as are useful.")
+        int | None, typer.Option(min=0, help="Worker processes; 0: none. By default, as many as are useful.")
     ] = None,
     engine: Engine = "local",
     address: Address = None,
@@ -139,7 +147,7 @@ def grade(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show calls, tokens and cost for each judge; grade and write nothing.")
     ] = False,
-    config: Config = None,
+    config: FlagConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Grade rollouts on all criteria and write a score table. A killed run is resumed."""
@@ -148,28 +156,27 @@ def grade(
     from rubrank.rollouts.reading import read_rollouts
     from rubrank.scores.output import SUFFIXES
 
-    with errors_in_words():
-        # Everything that can be known comes first: nothing is paid for and then refused.
-        if not dry_run:  # which writes nothing
-            check_output_path(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
-        check_share(most_missing)
-        run = _grader(engine, address, batch)
-        check_address(engine, address, "grade")
-        seconds, asked = _seconds(timeout), _judges(judges, cache_only, dry_run)
-        columns = columns_from(column, group_column, "grade")
-        if dry_run:
-            _show_estimate(rollouts, rubric, asked, columns, as_json, batch is not None)
-            return
-        found = read_rollouts(rollouts, columns)
-        say(str(found))
-        keep = None if cache == "none" else cache or f"{output}.cache"
-        options: dict[str, Any] = {"compat": compat, "mode": mode, "workers": workers, "cache": keep, "judges": asked}
-        try:
-            graded = run(found.groups, rubric, progress=True, timeout=seconds, most_missing=most_missing, **options)
-        except BatchesPending as pending:
-            say(str(pending))
-            raise typer.Exit(_COME_BACK) from None
-        graded.write(output)
+    # Everything that can be known comes first: nothing is paid for and then refused.
+    if not dry_run:  # which writes nothing
+        check_output_path(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
+    check_share(most_missing)
+    run = _grader(engine, address, batch)
+    check_address(engine, address, "grade")
+    seconds, asked = _seconds(timeout), _judges(judges, cache_only, dry_run)
+    columns = rollout_columns(column, group_column)
+    if dry_run:
+        _show_estimate(rollouts, rubric, asked, columns, as_json, batch is not None)
+        return
+    found = read_rollouts(rollouts, columns)
+    say(str(found))
+    keep = None if cache == "none" else cache or f"{output}.cache"
+    options: dict[str, Any] = {"compat": compat, "mode": mode, "workers": workers, "cache": keep, "judges": asked}
+    try:
+        graded = run(found.groups, rubric, progress=True, timeout=seconds, most_missing=most_missing, **options)
+    except BatchesPending as pending:
+        say(str(pending))
+        raise typer.Exit(_COME_BACK) from None
+    graded.write(output)
     _show_graded(graded, output, as_json)
 
 
@@ -244,8 +251,7 @@ def conformance(
     """Measure how often our verdicts agree with published ones."""
     from rubrank.studies.conformance import measure
 
-    with errors_in_words():
-        result = measure(file, compat)
+    result = measure(file, compat)
     if as_json:
         print_json(result.to_dict())
     else:

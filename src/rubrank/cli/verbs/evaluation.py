@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rubrank.cli.command import add_verb
 from rubrank.cli.common import AsJson, Force
-from rubrank.cli.printing import errors_in_words, number, print_json, print_line, table
+from rubrank.cli.printing import number, print_json, print_line, table
 
 if TYPE_CHECKING:
     from rubrank.evaluation.scoring import EvalRun
@@ -23,20 +24,19 @@ _Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
     verbs = typer.Typer(help="Benchmarks: score outputs, run models, make the capability table.", no_args_is_help=True)
-    verbs.command("list")(list_benchmarks)
-    verbs.command()(score)
-    verbs.command("table")(show_table)
-    verbs.command()(compare)
-    verbs.command()(run)
+    add_verb(verbs, list_benchmarks, "list")
+    add_verb(verbs, score)
+    add_verb(verbs, show_table, "table")
+    add_verb(verbs, compare)
+    add_verb(verbs, run)
     app.add_typer(verbs, name="eval")
 
 
 def list_benchmarks(data: _Data = None, as_json: AsJson = False) -> None:
     """List the benchmarks: metric, judge, licence, source of the data, present or not."""
-    with errors_in_words():
-        from rubrank.evaluation.data import listing
+    from rubrank.evaluation.data import listing
 
-        found = listing(data)
+    found = listing(data)
     if as_json:
         print_json(found)
         return
@@ -59,26 +59,25 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """Score a file of outputs; verdicts in the rows are used as they are."""
-    with errors_in_words():
-        from rubrank._files import check_output_path
-        from rubrank.evaluation.benchmarks import find_benchmark
-        from rubrank.evaluation.data import items_of
-        from rubrank.evaluation.files import read_outputs, write_run
-        from rubrank.evaluation.judging import judge_of
-        from rubrank.evaluation.scoring import score_rows
-        from rubrank.grading.progress import Bar
+    from rubrank._files import check_output_path
+    from rubrank.evaluation.benchmarks import find_benchmark
+    from rubrank.evaluation.data import items_of
+    from rubrank.evaluation.files import read_outputs, write_run
+    from rubrank.evaluation.judging import judge_of
+    from rubrank.evaluation.scoring import score_rows
+    from rubrank.grading.progress import Bar
 
-        chosen = find_benchmark(benchmark, **_settings(settings))
-        if output:
-            check_output_path(output, inputs=(outputs, judge), force=force, verb="eval score")
-        rows = _chosen(read_outputs(outputs), where)
-        items = items_of(chosen, data) if data else ()
-        name = model or outputs.name.split(".")[0]
-        with Bar("judging") as bar:
-            asked, judge_name = judge_of(judge, bar) if judge else (None, "")
-            found = score_rows(rows, chosen, items=items, judge=asked, model=name, judge_name=judge_name)
-        if output:
-            write_run(found, output)
+    chosen = find_benchmark(benchmark, **_settings(settings))
+    if output:
+        check_output_path(output, inputs=(outputs, judge), force=force, verb="eval score")
+    rows = _chosen(read_outputs(outputs), where)
+    items = items_of(chosen, data) if data else ()
+    name = model or outputs.name.split(".")[0]
+    with Bar("judging") as bar:
+        asked, judge_name = judge_of(judge, bar) if judge else (None, "")
+        found = score_rows(rows, chosen, items=items, judge=asked, model=name, judge_name=judge_name)
+    if output:
+        write_run(found, output)
     _show(found, as_json)
     if len(found.scores) == sum(bool(one.missing) for one in found.scores):
         typer.echo("rubrank: every score is missing; see the reasons above", err=True)
@@ -93,17 +92,16 @@ def show_table(
     as_json: AsJson = False,
 ) -> None:
     """The paper's table: benchmarks, capability averages, overall."""
-    with errors_in_words():
-        from rubrank._files import atomic_write, check_output_path
-        from rubrank.evaluation.files import read_runs
-        from rubrank.evaluation.table import capability_table
+    from rubrank._files import atomic_write, check_output_path
+    from rubrank.evaluation.files import read_runs
+    from rubrank.evaluation.table import capability_table
 
-        if output:
-            check_output_path(output, inputs=runs, force=force, verb="eval table")
-        made = capability_table(read_runs(runs), intervals=intervals)
-        if output:
-            with atomic_write(output) as partial:
-                partial.write_text(made.markdown(), encoding="utf-8")
+    if output:
+        check_output_path(output, inputs=runs, force=force, verb="eval table")
+    made = capability_table(read_runs(runs), intervals=intervals)
+    if output:
+        with atomic_write(output) as partial:
+            partial.write_text(made.markdown(), encoding="utf-8")
     if as_json:
         print_json(made.to_dict())
     else:
@@ -118,11 +116,10 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Paired differences (second less first) with 95% intervals, by benchmark and capability."""
-    with errors_in_words():
-        from rubrank.evaluation.comparing import compare_runs
-        from rubrank.evaluation.files import read_runs
+    from rubrank.evaluation.comparing import compare_runs
+    from rubrank.evaluation.files import read_runs
 
-        found = compare_runs(read_runs([first]), read_runs([second]), resamples=resamples, seed=seed)
+    found = compare_runs(read_runs([first]), read_runs([second]), resamples=resamples, seed=seed)
     if as_json:
         print_json([vars(one) | {"estimate": one.estimate} for one in found])
         return
@@ -159,27 +156,26 @@ def run(
     hub: Annotated[bool, typer.Option("--hub", help="Load from the hub what is not below --data.")] = False,
 ) -> None:
     """Run a model on the benchmarks whose data is present, through Inspect; an interrupted run is resumed."""
-    with errors_in_words():
-        from rubrank.evaluation.running import RunOptions, run_suite
+    from rubrank.evaluation.running import RunOptions, run_suite
 
-        options = RunOptions(
-            model=model,
-            suite=suite,
-            only=only,
-            limit=limit,
-            data=data,
-            judge=judge,
-            output=output,
-            base_url=base_url,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            seed=seed,
-            batch=batch,
-            repeats=repeats,
-            settings=_settings(settings),
-            hub=hub,
-        )
-        made, problems = run_suite(options)
+    options = RunOptions(
+        model=model,
+        suite=suite,
+        only=only,
+        limit=limit,
+        data=data,
+        judge=judge,
+        output=output,
+        base_url=base_url,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        seed=seed,
+        batch=batch,
+        repeats=repeats,
+        settings=_settings(settings),
+        hub=hub,
+    )
+    made, problems = run_suite(options)
     if made is not None:
         _print_table(made)
     for problem in problems:

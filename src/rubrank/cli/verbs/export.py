@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rubrank.cli.printing import errors_in_words, print_json
+from rubrank.cli.printing import print_json
 from rubrank.errors import counted
 
 
@@ -20,10 +20,9 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was sent as JSON.")] = False,
 ) -> None:
     """Send records to MLflow or Weave: rewards, criteria and gates by step."""
-    with errors_in_words():
-        from rubrank.records.exporting import export_records
+    from rubrank.records.exporting import export_records
 
-        done = export_records(records, to, place=place, project=project, name=name)
+    done = export_records(records, to, place=place, project=project, name=name)
     if as_json:
         print_json(vars(done))
         return

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rubrank.cli.common import AsJson, Column, Force, GroupColumn, Long, TableColumn, columns_from, table_columns
-from rubrank.cli.printing import errors_in_words, print_json, print_line, table
+from rubrank.cli.command import add_verb
+from rubrank.cli.common import AsJson, Column, Force, GroupColumn, Long, TableColumn, rollout_columns, table_columns
+from rubrank.cli.printing import print_json, print_line, table
 
 if TYPE_CHECKING:
     from rubrank.grading.preview import Shown
@@ -24,21 +25,20 @@ def register(app: typer.Typer) -> None:
     judge = typer.Typer(
         help="Judges: check endpoints, show prompts, usage and cost, audit their verdicts.", no_args_is_help=True
     )
-    judge.command()(check)
-    judge.command()(show)
-    judge.command()(stats)
-    judge.command()(audit)
+    add_verb(judge, check)
+    add_verb(judge, show)
+    add_verb(judge, stats)
+    add_verb(judge, audit)
     app.add_typer(judge, name="judge")
 
 
 def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JSON (docs/judges.md).")]) -> None:
     """Read a file of judges and check the health of every endpoint, before anything is spent."""
-    with errors_in_words():
-        from rubrank.judges.askers import check_judges
-        from rubrank.judges.judge import load_judges
+    from rubrank.judges.askers import check_judges
+    from rubrank.judges.judge import load_judges
 
-        judges = load_judges(file)
-        check_judges(judges)
+    judges = load_judges(file)
+    check_judges(judges)
     for judge in judges.judges:
         leaves = judge.members or (judge,)
         models = ", ".join(sorted({endpoint.model for leaf in leaves for endpoint in leaf.endpoints}))
@@ -62,15 +62,14 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Print exactly what judges would be asked, message by message, and its tokens; no call is made."""
-    with errors_in_words():
-        from rubrank.grading.preview import show_calls
+    from rubrank.grading.preview import show_calls
 
-        columns = columns_from(column, group_column, "judge show")
-        shown = show_calls(rubric, rollouts, judges, group=group, rollout=rollout, columns=columns, tokenizer=tokenizer)
-        if as_json:
-            print_json(shown.as_dict())
-        else:
-            show_shown(shown, most)
+    columns = rollout_columns(column, group_column)
+    shown = show_calls(rubric, rollouts, judges, group=group, rollout=rollout, columns=columns, tokenizer=tokenizer)
+    if as_json:
+        print_json(shown.as_dict())
+    else:
+        show_shown(shown, most)
 
 
 def show_shown(shown: Shown, most: int) -> None:
@@ -101,15 +100,14 @@ def stats(
     as_json: AsJson = False,
 ) -> None:
     """Usage of the calls behind a cache: calls, hits, failures, tokens, cost, waiting time."""
-    with errors_in_words():
-        from rubrank._files import require_file
-        from rubrank.judges.client.cache import ReplyCache, default_cache_path
-        from rubrank.judges.client.usage import Account
+    from rubrank._files import require_file
+    from rubrank.judges.client.cache import ReplyCache, default_cache_path
+    from rubrank.judges.client.usage import Account
 
-        cache = cache or default_cache_path()
-        require_file(cache)
-        with ReplyCache(cache, read_only=not Path(f"{cache}-wal").exists()) as store:
-            account = Account.read(store)
+    cache = cache or default_cache_path()
+    require_file(cache)
+    with ReplyCache(cache, read_only=not Path(f"{cache}-wal").exists()) as store:
+        account = Account.read(store)
     if as_json:
         print_json(account.as_dict())
     else:
@@ -137,27 +135,26 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """How good is a judge: consistency, bias by position, length, Markdown; agreement with other judges and people."""
-    with errors_in_words():
-        from rubrank._files import check_output_path
-        from rubrank.studies.audit.drawing import FORMATS, draw
-        from rubrank.studies.audit.files import audit_files
+    from rubrank._files import check_output_path
+    from rubrank.studies.audit.drawing import FORMATS, draw
+    from rubrank.studies.audit.files import audit_files
 
-        if picture is not None:
-            inputs = [*scores, *(humans or ()), rollouts, positions]
-            check_output_path(picture, FORMATS, inputs=inputs, force=force, verb="judge audit", flag="--picture")
-        names = None if criteria is None else [name.strip() for name in criteria.split(",")]
-        result = audit_files(
-            scores,
-            humans=humans,
-            rollouts=rollouts,
-            positions=positions,
-            criteria=names,
-            table_columns=table_columns(group_column, long, column),
-            bootstrap=bootstrap,
-            seed=seed,
-        )
-        if picture is not None:
-            draw(result, picture)
+    if picture is not None:
+        inputs = [*scores, *(humans or ()), rollouts, positions]
+        check_output_path(picture, FORMATS, inputs=inputs, force=force, verb="judge audit", option="picture")
+    names = None if criteria is None else [name.strip() for name in criteria.split(",")]
+    result = audit_files(
+        scores,
+        humans=humans,
+        rollouts=rollouts,
+        positions=positions,
+        criteria=names,
+        table_columns=table_columns(group_column, long, column),
+        bootstrap=bootstrap,
+        seed=seed,
+    )
+    if picture is not None:
+        draw(result, picture)
     if as_json:
         print_json(result.as_dict())
         return

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rubrank.cli.printing import errors_in_words
+from rubrank.cli.command import add_verb
 from rubrank.errors import InvalidInput
 
 _RECIPE = Path("recipes") / "lab"
@@ -31,9 +31,9 @@ _Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Seeds per arm.")]
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
     lab = typer.Typer(help="The paper's experiments with a small policy, in a checkout of the repository.")
-    lab.command("list")(list_experiments)
-    lab.command("run")(run)
-    lab.command("report")(report)
+    add_verb(lab, list_experiments, "list")
+    add_verb(lab, run, "run")
+    add_verb(lab, report, "report")
     app.add_typer(lab, name="lab")
 
 
@@ -43,10 +43,9 @@ def list_experiments(
     recipes: _Recipes = None,
 ) -> None:
     """List the experiments, and how many of their cells are finished."""
-    with errors_in_words():
-        laboratory = _laboratory(recipes)
-        for line in laboratory.listed(work, seeds):
-            print(line)
+    laboratory = _laboratory(recipes)
+    for line in laboratory.listed(work, seeds):
+        print(line)
 
 
 def run(
@@ -65,7 +64,7 @@ def run(
 ) -> None:
     """Run the unfinished cells of some experiments; after an interrupt, the same command continues."""
     asked = names or []
-    with errors_in_words(), _with_extras():
+    with _with_extras():
         laboratory = _laboratory(recipes)
         chosen, until = laboratory.chosen(asked), None if minutes is None else time.time() + 60.0 * minutes
         before, complaints = laboratory.unfinished(asked, work, seeds, smoke), _complaints(work)
@@ -116,13 +115,13 @@ def report(
     recipes: _Recipes = None,
 ) -> None:
     """Write the report from the results of all cells."""
-    with errors_in_words(), _with_extras():
+    with _with_extras():
         from rubrank._files import check_output_path
 
         output = output or Path("out/lab/report.html")  # made anew each time, as are the pictures
         check_output_path(output, (".html", ".htm"), force=True, verb="lab report")
         if markdown is not None:
-            check_output_path(markdown, (".md",), force=True, verb="lab report", flag="--markdown")
+            check_output_path(markdown, (".md",), force=True, verb="lab report", option="markdown")
         laboratory = _laboratory(recipes)
         if collect:
             print(f"{laboratory.collect(work)} new cells")

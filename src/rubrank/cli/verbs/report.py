@@ -1,4 +1,4 @@
-"""The verb report: a file of records as one HTML file to look at."""
+"""The verb report: fused groups as one HTML file to look at."""
 
 from __future__ import annotations
 
@@ -8,26 +8,34 @@ from typing import Annotated, Any
 
 import typer
 
-from rubrank.cli.common import Force, Source
-from rubrank.cli.options import columns_with, given_options, where_and_fuse_options, with_options
-from rubrank.cli.printing import errors_in_words, print_json, say
+from rubrank.cli.command import add_verb
+from rubrank.cli.common import FUSION_FLAGS, Force, Source, WhereOptions
+from rubrank.cli.printing import print_json, say
 from rubrank.errors import InvalidInput, counted
+from rubrank.options import FuseOptions, Options, option
 from rubrank.records.report import BUDGET_MB, TEXT_LIMIT
+
+
+class SizeOptions(Options):
+    """How large a report may become."""
+
+    text_limit: int = option(TEXT_LIMIT, "Characters kept of each text; 0: no texts.")
+    budget: float = option(BUDGET_MB, "Megabytes that groups may take; texts are cut to fit.")
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to a command line."""
-    app.command(cls=with_options(where_and_fuse_options))(report)
+    add_verb(app, report, flags=FUSION_FLAGS)
 
 
 def report(
-    context: typer.Context,
     records: Source,
+    options: FuseOptions,
+    where: WhereOptions,
+    size: SizeOptions,
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path("report.html"),
     force: Force = False,
     title: Annotated[str | None, typer.Option(help="Its title; by default the name of the records' file.")] = None,
-    text_limit: Annotated[int, typer.Option(help="Characters kept of each text; 0: no texts.")] = TEXT_LIMIT,
-    budget: Annotated[float, typer.Option(help="Megabytes that groups may take; texts are cut to fit.")] = BUDGET_MB,
     measure: Annotated[bool, typer.Option(help="Count words and Markdown of the responses.")] = True,
     evaluated: Annotated[
         list[Path] | None,
@@ -37,46 +45,47 @@ def report(
 ) -> None:
     """Write a report of fused groups: one HTML file that works offline.
 
-    Scores are fused first, and the options say how; records are shown as they were fused.
+    Scores are fused first, as the options say; records are shown as they were fused.
     """
-    with errors_in_words():
-        from rubrank._files import check_output_path
-        from rubrank.evaluation.files import read_runs
-        from rubrank.evaluation.reporting import report_data
-        from rubrank.records.report import write_report
+    from rubrank._files import check_output_path
+    from rubrank.evaluation.files import read_runs
+    from rubrank.evaluation.reporting import report_data
+    from rubrank.records.report import write_report
 
-        check_output_path(output, (".html", ".htm"), inputs=(records,), force=force, verb="report")
-        summary = write_report(
-            _records(records, *given_options(context, *where_and_fuse_options())),
-            output,
-            title=title or f"rubrank report: {Path(records).name}",
-            text_limit=text_limit,
-            budget_mb=budget,
-            measure=measure,
-            evaluation=report_data(read_runs(evaluated)) if evaluated else None,
-        )
-        if as_json:
-            print_json(vars(summary))
-            return
-        print(summary.path)
-        parts = counted(summary.groups, "group"), counted(summary.rollouts, "rollout"), f"{summary.bytes / 1e6:.1f} MB"
-        cut = f"; {summary.cut_texts:,} texts cut to {summary.text_limit:,} characters" if summary.cut_texts else ""
-        print(", ".join(parts) + cut, file=sys.stderr)
+    check_output_path(output, (".html", ".htm"), inputs=(records,), force=force, verb="report")
+    summary = write_report(
+        _read_records(records, where, options),
+        output,
+        title=title or f"rubrank report: {Path(records).name}",
+        text_limit=size.text_limit,
+        budget_mb=size.budget,
+        measure=measure,
+        evaluation=report_data(read_runs(evaluated)) if evaluated else None,
+    )
+    if as_json:
+        print_json(vars(summary))
+        return
+    print(summary.path)
+    parts = [counted(summary.groups, "group"), counted(summary.rollouts, "rollout"), f"{summary.bytes / 1e6:.1f} MB"]
+    cut = f"; {summary.cut_texts:,} texts cut to {summary.text_limit:,} characters" if summary.cut_texts else ""
+    print(", ".join(parts) + cut, file=sys.stderr)
 
 
-def _records(source: str, where: Any, options: Any) -> Any:
-    """A file of records, or records of scores that are fused as the options say."""
+def _read_records(source: str, where: WhereOptions, options: FuseOptions) -> Any:
+    """A file of records, or scores that are fused as the options say."""
+    from rubrank.fusion.options import make_fuse_rule
     from rubrank.records.files import is_records
     from rubrank.records.record import record_table
     from rubrank.studies.replay.logged import batch_of, read_logged
 
-    rule = options.found_rule()
+    rule = make_fuse_rule(options)
     if is_records(Path(source)):
-        for name in options.model_fields_set:
-            flag, remedy = f"--{name.replace('_', '-')}", "Fuse them anew with `rubrank record`."
-            raise InvalidInput("report", flag, "given with scores, not with records", source, remedy)
+        for name in sorted(options.model_fields_set):
+            remedy = "Fuse them again with `rubrank record`."
+            raise InvalidInput("report", name, "given with scores, not with records", source, remedy)
         return source
     lines: list[str] = []
-    table, batch = batch_of(read_logged(source, None, columns_with(where, options), lines.append), options)
+    logged = read_logged(source, None, where.columns(options.attribute_names), lines.append)
+    table, batch = batch_of(logged, options)
     say(f"{lines[0]} Fused by {rule.name}.")
     return record_table(table, rule, batch=batch)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from rubrank.cli.command import add_verb
 from rubrank.cli.common import AsJson
-from rubrank.cli.printing import errors_in_words, print_json, table
+from rubrank.cli.printing import print_json, table
 
 _AGAINST = {
     "network": "connecting to a port of this machine",
@@ -20,7 +21,7 @@ def register(app: typer.Typer) -> None:
     """Add the verb to a command line."""
     sandbox = typer.Typer(help="The sandbox in which code from responses is run.", no_args_is_help=True)
     sandbox.callback()(_sandbox)
-    sandbox.command()(check)
+    add_verb(sandbox, check)
     app.add_typer(sandbox, name="sandbox")
 
 
@@ -30,27 +31,26 @@ def _sandbox() -> None:
 
 def check(as_json: AsJson = False) -> None:
     """Attack this machine from inside the sandbox, and say what held; exit code 1 if code would not be contained."""
-    with errors_in_words():
-        from rubrank.verifiers.shared.sandboxes.self_test import check as examine
+    from rubrank.verifiers.shared.sandboxes.self_test import check as examine
 
-        found = examine()
-        if as_json:
-            print_json(
-                {
-                    "safe": found.safe,
-                    "holds": found.holds,
-                    "walls": list(found.walls),
-                    "refused": found.refused,
-                    "machine": found.machine,
-                }
-            )
-        else:
-            rows = [(name, _AGAINST[name], "held" if held else "OPEN") for name, held in found.holds.items()]
-            if rows:
-                table("attacks from inside the sandbox", ("wall", "tried", "result"), rows)
-            print(f"made of: {', '.join(found.walls) or 'nothing'}")
-            print("; ".join(f"{name}: {value}" for name, value in found.machine.items()))
-            if found.refused:
-                print(f"code from responses is refused: {found.refused}")
+    found = examine()
+    if as_json:
+        print_json(
+            {
+                "safe": found.safe,
+                "holds": found.holds,
+                "walls": list(found.walls),
+                "refused": found.refused,
+                "machine": found.machine,
+            }
+        )
+    else:
+        rows = [(name, _AGAINST[name], "held" if held else "OPEN") for name, held in found.holds.items()]
+        if rows:
+            table("attacks from inside the sandbox", ("wall", "tried", "result"), rows)
+        print(f"made of: {', '.join(found.walls) or 'nothing'}")
+        print("; ".join(f"{name}: {value}" for name, value in found.machine.items()))
+        if found.refused:
+            print(f"code from responses is refused: {found.refused}")
     if not found.safe:
         raise typer.Exit(1)

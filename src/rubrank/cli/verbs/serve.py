@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rubrank.cli.printing import errors_in_words, print_json
+from rubrank.cli.printing import print_json
 from rubrank.errors import InvalidInput
 
 
@@ -27,23 +27,22 @@ def serve(
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Serve rewards over HTTP to trainers: whole groups, or the samples of OpenRLHF, slime, miles and NeMo Gym."""
-    with errors_in_words():
-        from rubrank.service.config import changed, load_service
-        from rubrank.service.describing import describe, plan, require_packages
+    from rubrank.service.config import changed, load_service
+    from rubrank.service.describing import describe, plan, require_packages
 
-        _refuse_without_ray(context, ray)
-        require_packages(ray)
-        found, folder = load_service(config)
-        found = changed(found, host=host, port=port)
-        if ray:
-            _check_replicas(found, folder, address)
-        decided = plan(found, folder)
-        if as_json:
-            print_json(decided)
-        else:
-            print(describe(decided))
-        if not dry_run:
-            _run(found, folder, {"replicas": replicas, "address": address} if ray else None)
+    _refuse_without_ray(context, ray)
+    require_packages(ray)
+    found, folder = load_service(config)
+    found = changed(found, host=host, port=port)
+    if ray:
+        _check_replicas(found, folder, address)
+    decided = plan(found, folder)
+    if as_json:
+        print_json(decided)
+    else:
+        print(describe(decided))
+    if not dry_run:
+        _run(found, folder, {"replicas": replicas, "address": address} if ray else None)
 
 
 def _refuse_without_ray(context: typer.Context, ray: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rubrank.cli.printing import errors_in_words, print_json
+from rubrank.cli.printing import print_json
 
 if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan
@@ -31,20 +31,19 @@ def train(
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Train a policy with TRL's GRPOTrainer: data, rubric, judges, rule and model from one file."""
-    with errors_in_words():
-        from rubrank.training.job.batching import is_first
-        from rubrank.training.job.config import load_job
-        from rubrank.training.job.plan import make_plan
+    from rubrank.training.job.batching import is_first
+    from rubrank.training.job.config import load_job
+    from rubrank.training.job.plan import make_plan
 
-        plan = make_plan(load_job(config, preset), resume=resume, branch=branch)
-        first = is_first()
-        if first and as_json:
-            print_json(plan.as_dict())
-        elif first:
-            print(plan.describe())
-        if dry_run:
-            return
-        done = _run(plan, config)
+    plan = make_plan(load_job(config, preset), resume=resume, branch=branch)
+    first = is_first()
+    if first and as_json:
+        print_json(plan.as_dict())
+    elif first:
+        print(plan.describe())
+    if dry_run:
+        return
+    done = _run(plan, config)
     if first:
         _show(done)
 

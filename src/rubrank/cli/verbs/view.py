@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from rubrank.cli.printing import errors_in_words
 from rubrank.records.viewer.serving import PORT
 
 
@@ -23,10 +22,9 @@ def view(
 
     Ends with Ctrl-C. Needs the extra `serve`.
     """
-    with errors_in_words():
-        from rubrank.records.viewer.serving import serve
+    from rubrank.records.viewer.serving import serve
 
-        serve(records, host=host, port=port, opened=lambda address: _say(address, browse))
+    serve(records, host=host, port=port, opened=lambda address: _say(address, browse))
 
 
 def _say(address: str, browse: bool) -> None:

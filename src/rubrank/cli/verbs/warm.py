@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rubrank.cli.common import AsJson
-from rubrank.cli.printing import errors_in_words, print_json, table
+from rubrank.cli.printing import print_json, table
 
 
 def warm_up(as_json: AsJson = False) -> None:
@@ -11,7 +11,7 @@ def warm_up(as_json: AsJson = False) -> None:
     from rubrank.cli.warming import warm_up as run
     from rubrank.grading.progress import Bar
 
-    with errors_in_words(), Bar("compiling", as_json) as bar:
+    with Bar("compiling", as_json) as bar:
         seconds = run(bar)
     if as_json:
         print_json(seconds)

@@ -17,10 +17,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from rubrank._choices import Draw
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 
-Draw: TypeAlias = Literal["fixed", "bernoulli", "uniform"]
-Pool: TypeAlias = Literal["batch", "run", "group"]
 """What coefficients are estimated over; see `control.py`."""
 
 

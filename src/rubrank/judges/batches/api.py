@@ -206,7 +206,7 @@ class BatchApi:
                 is_transient = classify_status(status, message, None, {}, self._judge.retry).next == "retry"
             if not is_transient:
                 where = f"{method} {self.endpoint.where}{path.partition('?')[0]}"
-                remedy = "Check that the server has a batch API and that the key may use it; else leave out --batch."
+                remedy = "Check that the server has a batch API and that the key may use it; else leave out `batch`."
                 got = f"HTTP {status}: {message}"
                 raise InvalidInput(f"judge {self._judge.name!r}", where, "accepted", got, remedy)
             failures += 1

@@ -56,8 +56,8 @@ class BatchBook:
         except BlockingIOError:
             allowed = "used by one run at a time for a cache"
             remedy = "Wait for it, or give this run a cache of its own."
-            raise InvalidInput("grade", "--batch", allowed, f"another uses {path}", remedy) from None
-        self._store = Store(self.path, _SCHEMA, name="grade --batch")
+            raise InvalidInput("grade", "batch", allowed, f"another uses {path}", remedy) from None
+        self._store = Store(self.path, _SCHEMA, name="grade batches")
 
     def __enter__(self) -> Self:
         return self

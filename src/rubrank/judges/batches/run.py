@@ -70,14 +70,14 @@ def check_batch_mode(batch: str, judges: Judges | None) -> None:
     if batch not in ("wait", "submit"):
         raise UnknownName.of("grade", "batch", batch, ("wait", "submit"))
     if judges is None:
-        raise InvalidInput("grade", "--batch", "used with judges", "none", "Add --judges FILE.")
+        raise InvalidInput("grade", "batch", "used with judges", "none", "Name a file of `judges`.")
     if judges.cache is None:
-        raise InvalidInput("grade", "--batch", "used with a reply cache", "none", "Set cache: FILE in the judges.")
+        raise InvalidInput("grade", "batch", "used with a reply cache", "none", "Set cache: FILE in the judges.")
     if judges.cache_only:
-        raise InvalidInput("grade", "--batch", "used without --cache-only", "both", "")
+        raise InvalidInput("grade", "batch", "used without `cache_only`", "both", "")
     if judges.deadline is not None:
         remedy = "Leave it out: a batch takes as long as the server needs, up to a day."
-        raise InvalidInput("grade", "--batch", "used without a deadline", f"deadline: {judges.deadline:g}", remedy)
+        raise InvalidInput("grade", "batch", "used without a deadline", f"deadline: {judges.deadline:g}", remedy)
 
 
 def judge_in_batches(
@@ -166,7 +166,7 @@ class BatchAsker:
         max_size = int(limits.megabytes * _MEGABYTE)
         if len(line) > max_size:
             got = f"one of {len(line) / _MEGABYTE:.1f} MB"
-            raise InvalidInput("grade", "--batch", f"requests of at most {limits.megabytes:g} MB", got, "")
+            raise InvalidInput("grade", "batch", f"requests of at most {limits.megabytes:g} MB", got, "")
         last = self.files[-1] if self.files else None
         if last is None or len(last.purposes) >= limits.requests or last.size + len(line) > max_size:
             token = uuid4().hex
@@ -245,7 +245,7 @@ class BatchRun:
             allowed = "reachable as long as requests of this run are pending there"
             got = f"{self._foreign[number]} is not among the judges"
             remedy = f"Use that endpoint, or delete {self._book.path} and pay for them again."
-            raise InvalidInput("grade", "--batch", allowed, got, remedy)
+            raise InvalidInput("grade", "batch", allowed, got, remedy)
 
     def mark_unreadable_replies(self) -> None:
         """After the last round."""

@@ -71,4 +71,4 @@ def _of_ranks(path: Path) -> Counter:
 
 
 def _wrong(path: Path, allowed: str, remedy: str) -> InvalidInput:
-    return InvalidInput("judge show", "--tokenizer", allowed, str(path), remedy)
+    return InvalidInput("judge show", "tokenizer", allowed, str(path), remedy)

@@ -88,4 +88,4 @@ def _names(given: set[str]) -> dict[str, str]:
 
 def _refused(error: Exception) -> InvalidInput:
     said = shortened(" ".join(str(error).split()), 400)
-    return InvalidInput("export", "--place", "a tracking store that takes the run", said, "")
+    return InvalidInput("export", "place", "a tracking store that takes the run", said, "")

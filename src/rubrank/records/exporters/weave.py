@@ -22,13 +22,13 @@ from rubrank.records.record import GroupRecord
 def export(records: Iterator[GroupRecord], target: Target) -> Exported:
     """A new evaluation; its summary has the means by step."""
     if target.place is not None:
-        remedy = "Weave sends as the user who is logged in; name a --project as team/project."
-        raise InvalidInput("export", "--place", "left out for weave", repr(target.place), remedy)
+        remedy = "Weave sends as the user who is logged in; name a `project` as team/project."
+        raise InvalidInput("export", "place", "left out for weave", repr(target.place), remedy)
     try:
         weave.init(target.project)
     except Exception as error:  # Weave raises what its transport raises
         said = shortened(" ".join(str(error).split()) or type(error).__name__, 300)
-        raise InvalidInput("export", "--project", "one that Weave opens", said, "Log in: wandb login.") from None
+        raise InvalidInput("export", "project", "one that Weave opens", said, "Log in: wandb login.") from None
     counted = StepMetrics()
     evaluation = weave.EvaluationLogger(name=target.name, model="policy", dataset=target.name)
     for record in records:

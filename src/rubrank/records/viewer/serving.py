@@ -28,7 +28,7 @@ def is_loopback(host: str) -> bool:
 
 def serve(sources: Sequence[Path], *, host: str, port: int, opened: Callable[[str], None]) -> None:
     """Serve until Ctrl-C. opened: called with the address once it is known."""
-    from rubrank.records.viewer.sources import check_source  # records need numpy, which `rubrank --help` does not
+    from rubrank.records.viewer.sources import check_source  # records need numpy, which the help text does not
 
     for source in sources:
         check_source(source)
@@ -77,4 +77,4 @@ def _listen(host: str, port: int) -> socket.socket:
         except OSError as error:
             found.close()
             problem = (error.strerror or str(error)).lower()
-    raise InvalidInput("view", "--host and --port", "an address that is free", f"{host}:{port}: {problem}", "")
+    raise InvalidInput("view", "port", "an address that is free", f"{host}:{port}: {problem}", "")

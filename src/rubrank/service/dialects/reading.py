@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from rubrank._choices import Thinking
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import decoded
 from rubrank.service.samples import ServiceSample
 from rubrank.service.wire import flag, whole
 from rubrank.training.queries import Completion, make_query
-from rubrank.training.rollouts import Thinking
 
 _GROUP = ("group_id", "uid")
 _SAMPLE = "sample_id"

@@ -41,7 +41,7 @@ class Filters:
 
     def __post_init__(self) -> None:
         if self.group_size is not None and self.group_size < 2:
-            raise InvalidInput("filters", "group size", "2 or more", str(self.group_size), "The paper's is 8.")
+            raise InvalidInput("robustness", "group_size", "2 or more", str(self.group_size), "The paper's is 8.")
 
     @property
     def any(self) -> bool:
@@ -67,8 +67,8 @@ def filtered(table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str
     """The table without what the filters leave out; texts: (reasoning, answer) of every rollout, as in the table."""
     if filters.unique and texts is None:
         allowed = "given where unique responses are wanted"
-        remedy = "Add --rollouts FILE, or read records that hold the responses."
-        raise InvalidInput("filters", "texts of the rollouts", allowed, "none", remedy)
+        remedy = "Name the graded `rollouts`, or read records that hold the responses."
+        raise InvalidInput("robustness", "texts of the rollouts", allowed, "none", remedy)
     out: Counter[str] = Counter()
     rows: list[int] = []
     kept, at = [], 0

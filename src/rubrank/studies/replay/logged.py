@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.fusion.options import FuseOptions
+from rubrank.fusion.options import check_adjust_criteria, criterion_changes, refuse_gate_options
+from rubrank.options import FuseOptions
 from rubrank.records.files import is_records, read_records
 from rubrank.records.record import GroupRecord, table_of
 from rubrank.scores.batch import ScoreBatch
@@ -86,21 +87,21 @@ def _beside(logged: Logged, measured: Logged) -> Logged:
 
 def batch_of(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBatch]:
     """The table with what options say about its criteria, and its batch, with the attributes that they name."""
-    table, names = logged.table.changed(options.changes()), logged.attribute_names
+    table, names = logged.table.changed(criterion_changes(options)), logged.attribute_names
     values = logged.attributes
-    if options.attribute:
-        for name in options.attribute:
+    if options.attributes:
+        for name in options.attribute_names:
             if values is None:
-                allowed, remedy = "known of the rollouts", "Measure it: --rollouts FILE."
-                raise InvalidInput("rubrank", "--attribute", allowed, repr(name), remedy)
+                allowed, remedy = "known of the rollouts", "Name the graded `rollouts` to measure it."
+                raise InvalidInput("replay", "attributes", allowed, repr(name), remedy)
             if name not in names:
-                raise UnknownName.of("rubrank", "--attribute", name, names)
+                raise UnknownName.of("replay", "attributes", name, names)
         assert values is not None
-        values, names = values[:, [names.index(name) for name in options.attribute]], options.attribute
+        values, names = values[:, [names.index(name) for name in options.attribute_names]], options.attribute_names
     batch = table.batch(attributes=values, attribute_names=names, penalties=options.penalties)
-    options.check_adjusted(table.criteria)
+    check_adjust_criteria(options, table.criteria)
     if not batch.gate_criteria:
-        options.refuse_gate_options()
+        refuse_gate_options(options)
     return table, batch
 
 

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.fusion.options import FuseOptions
+from rubrank.fusion.options import make_fuse_rule
 from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.fusion.rules import find_rule
+from rubrank.options import FuseOptions
 from rubrank.records.comparing import Ordered, by_size, matrix, mean, ordered, spearman_by_group
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import no_signal
@@ -192,7 +193,7 @@ def run_rule(
 
 
 def _fresh(rule: str | Rule, options: FuseOptions | None) -> Rule:
-    return (options or FuseOptions()).found_rule(rule) if isinstance(rule, str) else rule
+    return make_fuse_rule(options or FuseOptions(), rule) if isinstance(rule, str) else rule
 
 
 def steps(batch: ScoreBatch, step: int) -> Iterator[ScoreBatch]:

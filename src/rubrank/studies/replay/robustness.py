@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import UnknownName, only_our_errors
-from rubrank.fusion.options import FuseOptions
+from rubrank.fusion.options import criterion_changes
 from rubrank.fusion.rule import Rule
+from rubrank.options import FuseOptions
 from rubrank.records.comparing import mean, ordered, same_signs, spearman_by_group
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import ScoreTable
@@ -81,7 +82,7 @@ def robustness(
     """
     check_input("robustness", rules, table, step)
     chosen = FuseOptions() if options is None else options
-    table = table.changed(chosen.changes())
+    table = table.changed(criterion_changes(chosen))
     jobs = list(transforms) or _jobs(table, criteria, MAPS if maps is None else maps)
 
     def batch(scores: ScoreTable) -> ScoreBatch:

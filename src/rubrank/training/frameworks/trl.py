@@ -24,21 +24,13 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import groupby
 from math import gcd, isnan
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed, RubrankError
-from rubrank.fusion.control.adjustment import Pool
-from rubrank.fusion.control.attribute import Attribute
-from rubrank.fusion.gate import Gate
-from rubrank.fusion.rlvr2 import Scale
-from rubrank.fusion.rule import Rule
-from rubrank.records.writing import Recording
+from rubrank.options import EngineOptions, check_keywords
 from rubrank.rollouts.rollout import Rollout
-from rubrank.scores.table import Penalties
-from rubrank.training.engine import Control, RewardEngine
+from rubrank.training.engine import RewardEngine
 from rubrank.training.rollouts import (
-    Thinking,
     count_tokens,
     end_token_ids,
     infer_finish_reason,
@@ -95,7 +87,8 @@ class RubricReward:
     rubric_column: where a row has it, in any shape of docs/rubrics.md. None: "rubric", or `instruction_id_list` and
         `kwargs`, if the dataset has them.
     num_generations: rollouts of a query, only where no trainer can be asked.
-    name: in the trainer's log. The other parameters are those of `rubrank.training.engine.RewardEngine`.
+    name: in the trainer's log.
+    options: rule, judges, attributes, records and all others of `rubrank.training.engine.RewardEngine`.
     """
 
     def __init__(
@@ -103,28 +96,14 @@ class RubricReward:
         rubric: Any = None,
         *,
         rubric_column: str | None = None,
-        rule: str | Rule = "rlvr2+",
         num_generations: int | None = None,
-        gate: Gate | None = None,
-        judges: Any = None,
-        attributes: Iterable[str | Attribute | Control] = (),
-        workers: int | None = 0,
-        cache: str | Path | None = None,
-        records: str | Path | Recording | None = None,
-        seed: int = 0,
-        pool: Pool | None = None,
-        adjust_criteria: Sequence[str] | Literal["all"] | None = None,
-        scale: Scale = "ranking",
-        penalties: Penalties = "rank",
-        thinking: Thinking = "auto",
         name: str = "rubric",
+        **options: Any,
     ) -> None:
         if num_generations is not None and num_generations < 1:
             raise InvalidInput(_OWNER, "num_generations", "≥ 1", repr(num_generations), "Leave it out.")
-        more: dict[str, Any] = {"workers": workers, "cache": cache, "records": records, "seed": seed}
-        more |= {"gate": gate, "judges": judges, "scale": scale, "penalties": penalties, "thinking": thinking}
-        more |= {"pool": pool, "adjust_criteria": adjust_criteria}
-        self.engine = RewardEngine(rubric, rule, attributes=attributes, **more)
+        check_keywords(_OWNER, options, [*EngineOptions.model_fields, "rubric_column", "num_generations", "name"])
+        self.engine = RewardEngine(rubric, **options)
         self.rubric_column, self.num_generations, self.__name__ = rubric_column, num_generations, name
         self._run: _Training | None = None
         self.rewound: Callable[[], None] | None = None

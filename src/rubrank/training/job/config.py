@@ -27,7 +27,6 @@ config file. `rubrank.training.job` makes a plan of it, and a run.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,12 +36,7 @@ from pydantic import AllowInfNan, BeforeValidator, ConfigDict, Field, field_vali
 
 from rubrank._plain import Strict, validated
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.fusion.control.adjustment import Pool
-from rubrank.fusion.gate import Missing, Shape
-from rubrank.fusion.options import RankingOptions
-from rubrank.training.config import Controlling
-from rubrank.training.controls import Control
-from rubrank.training.rollouts import Thinking
+from rubrank.options import EngineOptions, option
 
 PAGE = "docs/train.md"
 FIELDS = ("prompt", "rubric")
@@ -50,7 +44,6 @@ FIELDS = ("prompt", "rubric")
 _NEAR = 1e-6
 _SEEDS = 2**32
 """NumPy, which the trainer seeds too, takes seeds below it."""
-_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
 def _number(value: Any) -> Any:
@@ -189,42 +182,6 @@ class Evaluate(Strict):
         return value
 
 
-class AttributeSettings(Controlling):
-    """What is taken out of the reward, from when on."""
-
-    start: int | str = 0  # type: ignore[assignment]
-    """A step counted from 0, or a share of the run, such as 70%."""
-
-    @field_validator("start", mode="before")
-    @classmethod
-    def _is_start(cls, value: Any) -> Any:
-        found = _SHARE.fullmatch(value) if isinstance(value, str) else None
-        is_step = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-        if not is_step and (found is None or float(found[1]) > 100.0):
-            raise InvalidInput("attribute", "start", "a step ≥ 0, or a share of the run", repr(value), "Such as 70%.")
-        return value
-
-    def control_in(self, steps: int) -> Control:
-        """The same as engines take it, in a run of so many steps."""
-        return Controlling.model_validate({**self.model_dump(), "start": self.start_step(steps)}).control()
-
-    def start_step(self, steps: int) -> int:
-        """The step, in a run of so many."""
-        found = None if isinstance(self.start, int) else _SHARE.fullmatch(self.start)
-        return int(self.start) if found is None else math.ceil(float(found[1]) / 100.0 * steps - _NEAR)
-
-
-class Gating(Strict):
-    """Options of a rule's "+"; see docs/gates.md."""
-
-    threshold: Number = 1.0
-    floor: Number = 0.5
-    shape: Shape = "linear"
-    missing: Missing = "pass"
-    lift: Number | None = Field(default=None, ge=0.0, lt=1.0)
-    """What the worst rollout that passed has; 0 is the paper's gate, left out: the gate's own default."""
-
-
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {
         "prompts_per_batch": 128,
@@ -298,26 +255,13 @@ class Training(Strict):
     save_total_limit: int | None = Field(default=2, ge=1)
 
 
-class Config(RankingOptions):
+class Config(EngineOptions):
     """What a config file holds."""
 
     model: Model
     stages: tuple[Stage, ...] = Field(min_length=1)
     held_out: HeldOut | None = None
     evaluate: Evaluate | None = None
-    rubric: Any = None
-    """Asked of every prompt: a file, a preset, or the criteria themselves. A row's own rubric is added."""
-    judges: Any = None
-    """A file, or what it would hold."""
-    gate: Gating | None = None
-    attributes: tuple[AttributeSettings, ...] = ()
-    pool: Pool | None = None
-    """What the influence of attributes is estimated over; by default the run."""
-    adjust_criteria: tuple[str, ...] | Literal["all"] | None = None
-    """The criteria whose verdicts are adjusted for attributes; by default those that judges decide."""
-    thinking: Thinking = "auto"
-    """How completions begin: "prefilled", in thoughts, as where the chat template ends in `<think>`; "tags", as they
-    are; "auto": the model's chat template is asked."""
     preset: Literal["paper"] | None = None
     """Settings under `training` that are not given are the preset's."""
     training: Training = Training()
@@ -335,9 +279,7 @@ class Config(RankingOptions):
     """A function by its dotted path that samples instead of the trainer."""
     records: Records = Records()
     """A name, or options as well."""
-    workers: int = Field(default=0, ge=0)
-    """Processes that grade; 0: the trainer's own."""
-    seed: int = Field(default=0, ge=0, lt=_SEEDS)
+    seed: int = option(0, "Seed of the run, and of the draws of attenuate.", ge=0, lt=_SEEDS)
     output: str = Field(min_length=1)
 
     @field_validator("records", mode="before")
@@ -402,7 +344,7 @@ def load_job(file: str | Path, preset: str | None = None) -> Job:
     file = Path(file)
     data = read_settings(file)
     if preset is not None and preset not in PRESETS:
-        raise UnknownName.of("rubrank train", "--preset", preset, PRESETS)
+        raise UnknownName.of("train", "preset", preset, PRESETS)
     if preset is not None and isinstance(data, Mapping):
         data = {**data, "preset": preset}
     return Job(parse_config(data, str(file)), file)

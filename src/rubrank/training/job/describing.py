@@ -64,7 +64,7 @@ def _small_defaults(plan: Plan) -> str:
     if not small:
         return ""
     said = ", ".join(f"{name} {getattr(training, name):,} (paper: {paper[name]:,})" for name in small)
-    return f"{said}: small, not the paper's; --preset paper has those"
+    return f"{said}: small, not the paper's; preset paper has those"
 
 
 def _policy(plan: Plan) -> str:

@@ -4,7 +4,7 @@
 
 Before the first step, every n steps and at the end; numbers go where the trainer logs (`benchmark/ifeval`, in points
 out of 100) and to OUTPUT/evaluations/step-000020/ifeval.json, which `rubrank eval table`, `compare` and
-`rubrank report --eval` read. Answers are greedy: nothing is drawn, and the run goes on as without them.
+`rubrank report` read. Answers are greedy: nothing is drawn, and the run goes on as without them.
 """
 
 from __future__ import annotations

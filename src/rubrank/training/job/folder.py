@@ -79,7 +79,7 @@ def start_of(job: Job, sizes: Mapping[str, Any], resume: bool, branch: Path | No
     """Where to begin; raises where a run would be overwritten, or would go on as another one."""
     if branch is not None:
         if resume:
-            raise InvalidInput("rubrank train", "--branch", "given without --resume", "both", "A branch is a new run.")
+            raise InvalidInput("train", "branch", "given without `resume`", "both", "A branch is a new run.")
         checkpoint_of(job, sizes, resume=False)
         found = branched(job, sizes, branch)
         return Start(found.checkpoint, found)
@@ -92,11 +92,11 @@ def branched(job: Job, sizes: Mapping[str, Any], checkpoint: Path) -> Branch:
     """What differs from the run that is left, if all of it may."""
     if not is_whole(checkpoint):
         remedy = "Such as out/checkpoint-70."
-        raise InvalidInput("rubrank train", "--branch", "a complete checkpoint", str(checkpoint), remedy)
+        raise InvalidInput("train", "branch", "a complete checkpoint", str(checkpoint), remedy)
     step = checkpoint.name.partition("-")[2]
     if step.isdigit() and int(step) >= job.config.steps:
         allowed = f"a checkpoint before step {job.config.steps}, the last of the run"
-        raise InvalidInput("rubrank train", "--branch", allowed, str(checkpoint), "")
+        raise InvalidInput("train", "branch", allowed, str(checkpoint), "")
     before, now = _run_of(job, checkpoint.parent), _flat_said(job, sizes)
     changed = {}
     for name in [*now, *(name for name in before if name not in now)]:
@@ -128,7 +128,7 @@ def checkpoint_of(job: Job, sizes: Mapping[str, Any], resume: bool) -> Path | No
         _check_empty(job, folder)
         if found is not None or record_files(job.records, missing_ok=True):
             raise InvalidInput(
-                job.where, "output", "a folder without a run", str(folder), "Say --resume, or choose another one."
+                job.where, "output", "a folder without a run", str(folder), "Use `resume`, or choose another one."
             )
         return None
     if found is not None:

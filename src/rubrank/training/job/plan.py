@@ -24,9 +24,11 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.judges.judge import Judges, load_judges
+from rubrank.options import EngineOptions
 from rubrank.records.writing import Recording
 from rubrank.rubrics.rubric import Rubric
-from rubrank.training.engine import Control, RewardEngine
+from rubrank.training.controls import Control, control_of
+from rubrank.training.engine import RewardEngine
 from rubrank.training.job.adapters import adapters
 from rubrank.training.job.arguments import arguments, check_arguments
 from rubrank.training.job.batching import Cut, cut, processes
@@ -121,7 +123,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     batch = cut(config.training, config.held_out, world, job.where)
     _check_steps(job)
     check_evaluation(job)
-    controls = tuple(attribute.control_in(config.steps) for attribute in config.attributes)
+    controls = tuple(control_of(config, attribute, config.steps) for attribute in config.attributes)
     reward = _reward(job, controls)
     data = _data(job)
     reward.engine.check_rubrics(
@@ -183,24 +185,17 @@ def _check_steps(job: Job) -> None:
 
 
 def _reward(job: Job, controls: Sequence[Control]) -> Any:
-    from rubrank.fusion.gate import Gate
     from rubrank.training.frameworks.trl import RubricReward
 
     config = job.config
-    gate = None if config.gate is None else Gate(**config.gate.model_dump())
-    reward = RubricReward(
-        _file_or_data(job, config.rubric),
-        rule=config.trained_rule(job.where, gate),
-        penalties=config.penalties,
-        judges=_judges(job),
-        attributes=controls,
-        workers=config.workers,
-        records=_recording(job),
-        seed=config.seed,
-        pool=config.pool,
-        adjust_criteria=config.adjust_criteria,
-        thinking=config.thinking,
-    )
+    options = {name: getattr(config, name) for name in EngineOptions.model_fields if name in config.model_fields_set}
+    options["rubric"] = _file_or_data(job, config.rubric)
+    options["judges"] = _judges(job)
+    options["attributes"] = controls
+    options["records"] = _recording(job)
+    if config.cache is not None:
+        options["cache"] = job.path(config.cache)
+    reward = RubricReward(**options)
     reward.engine.check_scaling(job.where, "training.scale_rewards", config.training.scale_rewards != "none")
     return reward
 

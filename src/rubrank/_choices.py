@@ -1,0 +1,24 @@
+"""Allowed values that options and rules share. Nothing is imported here but typing: `import rubrank` stays quick."""
+
+from typing import Literal, TypeAlias
+
+Draw: TypeAlias = Literal["fixed", "bernoulli", "uniform"]
+"""How the share that `attenuate` takes out is drawn."""
+Pool: TypeAlias = Literal["batch", "run", "group"]
+"""What the influence of an attribute is estimated over."""
+Span: TypeAlias = Literal["model", "unit", "sd"]
+"""Utilities as fitted, or scaled so that each criterion has the same span or standard deviation."""
+Scale: TypeAlias = Literal["ranking", "utility"]
+"""Rewards from 0 to 1, or advantages."""
+Penalties: TypeAlias = Literal["rank", "ignore"]
+"""What a rule without a gate does with low-quality criteria."""
+GateShape: TypeAlias = Literal["linear", "smoothstep"]
+"""The factor of the soft gate between 0 and its threshold."""
+GateMissing: TypeAlias = Literal["pass", "fail"]
+"""What a missing score does at the gate."""
+Thinking: TypeAlias = Literal["auto", "tags", "prefilled"]
+"""How completions begin: within reasoning or not."""
+
+# Limits of the priors of RLVR²: beyond these, rounding decides a fit rather than the data.
+SMALLEST_PRIOR = 1e-9
+LARGEST_PRIOR = 1e12

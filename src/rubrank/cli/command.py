@@ -1,0 +1,200 @@
+"""Commands whose mistakes are one line: errors of the library name the flag they are about.
+
+    add_verb(app, fuse)                       a function as a verb
+    add_verb(app, fuse, flags=("rule",))      the same, with options that models declare: see `settings.py`
+
+    InvalidInput("RLVR2", "prior", "≥ 1e-09", "-1.0", "")     →   rubrank: fuse: --set prior must be ≥ 1e-09; got -1.0.
+    InvalidInput("a.yaml", "the file", …)                     →   rubrank: a.yaml: the file must be …
+
+An error of the library says which option it is about (`field`); the verb that runs knows the flag of that option. The
+exit code is 2 for every mistake, and 130 for Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from rubrank._plain import allowed_by
+from rubrank._plugins import failed_in
+from rubrank.cli.printing import say, warnings_in_words
+from rubrank.cli.settings import as_flag, take_settings
+from rubrank.errors import InvalidInput, RubrankError
+from rubrank.options import GateOptions
+
+UsageError: Any = typer.BadParameter.__base__  # typer does not export the base class by name
+_BACKQUOTED = re.compile(r"`(\w+)`")
+_FUNCTION = re.compile(r"[a-z]+(?:_[a-z]+)+|(?:[A-Z][a-z0-9]+){2,}|options")
+"""Functions and classes of the library, which mean nothing to a user of the command line."""
+_OTHER_NAMES = {"columns": "column", "budget_mb": "budget", "sources": "scores"}
+"""Parameters of functions that have another name on the command line."""
+
+
+class Verb(TyperCommand):
+    """A command that reports mistakes in one line."""
+
+    setting_keys: ClassVar[Sequence[str]] = ()
+    """Keys of --set, if the verb has it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the line, and the file of --config with it."""
+        with errors_in_one_line(ctx):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb."""
+        with errors_in_one_line(ctx):
+            return super().invoke(ctx)
+
+
+class VerbGroup(TyperGroup):
+    """The command line as a whole; a line that cannot be read is one line, too, instead of a box."""
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        """Read what stands before the verb."""
+        with usage_errors_in_one_line():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the rest of the line and run the verb."""
+        with warnings_in_words(), usage_errors_in_one_line():
+            return super().invoke(ctx)
+
+
+def add_verb(
+    app: typer.Typer, function: Callable[..., None], name: str | None = None, flags: Sequence[str] = ()
+) -> None:
+    """Add a function to a command line.
+
+    flags: fields of the function's option models that get a flag of their own; the others are set by --set or a file.
+    """
+    verb_name = name or function.__name__.replace("_", "-")
+    wrapped, keys = take_settings(function, flags)
+    kind = type("Verb", (Verb,), {"setting_keys": keys})
+    app.command(verb_name, cls=kind)(wrapped)
+
+
+# --------------------------------------------------------------------------------------------------- errors of a verb
+
+
+@contextmanager
+def errors_in_one_line(ctx: Any) -> Iterator[None]:
+    """An error is one line and an exit code, not a traceback."""
+    try:
+        yield
+    except RubrankError as error:
+        text = describe_error(error, ctx) if isinstance(error, InvalidInput) else _show_flags(str(error), ctx)
+        say(" ".join([f"rubrank: {text}", *getattr(error, "__notes__", ())]))
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt as error:
+        say(f"rubrank: interrupted; {error}" if str(error) else "rubrank: interrupted, nothing was written")
+        raise typer.Exit(130) from None
+    except BrokenPipeError:
+        # The reader of standard output has gone, such as `head`; Python must not try to flush it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+    except UnicodeDecodeError:
+        say("rubrank: a file is not UTF-8 text. Save it as UTF-8.")
+        raise typer.Exit(2) from None
+    except MemoryError:
+        say("rubrank: out of memory")
+        raise typer.Exit(2) from None
+    except sqlite3.Error as error:  # a full or broken disk under a store
+        say(f"rubrank: a cache of this run cannot be used: {error}")
+        raise typer.Exit(2) from None
+    except UnicodeEncodeError as error:
+        near = ascii(error.object[max(0, error.start - 20) : error.end + 20])
+        say(f"rubrank: text with half a character (a lone surrogate) cannot be used here: {near}")
+        raise typer.Exit(2) from None
+    except OSError as error:
+        say(f"rubrank: {error.filename or 'the file system'}: {error.strerror or error}")
+        raise typer.Exit(2) from None
+    except Exception as error:
+        place = failed_in(error)
+        if place is None or isinstance(error, UsageError | typer.Exit | typer.Abort):
+            raise
+        # A rule, a model or an attribute that the user wrote.
+        say(f"rubrank: {place} failed: {type(error).__name__}: {error}")
+        raise typer.Exit(2) from None
+
+
+def describe_error(error: InvalidInput, ctx: Any) -> str:
+    """The error in the words of the verb that runs: option names are flags, and functions are the verb."""
+    verb = ctx.command_path.partition(" ")[2]
+    allowed = _show_flags(error.allowed, ctx)
+    remedy = _show_flags(error.remedy, ctx)
+    flag = None if error.field is None else _flag_of(error.field, ctx)
+    owner = error.owner
+    if _FUNCTION.fullmatch(owner) or owner.removeprefix("rubrank ") == verb or (flag and _names_function(owner)):
+        owner = verb
+    elif flag:
+        owner = f"{verb}: {owner}"
+    return str(InvalidInput(owner, flag or error.parameter, allowed, error.got, remedy))
+
+
+def _show_flags(text: str, ctx: Any) -> str:
+    """The text with the flags of the options that stand in backquotes."""
+    return _BACKQUOTED.sub(lambda match: _flag_of(match[1], ctx) or match[0], text)
+
+
+def _names_function(owner: str) -> bool:
+    return all(word.isidentifier() for word in owner.split(" "))
+
+
+def _flag_of(field: str, ctx: Any) -> str | None:
+    """The flag of an option, `--set KEY` if it has none of its own, None if the verb does not have the option."""
+    for name in (field, _OTHER_NAMES.get(field)):
+        for parameter in ctx.command.params:
+            if parameter.name == name and parameter.param_type_name == "option":
+                return next((flag for flag in parameter.opts if flag.startswith("--")), as_flag(field))
+    keys = getattr(ctx.command, "setting_keys", ())
+    return f"--set {field}" if field.partition(".")[0] in keys else None
+
+
+# --------------------------------------------------------------------------------------- lines that cannot be read
+
+
+@contextmanager
+def usage_errors_in_one_line() -> Iterator[None]:
+    """One line and exit code 2 for a command line that cannot be read; a help text is left as it is."""
+    try:
+        yield
+    except UsageError as error:
+        if "\n" in error.format_message() or error.ctx is None:
+            raise
+        program, _, verb = error.ctx.command_path.partition(" ")
+        text = _describe_usage_error(error)
+        if verb:
+            text = f"{verb}: {text}"
+        if not text.endswith(("?", ".")):
+            text += "."
+        say(f"{program}: {text} See `{error.ctx.command_path} --help`.")
+        raise typer.Exit(2) from None
+
+
+def _describe_usage_error(error: Any) -> str:
+    cause = error.__cause__
+    parameter = getattr(error, "param", None)
+    if parameter is not None and hasattr(cause, "errors"):
+        complaint = cause.errors()[0]
+        flag = next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
+        _, is_choice, choices = complaint["msg"].partition(" is not one of ")
+        allowed = f"one of {choices.rstrip('.')}" if is_choice else allowed_by(complaint)
+        return f"{flag} must be {allowed}; got {complaint['input']!r}"
+    key = str(getattr(error, "option_name", "")).lstrip("-").replace("-", "_")
+    if key.removeprefix("gate_") in GateOptions.model_fields and key.startswith("gate_"):
+        key = key.replace("_", ".", 1)
+    if key.partition(".")[0] in getattr(error.ctx.command, "setting_keys", ()):
+        return f"no such option: {error.option_name}. Use --set {key}=VALUE"
+    suggestions = getattr(error, "possibilities", None)
+    text = error.message if suggestions else error.format_message()
+    text = text[:1].lower() + text[1:]
+    return f"{text}. Did you mean {' or '.join(sorted(suggestions))}?" if suggestions else text

@@ -1,0 +1,237 @@
+"""Options of a verb that a pydantic model declares: some as flags, all of them by --set and in the file of --config.
+
+    def fuse(file: str, options: FuseOptions, where: TableOptions, force: bool = False) -> None: ...
+    wrapped, keys = take_settings(fuse, flags=("rule", "weight"))
+
+`wrapped` is the function as the command line calls it: instead of `options` and `where` it takes --rule, --weight,
+--config and --set. A flag is the field's name with hyphens, its help the field's description.
+
+    rubrank fuse scores.csv --weight Facts=2 --set pool=run --set gate.floor=0.3 --config rule.toml
+
+A flag goes before --set, and --set before the file. Entries of a mapping, such as weights, are added together.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+from pydantic import BaseModel, ValidationError
+
+from rubrank._plain import in_our_words, kind_in_words
+from rubrank.errors import InvalidInput, UnknownOption
+from rubrank.options import Options
+
+_PANEL = "Fusion"
+_CONFIG_HELP = "TOML, YAML or JSON file with any of these settings."
+_SET_HELP = "Any other setting, such as pool=run or gate.floor=0.3; repeatable. docs/cli.md has the keys."
+
+
+def as_flag(name: str) -> str:
+    """What a field is called on the command line."""
+    return f"--{name.replace('_', '-')}"
+
+
+def take_settings(function: Callable[..., None], flags: Sequence[str]) -> tuple[Callable[..., None], tuple[str, ...]]:
+    """The function with flags instead of its option models, and the keys of --set.
+
+    A function without a parameter that is an `Options` model stays as it is.
+    """
+    hints = typing.get_type_hints(function, include_extras=True)
+    models = {name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, Options)}
+    if not models:
+        return function, ()
+    fields = {name: field for model in models.values() for name, field in model.model_fields.items()}
+
+    parameters = [
+        parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name not in models
+    ]
+    for name in flags:
+        parameters.append(_parameter(name, *_flag(name, fields[name])))
+    config = typer.Option("--config", metavar="FILE", help=_CONFIG_HELP, rich_help_panel=_PANEL, show_default=False)
+    settings = typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help=_SET_HELP,
+        rich_help_panel=_PANEL,
+        show_default=False,
+        autocompletion=lambda incomplete: list(complete_setting(fields, incomplete)),
+    )
+    parameters.append(_parameter("config", Path | None, config))
+    parameters.append(_parameter("settings", list[str] | None, settings))
+
+    def run(**values: Any) -> None:
+        flag_values = {name: values.pop(name) for name in flags}
+        objects = read_settings(models, fields, flag_values, values.pop("settings"), values.pop("config"))
+        function(**values, **objects)
+
+    run.__name__ = function.__name__
+    run.__doc__ = function.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run, tuple(fields)
+
+
+def _parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info])
+
+
+def _flag(name: str, field: Any) -> tuple[Any, Any]:
+    """The type of a flag's value, and the flag."""
+    extra = field.json_schema_extra or {}
+    complete = (lambda incomplete: list(complete_rule(incomplete))) if name == "rule" else None
+    info = typer.Option(
+        as_flag(name),
+        metavar=extra.get("metavar"),
+        help=field.description,
+        rich_help_panel=_PANEL,
+        show_default=False,
+        autocompletion=complete,
+    )
+    return (list[str] | None if _is_repeatable(field) else str | None), info
+
+
+def _is_repeatable(field: Any) -> bool:
+    return get_origin(field.annotation) in (tuple, dict)
+
+
+# ------------------------------------------------------------------------------------------------------ reading values
+
+
+def read_settings(
+    models: Mapping[str, type[Options]],
+    fields: Mapping[str, Any],
+    flag_values: Mapping[str, Any],
+    set_texts: Sequence[str] | None,
+    config: Path | None,
+) -> dict[str, Options]:
+    """One object of each model, by the name of its parameter."""
+    by_flags = {name: value for name, value in flag_values.items() if value is not None and value != []}
+    by_set = _read_set_texts(set_texts or (), fields)
+    by_file = {} if config is None else read_config(config, fields)
+
+    merged: dict[str, Any] = {}
+    for source in (by_file, by_set, by_flags):
+        for name, value in source.items():
+            merged[name] = _merge(merged.get(name), value)
+
+    objects = {}
+    for parameter, model in models.items():
+        data = {name: value for name, value in merged.items() if name in model.model_fields}
+        try:
+            objects[parameter] = model.model_validate(data)
+        except ValidationError as error:
+            first = in_our_words(error, "options", model, "docs/cli.md")[0]
+            name = first.parameter.partition(".")[0]
+            if name in by_flags:
+                raise _about_flag(first, name, as_flag(name)) from None
+            if name in by_set:
+                raise _about_flag(first, name, f"--set {name}") from None
+            raise type(first)(str(config), first.parameter, first.allowed, first.got, first.remedy) from None
+    return objects
+
+
+def _about_flag(error: InvalidInput, name: str, flag: str) -> InvalidInput:
+    """The error with the flag that was typed: `--set gate.floor` instead of gate.floor."""
+    place = error.parameter.removeprefix(name).replace(".", " " if not flag.startswith("--set") else ".")
+    return type(error)(error.owner, f"{flag}{place}", error.allowed, error.got, error.remedy)
+
+
+def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of `--set KEY=VALUE …`; a dot leads into a mapping: gate.floor=0.3, weight.Facts=2."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InvalidInput("options", "--set", "KEY=VALUE", repr(text), "For example pool=run.")
+        name, _, inner = key.strip().partition(".")
+        name = name.replace("-", "_")
+        if name not in fields:
+            raise UnknownOption.of("options", "--set", key, setting_keys(fields))
+        if inner:
+            values[name] = _merge(values.get(name), {inner: value})
+        elif _is_repeatable(fields[name]):
+            values[name] = [*values.get(name, []), value]
+        else:
+            values[name] = value
+    return values
+
+
+def read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a file."""
+    from rubrank.rubrics.files import read_settings as read_file
+
+    content = read_file(path)
+    if not isinstance(content, Mapping):
+        raise InvalidInput(str(path), "the config", "keys and values", kind_in_words(content), "")
+    values = {}
+    for key, value in content.items():
+        name = str(key).replace("-", "_")
+        if name not in fields:
+            raise UnknownOption.of(str(path), "key", key, fields)
+        values[name] = value
+    return values
+
+
+def _merge(before: Any, value: Any) -> Any:
+    """Entries of mappings are added together; any other value replaces the one before."""
+    if isinstance(before, Mapping) and isinstance(value, list):
+        value = dict(text.rpartition("=")[::2] for text in value)
+    if isinstance(before, Mapping) and isinstance(value, Mapping):
+        return {**before, **value}
+    return value
+
+
+# ---------------------------------------------------------------------------------------------------------- completion
+
+
+def setting_keys(fields: Mapping[str, Any]) -> list[str]:
+    """All keys of --set, those within a model with a dot."""
+    keys = []
+    for name, field in fields.items():
+        keys += [f"{name}.{inner}" for inner in _inner_fields(field)] or [name]
+    return keys
+
+
+def complete_setting(fields: Mapping[str, Any], incomplete: str) -> Iterator[tuple[str, str]]:
+    """What a shell offers behind --set: keys, and the values of a key that has a few."""
+    key, equals, _ = incomplete.partition("=")
+    for name, field in fields.items():
+        for inner_name, inner in {"": field, **_inner_fields(field)}.items():
+            full = f"{name}.{inner_name}" if inner_name else name
+            if equals and full == key:
+                for value in _literal_values(inner.annotation):
+                    if f"{full}={value}".startswith(incomplete):
+                        yield f"{full}={value}", inner.description or ""
+            elif not equals and full.startswith(incomplete) and not (inner is field and _inner_fields(field)):
+                yield f"{full}=", inner.description or ""
+
+
+def complete_rule(incomplete: str) -> Iterator[str]:
+    """What a shell offers behind --rule."""
+    from rubrank.fusion.rules import rule_names
+
+    for name in rule_names():
+        for rule in (name, f"{name}+"):
+            if rule.startswith(incomplete):
+                yield rule
+
+
+def _inner_fields(field: Any) -> Mapping[str, Any]:
+    annotation = field.annotation
+    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return annotation.model_fields if is_model else {}
+
+
+def _literal_values(annotation: Any) -> list[str]:
+    if get_origin(annotation) is Literal:
+        return [str(value) for value in get_args(annotation)]
+    if annotation is bool:
+        return ["true", "false"]
+    return [value for kind in get_args(annotation) for value in _literal_values(kind)]

@@ -1,0 +1,120 @@
+"""The verbs that turn a table of scores into rewards: `rubrank fuse FILE` and `rubrank explain FILE --group ID`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rubrank.cli.command import add_verb
+from rubrank.cli.common import FUSION_FLAGS, Engine, TableOptions, check_address
+from rubrank.cli.printing import say
+from rubrank.errors import InvalidInput
+from rubrank.options import FuseOptions, Options, option
+
+_File = Annotated[
+    str,
+    typer.Argument(help="A file, folder or pattern of scores in any format, or - (docs/data.md).", show_default=False),
+]
+
+
+class OutputOptions(Options):
+    """Settings of `rubrank fuse` that few people need."""
+
+    prefix: str = option("", "Prefix of the names of the added columns.")
+    address: str | None = option(None, "Address of a Ray cluster; by default one on this machine.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to a command line."""
+    add_verb(app, fuse, flags=FUSION_FLAGS)
+    add_verb(app, explain, flags=FUSION_FLAGS)
+
+
+def fuse(
+    file: _File,
+    options: FuseOptions,
+    where: TableOptions,
+    more: OutputOptions,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Table to write; its suffix sets the format.", show_default=False),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
+    utilities: Annotated[
+        bool, typer.Option("--utilities", help="Add a column utility.NAME for each criterion.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an output that exists.")] = False,
+    engine: Engine = "local",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary line.")] = False,
+) -> None:
+    """Compute one reward for every rollout: adds the columns reward and no_signal, and ranking if there is a gate.
+
+    Without -o or --json, the rewards of the first groups and a summary are shown. Rows of a group must be adjacent; the
+    output appears only when it is complete. A file that `rubrank grade` wrote has the weights, margins, directions and
+    gates of its rubric, which options override.
+    """
+    from rubrank.cli import show
+    from rubrank.fusion import files
+    from rubrank.grading.progress import Bar
+
+    if json and output is not None:
+        raise InvalidInput("fuse", "output", "-o FILE or --json", "both", "")
+    check_address(engine, more.address, "fuse")
+    with Bar("reading", quiet) as bar:
+        summary = files.fuse_file(
+            file,
+            sys.stdout.buffer if json else output,
+            options,
+            columns=where.columns(),
+            any_order=where.any_order,
+            utilities=utilities,
+            prefix=more.prefix,
+            force=force,
+            engine=engine,
+            address=more.address,
+            progress=lambda doing, share: bar(share, 1.0, doing),
+        )
+    if output is None and not json:
+        show.show_summary(summary)
+    elif not quiet:
+        for line in show.summary_lines(summary, None if json else str(output)):
+            say(line)
+
+
+def explain(
+    file: _File,
+    options: FuseOptions,
+    where: TableOptions,
+    group: Annotated[str, typer.Option("--group", help="Label of the group.", show_default=False)],
+    rollout: Annotated[
+        int | None, typer.Option("--rollout", help="One rollout, counted from 0; by default all.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Explain the rewards of a group: scores, utilities, weights, and the reasons in words."""
+    from rubrank.cli import show
+    from rubrank.fusion import files
+    from rubrank.grading.progress import Bar
+    from rubrank.scores.files import has_rubric
+
+    with Bar("reading") as bar:
+        explained = files.explain_file(
+            file,
+            group,
+            options,
+            columns=where.columns(),
+            any_order=where.any_order,
+            progress=lambda doing, share: bar(share, 1.0, doing),
+        )
+    if has_rubric(file):
+        typer.echo(show.BY_RUBRIC, err=True)
+    if rollout is not None and not 0 <= rollout < len(explained.reward):
+        allowed = f"a number from 0 to {len(explained.reward) - 1}"
+        raise InvalidInput("explain", "rollout", allowed, str(rollout), "")
+    if json:
+        typer.echo(show.group_as_json(explained, rollout))
+    else:
+        show.show_group(explained, rollout)

@@ -1,0 +1,335 @@
+"""The options of a reward, declared once for Python, files, trainers, the service and the command line.
+
+    RewardOptions        how scores become rewards: the rule and its constants, the gate, the attributes
+    ├── FuseOptions      + what a table of scores leaves open about its criteria: weight, margin, direction, layer
+    └── EngineOptions    + what grades the rollouts of a training run: rubric, judges, workers, records
+
+    >>> options = FuseOptions(rule="focal+", weight={"Facts": 2}, gate={"lift": 0})
+    >>> options.weight, options.gate.lift
+    ({'Facts': 2.0}, 0.0)
+
+Each field has a type, a default and a description; the command line makes its flags and its help from them. An option
+that nobody sets leaves the rule's own constant alone, so `rlvr2:prior=2` keeps its prior; `model_fields_set` says
+which options were set. This module only describes options: `rubrank.fusion.options` makes a rule of them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from types import UnionType
+from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
+
+from pydantic import (
+    BaseModel,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+
+from rubrank._choices import (
+    LARGEST_PRIOR,
+    SMALLEST_PRIOR,
+    Draw,
+    GateMissing,
+    GateShape,
+    Penalties,
+    Pool,
+    Scale,
+    Span,
+    Thinking,
+)
+from rubrank._plain import Strict, in_our_words
+from rubrank.errors import InvalidInput, UnknownOption
+
+_NUMBERS = {int, float}
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+_ModelT = TypeVar("_ModelT", bound=BaseModel)
+
+
+def option(default: Any, description: str, metavar: str | None = None, **limits: Any) -> Any:
+    """A field with its default and description. metavar: what help shows for the value, such as NAME=NUMBER."""
+    extra = {"metavar": metavar} if metavar else None
+    return Field(default, description=description, json_schema_extra=extra, **limits)
+
+
+class Options(Strict):
+    """A model that also accepts what people write in files and on command lines.
+
+    Keys may have hyphens, a single name may stand for a list of names, and `NAME=VALUE` for an entry of a mapping.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_written_forms(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        values = {}
+        for key, value in data.items():
+            name = str(key).replace("-", "_")
+            if name in cls.model_fields:
+                values[name] = _read_written(name, cls.model_fields[name].annotation, value)
+            else:
+                values[key] = value
+        return values
+
+
+class GateOptions(Options):
+    """Constants of the gate, the `+` behind a rule; see docs/gates.md."""
+
+    threshold: float = option(1.0, "Mean of the low-quality scores from which nothing is taken away.", gt=0.0, le=1.0)
+    floor: float = option(0.5, "Factor at a low-quality mean of 0.", ge=0.0, le=1.0)
+    shape: GateShape = option("linear", "Shape of the factor between 0 and the threshold.")
+    missing: GateMissing = option("pass", "What a missing score of a gate criterion does.")
+    lift: float = option(0.25, "Reward of the worst rollout that passes; 0 is the paper's gate.", ge=0.0, lt=1.0)
+
+
+class AttributeOptions(Options):
+    """An attribute that is controlled from step `start` on: `tokens`, or `tokens=attenuate:0.5` in one text."""
+
+    name: str = option(..., "Name of the attribute, such as tokens or markdown.")
+    attenuate: float | None = option(
+        None, "Share of a positive influence that is taken out; by default all influence is removed.", ge=0.0, le=1.0
+    )
+    draw: Draw = option("fixed", "How the share is drawn for each group.")
+    start: int | str = option(0, "First step at which it is controlled; in a training job also a share, such as 70%.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_text(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        name, equals, rule = value.rpartition("=")
+        if not equals:
+            return {"name": value}
+        return {"name": name, **_read_adjustment("attributes", rule)}
+
+    @field_validator("start", mode="before")
+    @classmethod
+    def _check_start(cls, value: Any) -> Any:
+        percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+        is_step = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        is_share = percent is not None and float(percent[1]) <= 100.0
+        if not is_step and not is_share:
+            raise InvalidInput("options", "start", "a step ≥ 0, or a share of the run", repr(value), "Such as 70%.")
+        return value
+
+    def start_step(self, steps: int | None) -> int:
+        """The first step at which it is controlled. steps: of the whole run; None if the trainer does not know."""
+        if isinstance(self.start, int):
+            return self.start
+        if steps is None:
+            remedy = "Only `rubrank train` knows how long a run is."
+            raise InvalidInput("options", "start", "a step ≥ 0", repr(self.start), remedy)
+        share = float(self.start.rstrip("% ")) / 100.0
+        return math.ceil(share * steps - 1e-6)  # 70% of 10 steps is step 7, whatever rounding makes of 0.7
+
+
+def _accept_objects(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """Check plain data; let a `Gate`, an `Attribute` or a `Control` through, which checked itself when it was made."""
+    is_data = value is None or isinstance(value, str | int | float | list | tuple | Mapping | Options)
+    return validate({} if value is None else value) if is_data else value
+
+
+class RewardOptions(Options):
+    """How scores become rewards."""
+
+    rule: Any = option("rlvr2+", "The rule, such as rlvr2+, gdpo+ or focal:gamma=2; + adds the gate.", "RULE")
+    gate: Annotated[GateOptions, WrapValidator(_accept_objects)] = option(
+        GateOptions(), "Constants of the gate: threshold, floor, shape, missing, lift."
+    )
+    attributes: tuple[Annotated[AttributeOptions, WrapValidator(_accept_objects)], ...] = option(
+        (),
+        "Attribute whose influence is removed, such as tokens; tokens=attenuate:0.5 removes half of it; repeatable.",
+        "NAME",
+    )
+    adjust: str = option(
+        "remove", "For attributes that do not say it: remove, or attenuate:0.5[:fixed|bernoulli|uniform].", "RULE"
+    )
+    pool: Pool | None = option(
+        None,
+        "What influences are estimated over: the batch, the run of batches so far, or each group by itself as in the "
+        "paper. Default: batch for tables, run for trainers.",
+    )
+    adjust_criteria: tuple[str, ...] | Literal["all"] | None = option(
+        None, "Criteria whose verdicts are adjusted, or all. Default: those that no program decided.", "NAME"
+    )
+    prior: float = option(1.0, "Precision of the prior on utilities.", ge=SMALLEST_PRIOR, le=LARGEST_PRIOR)
+    attribute_prior: float = option(1.0, "Precision of the prior on influences.", ge=SMALLEST_PRIOR, le=LARGEST_PRIOR)
+    span: Span = option("model", "Utilities as fitted, or each criterion's span (unit) or deviation (sd) scaled to 1.")
+    scale: Scale = option(
+        "ranking", "ranking: rewards from 0 to 1. utility: advantages, small where the criteria disagree."
+    )
+    seed: int = option(0, "Seed of the draws of attenuate.")
+    penalties: Penalties = option("rank", "Under a rule without +: rank by low-quality criteria, or ignore them.")
+
+    @field_validator("attributes", mode="before")
+    @classmethod
+    def _accept_one_attribute(cls, value: Any) -> Any:
+        is_list = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+        return tuple(value) if is_list else (value,)
+
+    @field_validator("adjust")
+    @classmethod
+    def _check_adjust(cls, value: str) -> str:
+        _read_adjustment("adjust", value)
+        return value
+
+    @field_validator("adjust_criteria", mode="before")
+    @classmethod
+    def _read_adjust_criteria(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            value = [value]
+        return "all" if value is not None and list(value) == ["all"] else value
+
+    @property
+    def attribute_names(self) -> tuple[str, ...]:
+        """Names of the attributes, in their order."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    def with_attributes(self, names: Iterable[str]) -> Self:
+        """The same options with these attributes; one that was set already keeps what is done about it."""
+        known = {attribute.name: attribute for attribute in self.attributes}
+        attributes = tuple(known.get(name, AttributeOptions(name=name)) for name in names)
+        return self.model_copy(update={"attributes": attributes})
+
+    def adjustment_of(self, attribute: AttributeOptions) -> tuple[float, Draw] | None:
+        """The share of an attribute's influence to take out, and how it is drawn; None: all of it is removed."""
+        share, draw = attribute.attenuate, attribute.draw
+        if "attenuate" not in attribute.model_fields_set:
+            default = _read_adjustment("adjust", self.adjust)
+            share, draw = default["attenuate"], default.get("draw", "fixed")
+        return None if share is None else (share, draw)
+
+
+class FuseOptions(RewardOptions):
+    """Options for a table of scores: those of a reward, and what the table leaves open about its criteria."""
+
+    weight: dict[str, float] = option({}, "Weight of a criterion, > 0; repeatable.", "NAME=NUMBER")
+    margin: dict[str, float] = option({}, "Differences of at most this much are ties; repeatable.", "NAME=NUMBER")
+    domain: dict[str, tuple[float, float]] = option(
+        {}, "Scale of a criterion in a table without a rubric, by default 0:1; repeatable.", "NAME=LOW:HIGH"
+    )
+    lower: tuple[str, ...] = option((), "Criterion on which lower is better; repeatable.", "NAME")
+    global_quality: tuple[str, ...] = option(
+        (), "Criterion that must have its best score: otherwise the reward is 0; repeatable.", "NAME"
+    )
+    low_quality: tuple[str, ...] = option((), "Criterion that makes the reward smaller below 1; repeatable.", "NAME")
+    # Not an option of trainers: in the file of a training job, `model` is the policy.
+    model: Any = option("bradley-terry", "Utility model: bradley-terry, thurstone, borda, or one of your own.")
+
+    @field_validator("weight", "margin")
+    @classmethod
+    def _check_numbers(cls, value: dict[str, float], info: Any) -> dict[str, float]:
+        for name, number in value.items():
+            is_weight = info.field_name == "weight"
+            if not math.isfinite(number) or number < 0.0 or (is_weight and number == 0.0):
+                allowed = "finite and > 0" if is_weight else "finite and ≥ 0"
+                raise InvalidInput("options", info.field_name, allowed, f"{number:g} for {name!r}", "")
+        return value
+
+    @field_validator("domain", mode="before")
+    @classmethod
+    def _split_domains(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {name: text.split(":") if isinstance(text, str) else text for name, text in value.items()}
+
+    @field_validator("domain")
+    @classmethod
+    def _check_domains(cls, value: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+        for name, (low, high) in value.items():
+            if not -math.inf < low < high < math.inf:
+                allowed = "LOW:HIGH, two finite numbers of which the second is larger"
+                got = f"{low:g}:{high:g} for {name!r}"
+                raise InvalidInput("options", "domain", allowed, got, "For example Style=1:5.")
+        return value
+
+
+class EngineOptions(RewardOptions):
+    """Options of a reward that grades rollouts itself, step after step: those of trainers and of the service."""
+
+    rubric: Any = option(None, "Criteria applied to every response: a file, a preset, or the criteria themselves.")
+    judges: Any = option(None, "Judges for what no program can decide: a file, or what it would hold.")
+    workers: int | None = option(0, "Processes that grade; 0 grades in the trainer's own process.", ge=0)
+    cache: Any = option(None, "File in which verdicts are kept.")
+    records: Any = option(None, "File to which every group of every step is appended: .jsonl, .jsonl.gz or .jsonl.zst.")
+    thinking: Thinking = option(
+        "auto",
+        "How completions begin: prefilled, within reasoning that the chat template opened; tags, as they are; auto, as "
+        "the prompt shows.",
+    )
+
+    @field_validator("cache")
+    @classmethod
+    def _check_cache(cls, value: Any) -> Any:
+        if value is not None and not hasattr(value, "__fspath__") and not isinstance(value, str):
+            raise InvalidInput("options", "cache", "a file", repr(value), "")
+        return value
+
+
+# ------------------------------------------------------------------------------------------------------- reading values
+
+
+def read_options(
+    model: type[_ModelT], owner: str, values: Mapping[str, Any], page: str = "docs/frameworks.md", strict: bool = False
+) -> _ModelT:
+    """The options as a model. Raises one of our errors, about `owner`, for an unknown name or a wrong value.
+
+    strict: do not read numbers from text.
+    """
+    check_keywords(owner, values, model.model_fields)
+    try:
+        return model.model_validate(dict(values), strict=strict)
+    except ValidationError as error:
+        raise in_our_words(error, owner, model, page)[0] from None
+
+
+def check_keywords(owner: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise for the first keyword that `owner` does not have, with the nearest one that it has."""
+    allowed = set(known)
+    for name in names:
+        if name not in allowed:
+            raise UnknownOption.of(owner, "keyword", name, allowed)
+
+
+def _read_written(name: str, annotation: Any, value: Any) -> Any:
+    """A value in the form that the field has."""
+    kinds = {annotation}
+    if get_origin(annotation) in (Union, UnionType):
+        kinds = set(get_args(annotation))
+    if isinstance(value, bool) and kinds & _NUMBERS:
+        return str(value).lower()  # YAML reads `on` as true, and pydantic takes true for 1; it refuses this text
+    if get_origin(annotation) is tuple and isinstance(value, str):
+        return [value]
+    if get_origin(annotation) is dict and isinstance(value, str | list | tuple):
+        return dict(_read_pair(name, text) for text in ([value] if isinstance(value, str) else value))
+    return value
+
+
+def _read_pair(name: str, text: Any) -> tuple[str, str]:
+    key, equals, value = str(text).rpartition("=")
+    if not equals or not key:
+        raise InvalidInput("options", name, "NAME=VALUE", repr(text), "")
+    return key, value
+
+
+def _read_adjustment(field: str, text: str) -> dict[str, Any]:
+    """What `remove` or `attenuate:0.5:uniform` says, as fields of AttributeOptions."""
+    word, *parts = text.split(":")
+    if word == "remove" and not parts:
+        return {"attenuate": None}
+    try:
+        if word == "attenuate" and 1 <= len(parts) <= 2:
+            share = float(parts[0])
+            draw = parts[1] if len(parts) == 2 else "fixed"
+            if 0.0 <= share <= 1.0 and draw in get_args(Draw):
+                return {"attenuate": share, "draw": draw}
+    except ValueError:
+        pass
+    allowed = "remove or attenuate:NUMBER[:fixed|bernoulli|uniform] with a number from 0 to 1"
+    raise InvalidInput("options", field, allowed, repr(text), "For example attenuate:0.5.")
