@@ -51,13 +51,83 @@ _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 
+def read_options(
+    model: type[_ModelT], owner: str, values: Mapping[str, Any], page: str = "docs/frameworks.md", strict: bool = False
+) -> _ModelT:
+    """The options as a model. Raises one of our errors, about `owner`, for an unknown name or a wrong value.
+
+    strict: do not read numbers from text.
+    """
+    check_keywords(owner, values, model.model_fields)
+    try:
+        return model.model_validate(dict(values), strict=strict)
+    except ValidationError as error:
+        raise in_our_words(error, owner, model, page)[0] from None
+
+
+def check_keywords(owner: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise for the first keyword that `owner` does not have, with the nearest one that it has."""
+    allowed = set(known)
+    for name in names:
+        if name not in allowed:
+            raise UnknownOption.of(owner, "keyword", name, allowed)
+
+
+def _read_written(name: str, annotation: Any, value: Any) -> Any:
+    """A value in the form that the field has."""
+    kinds = {annotation}
+    if get_origin(annotation) in (Union, UnionType):
+        kinds = set(get_args(annotation))
+    if isinstance(value, bool) and kinds & _NUMBERS:
+        return str(value).lower()  # YAML reads `on` as true, and pydantic takes true for 1; it refuses this text
+    if get_origin(annotation) is tuple and isinstance(value, str):
+        return [value]
+    if get_origin(annotation) is dict and isinstance(value, str | list | tuple):
+        return dict(_read_pair(name, text) for text in ([value] if isinstance(value, str) else value))
+    return value
+
+
+def _read_pair(name: str, text: Any) -> tuple[str, str]:
+    key, equals, value = str(text).rpartition("=")
+    if not equals or not key:
+        raise InvalidInput("options", name, "NAME=VALUE", repr(text), "")
+    return key, value
+
+
+def _read_adjustment(field: str, text: str) -> dict[str, Any]:
+    """What `remove` or `attenuate:0.5:uniform` says, as fields of AttributeOptions."""
+    word, *parts = text.split(":")
+    if word == "remove" and not parts:
+        return {"attenuate": None}
+    try:
+        if word == "attenuate" and 1 <= len(parts) <= 2:
+            share = float(parts[0])
+            draw = parts[1] if len(parts) == 2 else "fixed"
+            if 0.0 <= share <= 1.0 and draw in get_args(Draw):
+                return {"attenuate": share, "draw": draw}
+    except ValueError:
+        pass
+    allowed = "remove or attenuate:NUMBER[:fixed|bernoulli|uniform] with a number from 0 to 1"
+    raise InvalidInput("options", field, allowed, repr(text), "For example attenuate:0.5.")
+
+
+# ---------------------------------------------------------------------------------------------------------- the options
+
+
 def option(default: Any, description: str, metavar: str | None = None, **limits: Any) -> Any:
     """A field with its default and description. metavar: what help shows for the value, such as NAME=NUMBER."""
     extra = {"metavar": metavar} if metavar else None
     return Field(default, description=description, json_schema_extra=extra, **limits)
 
 
-class Options(Strict):
+class _OptionsType(type(BaseModel)):  # type: ignore[misc]
+    """Makes `FuseOptions(prior=-1)` raise our own errors instead of pydantic's."""
+
+    def __call__(cls, **values: Any) -> Any:
+        return read_options(cls, cls.__name__, values)
+
+
+class Options(Strict, metaclass=_OptionsType):
     """A model that also accepts what people write in files and on command lines.
 
     Keys may have hyphens, a single name may stand for a list of names, and `NAME=VALUE` for an entry of a mapping.
@@ -270,66 +340,3 @@ class EngineOptions(RewardOptions):
         if value is not None and not hasattr(value, "__fspath__") and not isinstance(value, str):
             raise InvalidInput("options", "cache", "a file", repr(value), "")
         return value
-
-
-# ------------------------------------------------------------------------------------------------------- reading values
-
-
-def read_options(
-    model: type[_ModelT], owner: str, values: Mapping[str, Any], page: str = "docs/frameworks.md", strict: bool = False
-) -> _ModelT:
-    """The options as a model. Raises one of our errors, about `owner`, for an unknown name or a wrong value.
-
-    strict: do not read numbers from text.
-    """
-    check_keywords(owner, values, model.model_fields)
-    try:
-        return model.model_validate(dict(values), strict=strict)
-    except ValidationError as error:
-        raise in_our_words(error, owner, model, page)[0] from None
-
-
-def check_keywords(owner: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Raise for the first keyword that `owner` does not have, with the nearest one that it has."""
-    allowed = set(known)
-    for name in names:
-        if name not in allowed:
-            raise UnknownOption.of(owner, "keyword", name, allowed)
-
-
-def _read_written(name: str, annotation: Any, value: Any) -> Any:
-    """A value in the form that the field has."""
-    kinds = {annotation}
-    if get_origin(annotation) in (Union, UnionType):
-        kinds = set(get_args(annotation))
-    if isinstance(value, bool) and kinds & _NUMBERS:
-        return str(value).lower()  # YAML reads `on` as true, and pydantic takes true for 1; it refuses this text
-    if get_origin(annotation) is tuple and isinstance(value, str):
-        return [value]
-    if get_origin(annotation) is dict and isinstance(value, str | list | tuple):
-        return dict(_read_pair(name, text) for text in ([value] if isinstance(value, str) else value))
-    return value
-
-
-def _read_pair(name: str, text: Any) -> tuple[str, str]:
-    key, equals, value = str(text).rpartition("=")
-    if not equals or not key:
-        raise InvalidInput("options", name, "NAME=VALUE", repr(text), "")
-    return key, value
-
-
-def _read_adjustment(field: str, text: str) -> dict[str, Any]:
-    """What `remove` or `attenuate:0.5:uniform` says, as fields of AttributeOptions."""
-    word, *parts = text.split(":")
-    if word == "remove" and not parts:
-        return {"attenuate": None}
-    try:
-        if word == "attenuate" and 1 <= len(parts) <= 2:
-            share = float(parts[0])
-            draw = parts[1] if len(parts) == 2 else "fixed"
-            if 0.0 <= share <= 1.0 and draw in get_args(Draw):
-                return {"attenuate": share, "draw": draw}
-    except ValueError:
-        pass
-    allowed = "remove or attenuate:NUMBER[:fixed|bernoulli|uniform] with a number from 0 to 1"
-    raise InvalidInput("options", field, allowed, repr(text), "For example attenuate:0.5.")

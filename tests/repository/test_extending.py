@@ -355,16 +355,16 @@ GRADE = ("grade", "rollouts.jsonl", "--rubric", "rubric.json", "--workers", "1",
 def test_import_on_the_command_line(folder):
     (folder / "own_checks.py").write_text(CHECKS)
     assert run(folder, *GRADE).returncode == 2
-    done = run(folder, *GRADE, "--import", "own_checks")
+    done = run(folder, "--import", "own_checks", *GRADE)
     assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
     assert [row.scores.tolist() for row in rubrank.read_scores(folder / "scores.jsonl").groups] == [[[1.0], [0.0]]]
-    assert run(folder, "check", "rubric.json", "--import", "own_checks").returncode == 0
-    assert "polite" in run(folder, "criteria", "--family", "user", "--import", "own_checks").stdout
+    assert run(folder, "--import", "own_checks", "check", "rubric.json").returncode == 0
+    assert "polite" in run(folder, "--import", "own_checks", "criteria", "--family", "user").stdout
 
 
 @pytest.mark.parametrize(("module", "said"), [("none", "No module named"), ("own_checks.py", "not its file")])
 def test_a_module_that_cannot_be_imported_is_one_line(folder, module, said):
-    done = run(folder, "check", "rubric.json", "--import", module)
+    done = run(folder, "--import", module, "check", "rubric.json")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert said in done.stderr
 
@@ -372,7 +372,7 @@ def test_a_module_that_cannot_be_imported_is_one_line(folder, module, said):
 @pytest.mark.slow
 def test_a_module_that_takes_a_name_of_the_library_is_one_line(folder):
     (folder / "own_checks.py").write_text("import rubrank\nrubrank.verifier('WordCount')(lambda text: True)\n")
-    done = run(folder, "check", "rubric.json", "--import", "own_checks")
+    done = run(folder, "--import", "own_checks", "check", "rubric.json")
     assert done.returncode == 2
     assert done.stderr == ("rubrank: verifier: name must be new; got 'WordCount', a name of the library.\n")
 

@@ -405,7 +405,7 @@ def fit(wins, ridge):
 def test_code_of_the_users_that_fails_is_one_line_with_its_place(line, outside, request):
     n = abs(hash(request.node.name))
     (outside / f"failing_{n}.py").write_text(FAILS.format(n=n))
-    done = run(*(word.format(n=n) for word in line), "--import", f"failing_{n}")
+    done = run("--import", f"failing_{n}", *(word.format(n=n) for word in line))
     assert done.exit_code == 2, done.output
     *_, last = done.stderr.splitlines()
     assert last.startswith(f"rubrank: failing_{n}.py, line ")
@@ -441,7 +441,7 @@ def test_a_module_that_ends_or_fails_while_it_is_imported_is_one_line(code, tmp_
     (folder / f"{name}.py").write_text(code)
     sys.path.insert(0, str(folder))
     try:
-        done = run("criteria", "--import", name)
+        done = run("--import", name, "criteria")
     finally:
         sys.path.remove(str(folder))
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
@@ -464,7 +464,10 @@ def test_files_and_options_know_a_rule_from_outside(outside):
         ("fuse", "rubrank: fuse: missing argument 'file'. See `rubrank fuse --help`."),
         ("fuse a.csv --rul x", "rubrank: fuse: no such option: --rul. Did you mean --rule? See `rubrank fuse --help`."),
         ("fuse a.csv --weight", "rubrank: fuse: option '--weight' requires an argument. See `rubrank fuse --help`."),
-        ("fuse a.csv --import", "rubrank: fuse: option '--import' requires an argument. See `rubrank fuse --help`."),
+        (
+            "fuse a.csv --import x",
+            "rubrank: fuse: no such option: --import. Put it before the verb",
+        ),
         (
             "replay a.csv --step x",
             "rubrank: replay: --step must be a whole number; got 'x'. See `rubrank replay --help`.",

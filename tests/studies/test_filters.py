@@ -67,7 +67,7 @@ def test_no_filter_leaves_everything():
 
 
 def test_unique_responses_need_the_texts():
-    with pytest.raises(InvalidInput, match="--rollouts FILE"):
+    with pytest.raises(InvalidInput, match="rollouts"):
         filtered(ScoreTable((group("a"),)), Filters(unique=True))
 
 
@@ -98,4 +98,4 @@ def test_the_command_line_prints_what_was_left_out(tmp_path):
     assert {row["criterion"] for row in found["rows"]} == {"IFBench", "Business"}
     refused = CliRunner().invoke(app, ["robustness", str(path), "--paper"])
     assert refused.exit_code != 0
-    assert "--rollouts FILE" in refused.output
+    assert "rollouts" in refused.output

@@ -79,7 +79,7 @@ def lines(*rows: object) -> str:
 
 def expected(frame: pl.DataFrame, options: FuseOptions, **more: Any) -> np.ndarray:
     if more:
-        options = options.model_copy(update={"attribute": ("tokens",)})
+        options = options.with_attributes(["tokens"])
         more["attribute_names"] = ["tokens"]
     values = frame.select(pl.col(NAMES).cast(pl.Float64)).to_numpy()
     given = {"criteria": NAMES, "weights": options.weight or None, **more}
@@ -312,7 +312,7 @@ def test_added_names_must_be_new(tmp_path: Path) -> None:
         ("t.json", "[]", "at least one row"),
         ("t.parquet", "uid,a\n", "a Parquet file"),
         ("t.csv.gz", "uid,a\n", "readable to its end"),
-        ("t.csv", "q,a\n1,2\n", "--group-column"),
+        ("t.csv", "q,a\n1,2\n", "`group_column`"),
         ("t.csv", "uid,name\n1,x\n", "`criteria`"),
         ("t.csv", "uid,a,a\n1,2,3\n", "'a' twice"),
         ("t.csv", "uid,a,\n1,2,3\n", "an empty one"),
@@ -392,10 +392,10 @@ def test_a_link_to_the_input_is_the_input(tmp_path: Path) -> None:
 
 def test_options_are_checked_before_any_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(scores(), tmp_path / "in.csv")
-    monkeypatch.setattr(files, "apply_rule", lambda *_: pytest.fail("fitted"))
-    with pytest.raises(UnknownName, match=r"criterion with a weight of its own .* Did you mean 'Facts'"):
+    monkeypatch.setattr(files, "fused_by", lambda *_: pytest.fail("fitted"))
+    with pytest.raises(UnknownName, match=r"weight must be .* Did you mean 'Facts'"):
         fuse_file(path, options=FuseOptions(weight={"Fact": 1}))
-    with pytest.raises(InvalidInput, match="weights must be finite and > 0; got -1 for 'Facts'"):
+    with pytest.raises(InvalidInput, match="weight must be finite and > 0; got -1 for 'Facts'"):
         fuse_file(path, options=FuseOptions(weight={"Facts": -1}))
     with pytest.raises(InvalidInput, match="adjust"):
         fuse_file(path, options=FuseOptions(adjust=["remove", "remove"]), columns=Columns(attributes=["tokens"]))

@@ -72,7 +72,9 @@ def test_options_of_the_ranking_are_those_of_fuse(tmp_path):
 def test_options_of_rlvr2_are_for_rlvr2(tmp_path):
     plain, _ = load_config(written(tmp_path, rubric=[LAKE], rule="gdpo+", scale="ranking", prior=1.0))
     assert plain.engine().rule.name == "gdpo+"
-    with pytest.raises(InvalidInput, match=r"reward: rule must be 'rlvr2', alone or composed, where prior is given"):
+    with pytest.raises(
+        InvalidInput, match=r"RewardEngine: rule must be 'rlvr2', alone or composed, if `prior` is given"
+    ):
         load_config(written(tmp_path, rubric=[LAKE], rule="gdpo+", prior=2.0))[0].engine()
 
 

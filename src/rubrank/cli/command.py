@@ -46,7 +46,7 @@ class Verb(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the line, and the file of --config with it."""
-        with errors_in_one_line(ctx):
+        with errors_in_one_line(ctx), errors_with_context(ctx):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -57,6 +57,11 @@ class Verb(TyperCommand):
 
 class VerbGroup(TyperGroup):
     """The command line as a whole; a line that cannot be read is one line, too, instead of a box."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options before the verb."""
+        with errors_with_context(ctx):
+            return super().parse_args(ctx, args)
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         """Read what stands before the verb."""
@@ -163,6 +168,16 @@ def _flag_of(field: str, ctx: Any) -> str | None:
 
 
 @contextmanager
+def errors_with_context(ctx: Any) -> Iterator[None]:
+    """Some errors of typer's parser do not know the verb that they are about."""
+    try:
+        yield
+    except UsageError as error:
+        error.ctx = error.ctx or ctx
+        raise
+
+
+@contextmanager
 def usage_errors_in_one_line() -> Iterator[None]:
     """One line and exit code 2 for a command line that cannot be read; a help text is left as it is."""
     try:
@@ -189,12 +204,22 @@ def _describe_usage_error(error: Any) -> str:
         _, is_choice, choices = complaint["msg"].partition(" is not one of ")
         allowed = f"one of {choices.rstrip('.')}" if is_choice else allowed_by(complaint)
         return f"{flag} must be {allowed}; got {complaint['input']!r}"
-    key = str(getattr(error, "option_name", "")).lstrip("-").replace("-", "_")
-    if key.removeprefix("gate_") in GateOptions.model_fields and key.startswith("gate_"):
-        key = key.replace("_", ".", 1)
-    if key.partition(".")[0] in getattr(error.ctx.command, "setting_keys", ()):
-        return f"no such option: {error.option_name}. Use --set {key}=VALUE"
+    if hasattr(error, "possibilities"):  # an unknown option
+        advice = _advise_on_option(error)
+        if advice:
+            return f"no such option: {error.option_name}. {advice}"
     suggestions = getattr(error, "possibilities", None)
     text = error.message if suggestions else error.format_message()
     text = text[:1].lower() + text[1:]
     return f"{text}. Did you mean {' or '.join(sorted(suggestions))}?" if suggestions else text
+
+
+def _advise_on_option(error: Any) -> str:
+    """Where to put an option that is not a flag of this verb."""
+    key = error.option_name.lstrip("-").replace("-", "_")
+    if key == "import":
+        return "Put it before the verb: rubrank --import MODULE"
+    if key.startswith("gate_") and key.removeprefix("gate_") in GateOptions.model_fields:
+        key = key.replace("_", ".", 1)
+    keys = getattr(error.ctx.command, "setting_keys", ())
+    return f"Use --set {key}=VALUE" if key.partition(".")[0] in keys else ""

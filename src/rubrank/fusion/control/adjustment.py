@@ -20,8 +20,6 @@ import numpy as np
 from rubrank._choices import Draw
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 
-"""What coefficients are estimated over; see `control.py`."""
-
 
 @dataclass(frozen=True)
 class Attenuate:
