@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # theirs are not ours to men
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "training"))
 
-from rubrank.training.engine import Control  # noqa: E402
+from rubrank.training.controls import Control  # noqa: E402
 from rubrank.training.frameworks.verl.settings import Settings  # noqa: E402
 
 

@@ -392,7 +392,7 @@ def test_a_link_to_the_input_is_the_input(tmp_path: Path) -> None:
 
 def test_options_are_checked_before_any_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(scores(), tmp_path / "in.csv")
-    monkeypatch.setattr(files, "fused_by", lambda *_: pytest.fail("fitted"))
+    monkeypatch.setattr(files, "apply_rule", lambda *_: pytest.fail("fitted"))
     with pytest.raises(UnknownName, match=r"weight must be .* Did you mean 'Facts'"):
         fuse_file(path, options=FuseOptions(weight={"Fact": 1}))
     with pytest.raises(InvalidInput, match="weight must be finite and > 0; got -1 for 'Facts'"):

@@ -16,7 +16,8 @@ from rubrank.fusion.control.adjustment import attenuate
 from rubrank.options import FuseOptions, RewardOptions
 from rubrank.training import config as module
 from rubrank.training.config import RewardConfig, load_config, load_engine, main, refuse_late_controls, warn_if_stateful
-from rubrank.training.engine import Control, RewardEngine, fill_unknown
+from rubrank.training.controls import Control
+from rubrank.training.engine import RewardEngine, fill_unknown
 from rubrank.training.queries import make_query, score_query, to_messages
 
 LAKE = {"name": "Keyword", "params": {"keywords": ["lake"]}}

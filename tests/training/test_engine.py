@@ -20,7 +20,8 @@ from rubrank.grading.grade import grade
 from rubrank.judges.judge import Endpoint, Judge
 from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.engine import Control, RewardEngine
+from rubrank.training.controls import Control
+from rubrank.training.engine import RewardEngine
 
 # -------------------------------------------------------------------------------------------------------------- rewards
 
@@ -327,7 +328,7 @@ def test_weights_that_learn_go_on_learning_when_a_control_begins():
 @pytest.mark.parametrize(
     "options",
     [
-        {"gate": {"floor": 0.5}},
+        {"gate": {"flor": 0.5}},
         {"rule": find_rule("rlvr2+"), "gate": Gate()},
         {"rule": RLVR2},
         {"rule": 42},

@@ -103,13 +103,13 @@ def test_evaluations_teach_nothing():
 def test_a_state_of_something_else():
     saved = RewardEngine(RUBRIC, "amrp+")
     saved.score(groups(), 0)
-    with pytest.raises(InvalidInput, match="'amrp\\+', whose state the checkpoint has"):
+    with pytest.raises(InvalidInput, match="'amrp\\+', whose state the checkpoint contains"):
         RewardEngine(RUBRIC, "rlvr2+").load_state_dict(saved.state_dict())
     with pytest.raises(InvalidInput, match="of version 1"):
         RewardEngine(RUBRIC).load_state_dict({"version": 9})
     for name in ("rule", "memory", "lines"):
         damaged = {key: value for key, value in RewardEngine(RUBRIC).state_dict().items() if key != name}
-        with pytest.raises(InvalidInput, match=f"state must be whole; got no '{name}'"):
+        with pytest.raises(InvalidInput, match=f"state must be complete; got no '{name}'"):
             RewardEngine(RUBRIC).load_state_dict(damaged)
     RewardEngine(RUBRIC, "gdpo+").load_state_dict(RewardEngine(RUBRIC, "rlvr2+").state_dict())  # nothing to lose
 
@@ -143,5 +143,5 @@ def test_a_rubric_is_checked_before_anything_is_spent():
         RewardEngine().check_rubric(None, "row 5")
     with pytest.raises(UnknownName):
         RewardEngine(RUBRIC, "rlvr3+")
-    with pytest.raises(InvalidInput, match="workers must be 0 or more; got -1"):
+    with pytest.raises(InvalidInput, match="workers must be ≥ 0; got -1"):
         RewardEngine(RUBRIC, workers=-1)

@@ -16,7 +16,8 @@ import pytest
 
 from rubrank.errors import InvalidInput
 from rubrank.records.files import read_records
-from rubrank.training.engine import Control, RewardEngine, StepRewards
+from rubrank.training.controls import Control
+from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.frameworks.tinker import RubricGroupBuilder
 
 RUBRIC = ["EmptyAnswer", {"name": "Keyword", "params": {"keywords": ["lake"]}}]

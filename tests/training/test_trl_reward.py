@@ -17,7 +17,7 @@ from judged import judges_at, server_module
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.engine import Control
+from rubrank.training.controls import Control
 from rubrank.training.frameworks.trl import RubricReward, current_processes
 from rubrank.verifiers.verifier import VERIFIERS, Verdict, is_verifier, verifier
 

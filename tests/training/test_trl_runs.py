@@ -21,7 +21,7 @@ import tiny_trl  # noqa: E402
 
 from rubrank.records.files import read_records  # noqa: E402
 from rubrank.records.record import GroupRecord  # noqa: E402
-from rubrank.training.engine import Control  # noqa: E402
+from rubrank.training.controls import Control  # noqa: E402
 from rubrank.training.frameworks.trl import RubricReward  # noqa: E402
 
 ROOT = Path(__file__).parents[2]

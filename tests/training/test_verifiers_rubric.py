@@ -19,7 +19,8 @@ import pytest
 import yaml
 
 from rubrank.errors import InvalidInput
-from rubrank.training.engine import Control, RewardEngine, StepRewards
+from rubrank.training.controls import Control
+from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.frameworks.verifiers import group_reward, rubric_of
 
 RUBRIC = ["EmptyAnswer", {"name": "Keyword", "params": {"keywords": ["lake"]}}]

@@ -10,7 +10,7 @@ import pytest
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.control.adjustment import attenuate
-from rubrank.training.engine import Control
+from rubrank.training.controls import Control
 from rubrank.training.frameworks.verl.settings import Settings, plain, rollout_of_row
 
 RUBRIC = [{"name": "WordCount", "params": {"low": 3}}]
