@@ -9,7 +9,7 @@ import rubrank.verifiers.ifbench.count
 import rubrank.verifiers.ifeval.format
 import rubrank.verifiers.ifeval.length
 import rubrank.verifiers.ifeval.words
-import rubrank.verifiers.items.benchmark_items
+import rubrank.verifiers.items.instruction_items
 import rubrank.verifiers.paper.format
 import rubrank.verifiers.paper.language
 import rubrank.verifiers.paper.length

@@ -23,7 +23,7 @@ from rubrank.verifiers import load
 from rubrank.verifiers.ifbench import format as ifbench_format
 from rubrank.verifiers.ifbench import tokens as ifbench_tokens
 from rubrank.verifiers.ifbench.tokens import count_whole, public_sentences, public_tokens
-from rubrank.verifiers.items.benchmark_items import public_parameters
+from rubrank.verifiers.items.instruction_items import drop_nulls
 from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
 PARTS = ("count", "ratio", "words", "sentence", "format", "nesting", "custom", "csv")
@@ -60,7 +60,7 @@ def test_every_published_prompt_can_be_checked() -> None:
     assert len(IDS) == 58
     for row in prompts:
         for name, kwargs in zip(row["instruction_id_list"], row["kwargs"], strict=True):
-            given = public_parameters({**kwargs, "relation": None})
+            given = drop_nulls({**kwargs, "relation": None})
             assert given == kwargs
             VERIFIERS[name].check_parameters(given)
 

@@ -7,7 +7,7 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers import load
 from rubrank.verifiers.ifeval.ids import public_params
-from rubrank.verifiers.items.multi_if_counts import SENTENCES, WORDS, count_words, public_count
+from rubrank.verifiers.items.instruction_items import SENTENCES, WORDS, count_words, public_count
 from rubrank.verifiers.shared import public_tools
 from rubrank.verifiers.verifier import find_verifier
 

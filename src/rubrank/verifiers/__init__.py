@@ -12,7 +12,6 @@ FAMILIES: tuple[str, ...] = (
     "m_ifeval.es",
     "m_ifeval.fr",
     "m_ifeval.ja",
-    "items.multi_if",
     # IFBench and the IF-RLVR training constraints
     "ifbench.count",
     "ifbench.ratio",
@@ -21,11 +20,10 @@ FAMILIES: tuple[str, ...] = (
     "ifbench.format",
     "ifbench.custom",
     "if_rlvr.constraints",
-    "items.benchmark_items",
+    "items.instruction_items",
     # constraints as data, and items composed of other criteria
     "items.collie",
     "items.complex_bench",
-    "items.live_bench",
     # the criteria that the paper names
     "paper.format",
     "paper.whole",

@@ -1,4 +1,4 @@
-"""COLLIE: constraints written as data. What they mean is in `rubrank.verifiers.shared.primitives`.
+"""COLLIE: constraints written as data; `rubrank.verifiers.shared.primitives` defines what they mean.
 
     constraints:
       - {level: sentence, transform: count, relation: exactly, value: 3}
@@ -45,12 +45,14 @@ from rubrank.verifiers.ifbench.tokens import public_sentences, public_tokens
 from rubrank.verifiers.ifeval.common import translate_relation
 from rubrank.verifiers.shared import checks as c
 from rubrank.verifiers.shared import primitives as p
-from rubrank.verifiers.shared.checks import Check, Holds
+from rubrank.verifiers.shared.checks import Check
 from rubrank.verifiers.shared.primitives import Level, TextMeasure
 from rubrank.verifiers.shared.relation import Relation
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, missing, verifier
 
-_DEEPEST, _MOST_NODES, _WORK = 8, 200, 2_000_000
+_DEEPEST = 8
+_MOST_NODES = 200
+_WORK = 2_000_000  # units of text that one check may look at
 
 Piece: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
@@ -61,14 +63,26 @@ Reduction: TypeAlias = Literal["all", "any", "none", "at least", "at most", "exa
 _SYMBOLS = {">=": "at least", "<=": "at most", "==": "exactly", "=": "exactly", ">": "more than", "<": "less than"}
 _AGGREGATES = {"max": p.most, "min": p.least, "sum": p.total, "mean": p.average}
 _CASES: dict[str, Callable[[], p.Test]] = {"uppercase": p.upper, "lowercase": p.lower, "capitalised": p.capitalised}
+_TESTS_OF_ONE = {"equals": p.equals, "differs": p.differs, "matches": p.matches}
+_TESTS_OF_SEVERAL: dict[str, Callable[[Sequence[str]], p.Test]] = {
+    "contains": p.contains,
+    "lacks": p.lacks,
+    "starts with": p.starts,
+    "ends with": p.ends,
+    "one of": p.one_of,
+}
 
 
-def _relation(word: object) -> object:
-    return _SYMBOLS.get(word.strip(), translate_relation(word)) if isinstance(word, str) else word
+def _translate_relation(word: object) -> object:
+    """Return the relation in English words: ">=" and "au moins" become "at least"."""
+    if isinstance(word, str) and word.strip() in _SYMBOLS:
+        return _SYMBOLS[word.strip()]
+    return translate_relation(word)
 
 
 AnyRelation: TypeAlias = Annotated[
-    Relation | Literal["between", "matches"] | PieceRelation | CaseRelation | c.Order, BeforeValidator(_relation)
+    Relation | Literal["between", "matches"] | PieceRelation | CaseRelation | c.Order,
+    BeforeValidator(_translate_relation),
 ]
 
 
@@ -87,37 +101,37 @@ class CollieMeasure(_Part):
     inner: CollieMeasure | None = None
 
     @model_validator(mode="after")
-    def _complete(self) -> CollieMeasure:
-        measure_of(self)  # says what is lacking
+    def _check_complete(self) -> CollieMeasure:
+        build_measure(self)  # raises an error that says what is lacking
         return self
 
 
-def measure_of(spec: CollieMeasure | Constraint) -> TextMeasure:
-    """The function that the data describes; ValueError if it describes none."""
-    level, kind = spec.level, str(spec.transform)
-    if kind == "text":
+def build_measure(spec: CollieMeasure | Constraint) -> TextMeasure:
+    """Return the function that the data describes; ValueError if it describes none."""
+    level = spec.level
+    transform = str(spec.transform)
+    if transform == "text":
         return p.whole()
-    if kind == "distinct":
+    if transform == "distinct":
         return p.distinct(level)
-    if kind == "position":
+    if transform == "position":
         if not spec.at:
             raise ValueError("transform position needs `at`: 1 is the first, -1 the last")
         return p.at(level, spec.at)
-    if kind in _AGGREGATES:
+    if transform in _AGGREGATES:
         if spec.inner is None:
-            raise ValueError(f"transform {kind} needs `inner`: what is measured in each {level}")
-        return _AGGREGATES[kind](level, measure_of(spec.inner))
-    return _counting(spec, level, kind)
-
-
-def _counting(spec: CollieMeasure | Constraint, level: Level, kind: str) -> TextMeasure:
-    if kind == "index_of":
+            raise ValueError(f"transform {transform} needs `inner`: what is measured in each {level}")
+        return _AGGREGATES[transform](level, build_measure(spec.inner))
+    if transform == "index_of":
         if spec.of is None:
             raise ValueError("transform index_of needs `of`: the piece that is looked for")
         return p.index_of(level, spec.of)
+    # count
     if spec.of is not None:
         return p.count_of(level, spec.of)
-    return p.count(level) if spec.pattern is None else p.count_like(level, spec.pattern)
+    if spec.pattern is not None:
+        return p.count_like(level, spec.pattern)
+    return p.count(level)
 
 
 class Constraint(_Part):
@@ -142,127 +156,127 @@ class Constraint(_Part):
     _checks: dict[bool, Check] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
-    def _complete(self) -> Constraint:
-        given = [self.all_of, self.any_of, self.negated, self.transform]
-        if sum(part is not None for part in given) != 1:
+    def _check_complete(self) -> Constraint:
+        forms = [self.all_of, self.any_of, self.negated, self.transform]
+        if sum(form is not None for form in forms) != 1:
             raise ValueError("a constraint is exactly one of: and, or, not, or a `transform` with its relation")
-        self.compiled(vacuous=False)  # says what is lacking
+        self.compile(vacuous=False)  # raises an error that says what is lacking
         return self
 
     def __getstate__(self) -> dict[Any, Any]:
-        # Functions made from the data do not travel to worker processes; they are made anew there.
+        # Compiled checks cannot be pickled for worker processes; they are built again there.
         return {**super().__getstate__(), "__pydantic_private__": {"_checks": {}}}
 
-    def compiled(self, *, vacuous: bool) -> Check:
-        """The check that the data describes, made once."""
+    def compile(self, *, vacuous: bool) -> Check:
+        """Return the check that the data describes; it is built once. `vacuous`: "every …" holds if there is none."""
         if vacuous not in self._checks:
-            self._checks[vacuous] = check_of(self, vacuous)
+            self._checks[vacuous] = build_check(self, vacuous)
         return self._checks[vacuous]
 
 
-def check_of(spec: Constraint, vacuous: bool) -> Check:
-    """The function that the data describes; ValueError if it describes none."""
+def build_check(spec: Constraint, vacuous: bool) -> Check:
+    """Return the function that the data describes; ValueError if it describes none."""
     if spec.all_of is not None:
-        return c.both(*(one.compiled(vacuous=vacuous) for one in spec.all_of))
+        return c.both(*(part.compile(vacuous=vacuous) for part in spec.all_of))
     if spec.any_of is not None:
-        return c.either(*(one.compiled(vacuous=vacuous) for one in spec.any_of))
+        return c.either(*(part.compile(vacuous=vacuous) for part in spec.any_of))
     if spec.negated is not None:
-        return c.negated(spec.negated.compiled(vacuous=vacuous))
+        return c.negated(spec.negated.compile(vacuous=vacuous))
     if spec.transform == "for_each":
-        return _for_each(spec, vacuous)
-    return c.holds(measure_of(spec), test_of(spec))
+        return _build_for_each(spec, vacuous)
+    if spec.values is not None:
+        raise ValueError("`values` needs transform for_each: one value for each unit")
+    return c.holds(build_measure(spec), build_test(spec.relation, spec.value))
 
 
-def _for_each(spec: Constraint, vacuous: bool) -> Check:
-    inner = p.whole() if spec.inner is None else measure_of(spec.inner)
+def _build_for_each(spec: Constraint, vacuous: bool) -> Check:
+    inner = p.whole() if spec.inner is None else build_measure(spec.inner)
     if spec.relation in get_args(c.Order):
         return c.in_order(spec.level, inner, spec.relation)  # type: ignore[arg-type]
     if spec.values is not None:
-        return _in_turn(spec, inner, spec.values)
-    check = spec.check.compiled(vacuous=vacuous) if spec.check is not None else c.holds(inner, test_of(spec))
+        return _build_in_turn(spec, inner, spec.values)
+    if spec.check is not None:
+        check = spec.check.compile(vacuous=vacuous)
+    else:
+        check = c.holds(inner, build_test(spec.relation, spec.value))
     if spec.reduction == "all":
         return c.every(spec.level, check, vacuous=vacuous)
-    if spec.reduction in ("any", "none"):
-        return (c.some if spec.reduction == "any" else c.none)(spec.level, check)
-    if spec.n is None:
-        raise ValueError(f"reduction {spec.reduction!r} needs `n`")
-    counted = {"at least": c.at_least, "at most": c.at_most, "exactly": c.exactly}
-    return counted[spec.reduction](spec.level, check, spec.n)
+    if spec.reduction == "any":
+        return c.some(spec.level, check)
+    if spec.reduction == "none":
+        return c.none(spec.level, check)
+    reductions = {"at least": c.at_least, "at most": c.at_most, "exactly": c.exactly}
+    return reductions[spec.reduction](spec.level, check, _reduction_count(spec))
 
 
-def _in_turn(spec: Constraint, inner: TextMeasure, values: Sequence[Any]) -> Check:
-    """Each unit compared with its own value."""
+def _build_in_turn(spec: Constraint, inner: TextMeasure, values: Sequence[Any]) -> Check:
+    """Compare each unit with its own value."""
     if spec.value is not None or spec.check is not None:
         raise ValueError("`values` stands in the place of `value` and `check`")
-    checks = [c.holds(inner, _test(spec.relation, value)) for value in values]
-    needs = {"all": ("exactly", len(checks)), "any": ("at least", 1), "none": ("exactly", 0)}
-    if spec.reduction in needs:
-        relation, n = needs[spec.reduction]
-    elif spec.n is None:
-        raise ValueError(f"reduction {spec.reduction!r} needs `n`")
+    checks = [c.holds(inner, build_test(spec.relation, value)) for value in values]
+    relation: Any
+    if spec.reduction == "all":
+        relation, count = "exactly", len(checks)
+    elif spec.reduction == "any":
+        relation, count = "at least", 1
+    elif spec.reduction == "none":
+        relation, count = "exactly", 0
     else:
-        relation, n = spec.reduction, spec.n
-    return c.in_turn(spec.level, checks, relation, n)  # type: ignore[arg-type]
+        relation, count = spec.reduction, _reduction_count(spec)
+    return c.in_turn(spec.level, checks, relation, count)
 
 
-def test_of(spec: Constraint) -> p.Test:
-    """The test that relation and value describe; ValueError if they describe none."""
-    if spec.values is not None:
-        raise ValueError("`values` needs transform for_each: one value for each unit")
-    return _test(spec.relation, spec.value)
+def _reduction_count(spec: Constraint) -> int:
+    if spec.n is None:
+        raise ValueError(f"reduction {spec.reduction!r} needs `n`")
+    return spec.n
 
 
-def _test(relation: Any, value: Any) -> p.Test:
+def build_test(relation: Any, value: Any) -> p.Test:
+    """Return the test that relation and value describe; ValueError if they describe none."""
     if relation in _CASES:
         return _CASES[relation]()
     if relation is None or value is None or relation in get_args(c.Order):
         raise ValueError(f"relation {relation!r} with value {value!r} cannot be checked here; see the docs of Collie")
     if relation == "between":
-        return _range(value)
+        if not (isinstance(value, list) and len(value) == 2 and all(isinstance(v, int | float) for v in value)):
+            raise ValueError(f"relation between needs value [low, high]; got {value!r}")
+        low, high = value
+        return p.between(low, high)
     if relation in get_args(Relation) and not isinstance(value, str | list):
         return p.number(relation, value)
-    return _piece_test("equals" if relation == "exactly" else str(relation), value)
 
-
-def _range(value: Any) -> p.Test:
-    if not (isinstance(value, list) and len(value) == 2 and all(isinstance(v, int | float) for v in value)):
-        raise ValueError(f"relation between needs value [low, high]; got {value!r}")
-    return p.between(*value)
-
-
-def _piece_test(relation: str, value: Any) -> p.Test:
     pieces = value if isinstance(value, list) else [value]
+    if relation == "exactly":
+        relation = "equals"
     if not all(isinstance(piece, str) for piece in pieces):
         raise ValueError(f"relation {relation!r} needs a text, or a list of texts, as value; got {value!r}")
-    several: dict[str, Callable[[Sequence[str]], p.Test]] = {
-        "contains": p.contains,
-        "lacks": p.lacks,
-        "starts with": p.starts,
-        "ends with": p.ends,
-        "one of": p.one_of,
-    }
-    single = {"equals": p.equals, "differs": p.differs, "matches": p.matches}
-    if relation in several:
-        return several[relation](pieces)
-    if relation not in single or len(pieces) != 1:
+    if relation in _TESTS_OF_SEVERAL:
+        return _TESTS_OF_SEVERAL[relation](pieces)
+    if relation not in _TESTS_OF_ONE or len(pieces) != 1:
         raise ValueError(f"relation {relation!r} cannot compare with {value!r}")
-    return single[relation](pieces[0])
+    return _TESTS_OF_ONE[relation](pieces[0])
 
 
-def small_enough(data: Any) -> Any:
-    """The data as it came, unless it is nested too deeply or holds too many parts."""
-    nodes, open_parts = 0, [(data, 0)]
+def check_size(data: Any) -> Any:
+    """Return the data unchanged; ValueError if it is nested too deeply or holds too many parts."""
+    nodes = 0
+    open_parts = [(data, 0)]
     while open_parts:
         part, depth = open_parts.pop()
-        children = list(part.values()) if isinstance(part, dict) else part if isinstance(part, list) else []
-        nodes += isinstance(part, dict)
+        children: list[Any] = []
+        if isinstance(part, dict):
+            nodes += 1
+            children = list(part.values())
+        elif isinstance(part, list):
+            children = part
         if depth > 2 * _DEEPEST or nodes > _MOST_NODES or len(children) > 10 * _MOST_NODES:
             raise ValueError(f"a constraint may be {_DEEPEST} deep and have {_MOST_NODES} parts at most")
         open_parts.extend((child, depth + 1) for child in children)
     return data
 
 
-Constraints: TypeAlias = Annotated[list[Constraint], BeforeValidator(small_enough), Field(min_length=1)]
+Constraints: TypeAlias = Annotated[list[Constraint], BeforeValidator(check_size), Field(min_length=1)]
 
 
 @verifier("Collie", family="benchmark", domain=UNIT, version=3)
@@ -271,32 +285,33 @@ def collie(
 ) -> Answer:
     """The share of the constraints that the answer satisfies; with `score="all"` 1 if it satisfies all, else 0.
 
-    A constraint is data: level, transform, relation, value, reduction, and / or / not; the top of
-    This module explains each. An `and` that stands alone counts as its parts. Passes (1): "One. Two."
+    A constraint is data: level, transform, relation, value, reduction, and / or / not; the top of this module
+    explains each. An `and` that stands alone counts as its parts. Passes (1): "One. Two."
     for {level: sentence, transform: count, relation: exactly, value: 2}. Fails (0): "One." for the same. The reason
     names the first constraint that fails. Missing: constraints that would look at more than 2,000,000 parts.
     Not covered: constraints whose target is another text, or the meaning of words.
     upstream: words and sentences as the public checker cuts them, paragraphs only between two line breaks, and "every
     sentence …" holds when there is none.
     """
-    parts = constraints[0].all_of if len(constraints) == 1 and constraints[0].all_of else constraints
+    parts = constraints
+    if len(constraints) == 1 and constraints[0].all_of:
+        parts = constraints[0].all_of
     subject = text if compat == "fixed" else PublicText(text.raw)
     try:
         with p.budget(_WORK):
-            found = [one.compiled(vacuous=compat == "upstream")(subject) for one in parts]
+            results = [part.compile(vacuous=compat == "upstream")(subject) for part in parts]
     except p.TooMuchWork as error:
         return missing(str(error))
-    return _total(parts, found, score)
-
-
-def _total(parts: Sequence[Constraint], found: Sequence[Holds], score: str) -> tuple[float, str]:
-    met = sum(one.ok for one in found)
-    said = f"{met} of {len(found)} constraints hold"
-    for i, (part, one) in enumerate(zip(parts, found, strict=True), 1):
-        if not one.ok:
-            said += f"; the first that does not is {part.name or f'number {i}'}: {one.reason[:300]}"
+    holding = sum(result.ok for result in results)
+    reason = f"{holding} of {len(results)} constraints hold"
+    for number, (part, result) in enumerate(zip(parts, results, strict=True), start=1):
+        if not result.ok:
+            name = part.name or f"number {number}"
+            reason += f"; the first that does not is {name}: {result.reason[:300]}"
             break
-    return (met / len(found) if score == "share" else float(met == len(found))), said
+    if score == "all":
+        return float(holding == len(results)), reason
+    return holding / len(results), reason
 
 
 class PublicText(Text):

@@ -6,24 +6,47 @@
 
 How the benchmark composes constraints shows in `dep`, the numbers of the questions that must hold first: And gives
 none; Chain makes a task depend on the one before; Selection makes a branch depend on choosing it rightly.
+
+A rule is one or more lines `name:argument`, as the public file writes them; all must hold:
+
+    keyword[a,b], forbidden_word[a,b]     contains all of them; none of them
+    keyword_num[1,2,a,b,c]                contains 1 to 2 of them
+    startswith:x, endswith:x, not_…       begins, ends so (a full stop or question mark may follow)
+    length[1,100], length_word[1,100]     so many characters; words
+    match:x                               is x
+    Json[a,b]                             holds a JSON object with exactly these keys; any keys if none is named
+    constraint_punc[，,。]                 no punctuation but this
+    number_each[3,5], starts_with_list_each[a,b]   so many pieces; the pieces begin so, in order
+
+`model_` before the name says that a model must first cut the piece out of the answer, `_each` after it that there are
+several pieces and the rule holds for each. Widths of characters (， and ,) and case make no difference.
 """
 
 from __future__ import annotations
 
+import ast
+import json
+import re
+import string
+import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.items.complex_bench_rules import check_rule, parse_rule
-from rubrank.verifiers.items.live_bench import follow
+from rubrank.texts.text import Text
+from rubrank.verifiers.items.instruction_items import follow_instruction
+from rubrank.verifiers.shared.checks import Holds
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, Verdict, find_verifier, missing, verifier
 
 
 class BenchQuestion(BaseModel):
-    """One scoring question; other keys of the public file (dimensions, ids, translations) are not looked at."""
+    """One scoring question; other keys of the public file (dimensions, ids, translations) are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -38,19 +61,19 @@ class BenchQuestion(BaseModel):
     """Or an instruction of IFEval or IFBench with `kwargs`."""
     kwargs: dict[str, Any] | None = None
     verdict: bool | None = None
-    """Or what a judge said; it goes before the rule."""
+    """Or the verdict of a judge; it overrides the rule."""
     extracted: list[str] | None = None
     """The pieces of the answer that the question is about; None: the whole answer."""
 
     @field_validator("rule")
     @classmethod
-    def _readable(cls, value: str | None) -> str | None:
+    def _check_rule(cls, value: str | None) -> str | None:
         if value is not None:
             parse_rule(value)
         return value
 
     @model_validator(mode="after")
-    def _not_itself(self) -> BenchQuestion:
+    def _check_not_nested(self) -> BenchQuestion:
         if self.verifier == "ComplexBench":
             raise ValueError("a question may not be another item of ComplexBench; write its questions out")
         return self
@@ -72,96 +95,252 @@ def complex_bench(rollout: Rollout, *, scoring_questions: Questions, compat: Com
     """
     if not scoring_questions:
         return missing("no scoring questions")
-    if (wrong := _wrong_dependency(scoring_questions)) is not None:
-        return missing(wrong)
-    own = _Decided(rollout, scoring_questions, compat)
-    order = _sorted(scoring_questions)
-    if order is None:
+    for i, question in enumerate(scoring_questions):
+        for dep in question.dep:
+            if not 0 <= dep < len(scoring_questions) or dep == i:
+                return missing(f"question {i} depends on question {dep}, which is itself or does not exist")
+    prerequisites_of = {i: question.dep for i, question in enumerate(scoring_questions)}
+    try:
+        order = list(TopologicalSorter(prerequisites_of).static_order())
+    except CycleError:
         return missing("questions depend on one another in a cycle")
-    results: dict[int, Verdict] = {}
+
+    alone: dict[int, Verdict] = {}  # verdicts of the questions by themselves, decided only when needed
+    results: dict[int, Verdict] = {}  # the same with their prerequisites
+
+    def decide_alone(i: int) -> Verdict:
+        if i not in alone:
+            alone[i] = decide_question(rollout, scoring_questions[i], compat)
+        return alone[i]
+
     for i in order:
-        results[i] = own.with_prerequisites(i, results)
-    return _total([results[i] for i in range(len(scoring_questions))])
+        deps = prerequisites_of[i]
+        prerequisites = [results[dep] if compat == "fixed" else decide_alone(dep) for dep in deps]
+        failed = [dep for dep, verdict in zip(deps, prerequisites, strict=True) if verdict.value == 0]
+        undecided = [verdict for verdict in prerequisites if verdict.value is None]
+        if failed:
+            results[i] = Verdict(0.0, f"question {failed[0]}, on which it depends, fails")
+        elif undecided and decide_alone(i).value != 0:
+            results[i] = undecided[0]
+        else:
+            results[i] = decide_alone(i)
+    return _summarize([results[i] for i in range(len(scoring_questions))])
 
 
-def _wrong_dependency(questions: Sequence[BenchQuestion]) -> str | None:
-    bad = [(i, d) for i, q in enumerate(questions) for d in q.dep if not 0 <= d < len(questions) or d == i]
-    return f"question {bad[0][0]} depends on question {bad[0][1]}, which is itself or does not exist" if bad else None
-
-
-def _sorted(questions: Sequence[BenchQuestion]) -> list[int] | None:
-    """The questions, each after those it depends on; None if that is impossible."""
-    order: list[int] = []
-    waiting = {i: set(q.dep) for i, q in enumerate(questions)}
-    while waiting:
-        ready = [i for i, deps in waiting.items() if not deps]
-        if not ready:
-            return None
-        order += ready
-        waiting = {i: deps.difference(ready) for i, deps in waiting.items() if i not in ready}
-    return order
-
-
-class _Decided:
-    """The questions' own verdicts, each asked for when it is needed."""
-
-    def __init__(self, rollout: Rollout, questions: Sequence[BenchQuestion], compat: Compat) -> None:
-        self.rollout, self.questions, self.compat = rollout, questions, compat
-        self.known: dict[int, Verdict] = {}
-
-    def own(self, i: int) -> Verdict:
-        """The verdict of the question alone."""
-        if i not in self.known:
-            self.known[i] = decide(self.rollout, self.questions[i], self.compat)
-        return self.known[i]
-
-    def with_prerequisites(self, i: int, results: dict[int, Verdict]) -> Verdict:
-        """A failed prerequisite fails the question; one that cannot be decided leaves it undecided."""
-        deps = self.questions[i].dep
-        before = [results[d] if self.compat == "fixed" else self.own(d) for d in deps]
-        for dep, verdict in zip(deps, before, strict=True):
-            if verdict.value == 0:
-                return Verdict(0.0, f"question {dep}, on which it depends, fails")
-        mine = self.own(i)
-        return mine if mine.value == 0 else next((v for v in before if v.value is None), mine)
-
-
-def decide(rollout: Rollout, question: BenchQuestion, compat: Compat) -> Verdict:
-    """The verdict on one question, without its prerequisites."""
+def decide_question(rollout: Rollout, question: BenchQuestion, compat: Compat) -> Verdict:
+    """Return the verdict on one question, without its prerequisites."""
     if question.verdict is not None:
         return Verdict(float(question.verdict), "given")
     pieces = question.extracted
     if question.rule is not None:
         if pieces is None and any(rule.extracted or rule.each for rule in parse_rule(question.rule)):
             return missing(f"the rule {question.rule[:60]!r} needs the pieces it speaks of, as `extracted`")
-        found = check_rule(question.rule, [rollout.answer] if pieces is None else pieces, compat)
-        return Verdict(float(found.ok), found.reason)
+        result = check_rule(question.rule, [rollout.answer] if pieces is None else pieces, compat)
+        return Verdict(float(result.ok), result.reason)
     if question.verifier is None and question.instruction_id is None:
         return missing(f"needs a judge: {question.question[:100] or 'a question without text'}")
-    subjects = [rollout] if pieces is None else [_piece(rollout, piece) for piece in pieces]
-    verdicts = [_ask(subject, question, compat) for subject in subjects] or [Verdict(0.0, "nothing to check")]
-    return next((v for v in verdicts if v.value != 1), verdicts[0])
+    if pieces is None:
+        subjects = [rollout]
+    else:
+        subjects = [rollout.model_copy(update={"response": piece, "reasoning": ""}) for piece in pieces]
+    if not subjects:
+        return Verdict(0.0, "nothing to check")
+    verdicts = [_verify(subject, question, compat) for subject in subjects]
+    return next((verdict for verdict in verdicts if verdict.value != 1), verdicts[0])
 
 
-def _piece(rollout: Rollout, piece: str) -> Rollout:
-    return rollout.model_copy(update={"response": piece, "reasoning": ""})
-
-
-def _ask(rollout: Rollout, question: BenchQuestion, compat: Compat) -> Verdict:
+def _verify(rollout: Rollout, question: BenchQuestion, compat: Compat) -> Verdict:
     if question.verifier is None:
-        return follow(rollout, str(question.instruction_id), question.kwargs, compat, "strict")
+        return follow_instruction(rollout, str(question.instruction_id), question.kwargs, compat, "strict")
     try:
-        found = find_verifier(question.verifier)
-        verdict = found.verify(rollout, found.check_parameters(question.params), compat=compat)
+        criterion = find_verifier(question.verifier)
+        verdict = criterion.verify(rollout, criterion.check_parameters(question.params), compat=compat)
     except RubrankError as error:
         return missing(str(error))
-    return verdict if verdict.value is None else Verdict(float(verdict.value == found.domain.high), verdict.reason)
+    if verdict.value is None:
+        return verdict
+    return Verdict(float(verdict.value == criterion.domain.high), verdict.reason)
 
 
-def _total(results: Sequence[Verdict]) -> Answer:
+def _summarize(results: Sequence[Verdict]) -> Answer:
     for i, verdict in enumerate(results):
         if verdict.value is None:
             return missing(f"question {i}: {verdict.reason}")
-    broken = [f"question {i} ({v.reason})" for i, v in enumerate(results) if not v.value]
-    said = f"{len(results) - len(broken)} of {len(results)} questions hold"
-    return 1 - len(broken) / len(results), said + (f"; not {'; '.join(broken[:3])}" if broken else "")
+    broken = [f"question {i} ({verdict.reason})" for i, verdict in enumerate(results) if not verdict.value]
+    reason = f"{len(results) - len(broken)} of {len(results)} questions hold"
+    if broken:
+        reason += f"; not {'; '.join(broken[:3])}"
+    return 1 - len(broken) / len(results), reason
+
+
+# ---- rules ----------------------------------------------------------------------------------------------------------
+
+_RULE_LINE = re.compile(r"(model_|not |not_)?(model_)?(not_)?([A-Za-z_]+?)(_each)?:\s*(.*)\Z", re.DOTALL)
+_NEXT_LINE = re.compile(r"\n(?=(?:model_|not[ _])*[A-Za-z_]+:)")
+_QUOTES = {'"': '"', "“": "”", "`": "`", "「": "」"}
+_PUNCTUATION = frozenset(string.punctuation)
+_RANGE_RULES = frozenset(("length", "length_word", "number", "keyword_num"))
+_LIST_RULES = _RANGE_RULES | {"keyword", "forbidden_word", "Json", "constraint_punc", "starts_with_list"}
+_TEXT_RULES = frozenset(("startswith", "endswith", "match"))
+
+
+@dataclass(frozen=True)
+class PieceRule:
+    """One line of a rule."""
+
+    name: str
+    arguments: tuple[str, ...]
+    negated: bool = False
+    each: bool = False
+    extracted: bool = False
+    """Whether a model has to find the piece first."""
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The first two arguments as numbers: the least and the most."""
+        try:
+            low, high = map(int, self.arguments[:2])
+        except ValueError:
+            raise ValueError(f"rule {self.name} needs [least, most]; got {list(self.arguments)}") from None
+        return low, high
+
+
+@lru_cache(maxsize=1024)
+def parse_rule(source: str) -> tuple[PieceRule, ...]:
+    """Return the lines of a rule; ValueError if one cannot be read."""
+    return tuple(_parse_line(line) for line in _NEXT_LINE.split(source.strip()))
+
+
+def _parse_line(line: str) -> PieceRule:
+    match = _RULE_LINE.match(line)
+    if not match or match[4] not in _LIST_RULES | _TEXT_RULES:
+        known = ", ".join(sorted(_LIST_RULES | _TEXT_RULES))
+        raise ValueError(f"{line[:80]!r} is no rule; known are {known}, each with model_, not_ and _each")
+    prefixes = [prefix for prefix in match.groups()[:3] if prefix]
+    name = match[4]
+    rule = PieceRule(
+        name,
+        arguments=_parse_list(match[6]) if name in _LIST_RULES else (match[6].strip(),),
+        negated=any("not" in prefix for prefix in prefixes),
+        each=match[5] is not None,
+        extracted="model_" in prefixes,
+    )
+    if name in _RANGE_RULES:
+        rule.range  # noqa: B018 - raises an error if the numbers are wrong
+    return rule
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    """Read `[a, b]`, with or without quotation marks."""
+    try:
+        value = ast.literal_eval(text) if len(text) < 10_000 else None
+        if isinstance(value, list) and all(isinstance(part, str | int) for part in value):
+            return tuple(map(str, value))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        pass  # the public file writes most lists without quotation marks
+    parts = [part.strip() for part in text.strip().strip("[]").split(",")]
+    return tuple(part for part in parts if part)
+
+
+def check_rule(source: str, pieces: Sequence[str], compat: Compat) -> Holds:
+    """Check all lines of the rule on the pieces; without `_each` on the first piece.
+
+    >>> check_rule("length_word:[2,3]\\nendswith:ok", ["all is ok."], "fixed").ok
+    True
+    """
+    results = [_check_line(rule, pieces, compat) for rule in parse_rule(source)]
+    return next((result for result in results if not result.ok), results[0])
+
+
+def _check_line(rule: PieceRule, pieces: Sequence[str], compat: Compat) -> Holds:
+    pieces = [piece for piece in pieces if piece.strip()]
+    if rule.name == "number":
+        low, high = rule.range
+        return Holds(low <= len(pieces) <= high, f"{len(pieces)} pieces, {low} to {high} asked")
+    if not pieces:
+        return Holds(_passes_without_piece(rule), f"nothing to check {rule.name} on")
+    if rule.name == "starts_with_list":
+        if len(pieces) != len(rule.arguments):
+            return Holds(False, f"{len(pieces)} pieces, {len(rule.arguments)} asked")
+        for piece, start in zip(pieces, rule.arguments, strict=True):
+            if not _fold(piece).startswith(_fold(start)):
+                return Holds(False, f"no piece begins with {start!r} in its place")
+        return Holds(True, "the pieces begin as asked")
+    for number, piece in enumerate(pieces if rule.each else pieces[:1], start=1):
+        result = _check_piece(rule, piece, compat)
+        if not result.ok:
+            return Holds(False, f"piece {number}: {result.reason}" if rule.each else result.reason)
+    return Holds(True, f"{rule.name} holds")
+
+
+def _passes_without_piece(rule: PieceRule) -> bool:
+    return rule.negated or rule.name == "forbidden_word"
+
+
+def _check_piece(rule: PieceRule, piece: str, compat: Compat) -> Holds:
+    """The piece passes as it is, or without quotation marks around it."""
+    if compat == "upstream" and "None" in piece and not rule.extracted:  # "None" means "nothing found" there
+        return Holds(_passes_without_piece(rule), "the piece holds “None”")
+    result = _apply_rule(rule, piece, compat)
+    stripped = piece.strip()
+    is_quoted = _QUOTES.get(stripped[:1]) == stripped[-1:]
+    if not result.ok and is_quoted:
+        result = _apply_rule(rule, stripped[1:-1], compat)
+    if rule.negated:
+        return Holds(not result.ok, f"not: {result.reason}")
+    return result
+
+
+def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
+    folded = _fold(piece)
+    if rule.name == "keyword":
+        absent = [word for word in rule.arguments if _fold(word) not in folded]
+        return Holds(not absent, f"{absent[0]!r} is not there" if absent else "all keywords are there")
+    if rule.name == "forbidden_word":
+        present = [word for word in rule.arguments if _fold(word) in folded]
+        return Holds(not present, f"{present[0]!r} is there" if present else "no forbidden word is there")
+    if rule.name == "keyword_num":
+        low, high = rule.range
+        count = sum(_fold(word) in folded for word in rule.arguments[2:])
+        return Holds(low <= count <= high, f"{count} of the keywords are there, {low} to {high} asked")
+    if rule.name == "startswith":
+        start = _fold(rule.arguments[0])
+        return Holds(folded.startswith(start), f"begins with {piece.strip()[:30]!r}")
+    if rule.name == "endswith":
+        end = _fold(rule.arguments[0])
+        is_right = folded.endswith((end, f"{end}。", f"{end}.", f"{end}?"))
+        return Holds(is_right, f"ends with {piece.strip()[-30:]!r}")
+    if rule.name == "match":
+        whole = _fold(rule.arguments[0])
+        return Holds(folded in (whole, f"{whole}。", f"{whole}."), f"it is {piece.strip()[:60]!r}")
+    if rule.name == "length":
+        low, high = rule.range
+        count = len(piece) if compat == "upstream" else len(Text(piece).characters)
+        return Holds(low <= count <= high, f"{count} characters, {low} to {high} asked")
+    if rule.name == "length_word":
+        low, high = rule.range
+        count = len(piece.split()) if compat == "upstream" else len(Text(piece).words)
+        return Holds(low <= count <= high, f"{count} words, {low} to {high} asked")
+    if rule.name == "Json":
+        return _check_json(piece, rule.arguments)
+    # constraint_punc
+    allowed = set("".join(_fold(argument) for argument in rule.arguments))
+    marks = {char for char in folded if char in _PUNCTUATION or unicodedata.category(char).startswith("P")}
+    other = sorted(marks - allowed)
+    return Holds(not other, f"other punctuation: {' '.join(other[:10])}" if other else "no other punctuation")
+
+
+def _check_json(piece: str, keys: Sequence[str]) -> Holds:
+    start = piece.find("{")
+    if start < 0:
+        return Holds(False, "no JSON object")
+    try:
+        value, _ = json.JSONDecoder().raw_decode(piece, start)
+    except (ValueError, RecursionError):
+        return Holds(False, "the JSON object cannot be read")
+    is_right = not keys or set(value) == set(keys)
+    return Holds(is_right, f"JSON with the keys {list(value)[:10]}")
+
+
+def _fold(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold().strip()
