@@ -17,9 +17,9 @@ from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import MODEL, NOTICE, demo_judges
 from rubrank.grading.grade import grade
 from rubrank.judges.client.cache import ReplyCache
-from rubrank.judges.judging import judge_groups, stopped, wanted_cells
 from rubrank.judges.parsing.items import value_of_items
 from rubrank.judges.prompting.answer_form import finding_numbers
+from rubrank.judges.step import find_judged_cells, find_stopped, judge_groups
 from rubrank.rubrics.files import load_yaml
 from rubrank.rubrics.rubric import Criterion, Rubric, parse_rubric
 
@@ -40,7 +40,7 @@ from pathlib import Path
 sys.modules[sys.argv[2]] = None  # importing it is an error
 socket.socket.connect = socket.getaddrinfo = None  # and so is calling anybody
 
-from rubrank.judges.judging import judge_groups
+from rubrank.judges.step import judge_groups
 from rubrank.rubrics.rubric import Criterion
 from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import demo_judges
@@ -89,7 +89,8 @@ def asked(criteria, table, tmp_path_factory):
 
 def judge_all(criteria, table, judges):
     wanted = [
-        wanted_cells(own, graded.scores, graded.reasons, judges) for own, graded in zip(criteria, table, strict=True)
+        find_judged_cells(own, graded.scores, graded.reasons, judges)
+        for own, graded in zip(criteria, table, strict=True)
     ]
     return judge_groups(GROUPS, criteria, wanted, judges)
 
@@ -137,7 +138,7 @@ def test_verdicts_are_those_of_the_file(asked):
 
 def test_all_that_no_gate_stops_are_judged_and_nobody_else(criteria, table):
     for own, graded in zip(criteria, table, strict=True):
-        passed = set(np.flatnonzero(~stopped(own, graded.scores)).tolist())
+        passed = set(np.flatnonzero(~find_stopped(own, graded.scores)).tolist())
         places = SAID["listwise"]["GeneralQuality"][graded.id]
         ranked = [i for place in places for i in place]
         assert len(ranked) == len(set(ranked))

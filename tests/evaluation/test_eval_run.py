@@ -154,7 +154,7 @@ def test_a_judge_counts_calls_cost_and_failures(tmp_path, monkeypatch):
     async def opened(*given):
         return Askers()
 
-    monkeypatch.setattr("rubrank.evaluation.judging.open_askers", opened)
+    monkeypatch.setattr("rubrank.evaluation.judging.open_clients", opened)
     judges = tmp_path / "judges.yaml"
     judges.write_text("judges: [{name: j, endpoints: [{model: m, base_url: 'http://127.0.0.1:9'}]}]\n")
     heard, told = [], []

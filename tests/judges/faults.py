@@ -226,7 +226,7 @@ def import_step() -> Any:
     """One rollout through prompt, client and parser, in this tree or in an older one."""
     try:
         from rubrank.judges.judge import Judges
-        from rubrank.judges.judging import judge_groups
+        from rubrank.judges.step import judge_groups
         from rubrank.rollouts.rollout import Group, Rollout
         from rubrank.rubrics.rubric import Criterion
     except ImportError:  # an older tree

@@ -31,6 +31,6 @@ def test_calls_are_known_before_they_are_made() -> None:
 def test_importing_is_light() -> None:
     ours = "'rubrank.judges.prompting', 'rubrank.judges.client.client'"
     heavy = f"{{'openai', 'httpx2', 'numba', 'torch', 'polars', {ours}}}"
-    code = f"import sys, rubrank.judges.judging; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, rubrank.judges.step; print(sorted({heavy} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

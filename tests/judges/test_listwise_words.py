@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rubrank.judges.judge import Reply
-from rubrank.judges.kinds.listwise import _by_rollout
+from rubrank.judges.kinds.listwise import name_rollouts
 from rubrank.judges.parsing import read_listwise
 
 ORDER = [7, 5, 0, 3]
@@ -26,7 +26,7 @@ ORDER = [7, 5, 0, 3]
     ],
 )
 def test_places_become_rollouts(said: str, meant: str) -> None:
-    assert _by_rollout(said, ORDER) == meant
+    assert name_rollouts(said, ORDER) == meant
 
 
 def test_what_is_said_about_the_last_response_is_kept() -> None:

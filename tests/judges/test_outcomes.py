@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted import LOST, Scripted, group, judge, question, said
 
-from rubrank.judges import COMPARES, count_calls, judged
-from rubrank.judges.outcomes import contestants, disagreement, mean_seen
+from rubrank.judges import COMPARES, count_calls, judge_question
+from rubrank.judges.outcomes import disagreement, distinct_rollouts, mean_outcomes
 
 ANSWERS = st.lists(st.sampled_from("abcdef"), max_size=8)
 
@@ -29,7 +29,7 @@ def test_whatever_is_answered_a_matrix_fits_itself(
     who = judge(kind=kind, passes=times, samples=times, pairs=budget, both_orders=both_orders)
     takes_part = np.array([random.random() < 0.8 for _ in answers], dtype=bool)
     asker, about = Scripted(script), question(group(*answers), wanted=takes_part[:, None])
-    judgment = asyncio.run(judged(about, who, lambda _: asker))
+    judgment = asyncio.run(judge_question(about, who, lambda _: asker))
     outcomes = judgment.outcomes["Clear"]
     seen = ~np.isnan(outcomes)
 
@@ -53,12 +53,12 @@ def ranks(shown: list[str], random: Random) -> Any:
 
 def test_contestants_are_the_first_of_each_answer_that_take_part() -> None:
     wanted = np.array([[False], [True], [True], [True], [False]])
-    assert contestants(question(group("a", "b", "a", "a", "c"), wanted=wanted), 0) == [1, 2]
+    assert distinct_rollouts(question(group("a", "b", "a", "a", "c"), wanted=wanted), 0) == [1, 2]
 
 
 def test_mean_of_what_was_seen() -> None:
     seen = np.array([[1.0, np.nan, 0.5], [0.0, np.nan, np.nan]])
-    np.testing.assert_array_equal(mean_seen(seen), [0.5, np.nan, 0.5])
+    np.testing.assert_array_equal(mean_outcomes(seen), [0.5, np.nan, 0.5])
 
 
 def test_disagreement() -> None:

@@ -7,9 +7,9 @@ import pytest
 from cases import folded
 from scripted import CRITERION, LOST, Scripted, group, judge, question, said
 
-from rubrank.judges import count_calls, judged
+from rubrank.judges import count_calls, judge_question
 from rubrank.judges.judge import Asker, Judge, Judgment, Question
-from rubrank.judges.kinds.panel import combined, completed
+from rubrank.judges.kinds.panel import combine_verdicts, complete_members
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict, missing
 
@@ -29,12 +29,12 @@ def ask(about: Question, who: Judge, *scripts: Callable[..., Any]) -> tuple[Judg
     def asker_of(member: Judge) -> Asker:
         return askers[who.members.index(member)] if who.members else askers[0]
 
-    return asyncio.run(judged(about, who, asker_of)), askers
+    return asyncio.run(judge_question(about, who, asker_of)), askers
 
 
 def values(*given: float | None, criterion: Criterion = CRITERION, combine: Any = "majority") -> Verdict:
     verdicts = [missing("timeout after 1 s") if v is None else Verdict(v, f"because {v:g}") for v in given]
-    return combined(verdicts, criterion, combine)
+    return combine_verdicts(verdicts, criterion, combine)
 
 
 @folded(
@@ -69,7 +69,7 @@ def test_reasons_say_how_it_was_reached() -> None:
     assert values(1, 1, 0, combine="mean").reason == "mean 0.667 of 1, 1, 0: because 1"
     assert values(None, None).reason == "timeout after 1 s: none of 2 answered"
     assert values(None, None).value is None
-    assert len(combined([Verdict(1.0, "x" * 499), missing("y" * 400)], CRITERION, "majority").reason) < 510
+    assert len(combine_verdicts([Verdict(1.0, "x" * 499), missing("y" * 400)], CRITERION, "majority").reason) < 510
 
 
 def test_members_are_asked_the_same_and_combined() -> None:
@@ -94,7 +94,7 @@ def test_samples_have_numbers() -> None:
 
 
 def test_samples_of_members() -> None:
-    who = completed(judge(members=(judge(name="a"), judge(name="b", samples=3)), samples=2))
+    who = complete_members(judge(members=(judge(name="a"), judge(name="b", samples=3)), samples=2))
     _, (a, b) = ask(question(1), who, lambda shown: said(1), lambda shown: said(1))
     assert sorted(call.sample for call in a.calls) == [0, 1]
     assert sorted(call.sample for call in b.calls) == [0, 1, 2]
@@ -103,14 +103,14 @@ def test_samples_of_members() -> None:
 
 def test_members_do_what_they_do_not_say_as_the_panel_does() -> None:
     quick, own = judge(name="a", kind="listwise"), judge(name="b", kind="listwise", passes=3, language="zh")
-    who = completed(judge(kind="listwise", members=(quick, own), passes=2, language="en", timeout=9.0))
+    who = complete_members(judge(kind="listwise", members=(quick, own), passes=2, language="en", timeout=9.0))
     assert [(m.name, m.passes, m.language, m.timeout) for m in who.members] == [
         ("a", 2, "en", 9.0),
         ("b", 3, "zh", 9.0),
     ]
     assert all(m.endpoints == quick.endpoints for m in who.members)
     alone = judge(samples=2)
-    assert completed(alone) == alone
+    assert complete_members(alone) == alone
 
 
 def test_a_member_that_is_lost_is_left_out_and_counted() -> None:

@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.judges import judged
+from rubrank.judges import judge_question
 from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.client.client import Client
 from rubrank.judges.client.usage import Account
@@ -110,7 +110,7 @@ def ask(judge: Judge, criteria: Sequence[Criterion], rollouts: int, store: Reply
     async def main() -> Asked:
         async with Client(judge, cache=store) as client:
             recorder = Recorder(client)
-            judgment = await judged(question, judge, lambda _: recorder)
+            judgment = await judge_question(question, judge, lambda _: recorder)
             return Asked(judgment, recorder.said, client.meter.account())
 
     return asyncio.run(main())

@@ -24,7 +24,7 @@ from rubrank.judges.client.endpoint import EndpointPool
 from rubrank.judges.client.limits import ConcurrencyLimit
 from rubrank.judges.client.runtime import close_runtime, runtime
 from rubrank.judges.judge import Endpoint, Judge, Judges, Retry
-from rubrank.judges.judging import judge_groups, judge_groups_async
+from rubrank.judges.step import judge_groups, judge_groups_async
 from rubrank.rubrics.rubric import Criterion
 
 CLEAR, KIND, SHORT = (Criterion(name=name, question=f"Is it {name}?") for name in ("Clear", "Kind", "Short"))
@@ -417,9 +417,9 @@ def test_a_criterion_that_is_missing_throughout_is_told_once(caplog):
     with Server(lambda asked: Answer(GOOD) if "Is it Kind" in asked.body["messages"][0]["content"] else DOWN) as server:
         retry = Retry(attempts=1, first_wait=0.01, breaker_failures=1000)
         who = judges(server.url, most_missing=0.6, retry=retry, kind="absolute")
-        from rubrank.judges import judging
+        from rubrank.judges import step
 
-        judging._told.clear()
+        step._warned_criteria.clear()
         for _ in range(2):
             judged(who, 3, (CLEAR, KIND))
     told = [record.message for record in caplog.records if "no judge gave an answer" in record.message]

@@ -18,7 +18,7 @@ import rubrank
 from rubrank import judges
 from rubrank.fusion import attributes, model
 from rubrank.judges.judge import Call, Judge, Judgment, Reply, Usage
-from rubrank.judges.judging import judge_groups
+from rubrank.judges.step import judge_groups
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.catalogue import judged
 from rubrank.verifiers import verifier

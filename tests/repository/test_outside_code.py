@@ -17,7 +17,7 @@ import rubrank
 from rubrank._plugins import failed_in
 from rubrank.cli.app import app
 from rubrank.fusion.files import fuse_file
-from rubrank.judges import judged
+from rubrank.judges import judge_question
 from rubrank.options import FuseOptions
 from rubrank.records.record import record_table
 from rubrank.studies.replay.replay import run_rule
@@ -323,7 +323,7 @@ def judgment_of(**fields):
     rollouts = tuple(rubrank.Rollout(prompt="p", response=text) for text in "ab")
     question = rubrank.Question(rubrank.Group(id="q", rollouts=rollouts), (CRITERION,), np.ones((2, 1), dtype=bool))
     judge = rubrank.Judge(kind="outside-judge", endpoints=[{"base_url": "http://localhost:1/v1", "model": "m"}])
-    return asyncio.run(judged(question, judge, lambda _: None))
+    return asyncio.run(judge_question(question, judge, lambda _: None))
 
 
 CRITERION = rubrank.Criterion(name="Tea", question="Is it about tea?")

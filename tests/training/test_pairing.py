@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from judges.scripted import shown_in
 from judges.server import Answer, Server
 
-import rubrank.judges.askers as askers
+import rubrank.judges.clients as askers
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Reply, Usage
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Graded, RewardEngine, StepRewards
@@ -57,12 +57,12 @@ def verdict(shown: Sequence[str]) -> str:
 @pytest.fixture
 def asker(monkeypatch: pytest.MonkeyPatch) -> Better:
     """Answers for all judges."""
-    better, opened = Better(), askers.open_askers
+    better, opened = Better(), askers.open_clients
 
     async def scripted(judges: Any, asking: Any, stack: Any, given: Any) -> Any:
         return await opened(judges, asking, stack, lambda leaf: better)
 
-    monkeypatch.setattr(askers, "open_askers", scripted)
+    monkeypatch.setattr(askers, "open_clients", scripted)
     return better
 
 

@@ -12,8 +12,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from rubrank.evaluation.benchmark import Answer, Messages
-from rubrank.judges.askers import open_askers
 from rubrank.judges.client.runtime import runtime
+from rubrank.judges.clients import open_clients
 from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply, load_judges
 
 PROMPTS_VERSION = "1"
@@ -37,7 +37,7 @@ class FileJudge:
 
     async def _ask_all(self, prompts: Sequence[Messages]) -> list[Reply]:
         async with AsyncExitStack() as stack:
-            asker = (await open_askers(self._judges, [self._leaf], stack, None)).of(self._leaf)
+            asker = (await open_clients(self._judges, [self._leaf], stack, None)).asker_of(self._leaf)
             return list(await asyncio.gather(*(self._ask(asker, prompt) for prompt in prompts)))
 
     async def _ask(self, asker: Asker, prompt: Messages) -> Reply:

@@ -19,14 +19,14 @@ import numpy as np
 from rubrank._plain import shortened
 from rubrank.judges import COMPARES
 from rubrank.judges.judge import JUDGED, Judges, Judgment
-from rubrank.judges.judging import judge_groups, judge_groups_async, stopped, wanted_cells
+from rubrank.judges.step import judge_groups, judge_groups_async, find_stopped, find_judged_cells
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.scores.table import GroupScores, ScoreTable
 
 if TYPE_CHECKING:
-    from rubrank.judges.arriving import Arrived
+    from rubrank.judges.arrivals import Arrived
 
 _LONGEST_REASON = 8000  # characters of a comparison: a judge writes about all responses of a list at once
 _MIXED = "cannot be judged: a verifier decided it for others of the group, and this judge only compares"
@@ -73,7 +73,7 @@ def cells_to_judge(
     scored: GroupScores, criteria: Sequence[Criterion], judges: Judges, compare: bool | None = None
 ) -> np.ndarray:
     """(G, K): the cells that judges are asked about after verifiers have run. compare: as in `judge_table_async`."""
-    cells = wanted_cells(criteria, scored.scores, scored.reasons, judges)
+    cells = find_judged_cells(criteria, scored.scores, scored.reasons, judges)
     mixed = _find_mixed(scored, criteria, judges)
     for column, criterion in enumerate(criteria):
         judge = judges.judge_of(criterion.name)
@@ -119,7 +119,7 @@ def _fill_group(
         for row in np.flatnonzero(asked[:, columns[name]]):
             reasons[row][columns[name]] = _describe_comparison(outcomes[row], judgment, int(row), name)
     mixed = _find_mixed(scored, criteria, judges)
-    gated = stopped(criteria, scored.scores) & judges.cascade
+    gated = find_stopped(criteria, scored.scores) & judges.cascade
     for row, row_reasons in enumerate(reasons):
         for column, criterion in enumerate(criteria):
             # Cells that a judge could decide and that were not asked about say why.

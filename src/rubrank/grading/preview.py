@@ -31,10 +31,10 @@ from rubrank.grading.grade import grade
 from rubrank.grading.judge_table import cells_to_judge
 from rubrank.grading.plan import find_rubrics
 from rubrank.judges import COMPARES
-from rubrank.judges.asking import AskerOf
+from rubrank.judges.asker import AskerOf
 from rubrank.judges.batches.api import batch_endpoint, batch_price
 from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
-from rubrank.judges.judging import judge_groups
+from rubrank.judges.step import judge_groups
 from rubrank.judges.prompting.tokens import estimated_tokens, token_counter
 from rubrank.rollouts.reading import read_groups
 from rubrank.rollouts.rollout import Group, Rollout

@@ -53,7 +53,7 @@ from rubrank.grading.plan import (
 from rubrank.grading.progress import Bar
 from rubrank.judges import COMPARES, KINDS
 from rubrank.judges.judge import Judge, Judges, load_judges
-from rubrank.judges.judging import checked
+from rubrank.judges.step import check_judgments
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.reading import groups_of_rows
 from rubrank.rollouts.rollout import Group
@@ -190,7 +190,7 @@ def grade_on_ray(
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_describe_kept(setting.options)) from None
     if setting.judges is not None and table.judging is not None:
-        checked(table.judging, setting.judges)
+        check_judgments(table.judging, setting.judges)
     if most_missing is not None:
         count_missing(table).check(most_missing)
     return table

@@ -1,6 +1,13 @@
-"""The ways of asking a judge, and the client that asks. The contract is in `rubrank.judges.judge`.
+"""Judges: models that decide what no program can. This file registers their kinds; `judge.py` has the contract.
 
-    judgment = await judged(question, judge, asker_of)       whatever its kind, panel or not
+    judge.py      configuration and contract: Judge, Judges, Call, Reply, Question, Judgment
+    step.py       one step: which cells are judged, all judges at once, what is missing
+    kinds/        absolute, batched, pairwise, listwise, panel
+    prompting/    criterion + rollouts → Call
+    parsing/      Reply → verdict
+    client/       Call → Reply over HTTP, with a cache, limits and retries; batches/: the same through batch APIs
+
+    judgment = await judge_question(question, judge, asker_of)       whatever its kind, panel or not
 
 To add a kind from a module of your own (docs/extending.md):
 
@@ -8,10 +15,10 @@ To add a kind from a module of your own (docs/extending.md):
     class YesNo:
         async def judge(self, question, judge, asker): ...       a Judgment; its calls are answered by the asker
 
-`calls(question, judge)`, how many calls it will make, is wanted too where that is not one a cell. A kind of the library
-is a file in `judges/kinds/` and a line in `KINDS`. Panels, accounts, the cache, deadlines and ceilings work for all.
+A kind also has `calls(question, judge)`, unless it makes one call for every cell. A kind of the library is a file in
+`judges/kinds/` and a line in `KINDS`. Panels, usage, the cache, deadlines and limits work for all kinds.
 
-Importing this package imports none of them: a kind is loaded when it is first asked for.
+Importing this package imports none of them: a kind is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -19,13 +26,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from rubrank._plugins import check_call, check_free, decorated, load_plugins, shown
 from rubrank.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
-    from rubrank.judges.asking import AskerOf, CountedKind
+    from rubrank.judges.asker import AskerOf, CountedKind
     from rubrank.judges.judge import Judge, Judgment, Question
 
 KINDS: dict[str, str | type] = {
@@ -57,45 +64,53 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
     compares: it says which rollout is better (`Judgment.outcomes`) instead of how good each is (`Judgment.verdicts`).
     """
 
-    def register(chosen: str | None, made: Any) -> Any:
-        own = getattr(made, "name", None) or getattr(made, "__name__", None)
-        wanted = own if chosen is None else chosen
-        known = check_free("judge_kind", wanted, made, _taken)
-        judge = getattr(made, "judge", None) if isinstance(made, type) else made
+    def register(chosen: str | None, kind: Any) -> Any:
+        default = getattr(kind, "name", None) or getattr(kind, "__name__", None)
+        checked_name = check_free("judge_kind", default if chosen is None else chosen, kind, _registered_kind)
+        judge = getattr(kind, "judge", None) if isinstance(kind, type) else kind
         if not inspect.iscoroutinefunction(judge):
             allowed = "a class with `async judge(question, judge, asker)`, or such a function"
-            raise InvalidInput("judge_kind", "kind", allowed, shown(made), "See docs/extending.md.")
-        if isinstance(made, type):
-            check_call("judge_kind", made)
+            raise InvalidInput("judge_kind", "kind", allowed, shown(kind), "See docs/extending.md.")
+        if isinstance(kind, type):
+            check_call("judge_kind", kind)
             check_call("judge_kind", judge, "self", "question", "judge", "asker")
         else:
             check_call("judge_kind", judge, "question", "judge", "asker")
-        KINDS[known] = _held(known, made)
-        (COMPARES.add if compares else COMPARES.discard)(known)
-        return made
+        KINDS[checked_name] = _make_kind_class(checked_name, kind)
+        if compares:
+            COMPARES.add(checked_name)
+        else:
+            COMPARES.discard(checked_name)
+        return kind
 
     return decorated(register, name)
 
 
-def _taken(name: str) -> Any:
-    found = KINDS.get(name)
-    return find_kind if isinstance(found, str) else getattr(found, "made", found)  # a path is the library's
+def _registered_kind(name: str) -> Any:
+    """What a name stands for, in the form in which it was registered."""
+    registered = KINDS.get(name)
+    if isinstance(registered, str):  # the library's own, which may not be replaced
+        return find_kind
+    return getattr(registered, "registered", registered)
 
 
-def _held(name: str, made: Any) -> type:
-    """The kind as a class that has a `calls`, and whose judgments are checked."""
+def _make_kind_class(name: str, kind: Any) -> type:
+    """A user's class or function as a class that has `calls`, and whose judgments are checked."""
 
     async def judge(self: Any, question: Question, judge: Judge, asker: Any) -> Judgment:
-        from rubrank.judges.asking import check_judgment
+        from rubrank.judges.asker import check_judgment
 
-        own: Any = made
-        asked = own.judge(self, question, judge, asker) if isinstance(made, type) else own(question, judge, asker)
-        return check_judgment(name, question, await asked)
+        if isinstance(kind, type):
+            judgment = await cast(Any, kind).judge(self, question, judge, asker)
+        else:
+            judgment = await kind(question, judge, asker)
+        return check_judgment(name, question, judgment)
 
-    members: dict[str, Any] = {"made": made, "judge": judge}
-    if not hasattr(made, "calls"):
+    members: dict[str, Any] = {"registered": kind, "judge": judge}
+    if not hasattr(kind, "calls"):
         members["calls"] = lambda self, question, judge: int(question.wanted.sum())
-    return type(made.__name__, (made,) if isinstance(made, type) else (), members)
+    bases = (kind,) if isinstance(kind, type) else ()
+    return type(kind.__name__, bases, members)
 
 
 def kind_names() -> tuple[str, ...]:
@@ -105,16 +120,16 @@ def kind_names() -> tuple[str, ...]:
 
 
 def find_kind(name: str) -> CountedKind:
-    """The kind of that name."""
+    """An instance of the kind of that name."""
     if name not in KINDS:
         load_plugins()
     if name not in KINDS:
         raise UnknownName.of("judge", "kind", name, KINDS)
-    found = KINDS[name]
-    if isinstance(found, str):
-        module, _, attribute = found.partition(":")
-        found = getattr(import_module(module), attribute)
-    kind: CountedKind = found()
+    kind_class = KINDS[name]
+    if isinstance(kind_class, str):
+        module, _, attribute = kind_class.partition(":")
+        kind_class = getattr(import_module(module), attribute)
+    kind: CountedKind = kind_class()
     return kind
 
 
@@ -126,8 +141,8 @@ def count_calls(question: Question, judge: Judge) -> int:
     return Panel(kind).calls(question, judge) if judge.is_panel else kind.calls(question, judge)
 
 
-async def judged(question: Question, judge: Judge, asker_of: AskerOf) -> Judgment:
-    """What the judge says; `asker_of(judge)` answers its calls, or those of a member of its panel."""
+async def judge_question(question: Question, judge: Judge, asker_of: AskerOf) -> Judgment:
+    """The judgment of a judge. asker_of: who answers its calls, or those of a member of its panel."""
     from rubrank.judges.kinds.panel import Panel
 
     kind = find_kind(judge.kind)

@@ -1,25 +1,24 @@
-"""Who is shown to a judge: what counts as the same answer, which pairs are compared, and in which order.
+"""Which responses a judge compares: duplicates, pairs within a budget, and random orders that can be repeated.
 
-    >>> pairs(6, 7, draws(0, "query-7", "GeneralQuality"))
+    >>> choose_pairs(6, 7, seeded_random(0, "query-7", "GeneralQuality"))
     [(2, 5), (1, 4), (0, 3), (0, 5), (3, 4), (1, 2), (1, 5)]
 
-A budget of m pairs among n answers is spent as evenly as it can be: no answer is in two pairs more than another, and
-everyone can be compared with everyone by way of others as soon as m ≥ n − 1. The first n pairs are a random circle
-through all answers; the further ones start as circles too (Walecki's division of all pairs into circles), and are
-stirred by exchanging partners, so that the whole is close to a random regular graph. Of a shorter circle, every other
-pair is taken first: m ≤ n/2 pairs share no answer.
+A budget of m pairs among n responses is spent as evenly as possible: no response is in two pairs more than another, and
+all are connected as soon as m ≥ n − 1. The first n pairs are a random circle through all responses; further ones start
+as circles too (Walecki's decomposition), and are stirred by exchanging partners, so that the whole is close to a random
+regular graph. Of a shorter circle, every other pair is taken first: m ≤ n/2 pairs share no response.
 
-The design belongs to the places of a group, not to who is there: with a group's size it is known before the first
-rollout comes, and each of its pairs can be asked for as soon as both are there, in either order. Once it is known
-who takes part, `pairs_among` keeps the pairs among those, and adds others in place of those that fell away: between
-answers in the fewest pairs, so that these rarely differ by two. Here 1 and 4 say the same, and 2 takes no part:
+The design belongs to the places of a group, not to the rollouts in them: given the size of the group it is known before
+the first rollout comes, and each pair can be judged as soon as both are there. Once it is known which rollouts take
+part, `choose_pairs_among` keeps the pairs among those, and replaces the others by pairs of responses that are in the
+fewest. Here 1 and 4 are duplicates, and 2 takes no part:
 
-    >>> pairs_among([(0,), (1, 4), (3,), (5,)], 6, 5, draws(0, "query-7", "GeneralQuality"))
+    >>> choose_pairs_among([(0,), (1, 4), (3,), (5,)], 6, 5, seeded_random(0, "query-7", "GeneralQuality"))
     [(0, 2), (0, 3), (1, 2), (1, 3), (0, 1)]
 
-Every draw is a function of the names it belongs to (seed, group, criterion …), never of the batch, its order, or the
-process. Only `Random.random()` is used, whose numbers Python promises to keep: an order is part of a prompt, and a
-prompt that changed would miss the cache.
+Random numbers depend only on names (seed, group, criterion …), never on the batch, its order, or the process. Only
+`Random.random()` is used, whose numbers Python promises to keep: an order is part of a prompt, and a prompt that
+changed would miss the cache.
 """
 
 from __future__ import annotations
@@ -33,132 +32,134 @@ from rubrank.rollouts.rollout import Rollout
 
 Pair: TypeAlias = tuple[int, int]
 
-_STIR = 10  # exchanges tried for each pair: the graph forgets its start well before
+_EXCHANGES = 10  # tried for each pair; the graph forgets its start well before
 
 
-def draws(*names: object) -> Random:
+def seeded_random(*names: object) -> Random:
     """Random numbers that belong to these names."""
     digest = blake2b(repr(names).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return Random(int.from_bytes(digest, "big"))
 
 
-def shuffled(n: int, random: Random) -> list[int]:
+def shuffle(n: int, random: Random) -> list[int]:
     """The numbers below n in random order."""
     keys = [random.random() for _ in range(n)]
     return sorted(range(n), key=keys.__getitem__)
 
 
-def alike(rollouts: Sequence[Rollout]) -> list[int]:
+def find_duplicates(rollouts: Sequence[Rollout]) -> list[int]:
     """For every rollout the first one that a judge cannot tell from it: same answer, tool calls and conversation."""
-    first: list[int] = []
+    first_of: list[int] = []
     by_answer: dict[str, list[int]] = {}
     for i, rollout in enumerate(rollouts):
-        others = by_answer.setdefault(rollout.answer, [])
-        same = next((j for j in others if _same(rollout, rollouts[j])), None)
-        if same is None:
-            others.append(i)
-        first.append(i if same is None else same)
-    return first
+        candidates = by_answer.setdefault(rollout.answer, [])
+        for j in candidates:
+            if rollout.tool_calls == rollouts[j].tool_calls and rollout.prompt == rollouts[j].prompt:
+                first_of.append(j)
+                break
+        else:
+            candidates.append(i)
+            first_of.append(i)
+    return first_of
 
 
-def _same(one: Rollout, other: Rollout) -> bool:
-    return one.tool_calls == other.tool_calls and one.prompt == other.prompt
-
-
-def pairs(n: int, budget: int | None, random: Random) -> list[Pair]:
-    """The pairs to compare among n answers; all of them without a budget."""
+def choose_pairs(n: int, budget: int | None, random: Random) -> list[Pair]:
+    """The pairs to compare among n responses; all of them without a budget."""
     if budget is None or budget >= n * (n - 1) // 2:
         return [(i, j) for i in range(n) for j in range(i + 1, n)]
-    edges = _all_edges(n)[:budget]
-    edges = edges[:n] + _stirred(edges[n:], edges[:n], random)
-    label = shuffled(n, random)
-    return [_ordered(label[i], label[j]) for i, j in edges]
+    pairs = _list_pairs(n)[:budget]
+    pairs = pairs[:n] + _stir(pairs[n:], pairs[:n], random)
+    labels = shuffle(n, random)
+    return [_sort(labels[i], labels[j]) for i, j in pairs]
 
 
-def pairs_among(classes: Sequence[Sequence[int]], size: int, budget: int | None, random: Random) -> list[Pair]:
-    """The pairs to compare among the answers of those who take part, as numbers of `classes`.
+def choose_pairs_among(classes: Sequence[Sequence[int]], size: int, budget: int | None, random: Random) -> list[Pair]:
+    """The pairs to compare among the responses that take part, as indices of `classes`.
 
-    classes: for each different answer the places in the group, out of `size`, of the rollouts that gave it.
-    An answer is in the pairs of all its places. There are as many pairs as `pairs` gives for so many answers. Where
-    `budget` ≥ size − 1 they connect all answers: a place that falls away frees at least as many pairs as are needed to
-    connect what it leaves apart.
+    classes: for each different response the places in the group, out of `size`, of the rollouts that gave it.
+    A response is in the pairs of all its places. There are as many pairs as `choose_pairs` gives for so many responses.
+    If `budget` ≥ size − 1 they connect all responses: a place that drops out frees at least as many pairs as are needed
+    to connect what it leaves apart.
     """
     n = len(classes)
     if budget is None or budget >= n * (n - 1) // 2:
         return [(i, j) for i in range(n) for j in range(i + 1, n)]
-    answer = {place: i for i, places in enumerate(classes) for place in places}
-    designed = [(answer[i], answer[j]) for i, j in pairs(size, budget, random) if i in answer and j in answer]
-    kept = list(dict.fromkeys(_ordered(i, j) for i, j in designed if i != j))
-    return _filled(kept, n, budget, random)
+    class_of = {place: i for i, places in enumerate(classes) for place in places}
+    pairs: dict[Pair, None] = {}  # an ordered set
+    for first, second in choose_pairs(size, budget, random):
+        if first in class_of and second in class_of and class_of[first] != class_of[second]:
+            pairs[_sort(class_of[first], class_of[second])] = None
+    if len(pairs) == budget:
+        return list(pairs)
+    return _fill_up(list(pairs), n, budget, random)
 
 
-def _filled(kept: list[Pair], n: int, budget: int, random: Random) -> list[Pair]:
-    """The pairs and as many others as there is budget for: first such that connect, of those in the fewest pairs."""
-    if len(kept) == budget:
-        return kept
-    edges, rank = list(kept), shuffled(n, random)
+def _fill_up(pairs: list[Pair], n: int, budget: int, random: Random) -> list[Pair]:
+    """Add pairs up to the budget: first those that connect parts, and always of responses in the fewest pairs."""
+    rank = shuffle(n, random)
     partners: list[set[int]] = [set() for _ in range(n)]
-    part = list(range(n))
-    for i, j in edges:
-        _join(i, j, partners, part)
-    while len(edges) < budget:
-        fewest = sorted(range(n), key=lambda i: (len(partners[i]), rank[i]))
-        apart = len(set(part)) > 1
-        i, j = next(
+    part_of = list(range(n))  # responses that are connected have the same part
+
+    def connect(i: int, j: int) -> None:
+        partners[i].add(j)
+        partners[j].add(i)
+        joined = part_of[j]
+        for k in range(n):
+            if part_of[k] == joined:
+                part_of[k] = part_of[i]
+
+    for i, j in pairs:
+        connect(i, j)
+    while len(pairs) < budget:
+        by_pairs = sorted(range(n), key=lambda i: (len(partners[i]), rank[i]))
+        is_connected = len(set(part_of)) == 1
+        candidates = (
             (i, j)
-            for i in fewest
-            for j in fewest
-            if i != j and j not in partners[i] and not (apart and part[i] == part[j])
+            for i in by_pairs
+            for j in by_pairs
+            if i != j and j not in partners[i] and (is_connected or part_of[i] != part_of[j])
         )
-        edges.append(_ordered(i, j))
-        _join(i, j, partners, part)
-    return edges
+        i, j = next(candidates)
+        pairs.append(_sort(i, j))
+        connect(i, j)
+    return pairs
 
 
-def _join(i: int, j: int, partners: list[set[int]], part: list[int]) -> None:
-    partners[i].add(j)
-    partners[j].add(i)
-    if part[i] != part[j]:
-        part[:] = [part[i] if one == part[j] else one for one in part]
-
-
-def _all_edges(n: int) -> list[Pair]:
-    """All pairs, circle by circle, such that every beginning of the list is even and, from n − 1 on, connected."""
-    edges = [edge for i in range((n - 1) // 2) for edge in _evenly(_circle(n, i))]
-    if n % 2 == 0:  # what is left over is one pair for each
+def _list_pairs(n: int) -> list[Pair]:
+    """All pairs, circle by circle; every beginning of the list is even and, from n − 1 on, connected."""
+    pairs: list[Pair] = []
+    zigzag = [(step + 1) // 2 if step % 2 else -(step // 2) for step in range(n - 1)]
+    for start in range((n - 1) // 2):
+        # The last response, then a zigzag through the others: start, +1, −1, +2, −2 …
+        circle = [n - 1] + [(start + step) % (n - 1) for step in zigzag]
+        around = [_sort(circle[k], circle[(k + 1) % n]) for k in range(n)]
+        # Every other pair first, then the rest, beginning with the responses that were left out so far.
+        even = n - n % 2
+        pairs += around[0:even:2] + around[1:even:2][::-1] + around[even:]
+    if n % 2 == 0:  # what remains is one pair for each response
         last = n - 1
-        edges += [(j, last - 1 - j) for j in range((last - 1) // 2)] + [((last - 1) // 2, last)]
-    return edges
+        middle = (last - 1) // 2
+        pairs += [(k, last - 1 - k) for k in range(middle)] + [(middle, last)]
+    return pairs
 
 
-def _circle(n: int, i: int) -> list[int]:
-    """Circle number i: the last answer, then a zigzag through the others: i, i+1, i−1, i+2, i−2 …"""
-    steps = [(s + 1) // 2 if s % 2 else -(s // 2) for s in range(n - 1)]
-    return [n - 1] + [(i + step) % (n - 1) for step in steps]
+def _stir(pairs: list[Pair], fixed: list[Pair], random: Random) -> list[Pair]:
+    """Exchange partners at random; every response keeps its number of pairs, and no pair occurs twice."""
+    pairs = list(pairs)
+    taken = {*pairs, *fixed}
+    exchanges = _EXCHANGES * len(pairs) if len(pairs) > 1 else 0
+    for _ in range(exchanges):
+        x = int(random.random() * len(pairs))
+        y = int(random.random() * len(pairs))
+        a, b = pairs[x]
+        c, d = pairs[y] if random.random() < 0.5 else pairs[y][::-1]
+        exchanged = (_sort(a, c), _sort(b, d))
+        if len({a, b, c, d}) == 4 and not taken.intersection(exchanged):
+            taken -= {pairs[x], pairs[y]}
+            taken.update(exchanged)
+            pairs[x], pairs[y] = exchanged
+    return pairs
 
 
-def _evenly(circle: list[int]) -> list[Pair]:
-    """The pairs of a circle: first every other one, then the rest, beginning with those left out so far."""
-    n = len(circle)
-    around = [_ordered(circle[j], circle[(j + 1) % n]) for j in range(n)]
-    closing = around[n - 1 :] if n % 2 else []
-    rest = around[1 : n - n % 2 : 2]
-    return around[0 : n - n % 2 : 2] + rest[::-1] + closing
-
-
-def _stirred(edges: list[Pair], fixed: list[Pair], random: Random) -> list[Pair]:
-    """The same number of pairs for everyone, with other partners; none twice, none of the fixed ones."""
-    edges, taken = list(edges), {*edges, *fixed}
-    for _ in range(_STIR * len(edges) if len(edges) > 1 else 0):
-        x, y = int(random.random() * len(edges)), int(random.random() * len(edges))
-        (a, b), (c, d) = edges[x], edges[y] if random.random() < 0.5 else edges[y][::-1]
-        new = (_ordered(a, c), _ordered(b, d))
-        if len({a, b, c, d}) == 4 and not taken.intersection(new):
-            taken -= {edges[x], edges[y]}
-            taken.update(new)
-            edges[x], edges[y] = new
-    return edges
-
-
-def _ordered(i: int, j: int) -> Pair:
+def _sort(i: int, j: int) -> Pair:
     return (i, j) if i < j else (j, i)

@@ -231,6 +231,11 @@ class Judge(_Confidential):
         """Are several answers combined into one?"""
         return bool(self.members) or self.samples > 1
 
+    @property
+    def leaves(self) -> tuple[Judge, ...]:
+        """Those that are asked: the members of a panel, or the judge itself."""
+        return self.members or (self,)
+
 
 class Judges(_Confidential):
     """All judges of a run, their cache, their deadline, and the share of answers that may be missing."""
@@ -405,6 +410,18 @@ class Judgment:
     """criterion → (wins of the response shown first, ties counted half; comparisons): position bias, 0.5 = none."""
     replies: list[str] = field(default_factory=list)
     """Ids of the replies that it was read from."""
+
+    def add(self, other: Judgment) -> None:
+        """Add what another judge said about the same group; their criteria differ."""
+        self.verdicts.update(other.verdicts)
+        self.outcomes.update(other.outcomes)
+        self.words.update(other.words)
+        self.missing.update(other.missing)
+        self.disagreement.update(other.disagreement)
+        self.first_wins.update(other.first_wins)
+        self.replies += other.replies
+        self.asked += other.asked
+        self.lost += other.lost
 
 
 class JudgeKind(Protocol):

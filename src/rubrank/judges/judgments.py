@@ -1,15 +1,15 @@
-"""What judges said in one step, and what a file of scores keeps of it.
+"""The judgments of one step, and what a file of scores keeps of them.
 
-judgments.groups[0].verdicts[2, "CoreIntentMatch"]                     Verdict(1.0, "asks for a lake, gets one")
-judgments.missing, judgments.reasons                                   0.02, {"out of time": 3}
-    judgments.provenance                                                   for an audit: positions, replies, usage
+judgments.groups[0].verdicts[2, "CoreIntentMatch"]                 Verdict(1.0, "asks for a lake, gets one")
+judgments.missing, judgments.reasons                               0.02, {"timeout after 120 s": 3}
+judgments.provenance                                               for an audit: positions, replies, usage
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -23,7 +23,7 @@ from rubrank.judges.judge import Judgment
 if TYPE_CHECKING:
     from rubrank.judges.client.usage import Account
 
-_SAMPLED = 4  # ids of replies that a file of scores keeps for every group
+_REPLIES_PER_GROUP = 4  # ids that a file of scores keeps
 
 
 @dataclass(frozen=True)
@@ -40,20 +40,15 @@ class Provenance:
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         positions = {name: list(pair) for name, pair in self.positions.items()}
-        replies = {id: " ".join(some) for id, some in self.replies.items()}
+        replies = {group: " ".join(ids) for group, ids in self.replies.items()}
         return {"positions": positions, "replies": replies, "spent": dict(self.spent)}
 
     @classmethod
     def of_dict(cls, data: Mapping[str, Any]) -> Provenance:
         """From JSON."""
-        positions = {str(name): (float(won), int(n)) for name, (won, n) in data["positions"].items()}
-        replies = {str(id): tuple(some.split()) for id, some in data["replies"].items()}
+        positions = {str(name): (float(wins), int(n)) for name, (wins, n) in data["positions"].items()}
+        replies = {str(group): tuple(ids.split()) for group, ids in data["replies"].items()}
         return cls(positions, replies, dict(data.get("spent", {})))
-
-
-def _sample(replies: Sequence[str]) -> tuple[str, ...]:
-    """The smallest of their digests: of two lists that have much in common, most likely some of the same."""
-    return tuple(sorted({blake2b(id.encode(), digest_size=6).hexdigest() for id in replies})[:_SAMPLED])
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,67 +65,88 @@ class Judgments:
     @cached_property
     def asked(self) -> int:
         """Answers asked for: cells, pairs, lists; of a panel those of every member."""
-        return sum(one.asked for one in self.groups)
+        return sum(judgment.asked for judgment in self.groups)
 
     @cached_property
     def lost(self) -> int:
         """Of these, those without an answer."""
-        return sum(one.lost for one in self.groups)
+        return sum(judgment.lost for judgment in self.groups)
 
     @property
     def missing(self) -> float:
-        """The share of the answers that is missing; 0 where nothing was asked."""
+        """The share of the answers that is missing; 0 if nothing was asked."""
         return self.lost / self.asked if self.asked else 0.0
 
     @cached_property
     def reasons(self) -> Counter[str]:
         """Why answers are missing, up to the first colon, and how often; `lost` in all."""
-        cells = [v.reason for one in self.groups for v in one.verdicts.values() if v.value is None]
-        comparisons = [reason for one in self.groups for some in one.missing.values() for reason in some]
-        return Counter(shortened(reason.partition(":")[0], 80) for reason in cells + comparisons)
+        reasons: list[str] = []
+        for judgment in self.groups:
+            reasons += [verdict.reason for verdict in judgment.verdicts.values() if verdict.value is None]
+            for of_criterion in judgment.missing.values():
+                reasons += of_criterion
+        return Counter(shortened(reason.partition(":")[0], 80) for reason in reasons)
 
     @property
     def provenance(self) -> Provenance:
         """For a file of scores."""
-        counts = {name: (share * n, n) for name, (share, n) in self.first_win_rate.items()}
-        sampled = zip(self.ids, (_sample(one.replies) for one in self.groups), strict=False)
-        return Provenance(counts, {id: some for id, some in sampled if some}, self.spent)
+        replies = {}
+        for group, judgment in zip(self.ids, self.groups, strict=False):
+            # The smallest digests: two lists that have much in common will most likely share some of them.
+            digests = sorted({blake2b(id.encode(), digest_size=6).hexdigest() for id in judgment.replies})
+            if digests:
+                replies[group] = tuple(digests[:_REPLIES_PER_GROUP])
+        positions = {name: (share * n, n) for name, (share, n) in self.first_win_rate.items()}
+        return Provenance(positions, replies, self.spent)
 
     @property
     def spent(self) -> dict[str, Any]:
-        """Usage of judging, in a few numbers that add up over batches."""
-        sums = ("calls", "hits", "input_tokens", "output_tokens", "cost")
-        found = {name: getattr(self.account, name) for name in sums} | {"failures": dict(self.account.failures)}
-        return {**found, "asked": self.asked, "missing": self.lost}
+        """Usage in a few numbers that add up over batches."""
+        account = self.account
+        return {
+            "calls": account.calls,
+            "hits": account.hits,
+            "input_tokens": account.input_tokens,
+            "output_tokens": account.output_tokens,
+            "cost": account.cost,
+            "failures": dict(account.failures),
+            "asked": self.asked,
+            "missing": self.lost,
+        }
 
     @cached_property
     def missing_throughout(self) -> dict[str, str]:
         """Criteria about which nothing at all was answered → the first reason."""
-        seen: dict[str, str | None] = {}
-        for one in self.groups:
-            for (_, name), verdict in one.verdicts.items():
-                seen[name] = None if verdict.value is not None else seen.get(name, verdict.reason)
-            for name, won in one.outcomes.items():
-                reasons = one.missing.get(name)
-                compared = not np.isnan(won).all() or not reasons
-                seen[name] = None if compared or not reasons else seen.get(name, reasons[0])
-        return {name: reason for name, reason in seen.items() if reason is not None}
+        answered: set[str] = set()
+        reasons: dict[str, str] = {}
+        for judgment in self.groups:
+            for (_, name), verdict in judgment.verdicts.items():
+                if verdict.value is None:
+                    reasons.setdefault(name, verdict.reason)
+                else:
+                    answered.add(name)
+            for name, outcomes in judgment.outcomes.items():
+                if judgment.missing.get(name) and np.isnan(outcomes).all():
+                    reasons.setdefault(name, judgment.missing[name][0])
+                else:
+                    answered.add(name)
+        return {name: reason for name, reason in reasons.items() if name not in answered}
 
     @cached_property
     def disagreement(self) -> dict[str, float]:
         """criterion → mean over the groups of how much a panel, or the orders of a pair, disagree: 0 = never."""
-        seen: dict[str, list[float]] = {}
-        for one in self.groups:
-            for name, apart in one.disagreement.items():
-                seen.setdefault(name, []).append(apart)
-        return {name: math.fsum(values) / len(values) for name, values in seen.items()}
+        by_criterion: dict[str, list[float]] = {}
+        for judgment in self.groups:
+            for name, apart in judgment.disagreement.items():
+                by_criterion.setdefault(name, []).append(apart)
+        return {name: math.fsum(values) / len(values) for name, values in by_criterion.items()}
 
     @cached_property
     def first_win_rate(self) -> dict[str, tuple[float, int]]:
         """criterion → (share of comparisons that the response shown first wins, comparisons): 0.5 = no bias."""
-        total: dict[str, tuple[float, int]] = {}
-        for one in self.groups:
-            for name, (won, n) in one.first_wins.items():
-                before = total.get(name, (0.0, 0))
-                total[name] = (before[0] + won, before[1] + n)
-        return {name: (won / n, n) for name, (won, n) in total.items()}
+        totals: dict[str, tuple[float, int]] = {}
+        for judgment in self.groups:
+            for name, (wins, comparisons) in judgment.first_wins.items():
+                total_wins, total = totals.get(name, (0.0, 0))
+                totals[name] = (total_wins + wins, total + comparisons)
+        return {name: (wins / total, total) for name, (wins, total) in totals.items()}

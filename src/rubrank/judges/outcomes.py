@@ -1,11 +1,11 @@
-"""What was seen in comparisons, as one matrix for each criterion.
+"""Outcomes of comparisons, as one matrix for each criterion.
 
     G    rollouts of the group
-    P    observations of the same thing: orders of a pair, passes over a list, members of a panel
+    P    observations of the same pairs: orders of a pair, passes over a list, members of a panel
 
     1 = row beats column, 0.5 = tie, 0 = column beats row, NaN = not compared
 
-Every matrix fits itself: o(i, j) + o(j, i) = 1. The diagonal is NaN.
+Matrices are consistent: o(i, j) + o(j, i) = 1. The diagonal is NaN.
 """
 
 from __future__ import annotations
@@ -14,59 +14,58 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rubrank.judges.design import alike
+from rubrank.judges.design import find_duplicates
 from rubrank.judges.judge import Question
 
 
-def contestants(question: Question, column: int) -> list[int]:
-    """The rollouts to be compared on a criterion, one for each different answer."""
-    return sorted(set(_stand_ins(question, column)[question.wanted[:, column]].tolist()))
-
-
-def classes(question: Question, column: int) -> list[list[int]]:
-    """Of each of the contestants those that take part and say the same, itself among them."""
-    stand_in, among = _stand_ins(question, column), np.flatnonzero(question.wanted[:, column]).tolist()
-    return [[i for i in among if stand_in[i] == one] for one in contestants(question, column)]
-
-
-def _stand_ins(question: Question, column: int) -> np.ndarray:
-    """For every rollout the one that is shown for it, (G,): of those that say the same, the first that takes part."""
-    first = alike(question.group.rollouts)
-    shown_for: dict[int, int] = {}
+def duplicate_classes(question: Question, column: int) -> list[list[int]]:
+    """The rollouts that are compared on a criterion, in classes that a judge cannot tell apart."""
+    first_of = find_duplicates(question.group.rollouts)
+    classes: dict[int, list[int]] = {}
     for i in np.flatnonzero(question.wanted[:, column]).tolist():
-        shown_for.setdefault(first[i], i)
-    return np.array([shown_for.get(first[i], i) for i in range(len(first))], dtype=int)
+        classes.setdefault(first_of[i], []).append(i)
+    return sorted(classes.values())
 
 
-def nothing_seen(size: int) -> np.ndarray:
+def distinct_rollouts(question: Question, column: int) -> list[int]:
+    """The rollouts that are shown: the first of each class of duplicates."""
+    return [duplicates[0] for duplicates in duplicate_classes(question, column)]
+
+
+def empty_outcomes(size: int) -> np.ndarray:
     """No comparison yet, (G, G)."""
     return np.full((size, size), np.nan)
 
 
-def shared(outcomes_GG: np.ndarray, question: Question, column: int) -> np.ndarray:
-    """The outcomes of those that were shown, for all that say the same; these tie among themselves."""
-    stand_in, absent = _stand_ins(question, column), ~question.wanted[:, column]
-    all_GG = outcomes_GG[np.ix_(stand_in, stand_in)]
-    all_GG[stand_in[:, None] == stand_in] = 0.5
-    np.fill_diagonal(all_GG, np.nan)
-    all_GG[absent, :] = np.nan
-    all_GG[:, absent] = np.nan
-    return all_GG
+def spread_to_duplicates(outcomes_GG: np.ndarray, question: Question, column: int) -> np.ndarray:
+    """The outcomes of the rollouts that were shown, for their duplicates too; these tie among themselves."""
+    shown_for = np.arange(len(outcomes_GG))
+    for duplicates in duplicate_classes(question, column):
+        shown_for[duplicates] = duplicates[0]
+    spread_GG = outcomes_GG[np.ix_(shown_for, shown_for)]
+    spread_GG[shown_for[:, None] == shown_for] = 0.5
+    absent = ~question.wanted[:, column]
+    spread_GG[absent, :] = np.nan
+    spread_GG[:, absent] = np.nan
+    np.fill_diagonal(spread_GG, np.nan)
+    return spread_GG
 
 
-def mean_seen(observed_P: np.ndarray) -> np.ndarray:
-    """The mean over the first axis of what was seen; NaN where nothing was."""
-    seen = (~np.isnan(observed_P)).sum(0)
-    return np.where(seen > 0, np.nansum(observed_P, axis=0) / np.maximum(seen, 1), np.nan)
+def mean_outcomes(observed_P: np.ndarray) -> np.ndarray:
+    """The mean over the first axis of what was observed; NaN where nothing was."""
+    count = (~np.isnan(observed_P)).sum(0)
+    return np.where(count > 0, np.nansum(observed_P, axis=0) / np.maximum(count, 1), np.nan)
 
 
 def disagreement(observed_P: Sequence[np.ndarray] | np.ndarray) -> float:
-    """How far two observations of the same thing are apart, on average: 0 = never, 1 = always at opposite ends.
+    """The mean distance of two observations of the same thing: 0 = never apart, 1 = always at opposite ends.
 
-    A tie against a win counts half. NaN where nothing was seen twice.
+    A tie against a win counts half. NaN if nothing was observed twice.
     """
-    observed = np.stack([np.ravel(one) for one in observed_P]) if len(observed_P) else np.empty((0, 0))
-    one, other = np.triu_indices(len(observed), 1)
-    apart = np.abs(observed[one] - observed[other])
-    seen = apart[~np.isnan(apart)]
-    return float(seen.mean()) if seen.size else float("nan")
+    if not len(observed_P):
+        return float("nan")
+    flat = np.stack([np.ravel(observed) for observed in observed_P])
+    first, second = np.triu_indices(len(flat), 1)
+    distances = np.abs(flat[first] - flat[second])
+    distances = distances[~np.isnan(distances)]
+    return float(distances.mean()) if distances.size else float("nan")

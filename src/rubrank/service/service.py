@@ -152,7 +152,7 @@ class Service:
 
     def _try_out(self) -> None:
         if self.engine.judges is not None:
-            from rubrank.judges import askers, prompting  # noqa: F401 - loaded before the first caller waits for it
+            from rubrank.judges import clients, prompting  # noqa: F401 - loaded before the first caller waits for it
 
         rollouts = tuple(rollout_of(_WARM[0], text) for text in _WARM[1:])
         # Two of them, since what is estimated over groups warns of a single one.

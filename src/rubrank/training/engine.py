@@ -68,7 +68,7 @@ from rubrank.training.rollouts import read_prefilled
 from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
-    from rubrank.judges.arriving import Arrived
+    from rubrank.judges.arrivals import Arrived
     from rubrank.judges.judge import Judges
 
 STEP_DEADLINE = 540.0
@@ -293,17 +293,17 @@ class RewardEngine:
         self, pairs: Sequence[Group], criteria: Sequence[Criterion], cells: Sequence[np.ndarray], arrived: Arrived
     ) -> Judgments:
         """What judges say about groups of two, before all rollouts of their group are there."""
-        from rubrank.judges.judging import judge_groups_async
+        from rubrank.judges.step import judge_groups_async
 
         assert self.judges is not None
         return await judge_groups_async(self._read(pairs), [criteria] * len(pairs), cells, self.judges, arrived=arrived)
 
     def check_judgments(self, graded: Graded) -> None:
         """Raise JudgingFailed if more answers are missing than the judges' `most_missing` allows."""
-        from rubrank.judges.judging import checked
+        from rubrank.judges.step import check_judgments
 
         if self.judges is not None and graded.judging is not None:
-            checked(graded.judging, self.judges)
+            check_judgments(graded.judging, self.judges)
 
     # -------------------------------------------------------------------------------------------------------- fusion
 

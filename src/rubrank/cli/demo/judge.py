@@ -24,7 +24,7 @@ import numpy as np
 from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.judges.client.cache import CallKeys, ReplyCache
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Question, Reply
-from rubrank.judges.kinds.listwise import orders
+from rubrank.judges.kinds.listwise import make_orders
 from rubrank.judges.prompting import absolute_call, listwise_call
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.files import load_yaml
@@ -80,7 +80,7 @@ def _rankings(said: Mapping[str, Mapping[str, Places]], groups: Mapping[str, Gro
         criterion = Criterion(name=name)
         for query, places in by_query.items():
             group = groups[query]
-            for order in orders(_question(group, criterion, places), 0, judge):
+            for order in make_orders(_question(group, criterion, places), 0, judge):
                 rollouts = [group.rollouts[i] for i in order]
                 yield listwise_call(criterion, rollouts, language=judge.language), _ranking(places, order)
 

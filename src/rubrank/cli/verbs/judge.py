@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JSON (docs/judges.md).")]) -> None:
     """Read a file of judges and check the health of every endpoint, before anything is spent."""
-    from rubrank.judges.askers import check_judges
+    from rubrank.judges.clients import check_judges
     from rubrank.judges.judge import load_judges
 
     judges = load_judges(file)

@@ -53,8 +53,8 @@ from rubrank.judges.client.runtime import runtime
 from rubrank.judges.client.transport import Address
 from rubrank.judges.client.usage import Account, UsageMeter
 from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply, Usage
-from rubrank.judges.judging import Progress, checked, judge_groups
 from rubrank.judges.judgments import Judgments
+from rubrank.judges.step import Progress, check_judgments, judge_groups
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 
@@ -116,7 +116,9 @@ def judge_in_batches(
             raise JudgingInterrupted(len(run.answered), len(run.unanswered), judges.cache) from None
         run.mark_unreadable_replies()
     account = Account.merge([judgments.account, run.meter.account()])
-    return checked(replace(judgments, account=account), judges)
+    judgments = replace(judgments, account=account)
+    check_judgments(judgments, judges)
+    return judgments
 
 
 @dataclass
@@ -204,7 +206,7 @@ class BatchRun:
         self._foreign: dict[int, str] = {}
         self._askers: dict[int, BatchAsker] = {}
         self._capabilities: dict[str, Capabilities] = {}
-        self._leaves = [leaf for judge in judges.judges for leaf in judge.members or (judge,)]
+        self._leaves = [leaf for judge in judges.judges for leaf in judge.leaves]
 
     # ------------------------------------------------------------------------------------------------------- a round
 

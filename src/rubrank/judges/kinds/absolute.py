@@ -2,22 +2,22 @@
 
     8 rollouts × 3 judged criteria → 24 calls → 24 verdicts
 
-`expected: true` takes the mean of all values of the domain, weighted by the probabilities that the model gave them
-where it wrote its verdict: 0.83 instead of 1. Such a value lies between the values of the domain. It breaks ties that a
+`expected: true` takes the mean of all values of the domain, weighted by the probabilities that the model gave them at
+the place of the verdict: 0.83 instead of 1. Such a value lies between the values of the domain. It breaks ties that a
 coarse domain leaves, and needs a server that returns log-probabilities.
 
-Rollouts that a judge cannot tell apart are asked about once.
+Rollouts that a judge cannot tell apart are judged once.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from rubrank.judges.asking import ask_and_read, together
-from rubrank.judges.design import alike
-from rubrank.judges.judge import Asker, Call, Judge, Judgment, Question, cells
-from rubrank.judges.parsing import missing_reason, read_absolute, read_expected
-from rubrank.judges.prompting import absolute_call, asked_as
+from rubrank.judges.asker import ask_and_parse, gather_all
+from rubrank.judges.design import find_duplicates
+from rubrank.judges.judge import Asker, Judge, Judgment, Question
+from rubrank.judges.parsing import missing_reasons, read_absolute, read_expected
+from rubrank.judges.prompting import absolute_call, prompt_options
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict
@@ -27,34 +27,36 @@ class Absolute:
     """Kind "absolute"."""
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """One for every cell of a different rollout."""
-        return len(_asked(question))
+        """One for every wanted cell of a different rollout."""
+        return len(set(_call_of_cell(question).values()))
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """A verdict for every wanted cell."""
-        asked = _asked(question)
-        rollouts, first = question.group.rollouts, alike(question.group.rollouts)
-        verdicts = await together(_ask(judge, asker, rollouts[i], criterion) for (i, _), criterion in asked.items())
-        found = dict(zip(asked, verdicts, strict=True))
-        wanted = cells(question.wanted, question.criteria)
-        given = {(i, criterion.name): found[first[i], criterion.name] for i, criterion in wanted}
-        return Judgment(given, asked=len(given), lost=sum(verdict.value is None for verdict in given.values()))
+        call_of_cell = _call_of_cell(question)
+        calls = list(dict.fromkeys(call_of_cell.values()))
+        rollouts = question.group.rollouts
+        verdicts = await gather_all(_ask(judge, asker, rollouts[i], question.criteria[k]) for i, k in calls)
+        verdict_of_call = dict(zip(calls, verdicts, strict=True))
+        by_cell = {(i, question.criteria[k].name): verdict_of_call[call] for (i, k), call in call_of_cell.items()}
+        lost = sum(verdict.value is None for verdict in by_cell.values())
+        return Judgment(by_cell, asked=len(by_cell), lost=lost)
 
 
-def _asked(question: Question) -> dict[tuple[int, str], Criterion]:
-    """The cells to ask about: those of rollouts that differ."""
-    first = alike(question.group.rollouts)
-    wanted = cells(question.wanted, question.criteria)
-    return {(first[i], criterion.name): criterion for i, criterion in wanted}
+def _call_of_cell(question: Question) -> dict[tuple[int, int], tuple[int, int]]:
+    """Every wanted cell (rollout, criterion) → the cell whose call answers it, which duplicates share."""
+    first_of = find_duplicates(question.group.rollouts)
+    calls = {}
+    for i, row in enumerate(question.wanted):
+        for k in row.nonzero()[0].tolist():
+            calls[i, k] = (first_of[i], k)
+    return calls
 
 
 async def _ask(judge: Judge, asker: Asker, rollout: Rollout, criterion: Criterion) -> Verdict:
-    call = _call(judge, rollout, criterion)
-    read = read_expected if judge.expected else read_absolute
-    return await ask_and_read(asker, call, lambda reply: read(reply, criterion, call=call), missing_reason)
-
-
-def _call(judge: Judge, rollout: Rollout, criterion: Criterion) -> Call:
-    examples, whole = judge.examples.get(criterion.name, ()), judge.expected
-    call = absolute_call(criterion, rollout, examples=examples, whole=whole, **asked_as(judge))
-    return replace(call, logprobs=True) if judge.expected else call
+    examples = judge.examples.get(criterion.name, ())
+    call = absolute_call(criterion, rollout, examples=examples, whole=judge.expected, **prompt_options(judge))
+    parse = read_absolute
+    if judge.expected:
+        call = replace(call, logprobs=True)
+        parse = read_expected
+    return await ask_and_parse(asker, call, lambda reply: parse(reply, criterion, call=call), missing_reasons)

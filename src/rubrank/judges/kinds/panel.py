@@ -4,7 +4,7 @@
     samples: 5                     one judge is asked five times (give it a temperature above 0)
     members and samples            each member so many times
 
-What a member does not say itself (sampling, language, passes, pairs, samples …), it does as the panel says.
+A setting that a member leaves out (sampling, language, passes, pairs, samples …) is that of the panel.
 
 How verdicts are combined:
 
@@ -16,9 +16,9 @@ How verdicts are combined:
     median      the mean of the two middle answers where their number is even: it may lie between the values too.
 
 Outcomes of comparisons are the mean over the members that compared the pair, whatever `combine` says: three members,
-two of whom prefer i, give 0.67. Members that do not answer are left out; where none does, the answer is missing
-with all reasons. `asked` and `lost` count every member's answer, and `missing` has the reasons: a panel that has lost
-a member says so.
+two of whom prefer i, give 0.67. Members that do not answer are left out; if none does, the answer is missing with all
+reasons. `asked` and `lost` count every member's answer, and `missing` has the reasons, so that the loss of a member is
+seen.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from statistics import fmean, median
 import numpy as np
 
 from rubrank._plain import word_list
-from rubrank.judges.asking import AskerOf, CountedKind, Sampled, together
+from rubrank.judges.asker import AskerOf, CountedKind, SampledAsker, gather_all
 from rubrank.judges.judge import Combine, Judge, Judgment, Question
-from rubrank.judges.outcomes import contestants, disagreement, mean_seen
+from rubrank.judges.outcomes import disagreement, distinct_rollouts, mean_outcomes
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import LONGEST_REASON, Verdict, missing
 
@@ -42,13 +42,13 @@ _INHERITED = word_list("""
 """)
 
 
-def completed(judge: Judge) -> Judge:
-    """The judge, its members with what they left to the panel."""
-    given = {name: getattr(judge, name) for name in _INHERITED if name in judge.model_fields_set}
-    members = [
-        member.model_copy(update={name: value for name, value in given.items() if name not in member.model_fields_set})
-        for member in judge.members
-    ]
+def complete_members(judge: Judge) -> Judge:
+    """The judge, with the panel's settings in members that left them out."""
+    settings = {name: getattr(judge, name) for name in _INHERITED if name in judge.model_fields_set}
+    members = []
+    for member in judge.members:
+        update = {name: value for name, value in settings.items() if name not in member.model_fields_set}
+        members.append(member.model_copy(update=update))
     return judge.model_copy(update={"members": tuple(members)})
 
 
@@ -60,91 +60,110 @@ class Panel:
 
     def calls(self, question: Question, judge: Judge) -> int:
         """Those of all members and samples."""
-        return sum(self._kind.calls(question, member) for member, _ in answerers(judge))
+        return sum(member.samples * self._kind.calls(question, member) for member in judge.leaves)
 
     async def judge(self, question: Question, judge: Judge, asker_of: AskerOf) -> Judgment:
         """Ask all, and combine what they say."""
-        said = await together(
-            self._kind.judge(question, member, Sampled(asker_of(member), sample)) for member, sample in answerers(judge)
+        coroutines = []
+        for member in judge.leaves:
+            for sample in range(member.samples):
+                asker = SampledAsker(asker_of(member), sample)
+                coroutines.append(self._kind.judge(question, member, asker))
+        judgments = await gather_all(coroutines)
+        combined = Judgment(
+            asked=sum(judgment.asked for judgment in judgments), lost=sum(judgment.lost for judgment in judgments)
         )
-        combined = Judgment(asked=sum(one.asked for one in said), lost=sum(one.lost for one in said))
-        for one in said:
-            combined.words = {**one.words, **combined.words}
+        for judgment in judgments:
+            combined.words = {**judgment.words, **combined.words}
         for k, criterion in enumerate(question.criteria):
-            _combine_verdicts(combined, said, criterion, judge.combine)
-            _combine_outcomes(combined, said, question, k)
+            _combine_scores(combined, judgments, criterion, judge.combine)
+            _combine_outcomes(combined, judgments, question, k)
         return combined
-
-
-def answerers(judge: Judge) -> list[tuple[Judge, int]]:
-    """Everyone who is asked: a member (or the judge itself), and the number of the sample."""
-    return [(member, sample) for member in judge.members or (judge,) for sample in range(member.samples)]
 
 
 # ----------------------------------------------------------------------------------------------------------- verdicts
 
 
-def _combine_verdicts(into: Judgment, said: Sequence[Judgment], criterion: Criterion, combine: Combine) -> None:
+def _combine_scores(combined: Judgment, judgments: Sequence[Judgment], criterion: Criterion, combine: Combine) -> None:
+    """Add the combined verdicts of one criterion."""
     name = criterion.name
-    rows = [{i: verdict for (i, about), verdict in one.verdicts.items() if about == name} for one in said]
-    cells = sorted({i for row in rows for i in row})
-    for i in cells:
-        answers = [row[i] for row in rows if i in row]
-        into.verdicts[i, name] = combined(answers, criterion, combine)
-        lost = [verdict.reason for verdict in answers if verdict.value is None]
-        if len(lost) == len(answers):
-            lost = lost[1:]  # one is told by the verdict, which is missing itself
+    rollouts = sorted({i for judgment in judgments for i, about in judgment.verdicts if about == name})
+    scores = np.full((len(judgments), len(rollouts)), math.nan)
+    for column, i in enumerate(rollouts):
+        verdicts = []
+        for row, judgment in enumerate(judgments):
+            if (i, name) in judgment.verdicts:
+                verdict = judgment.verdicts[i, name]
+                verdicts.append(verdict)
+                scores[row, column] = verdict.score
+        combined.verdicts[i, name] = combine_verdicts(verdicts, criterion, combine)
+        lost = [verdict.reason for verdict in verdicts if verdict.value is None]
+        if len(lost) == len(verdicts):
+            lost = lost[1:]  # the combined verdict is missing too, and stands for one of them
         if lost:
-            into.missing.setdefault(name, []).extend(lost)
+            combined.missing.setdefault(name, []).extend(lost)
     domain = criterion.value_domain
-    scores = [np.array([row[i].score if i in row else math.nan for i in cells]) for row in rows]
     apart = disagreement(scores) / (domain.high - domain.low)
     if not math.isnan(apart):
-        into.disagreement[name] = apart
+        combined.disagreement[name] = apart
 
 
-def combined(verdicts: Sequence[Verdict], criterion: Criterion, combine: Combine) -> Verdict:
-    """One verdict from several, and how it was reached."""
-    values = [verdict.value for verdict in verdicts if verdict.value is not None]
+def combine_verdicts(verdicts: Sequence[Verdict], criterion: Criterion, combine: Combine) -> Verdict:
+    """One verdict from several; its reason says how it was reached."""
+    answered = [verdict for verdict in verdicts if verdict.value is not None]
+    values = [verdict.score for verdict in answered]
     lost = Counter(verdict.reason for verdict in verdicts if verdict.value is None)
-    without = f" ({lost.total()} missing: {'; '.join(lost)})" if lost else ""
+    reasons_of_lost = "; ".join(lost)
     if not values:
-        return missing(_cut(f"{'; '.join(lost)}: none of {len(verdicts)} answered"))
+        return missing(_shorten(f"{reasons_of_lost}: none of {len(verdicts)} answered"))
     if combine == "majority":
-        value = _majority(values, criterion.direction == "higher")
+        value = _find_majority(values, criterion.direction == "higher")
         how = f"{values.count(value)} of {len(values)} said {value:g}"
     else:
         value = fmean(values) if combine == "mean" else median(values)
-        how = f"{combine} {value:.3g} of {', '.join(f'{one:g}' for one in values)}"
-    nearest = min((verdict for verdict in verdicts if verdict.value is not None), key=lambda v: abs(v.score - value))
-    return Verdict(value, _cut(f"{how}{without}: {nearest.reason}"))
+        how = f"{combine} {value:.3g} of {', '.join(f'{score:g}' for score in values)}"
+    if lost:
+        how += f" ({lost.total()} missing: {reasons_of_lost})"
+    nearest = min(answered, key=lambda verdict: abs(verdict.score - value))
+    return Verdict(value, _shorten(f"{how}: {nearest.reason}"))
 
 
-def _majority(values: Sequence[float], higher_is_better: bool) -> float:
-    counts, middle = Counter(values), median(values)
+def _find_majority(values: Sequence[float], higher_is_better: bool) -> float:
+    """The most frequent value; of tied ones that nearest the median, and of two equally near the less favourable."""
+    counts = Counter(values)
     most = max(counts.values())
     tied = [value for value, count in counts.items() if count == most]
+    middle = median(values)
     return min(tied, key=lambda value: (abs(value - middle), value if higher_is_better else -value))
 
 
-def _cut(reason: str) -> str:
+def _shorten(reason: str) -> str:
     return reason if len(reason) <= LONGEST_REASON else reason[:LONGEST_REASON] + " …"
 
 
 # -------------------------------------------------------------------------------------------------------- comparisons
 
 
-def _combine_outcomes(into: Judgment, said: Sequence[Judgment], question: Question, column: int) -> None:
+def _combine_outcomes(combined: Judgment, judgments: Sequence[Judgment], question: Question, column: int) -> None:
+    """Add the combined outcomes of one criterion, if it was compared."""
     name = question.criteria[column].name
-    seen = [one.outcomes[name] for one in said if name in one.outcomes]
-    if not seen:
+    observed = [judgment.outcomes[name] for judgment in judgments if name in judgment.outcomes]
+    if not observed:
         return
-    into.outcomes[name] = mean_seen(np.stack(seen))
-    among = contestants(question, column)  # without those that say the same: no judge was asked about them
-    if not math.isnan(apart := disagreement([one[np.ix_(among, among)] for one in seen])):
-        into.disagreement[name] = apart
-    if reasons := [reason for one in said for reason in one.missing.get(name, ())]:
-        into.missing[name] = reasons
-    wins = [one.first_wins[name] for one in said if name in one.first_wins]
-    if wins:
-        into.first_wins[name] = (sum(won for won, _ in wins), sum(n for _, n in wins))
+    combined.outcomes[name] = mean_outcomes(np.stack(observed))
+    rollouts = distinct_rollouts(question, column)  # no judge was asked about duplicates
+    apart = disagreement([outcomes[np.ix_(rollouts, rollouts)] for outcomes in observed])
+    if not math.isnan(apart):
+        combined.disagreement[name] = apart
+    wins = 0.0
+    comparisons = 0
+    reasons: list[str] = []
+    for judgment in judgments:
+        reasons += judgment.missing.get(name, ())
+        member_wins, member_comparisons = judgment.first_wins.get(name, (0.0, 0))
+        wins += member_wins
+        comparisons += member_comparisons
+    if reasons:
+        combined.missing[name] = reasons
+    if comparisons:
+        combined.first_wins[name] = (wins, comparisons)

@@ -1,7 +1,7 @@
 """`Reply` → verdict, ranks, or missing with a reason: what a judge is taken to have said."""
 
 from rubrank.judges.parsing.verdicts import (
-    missing_reason,
+    missing_reasons,
     read_absolute,
     read_batched,
     read_expected,
@@ -9,4 +9,4 @@ from rubrank.judges.parsing.verdicts import (
     read_pairwise,
 )
 
-__all__ = ["missing_reason", "read_absolute", "read_batched", "read_expected", "read_listwise", "read_pairwise"]
+__all__ = ["missing_reasons", "read_absolute", "read_batched", "read_expected", "read_listwise", "read_pairwise"]

@@ -127,7 +127,7 @@ def read_listwise(reply: Reply, n: int, *, call: Call | None = None) -> tuple[tu
     return ranked[-1]
 
 
-def missing_reason(verdict: Verdict) -> list[str]:
+def missing_reasons(verdict: Verdict) -> list[str]:
     """Why it is missing, if it is."""
     return [verdict.reason] if verdict.value is None else []
 

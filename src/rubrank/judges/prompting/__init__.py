@@ -5,9 +5,9 @@ from typing import Any
 from rubrank.judges.judge import Judge
 from rubrank.judges.prompting.calls import absolute_call, batched_call, has_prompt, listwise_call, pairwise_call
 
-__all__ = ["absolute_call", "asked_as", "batched_call", "has_prompt", "listwise_call", "pairwise_call"]
+__all__ = ["absolute_call", "batched_call", "has_prompt", "listwise_call", "pairwise_call", "prompt_options"]
 
 
-def asked_as(judge: Judge) -> dict[str, Any]:
+def prompt_options(judge: Judge) -> dict[str, Any]:
     """What a judge says about the making of its calls: language, order, template."""
     return {"language": judge.language, "order": judge.order, "template": judge.prompt}

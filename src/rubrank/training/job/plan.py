@@ -235,7 +235,7 @@ def _judges(job: Job) -> Judges | None:
 
 
 def _check_judges(judges: Judges | None) -> None:
-    from rubrank.judges.askers import check_judges
+    from rubrank.judges.clients import check_judges
 
     if judges is not None and not judges.cache_only:
         check_judges(judges)

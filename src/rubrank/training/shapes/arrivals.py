@@ -5,7 +5,7 @@
     group.begin(1, another)                  judges that compare two are called about 0 and 1, if their design has it
     graded = await group.finish([0, 1])      the scores of the whole group; what was not asked yet is asked now
 
-Which pairs are compared does not depend on the order of arrival (`judges/arriving.py`). The time between the first
+Which pairs are compared does not depend on the order of arrival (`judges/arrivals.py`). The time between the first
 and the last rollout is hidden behind generation: `Graded.hidden` says how much judging was hidden, `Graded.seconds` how
 much was waited for. Identical rollouts are graded once.
 """
@@ -30,7 +30,7 @@ from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
 
 if TYPE_CHECKING:
-    from rubrank.judges.arriving import Arrivals, Arrived, Memo
+    from rubrank.judges.arrivals import Arrivals, Arrived, Memo
     from rubrank.judges.client.usage import Account
 
 T = TypeVar("T")
@@ -166,7 +166,7 @@ class ArrivingPairs:
     @cached_property
     def _arrivals(self) -> Arrivals | None:
         """None if no judge can be called ahead."""
-        from rubrank.judges.arriving import Arrivals
+        from rubrank.judges.arrivals import Arrivals
 
         if self._engine.judges is None:
             return None
@@ -175,7 +175,7 @@ class ArrivingPairs:
 
     @cached_property
     def _memo(self) -> Memo:
-        from rubrank.judges.arriving import Memo
+        from rubrank.judges.arrivals import Memo
 
         return Memo()
 
@@ -186,7 +186,7 @@ class ArrivingPairs:
     def enter(self, slot: int, rollout: Rollout, scores: GroupScores) -> None:
         """Call judges about a rollout and those that are there."""
         from rubrank.grading.judge_table import cells_to_judge
-        from rubrank.judges.arriving import Arrived
+        from rubrank.judges.arrivals import Arrived
 
         if self._arrivals is None or self._engine.judges is None:
             return
@@ -203,7 +203,7 @@ class ArrivingPairs:
 
     def arrived(self, slots: tuple[int, ...]) -> Arrived | None:
         """What is known about the group, whose rollouts at these places have come."""
-        from rubrank.judges.arriving import Arrived
+        from rubrank.judges.arrivals import Arrived
 
         if self._engine.judges is None:
             return None

@@ -116,12 +116,12 @@ def _judgments(told: Sequence[Sequence[dict[str, Any]]], engine: RewardEngine) -
 def _check_missing(judgments: Judgments, spent: Sequence[dict[str, Any]], engine: RewardEngine) -> None:
     """Reward workers see a few rollouts at a time: whether too much is missing shows only here."""
     ceiling = 1.0 if engine.judges is None else engine.judges.most_missing
-    from rubrank.judges.judging import lost_to_outage
+    from rubrank.judges.step import count_outage_losses
 
     reasons: Counter[str] = Counter()
     for one in spent:
         reasons.update(one["reasons"])
-    away = 0 if engine.judges is None else lost_to_outage(judgments, reasons, engine.judges)
+    away = 0 if engine.judges is None else count_outage_losses(judgments, reasons, engine.judges)
     few = judgments.lost - away <= ceiling * judgments.asked
     if few and (away or judgments.lost < max(judgments.asked, 1)):
         return

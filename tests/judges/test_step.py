@@ -12,8 +12,8 @@ from judges.scripted import CRITERION, LOST, Scripted, Slow, group, judge, names
 
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.judges.judge import Call, Judge, Judges, Reply
-from rubrank.judges.judging import judge_groups, stopped, wanted_cells
 from rubrank.judges.judgments import Judgments
+from rubrank.judges.step import find_judged_cells, find_stopped, judge_groups
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Criterion
 
@@ -48,16 +48,16 @@ def test_wanted_are_cells_that_verifiers_left_to_a_judge() -> None:
         ["needs a judge", "1 word", "ImproperWording failed: timeout"],
     ]
     expected = [[True, False, True], [True, False, False], [True, False, False]]
-    np.testing.assert_array_equal(wanted_cells(criteria, scores, reasons, MAIN), expected)
+    np.testing.assert_array_equal(find_judged_cells(criteria, scores, reasons, MAIN), expected)
 
 
 def test_a_rollout_that_a_hard_gate_stopped_wants_nothing() -> None:
     criteria = (GATE, CRITERION)
     scores = np.array([[1.0, np.nan], [0.0, np.nan], [np.nan, np.nan]])
     reasons = [["complete", "needs a judge"], ["cut", "needs a judge"], ["Truncated failed", "needs a judge"]]
-    assert wanted_cells(criteria, scores, reasons, MAIN)[:, 1].tolist() == [True, False, True]
+    assert find_judged_cells(criteria, scores, reasons, MAIN)[:, 1].tolist() == [True, False, True]
     all_asked = Judges(judges=MAIN.judges, cascade=False)
-    assert wanted_cells(criteria, scores, reasons, all_asked)[:, 1].tolist() == [True, True, True]
+    assert find_judged_cells(criteria, scores, reasons, all_asked)[:, 1].tolist() == [True, True, True]
 
 
 def test_gates_of_any_domain_and_direction() -> None:
@@ -65,18 +65,18 @@ def test_gates_of_any_domain_and_direction() -> None:
     defect = Criterion(name="Broken", question="?", layer="global_quality", direction="lower")
     low = Criterion(name="Tidy", question="?", layer="low_quality")
     scores = np.array([[10, 0, 0], [5, 0, 1], [10, 1, 1], [np.nan, np.nan, np.nan]])
-    assert stopped((graded, defect, low), scores).tolist() == [False, True, True, False]
+    assert find_stopped((graded, defect, low), scores).tolist() == [False, True, True, False]
 
 
 def test_criteria_that_no_judge_decides_are_not_wanted() -> None:
     judges = Judges(judges=(judge(criteria=("Kind",)),))
-    wanted = wanted_cells((CRITERION, KIND), np.full((1, 2), np.nan), [["needs a judge"] * 2], judges)
+    wanted = find_judged_cells((CRITERION, KIND), np.full((1, 2), np.nan), [["needs a judge"] * 2], judges)
     assert wanted.tolist() == [[False, True]]
 
 
 @pytest.mark.parametrize(("size", "count"), [(0, 2), (2, 0)])
 def test_wanted_of_nothing(size: int, count: int) -> None:
-    wanted = wanted_cells((CRITERION, KIND)[:count], np.empty((size, count)), [[]] * size, MAIN)
+    wanted = find_judged_cells((CRITERION, KIND)[:count], np.empty((size, count)), [[]] * size, MAIN)
     assert wanted.shape == (size, count)
 
 
@@ -87,7 +87,7 @@ def test_cascade_saves_calls() -> None:
     for cascade, expected in ((True, 1), (False, 6)):
         judges = Judges(judges=(judge(kind="pairwise", both_orders=False),), cascade=cascade)
         asker = Scripted(lambda shown: said("tie"))
-        judgments = run(groups, asker, judges, criteria, wanted=[wanted_cells(criteria, scores, reasons, judges)])
+        judgments = run(groups, asker, judges, criteria, wanted=[find_judged_cells(criteria, scores, reasons, judges)])
         assert len(asker.calls) == judgments.asked == judgments.account.calls == expected
 
 
@@ -134,7 +134,7 @@ def test_comparisons_need_one_query() -> None:
 def test_what_a_verifier_gave_up_needs_a_prompt() -> None:
     """WordCount is no question for a judge, and has no prompt."""
     reasons = [["needs a judge: too short to say"]]
-    assert wanted_cells((LENGTH,), np.array([[np.nan]]), reasons, MAIN).tolist() == [[False]]
+    assert find_judged_cells((LENGTH,), np.array([[np.nan]]), reasons, MAIN).tolist() == [[False]]
     with pytest.raises(InvalidInput, match="criterion 'WordCount': question must be given"):
         run([group("a")], Scripted(lambda shown: said(1)), criteria=(LENGTH,))
 
@@ -148,7 +148,7 @@ def test_what_a_verifier_gave_up_needs_a_prompt() -> None:
     ],
 )
 def test_criteria_with_a_prompt_of_the_library_can_be_asked(criterion: Criterion) -> None:
-    wanted = wanted_cells((criterion,), np.array([[np.nan]]), [["needs a judge"]], MAIN)
+    wanted = find_judged_cells((criterion,), np.array([[np.nan]]), [["needs a judge"]], MAIN)
     assert wanted.tolist() == [[True]]
 
 
@@ -240,8 +240,8 @@ def test_too_many_missing_fail_loudly() -> None:
     assert (error.missing, error.asked, error.ceiling) == (3, 4, 0.5)
     assert str(error) == (
         "judges: 3 of 4 answers are missing (75.0%), and most_missing allows 50.0%; most often: 2 × timeout after 1 s,"
-        " 1 × refused. Spent: 4 calls, 0 from the cache, cost 0.012. What was answered is in replies.sqlite, and is not"
-        " paid again: see to the judges, and repeat the step."
+        " 1 × refused. Spent: 4 calls, 0 from the cache, cost 0.012. Replies are kept in replies.sqlite and not paid"
+        " for again: fix the judges, and repeat the step."
     )
     assert run([group(*names(4))], Scripted(script), Judges(judges=MAIN.judges, most_missing=0.75)).missing == 0.75
 
@@ -274,7 +274,7 @@ def test_a_panel_asks_as_often_as_it_says() -> None:
 def test_most_missing_of_zero_forgives_nothing_but_asks_for_nothing_more() -> None:
     strict = Judges(judges=MAIN.judges, most_missing=0.0)
     assert run([group("a")], Scripted(lambda shown: said(1)), strict).missing == 0.0
-    with pytest.raises(JudgingFailed, match="Without a cache, all are paid again"):
+    with pytest.raises(JudgingFailed, match="Without a cache, all calls are paid for again"):
         run([group("a")], Scripted(lambda shown: LOST), strict)
 
 

@@ -17,8 +17,8 @@ from server import MODEL, Answer, Asked, Server
 
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Retry
-from rubrank.judges.judging import judge_groups
 from rubrank.judges.judgments import Judgments
+from rubrank.judges.step import judge_groups
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Criterion
 
@@ -184,7 +184,7 @@ def test_broken_characters() -> None:
 _INTERRUPTED = """
     import sys
     sys.path[:0] = [{folder!r}]
-    from test_askers import Endpoint, Judge, Judges, group, names, run
+    from test_clients import Endpoint, Judge, Judges, group, names, run
     end = Endpoint(base_url={url!r}, model="test-model", concurrency=2)
     who = Judges(judges=(Judge(endpoints=(end,)),), cache={cache!r})
     run([group(*names(20))], who)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scripted import CRITERION, LOST, Scripted, Slow, group, judge, names, said
 
-import rubrank.judges.judging
+import rubrank.judges.step
 from rubrank.errors import JudgingFailed
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Reply
-from rubrank.judges.judging import judge_groups
 from rubrank.judges.judgments import Judgments
+from rubrank.judges.step import judge_groups
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 
@@ -37,7 +37,7 @@ def test_questions_are_started_as_others_end() -> None:
 
 @pytest.mark.parametrize("factor", [0, 100])
 def test_a_kind_that_counts_wrongly_only_starts_more_or_less_ahead(monkeypatch: Any, factor: int) -> None:
-    monkeypatch.setattr(rubrank.judges.judging, "count_calls", lambda question, judge: factor)
+    monkeypatch.setattr(rubrank.judges.step, "count_calls", lambda question, judge: factor)
     asker = Slow(0.0)
     assert run([group("a", "b", id=f"q{i}") for i in range(200)], asker).lost == 0
     assert asker.asked == 400

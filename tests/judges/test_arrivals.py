@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judges.scripted import CRITERION, Scripted, judge, said
 
-from rubrank.judges.arriving import Arrivals, Memo
-from rubrank.judges.design import draws, pairs, pairs_among
+from rubrank.judges.arrivals import Arrivals, Memo
+from rubrank.judges.design import choose_pairs, choose_pairs_among, seeded_random
 from rubrank.judges.judge import Call, Judges, Reply
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
@@ -41,10 +41,10 @@ def arrivals(draw: st.DrawFn) -> tuple[int, int, list[int], int]:
 @examples(60)
 def test_whatever_is_fused_is_connected_and_nothing_asked_ahead_is_lost(given: Any) -> None:
     size, budget, order, seed = given
-    design = pairs(size, budget, draws(seed))
+    design = choose_pairs(size, budget, seeded_random(seed))
     for there in range(2, size + 1):
         slots = order[:there]
-        found = pairs_among([(slot,) for slot in slots], size, budget, draws(seed))
+        found = choose_pairs_among([(slot,) for slot in slots], size, budget, seeded_random(seed))
         assert len(found) == len(set(found)) == min(budget, there * (there - 1) // 2)
         assert connected(found, there)
         asked = {(min(i, j), max(i, j)) for i, j in ((slots[i], slots[j]) for i, j in found)}
@@ -55,7 +55,7 @@ def test_pairs_that_connect_come_first_where_the_budget_is_tight() -> None:
     """Those in the fewest pairs alone would not do: they may be apart from the others."""
     for seed, size in itertools.product(range(4), (7, 8)):
         for there in itertools.chain(*(itertools.combinations(range(size), k) for k in (size - 2, size - 1))):
-            found = pairs_among([(slot,) for slot in there], size, size - 1, draws(seed))
+            found = choose_pairs_among([(slot,) for slot in there], size, size - 1, seeded_random(seed))
             assert connected(found, len(there)), (seed, size, there)
 
 
@@ -67,9 +67,13 @@ def test_answers_that_are_the_same_are_in_the_pairs_of_all_their_places(given: A
     for slot in range(size):
         by_answer.setdefault(answers[slot], []).append(slot)
     classes = list(by_answer.values())
-    found = pairs_among(classes, size, budget, draws(seed))
+    found = choose_pairs_among(classes, size, budget, seeded_random(seed))
     of = {slot: i for i, places in enumerate(classes) for slot in places}
-    designed = {(min(of[i], of[j]), max(of[i], of[j])) for i, j in pairs(size, budget, draws(seed)) if of[i] != of[j]}
+    designed = {
+        (min(of[i], of[j]), max(of[i], of[j]))
+        for i, j in choose_pairs(size, budget, seeded_random(seed))
+        if of[i] != of[j]
+    }
     assert designed <= set(found)
     assert len(found) == len(set(found)) == min(budget, len(classes) * (len(classes) - 1) // 2)
     assert connected(found, len(classes))
@@ -78,7 +82,9 @@ def test_answers_that_are_the_same_are_in_the_pairs_of_all_their_places(given: A
 @given(st.integers(2, 20), st.integers(1, 60), st.integers(0, 99))
 @examples(40)
 def test_with_everyone_there_it_is_the_design_itself(size: int, budget: int, seed: int) -> None:
-    assert pairs_among([(i,) for i in range(size)], size, budget, draws(seed)) == pairs(size, budget, draws(seed))
+    assert choose_pairs_among([(i,) for i in range(size)], size, budget, seeded_random(seed)) == choose_pairs(
+        size, budget, seeded_random(seed)
+    )
 
 
 def rollout(number: int) -> Rollout:
@@ -99,7 +105,7 @@ def asked_ahead(order: list[int], size: int | None, *criteria: Criterion, **give
 def test_the_same_pairs_are_asked_for_in_whatever_order_rollouts_come(given: Any) -> None:
     size, budget, order, seed = given
     found = asked_ahead(list(order), size, pairs=budget, seed=seed)
-    designed = pairs(size, budget, draws(seed, "q", "Clear"))
+    designed = choose_pairs(size, budget, seeded_random(seed, "q", "Clear"))
     assert set().union(*found) == {(f"r{i}", f"r{j}") for i, j in designed}
     assert sum(map(len, found)) == len(designed)
 
@@ -147,7 +153,7 @@ def test_the_same_call_is_asked_once_even_while_it_is_under_way() -> None:
     async def main() -> None:
         asker, memo = Scripted(lambda shown: said("A")), Memo()
         judges = Judges(judges=(judge(kind="pairwise"),))
-        first, second = (memo.before(lambda leaf: asker, judges)(judges.judges[0]) for _ in range(2))
+        first, second = (memo.wrap(lambda leaf: asker, judges)(judges.judges[0]) for _ in range(2))
         replies = await asyncio.gather(first.ask(CALL), second.ask(CALL), second.ask(CALL))
         assert len(asker.calls) == 1
         assert replies[0] is replies[1] is replies[2]
@@ -161,7 +167,7 @@ def test_members_of_a_panel_are_asked_each() -> None:
         panel = Judges(judges=(judge(kind="pairwise", members=(judge(name="a", kind="pairwise"),) * 2),))
         members = [one.model_copy() for one in panel.judges[0].members]
         panel = Judges(judges=(panel.judges[0].model_copy(update={"members": tuple(members)}),))
-        before = memo.before(lambda leaf: asker, panel)
+        before = memo.wrap(lambda leaf: asker, panel)
         await asyncio.gather(*(before(leaf).ask(CALL) for leaf in panel.judges[0].members))
         assert len(asker.calls) == 2
 
@@ -188,7 +194,7 @@ class Hanging:
 def test_who_waits_for_a_call_that_was_cancelled_asks_again() -> None:
     async def main() -> None:
         asker, memo, judges = Hanging(), Memo(), Judges(judges=(judge(kind="pairwise"),))
-        who = memo.before(lambda leaf: asker, judges)(judges.judges[0])
+        who = memo.wrap(lambda leaf: asker, judges)(judges.judges[0])
         first = asyncio.create_task(who.ask(CALL))
         await asyncio.sleep(0)
         second = asyncio.create_task(who.ask(CALL))
@@ -203,5 +209,5 @@ def test_who_waits_for_a_call_that_was_cancelled_asks_again() -> None:
 def test_what_cannot_be_read_is_told_once() -> None:
     asker, memo, judges = Hanging(), Memo(), Judges(judges=(judge(kind="pairwise"),))
     for _ in range(2):
-        memo.before(lambda leaf: asker, judges)(judges.judges[0]).unreadable(CALL, Reply("?"))
+        memo.wrap(lambda leaf: asker, judges)(judges.judges[0]).unreadable(CALL, Reply("?"))
     assert len(asker.told) == 1

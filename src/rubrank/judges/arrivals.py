@@ -1,0 +1,159 @@
+"""Comparisons in a group that is not complete yet: which pairs may be asked for, and what was answered.
+
+    arrivals = Arrivals(judges, "step-3/7", criteria, size=8)
+    arrivals.add(4, rollout, wanted_K)      the first of its group: []
+    arrivals.add(1, another, wanted_K)      the pair of places (1, 4), on every criterion whose design has it
+
+The design is decided before the first rollout comes, by the size of the group, and belongs to places (the number of a
+rollout among its siblings). So it does not matter who is faster: a run that is repeated, or resumed after a kill, asks
+for the same pairs, finds them in the cache, and gives the same rewards. A design that followed the order of arrival
+would be connected at any time, but it would pay for other pairs whenever that order changed. Here, whatever is fused is
+connected: where a rollout is missing, `design.pairs_among` adds pairs, within the same budget.
+
+What is answered ahead is in a `Memo`. The group's judgment is made from it by the same code as that of a group that
+came whole; only what is not in the memo is asked then. These wait for the group: judges that rank lists, panels whose
+members have designs of their own, criteria that a program may decide for some, and everything where a hard gate is
+decided about the whole group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rubrank.judges.asker import AskerOf, report_unreadable
+from rubrank.judges.client.cache import CallKeys
+from rubrank.judges.design import Pair
+from rubrank.judges.judge import JUDGED, Asker, Call, Judge, Judges, Reply
+from rubrank.judges.kinds.pairwise import plan_pairs
+from rubrank.judges.kinds.panel import complete_members
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rubrics.rubric import Criterion
+
+
+class Memo:
+    """Replies to the calls about one group, including those in flight; for the event loop of the runtime."""
+
+    def __init__(self) -> None:
+        self.replies: dict[tuple[str, bytes], asyncio.Future[Reply]] = {}
+        """By name of the judge and key of the call."""
+        self.unreadable: set[tuple[str, bytes]] = set()
+
+    def wrap(self, asker_of: AskerOf, judges: Judges) -> AskerOf:
+        """The same askers, which are not asked again what is in the memo."""
+        names = {}
+        for judge in judges.judges:
+            for number, leaf in enumerate(judge.leaves):
+                names[id(leaf)] = f"{judge.name}/{number}"
+        return lambda leaf: _RememberingAsker(asker_of(leaf), leaf, names[id(leaf)], self)
+
+
+class _RememberingAsker:
+    def __init__(self, asker: Asker, judge: Judge, name: str, memo: Memo) -> None:
+        self._asker = asker
+        self._keys = CallKeys(judge)
+        self._name = name
+        self._memo = memo
+
+    async def ask(self, call: Call) -> Reply:
+        replies = self._memo.replies
+        key = (self._name, self._keys.key(call))
+        while key in replies:
+            future = replies[key]
+            await asyncio.wait([future])
+            if not future.cancelled():  # else that caller was cancelled, and the call is sent again
+                return future.result()
+        future = replies[key] = asyncio.get_running_loop().create_future()
+        try:
+            reply = await self._asker.ask(call)
+        except BaseException:
+            del replies[key]
+            future.cancel()
+            raise
+        future.set_result(reply)
+        return reply
+
+    def unreadable(self, call: Call, reply: Reply) -> None:
+        key = (self._name, self._keys.key(call))
+        if key not in self._memo.unreadable:  # a reply may be parsed twice
+            self._memo.unreadable.add(key)
+            report_unreadable(self._asker, call, reply)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrived:
+    """What is known of a group that came in rollout by rollout."""
+
+    memo: Memo
+    slots: tuple[int, ...] | None = None
+    """The places of the rollouts that came; None: none is missing."""
+    size: int | None = None
+    """How many were to come."""
+
+
+class Arrivals:
+    """The rollouts of one group that have arrived, and the pairs that each new one makes with them.
+
+    size: how many are to come; None: not known, so that only judges that compare all pairs are asked ahead.
+    """
+
+    def __init__(self, judges: Judges, id: str, criteria: Sequence[Criterion], size: int | None) -> None:
+        self._id = id
+        self._criteria = criteria
+        self._judges = judges
+        self._arrived: dict[int, tuple[Rollout, np.ndarray]] = {}
+        self._pairs_by_column: dict[int, set[Pair] | None] = {}
+        """Columns that may be asked ahead → the pairs of places; None: all."""
+        if _has_group_gate(judges, criteria):
+            return
+        for k, criterion in enumerate(criteria):
+            judge = judges.judge_of(criterion.name)
+            if judge is None or judge.kind != "pairwise" or not criterion.judged:
+                continue
+            # The members of a panel must all compare the same pairs.
+            leaves = complete_members(judge).leaves
+            if len({(leaf.pairs, leaf.seed) for leaf in leaves}) > 1:
+                continue
+            if size is not None:
+                self._pairs_by_column[k] = plan_pairs(leaves[0], id, criterion.name, size)
+            elif leaves[0].pairs is None:
+                self._pairs_by_column[k] = None
+
+    @property
+    def possible(self) -> bool:
+        """Can anything be asked ahead?"""
+        return bool(self._pairs_by_column)
+
+    def may_enter(self, reasons: Sequence[str]) -> bool:
+        """Is every hard gate of a rollout decided? Once a gate has stopped it, it is not to be compared."""
+        if not self._judges.cascade:
+            return True
+        for criterion, reason in zip(self._criteria, reasons, strict=True):
+            if criterion.value_layer == "global_quality" and reason.startswith(JUDGED):
+                return False
+        return True
+
+    def add(self, slot: int, rollout: Rollout, wanted_K: np.ndarray) -> list[tuple[Group, np.ndarray]]:
+        """Its pairs with those that have arrived, each as a group of two with the cells to be judged (2, K)."""
+        if slot in self._arrived:  # it is sent once more
+            return []
+        pairs = []
+        for other_slot, (other, other_wanted_K) in self._arrived.items():
+            places = (min(slot, other_slot), max(slot, other_slot))
+            rollouts = (rollout, other) if slot < other_slot else (other, rollout)
+            wanted = np.zeros(len(self._criteria), dtype=bool)
+            for k, planned in self._pairs_by_column.items():
+                wanted[k] = wanted_K[k] and other_wanted_K[k] and (planned is None or places in planned)
+            if wanted.any():
+                pairs.append((Group(id=self._id, rollouts=rollouts), np.stack([wanted, wanted])))
+        self._arrived[slot] = (rollout, wanted_K)
+        return pairs
+
+
+def _has_group_gate(judges: Judges, criteria: Sequence[Criterion]) -> bool:
+    """Is a hard gate decided only about the whole group?"""
+    gates = [criterion for criterion in criteria if criterion.value_layer == "global_quality"]
+    return judges.cascade and any(not gate.judged and gate.decided_by.sees_group for gate in gates)

@@ -1,0 +1,190 @@
+"""Askers answer calls. This module has those that wrap another one, and what all kinds of judges share.
+
+Asker                     answers a call with a reply: the client of an endpoint, a local model, a script in tests
+SampledAsker(asker, 3)    the fourth answer to every call
+throttle.admit(calls)     limits how many calls of a judge are in flight
+ask_and_parse(…)          ask, parse, and report a reply that cannot be parsed
+gather_all(…)             several at the same time, in order; the first error cancels the rest
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
+from reprlib import repr as brief
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import numpy as np
+
+from rubrank.errors import InvalidInput
+from rubrank.judges.judge import Asker, Call, Judge, JudgeKind, Judgment, Question, Reply
+from rubrank.verifiers.verifier import Verdict
+
+T = TypeVar("T")
+
+AskerOf: TypeAlias = Callable[[Judge], Asker]
+"""Who answers for a judge, or for a member of a panel."""
+
+_UNDERSTOOD = ("refused", "the judge cannot tell")  # reasons of replies that were parsed, but have no verdict
+_NUMBERS = (int, float, np.number, type(None))
+
+
+class CountedKind(JudgeKind, Protocol):
+    """A kind that knows beforehand how much it will ask."""
+
+    def calls(self, question: Question, judge: Judge) -> int:
+        """How many calls it will make."""
+        ...
+
+
+@runtime_checkable
+class _ReportedAsker(Protocol):
+    def unreadable(self, call: Call, reply: Reply) -> None:
+        """No verdict could be found in this reply."""
+        ...
+
+
+def report_unreadable(asker: Asker, call: Call, reply: Reply) -> None:
+    """Tell an asker, if it wants to know, that no verdict could be found in this reply."""
+    if isinstance(asker, _ReportedAsker):
+        asker.unreadable(call, reply)
+
+
+async def ask_and_parse(
+    asker: Asker, call: Call, parse: Callable[[Reply], T], problems: Callable[[T], Iterable[str]]
+) -> T:
+    """The parsed reply. problems: the reasons why something is missing in it.
+
+    A reply that cannot be parsed is reported to the asker. One that refuses, or says that it cannot tell, was parsed.
+    """
+    reply = await asker.ask(call)
+    parsed = parse(reply)
+    if reply.failure is None and any(not reason.startswith(_UNDERSTOOD) for reason in problems(parsed)):
+        report_unreadable(asker, call, reply)
+    return parsed
+
+
+async def gather_all(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """All results, in order; when one raises, the others are cancelled."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(coroutine) for coroutine in coroutines]
+    return [task.result() for task in tasks]
+
+
+class SampledAsker:
+    """Asks for answer number `sample` to every call."""
+
+    def __init__(self, asker: Asker, sample: int) -> None:
+        self._asker = asker
+        self._sample = sample
+
+    async def ask(self, call: Call) -> Reply:
+        """The reply to the call under its new number."""
+        return await self._asker.ask(replace(call, sample=self._sample))
+
+    def unreadable(self, call: Call, reply: Reply) -> None:
+        """Passed on under the new number."""
+        report_unreadable(self._asker, replace(call, sample=self._sample), reply)
+
+
+# ----------------------------------------------------------------------------------------------------------- throttle
+
+
+class Throttle:
+    """Limits how many calls of one judge are in flight; one task admits questions, any number answer them.
+
+    A million questions would be a million tasks that all hold their prompts, so questions are started as others end.
+    Calls are counted, not groups: a group that waits for its last answer does not hold back the others.
+    """
+
+    def __init__(self, limit: int, on_answer: Callable[[], None]) -> None:
+        self._limit = limit
+        self._on_answer = on_answer
+        self._in_flight = 0
+        self._has_room = asyncio.Event()
+
+    async def admit(self, calls: int) -> AdmittedCalls:
+        """Wait for room; a question is admitted as a whole, however many calls it makes."""
+        while self._in_flight >= self._limit:
+            self._has_room.clear()
+            await self._has_room.wait()
+        self._in_flight += calls
+        return AdmittedCalls(self, calls)
+
+    def release(self, calls: int) -> None:
+        """So many calls are no longer in flight."""
+        self._in_flight -= calls
+        if self._in_flight < self._limit:
+            self._has_room.set()
+
+    def note_answer(self) -> None:
+        """A call was answered."""
+        self.release(1)
+        self._on_answer()
+
+
+class AdmittedCalls:
+    """The calls of one question."""
+
+    def __init__(self, throttle: Throttle, calls: int) -> None:
+        self._throttle = throttle
+        self._remaining = calls
+        self.reply_ids: list[str] = []
+
+    def wrap(self, asker: Asker) -> Asker:
+        """The same asker, with its answers counted."""
+        return _CountedAsker(asker, self)
+
+    def note_answer(self, reply: Reply) -> None:
+        """A call was answered."""
+        if reply.id:
+            self.reply_ids.append(reply.id)
+        self._remaining -= 1
+        self._throttle.note_answer()
+
+    def close(self) -> None:
+        """The question is done: calls that it announced and did not make are released."""
+        self._throttle.release(self._remaining)
+        self._remaining = 0
+
+
+class _CountedAsker:
+    def __init__(self, asker: Asker, admitted: AdmittedCalls) -> None:
+        self._asker = asker
+        self._admitted = admitted
+
+    async def ask(self, call: Call) -> Reply:
+        reply = await self._asker.ask(call)
+        self._admitted.note_answer(reply)
+        return reply
+
+    def unreadable(self, call: Call, reply: Reply) -> None:
+        report_unreadable(self._asker, call, reply)
+
+
+# ---------------------------------------------------------------------------------------------------------- contracts
+
+
+def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
+    """The judgment of a user's kind, if it keeps the contract; values outside a criterion's domain become missing."""
+    owner = f"judge kind {kind!r}"
+    remedy = "See docs/extending.md."
+    if not isinstance(judgment, Judgment):
+        raise InvalidInput(owner, "what it returns", "a rubrank.Judgment", brief(judgment), remedy)
+    size = len(question.group.rollouts)
+    criteria = {criterion.name: criterion for criterion in question.criteria}
+    for cell, verdict in judgment.verdicts.items():
+        is_cell = cell in {(i, name) for i in range(size) for name in criteria}
+        if not is_cell or not isinstance(verdict, Verdict) or not isinstance(verdict.value, _NUMBERS):
+            allowed = "rubrank.Verdict by (rollout, criterion) of the question"
+            raise InvalidInput(owner, "verdicts", allowed, f"{brief(verdict)} for {cell!r}", remedy)
+        domain = criteria[cell[1]].value_domain
+        if verdict.value is not None and not domain.holds(verdict.value):
+            reason = f"{kind} gave {verdict.value:g}, which is not in its domain ({domain.said})"
+            judgment.verdicts[cell] = Verdict(None, reason)
+    for name, outcomes in judgment.outcomes.items():
+        if name not in criteria or np.shape(outcomes) != (size, size):
+            got = f"shape {np.shape(outcomes)} for {name!r}"
+            raise InvalidInput(owner, "outcomes", f"an array of shape ({size}, {size}) by criterion", got, remedy)
+    return judgment

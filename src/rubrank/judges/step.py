@@ -1,0 +1,319 @@
+"""One step of judging: the cells that verifiers left open are put to judges, and their judgments collected.
+
+    wanted = [find_judged_cells(criteria, scores, reasons, judges) for …]  after the verifiers have run
+    judgments = judge_groups(groups, criteria, wanted, judges)
+    judgments.groups[0].verdicts[2, "CoreIntentMatch"]                     Verdict(1.0, "asks for a lake, gets one")
+    judgments.groups[0].outcomes["GeneralQuality"]                         (G, G): who beats whom
+    judgments.account                                                      calls, tokens, cost, cache hits, latency
+
+Judges come after the verifiers because they cost most; a rollout that a hard gate has stopped is not judged at all
+(`cascade`). What fails is missing with a reason. The step goes on with what was observed, and ends in `JudgingFailed`
+only if more is missing than `most_missing` allows; the replies are in the cache by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from rubrank.errors import InvalidInput, JudgingFailed, JudgingInterrupted
+from rubrank.judges import COMPARES, count_calls, judge_question
+from rubrank.judges.judge import AWAY, JUDGED, Judge, Judges, Judgment, Question
+from rubrank.judges.judgments import Judgments
+from rubrank.rollouts.rollout import Group
+from rubrank.rubrics.rubric import JUDGE, Criterion
+
+if TYPE_CHECKING:
+    from rubrank.judges.arrivals import Arrived
+    from rubrank.judges.asker import AdmittedCalls, AskerOf
+    from rubrank.judges.client.usage import Account
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of calls that are answered, and of all calls."""
+
+_MIN_CALLS_AHEAD = 64
+_CALLS_AHEAD = 2  # times the concurrency of the endpoints: so the next call is ready when one is answered
+_MAX_REASONS = 5  # in an error
+_REPORT_EVERY = 1.0  # seconds
+
+_log = logging.getLogger("rubrank.judges")
+_warned_criteria: set[str] = set()
+
+
+# -------------------------------------------------------------------------------------------------------------- cells
+
+
+def find_judged_cells(
+    criteria: Sequence[Criterion], scores_GK: np.ndarray, reasons: Sequence[Sequence[str]], judges: Judges
+) -> np.ndarray:
+    """(G, K): the cells to be judged.
+
+    These are the cells that the verifiers left missing because they need a judge, of criteria that a judge decides and
+    that can be put as a question; with `judges.cascade`, without the rollouts that a hard gate has stopped.
+    """
+    needs_judge = np.array([[reason.startswith(JUDGED) for reason in row] for row in reasons], dtype=bool)
+    wanted = needs_judge.reshape(scores_GK.shape) & np.isnan(scores_GK)
+    for k, criterion in enumerate(criteria):
+        if judges.judge_of(criterion.name) is None or not _can_be_asked(criterion):
+            wanted[:, k] = False
+    if judges.cascade:
+        wanted[find_stopped(criteria, scores_GK)] = False
+    return wanted
+
+
+def _can_be_asked(criterion: Criterion) -> bool:
+    """Does it have a question, or a prompt of its own? A user's verifier that gives up may have neither."""
+    from rubrank.judges.prompting import has_prompt
+
+    if criterion.question is not None:
+        return True
+    by_name = criterion.verifier in (None, JUDGE)
+    return has_prompt(criterion.name if by_name else str(criterion.verifier))
+
+
+def find_stopped(criteria: Sequence[Criterion], scores_GK: np.ndarray) -> np.ndarray:
+    """(G,): the rollouts below the best value of a global-quality criterion; a missing score stops none."""
+    stopped = np.zeros(len(scores_GK), dtype=bool)
+    for k, criterion in enumerate(criteria):
+        if criterion.value_layer != "global_quality":
+            continue
+        domain = criterion.value_domain
+        if criterion.direction == "higher":
+            stopped |= scores_GK[:, k] < domain.high
+        else:
+            stopped |= scores_GK[:, k] > domain.low
+    return stopped
+
+
+# --------------------------------------------------------------------------------------------------------------- step
+
+
+def judge_groups(
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    wanted: Sequence[np.ndarray],
+    judges: Judges,
+    *,
+    progress: Progress | None = None,
+    asker_of: AskerOf | None = None,
+    check: bool = True,
+) -> Judgments:
+    """Judge all wanted cells of all groups.
+
+    criteria: those of every group. wanted: (G, K) for every group; see `find_judged_cells`.
+    progress: a function (done, total) of calls; if it has a method `tell`, that is told cost and failures so far.
+    asker_of: who answers for a judge (or a member of its panel) instead of its endpoints, such as a model in this
+        process; without the cache, retries and limits of the client.
+    check: raise JudgingFailed if too much is missing (see `check_judgments`).
+    """
+    from rubrank.judges.client.runtime import runtime
+
+    step = _Step(groups, criteria, wanted, judges, progress)
+    try:
+        account = runtime().run(step.run(asker_of))
+    except KeyboardInterrupt:
+        raise JudgingInterrupted(step.done, step.total, judges.cache) from None
+    judgments = step.result(account)
+    if check:
+        check_judgments(judgments, judges)
+    return judgments
+
+
+async def judge_groups_async(
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    wanted: Sequence[np.ndarray],
+    judges: Judges,
+    *,
+    asker_of: AskerOf | None = None,
+    arrived: Arrived | None = None,
+) -> Judgments:
+    """The same in an event loop, which goes on meanwhile; nothing is raised for what is missing.
+
+    arrived: what is known of a group that came in rollout by rollout; what was answered before is not asked again.
+    """
+    from rubrank.judges.client.runtime import runtime
+
+    step = _Step(groups, criteria, wanted, judges, None, arrived)
+    return step.result(await runtime().run_async(step.run(asker_of)))
+
+
+def check_judgments(judgments: Judgments, judges: Judges) -> None:
+    """Raise JudgingFailed if more is missing than `most_missing` allows, or all of it; warn of criteria without any."""
+    outage_losses = count_outage_losses(judgments, judgments.reasons, judges)
+    all_missing = judgments.asked > 0 and judgments.lost == judgments.asked and not outage_losses
+    if all_missing or judgments.lost - outage_losses > judges.most_missing * judgments.asked:
+        reasons = tuple(judgments.reasons.most_common(_MAX_REASONS))
+        account = judgments.account
+        spent = f"{account.calls:,} calls, {account.hits:,} from the cache, cost {account.cost:.4g}"
+        remedy = "Without a cache, all calls are paid for again: set cache: FILE."
+        if judges.cache is not None:
+            remedy = f"Replies are kept in {judges.cache} and not paid for again: fix the judges, and repeat the step."
+        raise JudgingFailed(judgments.lost, judgments.asked, judges.most_missing, reasons, spent, remedy)
+    for name, reason in judgments.missing_throughout.items():
+        if name not in _warned_criteria:
+            _warned_criteria.add(name)
+            _log.warning("criterion %r: no judge gave an answer in this step; the first reason: %s", name, reason)
+
+
+def count_outage_losses(judgments: Judgments, reasons: Mapping[str, int], judges: Judges) -> int:
+    """How many answers an outage took, if training goes on without them (`on_outage: continue`); warns of them."""
+    if judges.on_outage != "continue":
+        return 0
+    lost = reasons.get(AWAY, 0)
+    if lost:
+        message = "the judges do not answer: %s of %s answers of this step are missing; on_outage: continue"
+        _log.warning(message, f"{lost:,}", f"{judgments.asked:,}")
+    return lost
+
+
+@dataclass
+class _JudgePlan:
+    """What one judge is asked in a step."""
+
+    judge: Judge
+    questions: list[tuple[int, Question]] = field(default_factory=list)
+    """With the number of the group that each is about."""
+    calls: list[int] = field(default_factory=list)
+    """Of each question."""
+
+
+class _Step:
+    """The state of one step: judgments as they come."""
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        criteria: Sequence[Sequence[Criterion]],
+        wanted: Sequence[np.ndarray],
+        judges: Judges,
+        progress: Progress | None,
+        arrived: Arrived | None = None,
+    ) -> None:
+        from rubrank.judges.kinds.panel import complete_members
+
+        completed = tuple(complete_members(judge) for judge in judges.judges)
+        self._judges = judges.model_copy(update={"judges": completed})
+        self._arrived = arrived
+        self._progress = progress
+        self._last_report = 0.0
+        self._usage_so_far: Callable[[], Account] | None = None
+        self._ids = tuple(group.id for group in groups)
+        self._judgments = [Judgment() for _ in groups]
+        self._plans = _plan_questions(groups, criteria, wanted, self._judges, arrived)
+        self.total = sum(sum(plan.calls) for plan in self._plans)
+        self.done = 0
+
+    def result(self, account: Account) -> Judgments:
+        """The judgments so far."""
+        return Judgments(tuple(self._judgments), account, self._ids)
+
+    async def run(self, asker_of: AskerOf | None) -> Account:
+        """Ask all judges at the same time; returns the usage."""
+        from rubrank.judges.client.usage import Account
+        from rubrank.judges.clients import open_clients
+
+        if not self._plans:
+            return Account()
+        async with AsyncExitStack() as stack:
+            clients = await open_clients(self._judges, [plan.judge for plan in self._plans], stack, asker_of)
+            self._usage_so_far = clients.account
+            answering: AskerOf = clients.asker_of
+            if self._arrived is not None:
+                answering = self._arrived.memo.wrap(clients.asker_of, self._judges)
+            async with asyncio.TaskGroup() as tasks:
+                for plan in self._plans:
+                    tasks.create_task(self._start_questions(plan, answering, tasks))
+        return clients.account()
+
+    async def _start_questions(self, plan: _JudgePlan, asker_of: AskerOf, tasks: asyncio.TaskGroup) -> None:
+        """Start the questions of one judge as there is room for their calls."""
+        from rubrank.judges.asker import Throttle
+
+        concurrency = sum(endpoint.concurrency for leaf in plan.judge.leaves for endpoint in leaf.endpoints)
+        throttle = Throttle(max(_MIN_CALLS_AHEAD, _CALLS_AHEAD * concurrency), self._note_answer)
+        for (g, question), calls in zip(plan.questions, plan.calls, strict=True):
+            admitted = await throttle.admit(calls)
+            tasks.create_task(self._judge(g, question, plan.judge, asker_of, admitted))
+
+    async def _judge(
+        self, g: int, question: Question, judge: Judge, asker_of: AskerOf, admitted: AdmittedCalls
+    ) -> None:
+        judgment = await judge_question(question, judge, lambda leaf: admitted.wrap(asker_of(leaf)))
+        judgment.replies = admitted.reply_ids
+        self._judgments[g].add(judgment)
+        admitted.close()
+
+    def _note_answer(self) -> None:
+        self.done += 1
+        if self._progress is None:
+            return
+        self._progress(self.done, self.total)
+        # Now and then only: summing up the usage takes longer than an answer from the cache.
+        tell = getattr(self._progress, "tell", None)
+        now = time.monotonic()
+        if tell is None or self._usage_so_far is None or now - self._last_report < _REPORT_EVERY:
+            return
+        self._last_report = now
+        account = self._usage_so_far()
+        message = f"cost {account.cost:.4g}"
+        failures = sum(account.failures.values())
+        if failures:
+            message += f", {failures:,} failed"
+        tell(message)
+
+
+def _plan_questions(
+    groups: Sequence[Group],
+    criteria: Sequence[Sequence[Criterion]],
+    wanted: Sequence[np.ndarray],
+    judges: Judges,
+    arrived: Arrived | None,
+) -> list[_JudgePlan]:
+    """What each judge is asked; judges that are asked nothing are left out."""
+    plans = [_JudgePlan(judge) for judge in judges.judges]
+    slots = None if arrived is None else arrived.slots
+    size = None if arrived is None else arrived.size
+    for g, (group, group_criteria, wanted_GK) in enumerate(zip(groups, criteria, wanted, strict=True)):
+        shape = (len(group.rollouts), len(group_criteria))
+        if wanted_GK.shape != shape:
+            parameter = f"wanted of group {group.id!r}"
+            remedy = "One row per rollout, one column per criterion."
+            raise InvalidInput("judge_groups", parameter, f"of shape {shape}", f"shape {wanted_GK.shape}", remedy)
+        for plan in plans:
+            columns = []
+            for k, criterion in enumerate(group_criteria):
+                if wanted_GK[:, k].any() and judges.judge_of(criterion.name) is plan.judge:
+                    columns.append(k)
+            if columns:
+                asked_about = tuple(group_criteria[k] for k in columns)
+                question = Question(group, asked_about, wanted_GK[:, columns], slots, size)
+                _check_question(question, plan.judge)
+                plan.questions.append((g, question))
+                plan.calls.append(count_calls(question, plan.judge))
+    return [plan for plan in plans if plan.questions]
+
+
+def _check_question(question: Question, judge: Judge) -> None:
+    """Refuse what cannot be asked, before anything is spent."""
+    for criterion in question.criteria:
+        if not _can_be_asked(criterion):
+            allowed = "given, if a judge is to decide"
+            remedy = "Say what the judge is asked."
+            raise InvalidInput(f"criterion {criterion.name!r}", "question", allowed, "none", remedy)
+        if judge.kind in COMPARES and criterion.value_layer != "quality":
+            # Which rollout is better does not say which is good enough.
+            allowed = f'"absolute" or "batched" for {criterion.name!r}, which is a gate'
+            raise judge.wrong("kind", allowed, repr(judge.kind), "Give its gates to another judge.")
+    rollouts = question.group.rollouts
+    if judge.kind in COMPARES and any(rollout.prompt != rollouts[0].prompt for rollout in rollouts):
+        allowed = '"absolute" or "batched" if the rollouts answer different prompts'
+        got = f"{judge.kind!r}, for group {question.group.id!r}"
+        raise judge.wrong("kind", allowed, got, "Or make them groups of their own.")
