@@ -1,4 +1,4 @@
-"""The stage that asks judges, with scripted askers; over HTTP in tests/judges/test_askers.py."""
+"""The stage that asks judges, with scripted askers; over HTTP in tests/judges/test_clients.py."""
 
 import pickle
 import time

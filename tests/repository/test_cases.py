@@ -53,7 +53,7 @@ def test_a_long_list_is_cut():
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
 def test_an_ignored_interrupt_is_not_inherited():
     """As under `nohup make test &`: pytest starts with SIGINT ignored, and the tests that send it still pass."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/judges/test_running.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/judges/test_step_calls.py"]
     code = f"import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN); os.execv({command[0]!r}, {command!r})"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False

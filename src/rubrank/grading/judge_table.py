@@ -19,8 +19,8 @@ import numpy as np
 from rubrank._plain import shortened
 from rubrank.judges import COMPARES
 from rubrank.judges.judge import JUDGED, Judges, Judgment
-from rubrank.judges.step import judge_groups, judge_groups_async, find_stopped, find_judged_cells
 from rubrank.judges.judgments import Judgments
+from rubrank.judges.step import find_judged_cells, find_stopped, judge_groups, judge_groups_async
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.scores.table import GroupScores, ScoreTable

@@ -34,8 +34,8 @@ from rubrank.judges import COMPARES
 from rubrank.judges.asker import AskerOf
 from rubrank.judges.batches.api import batch_endpoint, batch_price
 from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
-from rubrank.judges.step import judge_groups
 from rubrank.judges.prompting.tokens import estimated_tokens, token_counter
+from rubrank.judges.step import judge_groups
 from rubrank.rollouts.reading import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.catalogue import PROMPTED

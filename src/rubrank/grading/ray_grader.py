@@ -53,8 +53,8 @@ from rubrank.grading.plan import (
 from rubrank.grading.progress import Bar
 from rubrank.judges import COMPARES, KINDS
 from rubrank.judges.judge import Judge, Judges, load_judges
-from rubrank.judges.step import check_judgments
 from rubrank.judges.judgments import Judgments
+from rubrank.judges.step import check_judgments
 from rubrank.rollouts.reading import groups_of_rows
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Rubric
