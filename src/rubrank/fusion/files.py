@@ -209,7 +209,7 @@ def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_or
         score_table, row_order = score_file.score_table(layout)
         if columns.criteria is not None:
             score_table = score_table.only(columns.criteria)
-        score_table = score_table.changed(criterion_changes(options))
+        score_table = score_table.with_changes(criterion_changes(options))
         scores = FileScores(layout, options, rule, columns.batch, score_table, row_order)
     check_adjust_criteria(options, scores.names)
     if not scores.gates:

@@ -29,8 +29,10 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from rubrank._files import explain_read_errors, open_bytes, require_file, suffix_error
-from rubrank.errors import BadTable, UnknownName, counted, only_our_errors
+from rubrank.errors import BadTable, InvalidInput, UnknownName, counted, only_our_errors
 from rubrank.judges.judgments import Provenance
+from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.rollout import Group
 from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.output import OUTCOMES, REASON_SUFFIX, RUBRIC, SUFFIXES, VERSION
 from rubrank.scores.table import GroupScores, ScoreTable
@@ -377,3 +379,24 @@ def _criteria_with_scales(layout: Layout) -> dict[str, CriterionData]:
             domain = Domain("continuous", (), low[name], high[name])
         criteria[name] = replace(CriterionData(name), domain=domain)
     return criteria
+
+
+# --------------------------------------------------------------------------------------- the rollouts behind the scores
+
+
+def match_rollouts(table: ScoreTable, rollouts: Any, columns: Mapping[str, str] | None = None) -> list[Group]:
+    """The groups that a score table was made of, in its order, from the file that was graded: it holds the texts.
+
+    columns: as for `grade`.
+    """
+    groups = {group.id: group for group in read_groups(rollouts, None if columns is None else dict(columns))}
+    matched = []
+    for scored in table.groups:
+        group = groups.get(scored.id)
+        if group is None or len(group.rollouts) != len(scored.scores):
+            got = "no such group" if group is None else f"{len(group.rollouts)} rollouts"
+            allowed = f"there, with {len(scored.scores)} rollouts"
+            remedy = "Give the file that was graded."
+            raise InvalidInput(str(rollouts), f"group {scored.id!r}", allowed, got, remedy)
+        matched.append(group)
+    return matched

@@ -3,11 +3,11 @@
     table = rubrank.grade("rollouts.jsonl", "rubric.yaml")
     table["query-7"].scores                      (rollouts, criteria) of one group; NaN = not scored
     table["query-7"].reason(0, "WordCount")      why: "212 words found, at least 300 asked"
-    table.fuse().reward                          one reward a rollout, gated by the criteria's layers
-    table.write("scores.parquet")                read_scores(...) gives the same table back, reasons included
+    table.fuse().reward                          one reward per rollout, gated by the criteria's layers
+    table.write("scores.parquet")                read_scores(...) returns the same table, reasons included
 
-Every group has criteria of its own: queries may bring their own rubrics, of any length. Where one matrix is wanted, the
-columns are all names in the order in which they first appear, and what a query does not ask is NaN.
+Every group has its own criteria: queries may bring their own rubrics, of any length. Where one matrix is needed, its
+columns are all names in the order in which they first appear, and NaN where a query does not ask for the criterion.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ import rubrank
 from rubrank._choices import Penalties
 from rubrank.errors import InvalidInput, UnknownName, counted
 from rubrank.judges.judgments import Judgments, Provenance
+from rubrank.scores.arrays import read_attributes
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.batching import score_batch_of
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.frames import Framed
+from rubrank.scores.outcomes import least_difference, was_compared
 from rubrank.scores.output import write_scores
-from rubrank.scores.summary import CriterionSummary, summarise
-from rubrank.verifiers.domain import Layer
 
 _MOST_CELLS = 100_000_000  # of the one matrix that fusion takes: 800 MB
 
@@ -44,10 +43,10 @@ class GroupScores:
     scores: np.ndarray
     """(G, K); NaN = not scored."""
     reasons: tuple[tuple[str, ...], ...]
-    """G × K: what each score, or its absence, is due to."""
+    """G × K: why each score is what it is, or why it is missing."""
     outcomes: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Criterion → (G, G) of those on which responses were compared instead of scored: 1 = row beats column, 0.5 = tie,
-    NaN = not compared."""
+    """Criterion → (G, G), for those on which responses were compared instead of scored: 1 = row beats column, 0.5 =
+    tie, NaN = not compared."""
 
     def __repr__(self) -> str:
         return f"GroupScores({self.id!r}, {len(self.scores)} rollouts, criteria: {', '.join(self.names)})"
@@ -62,7 +61,7 @@ class GroupScores:
         return float(self.scores[rollout, self._column(criterion)])
 
     def reason(self, rollout: int, criterion: str) -> str:
-        """Why it has that score, or none."""
+        """Why a rollout has its score, or none."""
         return self.reasons[rollout][self._column(criterion)]
 
     def _column(self, criterion: str) -> int:
@@ -71,19 +70,36 @@ class GroupScores:
         return self.names.index(criterion)
 
 
+@dataclass(frozen=True)
+class CriterionSummary:
+    """One criterion over all groups that ask for it."""
+
+    name: str
+    rollouts: int
+    """Rollouts of these groups."""
+    mean: float
+    """Of the scores; NaN without any."""
+    tie_rate: float
+    """Share of the pairs within groups that tie; NaN without a pair."""
+    missing: int
+    groups: int
+    all_tied: int
+    """Groups in which it tells no rollouts apart."""
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreTable(Framed):
     """All groups; `len(table)` counts rollouts."""
 
     groups: tuple[GroupScores, ...]
     judging: Judgments | None = None
-    """What the judges said and took, where some were asked; not written to files."""
+    """What the judges answered and cost, if any were asked; not written to files."""
     read: Provenance | None = None
     """What a file says about its judging."""
 
     @property
     def provenance(self) -> Provenance | None:
-        """What can be said about judging later: positions, and which replies answered; written to files."""
+        """What is known about the judging later on: positions, and which replies were used; written to files."""
         return self.read if self.judging is None else self.judging.provenance
 
     def __len__(self) -> int:
@@ -95,8 +111,8 @@ class ScoreTable(Framed):
     def __getitem__(self, id: str) -> GroupScores:
         """The group of that id."""
         if id not in self._by_id:
-            such = next(iter(self._by_id), None)
-            allowed = f"of one of its {len(self.groups)} groups, such as {such!r}"
+            example = next(iter(self._by_id), None)
+            allowed = f"of one of its {len(self.groups)} groups, such as {example!r}"
             raise InvalidInput("ScoreTable", "id", allowed, repr(id), "See .groups.")
         return self._by_id[id]
 
@@ -107,10 +123,24 @@ class ScoreTable(Framed):
     @cached_property
     def criteria(self) -> tuple[str, ...]:
         """All names, in the order in which they first appear."""
-        return tuple(dict.fromkeys(criterion.name for group in self.groups for criterion in group.criteria))
+        return tuple(self._variants)
 
     @cached_property
-    def _number(self) -> dict[str, int]:
+    def _rubrics(self) -> list[tuple[CriterionData, ...]]:
+        """The rubrics of the groups. Most groups share one: by identity, since hashing one per group is slow."""
+        return list({id(group.criteria): group.criteria for group in self.groups}.values())
+
+    @cached_property
+    def _variants(self) -> dict[str, dict[CriterionData, None]]:
+        """Name → the different forms that the criterion has in the queries' rubrics, in order."""
+        variants: dict[str, dict[CriterionData, None]] = {}
+        for rubric in self._rubrics:
+            for criterion in rubric:
+                variants.setdefault(criterion.name, {})[criterion] = None
+        return variants
+
+    @cached_property
+    def _column_of(self) -> dict[str, int]:
         return {name: k for k, name in enumerate(self.criteria)}
 
     @property
@@ -126,47 +156,70 @@ class ScoreTable(Framed):
     @cached_property
     def scores(self) -> np.ndarray:
         """(rollouts, all criteria): NaN where a score is missing or not asked for."""
-        return self._matrix(lambda group: group.scores)
-
-    def summary(self) -> tuple[CriterionSummary, ...]:
-        """Each criterion: mean, tie rate, missing, groups in which all tie."""
-        return summarise(self)
+        if len(self) * len(self.criteria) > _MOST_CELLS:
+            allowed = f"at most {_MOST_CELLS:,} for one matrix"
+            got = f"{len(self):,} × {len(self.criteria):,}"
+            remedy = "Take parts: table.part(table.groups[:500])."
+            raise InvalidInput("ScoreTable", "rollouts × criteria", allowed, got, remedy)
+        matrix = np.full((len(self), len(self.criteria)), np.nan)
+        start = 0
+        for group in self.groups:
+            end = start + len(group.scores)
+            matrix[start:end, [self._column_of[name] for name in group.names]] = group.scores
+            start = end
+        return matrix
 
     def part(self, groups: Sequence[GroupScores]) -> ScoreTable:
         """A table of some of the groups."""
         return ScoreTable(tuple(groups))
-
-    def changed(self, changes: Mapping[str, Mapping[str, Any]]) -> ScoreTable:
-        """The table with other data of some criteria, such as {"Facts": {"weight": 3}}, in all rubrics."""
-        for name in changes:
-            if name not in self.criteria:
-                raise UnknownName.of("ScoreTable", "criterion", name, self.criteria)
-        rubrics: dict[int, tuple[CriterionData, ...]] = {}
-        for group in self.groups:
-            if id(group.criteria) not in rubrics:
-                rubrics[id(group.criteria)] = tuple(replace(c, **changes.get(c.name, {})) for c in group.criteria)
-        groups = tuple(replace(group, criteria=rubrics[id(group.criteria)]) for group in self.groups)
-        return replace(self, groups=groups)
 
     def only(self, names: Sequence[str]) -> ScoreTable:
         """The table with some of its criteria."""
         for name in names:
             if name not in self.criteria:
                 raise UnknownName.of("ScoreTable", "criterion", name, self.criteria)
-        chosen = set(names)
         groups = []
         for group in self.groups:
-            columns = [k for k, name in enumerate(group.names) if name in chosen]
+            columns = [k for k, name in enumerate(group.names) if name in names]
             groups.append(
                 replace(
                     group,
                     criteria=tuple(group.criteria[k] for k in columns),
                     scores=group.scores[:, columns],
                     reasons=tuple(tuple(reasons[k] for k in columns) for reasons in group.reasons),
-                    outcomes={name: matrix for name, matrix in group.outcomes.items() if name in chosen},
+                    outcomes={name: outcomes for name, outcomes in group.outcomes.items() if name in names},
                 )
             )
         return replace(self, groups=tuple(groups))
+
+    def with_changes(self, changes: Mapping[str, Mapping[str, Any]]) -> ScoreTable:
+        """The table with other data of some criteria, such as {"Facts": {"weight": 3}}, in all rubrics."""
+        for name in changes:
+            if name not in self.criteria:
+                raise UnknownName.of("ScoreTable", "criterion", name, self.criteria)
+        if not changes:
+            return self
+        changed_rubrics: dict[int, tuple[CriterionData, ...]] = {}  # groups share rubrics: each is changed once
+        groups = []
+        for group in self.groups:
+            key = id(group.criteria)
+            if key not in changed_rubrics:
+                changed_rubrics[key] = tuple(replace(c, **changes.get(c.name, {})) for c in group.criteria)
+            groups.append(replace(group, criteria=changed_rubrics[key]))
+        return replace(self, groups=tuple(groups))
+
+    def specifications(self) -> list[CriterionData]:
+        """What every column is, as the first query that asks for it has it; layers must agree."""
+        for name, variants in self._variants.items():
+            layers = sorted({criterion.layer for criterion in variants})
+            if len(layers) > 1:
+                got = " and ".join(layers)
+                raise InvalidInput("ScoreTable", f"layer of {name!r}", "the same in all rubrics", got, "")
+        return [next(iter(variants)) for variants in self._variants.values()]
+
+    def variants(self, name: str) -> set[CriterionData]:
+        """The different forms that a criterion has in the queries' rubrics."""
+        return set(self._variants[name])
 
     # ------------------------------------------------------------------------------------------------------- fusion
 
@@ -178,14 +231,59 @@ class ScoreTable(Framed):
         columns: Sequence[CriterionData] = (),
         penalties: Penalties = "rank",
     ) -> ScoreBatch:
-        """The table as rules take it.
+        """The table as rules take it: columns to rank by apart from columns that gate.
 
         columns: criteria that come first, in this order, whether or not some group asks for them.
         penalties: criteria of low quality are ranked by rules without "+" ("rank"), or read by gates alone ("ignore").
         """
         if penalties not in get_args(Penalties):
             raise UnknownName.of("ScoreTable.batch", "penalties", penalties, get_args(Penalties))
-        return score_batch_of(self, attributes, tuple(attribute_names), columns, penalties == "rank")
+        criteria = list({criterion.name: criterion for criterion in (*columns, *self.specifications())}.values())
+        ranked = [c for c in criteria if c.layer == "quality" or (c.layer == "low_quality" and penalties == "rank")]
+        gates = [c for c in criteria if c.layer != "quality"]
+        if len(gates) == len(criteria) and self.groups:
+            allowed = 'some in the layer "quality"'
+            raise InvalidInput("ScoreTable", "criteria", allowed, "gates only", "Add something to rank by.")
+        column_of = {criterion.name: k for k, criterion in enumerate(ranked)}
+        outcomes = {}
+        for g, group in enumerate(self.groups):
+            for name, outcomes_GG in group.outcomes.items():
+                if name in column_of:
+                    outcomes[g, column_of[name]] = outcomes_GG
+        has_one_rubric = len(set(self._rubrics)) <= 1 and len(criteria) == len(self.criteria)
+        batch = ScoreBatch(
+            scores_MK=self._columns(self.scores, ranked, np.nan),
+            starts=np.concatenate([[0], np.cumsum([len(group.scores) for group in self.groups])]).astype(np.int64),
+            criteria=tuple(ranked),
+            weights_NK=_merge_equal_rows(self._columns(self._per_group("weight", 1.0), ranked, 1.0)),
+            margins_NK=_merge_equal_rows(self._columns(self._per_group("margin", 0.0), ranked, 0.0)),
+            given_labels=tuple(group.id for group in self.groups),
+            own=None if has_one_rubric else tuple(group.criteria for group in self.groups),
+            outcomes=outcomes,
+            attribute_names=tuple(attribute_names),
+        )
+        if gates:
+            batch.gates_MC = self._columns(self.scores, gates, np.nan)
+            batch.gate_criteria = tuple(gates)
+        if attributes is not None:
+            batch.attributes_MD = read_attributes("ScoreTable.batch", batch, attributes)
+        return batch
+
+    def _columns(self, values: np.ndarray, criteria: Sequence[CriterionData], absent: float) -> np.ndarray:
+        """The columns of these criteria; a column that the table does not have is all `absent`."""
+        columns = np.full((len(values), len(criteria)), absent)
+        for k, criterion in enumerate(criteria):
+            if criterion.name in self._column_of:
+                columns[:, k] = values[:, self._column_of[criterion.name]]
+        return columns
+
+    def _per_group(self, field: str, default: float) -> np.ndarray:
+        """(groups, criteria): a number of every criterion; the default where it is not asked for."""
+        values = np.full((len(self.groups), len(self.criteria)), default)
+        for g, group in enumerate(self.groups):
+            for criterion in group.criteria:
+                values[g, self._column_of[criterion.name]] = getattr(criterion, field)
+        return values
 
     def fuse(
         self,
@@ -205,71 +303,22 @@ class ScoreTable(Framed):
         rule = rubrank.Gated(rubrank.RLVR2(**options), gate or rubrank.Gate())
         return rule(self.batch(attributes=attributes, attribute_names=attribute_names))
 
-    def _matrix(self, of: Any) -> np.ndarray:
-        if len(self) * len(self.criteria) > _MOST_CELLS:
-            raise InvalidInput(
-                "ScoreTable",
-                "rollouts × criteria",
-                f"at most {_MOST_CELLS:,} for one matrix",
-                f"{len(self):,} × {len(self.criteria):,}",
-                "Take parts: table.part(table.groups[:500]).",
-            )
-        matrix = np.full((len(self), len(self.criteria)), np.nan)
-        number = self._number
-        start = 0
+    # ------------------------------------------------------------------------------------------------------ summary
+
+    def summary(self) -> tuple[CriterionSummary, ...]:
+        """Each criterion: mean, tie rate, missing scores, groups in which all tie."""
+        totals = {name: _CriterionTotals() for name in self.criteria}
         for group in self.groups:
-            end = start + len(group.scores)
-            matrix[start:end, [number[name] for name in group.names]] = of(group)
-            start = end
-        return matrix
-
-    def per_group(self, field: str, default: float) -> np.ndarray:
-        """(groups, criteria): a number of every criterion; the default where it is not asked."""
-        number = self._number
-        values = np.full((len(self.groups), len(self.criteria)), default)
-        for g, group in enumerate(self.groups):
-            for criterion in group.criteria:
-                values[g, number[criterion.name]] = getattr(criterion, field)
-        return values
-
-    def specifications(self) -> list[CriterionData]:
-        """What every column is, as the first query that asks for it has it; layers must agree."""
-        first: dict[str, CriterionData] = {}
-        for group in self.groups:
-            for criterion in group.criteria:
-                first.setdefault(criterion.name, criterion)
-        for name in first:
-            self._layer(name)
-        return list(first.values())
-
-    def variants(self, name: str) -> set[CriterionData]:
-        """The different forms that a criterion has in the queries' rubrics."""
-        return self._specs[name]
-
-    @cached_property
-    def _specs(self) -> dict[str, set[CriterionData]]:
-        specs: dict[str, set[CriterionData]] = {}
-        for group in self.groups:
-            for criterion in group.criteria:
-                specs.setdefault(criterion.name, set()).add(criterion)
-        return specs
-
-    def _layer(self, name: str) -> Layer:
-        layers = {criterion.layer for criterion in self._specs[name]}
-        if len(layers) > 1:
-            raise InvalidInput(
-                "ScoreTable",
-                f"layer of {name!r}",
-                "the same in all rubrics",
-                " and ".join(sorted(layers)),
-                "",
-            )
-        return layers.pop()
-
-    # -------------------------------------------------------------------------------------------------------- shown
+            for k, criterion in enumerate(group.criteria):
+                if criterion.name in group.outcomes:
+                    totals[criterion.name].add_comparisons(group.outcomes[criterion.name])
+                else:
+                    totals[criterion.name].add_scores(group.scores[:, k], criterion.margin)
+        return tuple(total.summarise(name) for name, total in totals.items())
 
     def __repr__(self) -> str:
-        missing = int(np.isnan(self.scores).sum())
+        compared = sum(int(was_compared(x).sum()) for group in self.groups for x in group.outcomes.values())
+        missing = int(np.isnan(self.scores).sum()) - compared
         return (
             f"ScoreTable({counted(len(self), 'rollout')} in {counted(len(self.groups), 'group')}, "
             f"{counted(len(self.criteria), 'criterion')}, {counted(missing, 'score')} missing)"
@@ -279,12 +328,65 @@ class ScoreTable(Framed):
         """A polars frame: group, rollout, and one column for each criterion; null where a score is missing."""
         import polars as pl
 
-        columns = {name: self.scores[:, k] for k, name in enumerate(self.criteria)}
-        frame = pl.DataFrame({"group": self.group_ids, "rollout": self.rollout_numbers, **columns})
-        return frame.with_columns(pl.col(*self.criteria).fill_nan(None)) if self.criteria else frame
-
-    # -------------------------------------------------------------------------------------------------------- files
+        columns = {name: pl.Series(self.scores[:, k], nan_to_null=True) for k, name in enumerate(self.criteria)}
+        return pl.DataFrame({"group": self.group_ids, "rollout": self.rollout_numbers, **columns})
 
     def write(self, path: str | Path) -> None:
         """Write as Parquet (.parquet) or JSON Lines (.jsonl, .jsonl.gz), with reasons and the criteria's data."""
         write_scores(self, Path(path))
+
+
+def _merge_equal_rows(values_NK: np.ndarray) -> np.ndarray:
+    """(1, K) if all groups have the same values."""
+    if len(values_NK) > 0 and (values_NK == values_NK[0]).all():
+        return np.ascontiguousarray(values_NK[:1])
+    return values_NK
+
+
+@dataclass
+class _CriterionTotals:
+    rollouts: int = 0
+    scored: int = 0
+    compared: int = 0
+    total: float = 0.0
+    pairs: int = 0
+    ties: int = 0
+    groups: int = 0
+    all_tied: int = 0
+
+    def add_scores(self, scores: np.ndarray, margin: float) -> None:
+        """Take in the scores of one group."""
+        known = np.sort(scores[~np.isnan(scores)])
+        n = len(known)
+        # For each score, count the larger ones that are within the margin.
+        highest_tied = known + least_difference(known, known + margin, np.array(margin))
+        tied = np.searchsorted(known, highest_tied, side="right") - np.arange(1, n + 1)
+        self.scored += n
+        self.total += float(known.sum())
+        self._add_group(len(scores), n * (n - 1) // 2, int(tied.sum()))
+
+    def add_comparisons(self, outcomes_GG: np.ndarray) -> None:
+        """Take in a group whose responses were compared: it has ties, but no mean."""
+        pairs = outcomes_GG[np.triu_indices(len(outcomes_GG), 1)]
+        pairs = pairs[~np.isnan(pairs)]
+        self.compared += int(was_compared(outcomes_GG).sum())
+        self._add_group(len(outcomes_GG), len(pairs), int((pairs == 0.5).sum()))
+
+    def _add_group(self, rollouts: int, pairs: int, ties: int) -> None:
+        self.rollouts += rollouts
+        self.pairs += pairs
+        self.ties += ties
+        self.groups += 1
+        self.all_tied += 0 < pairs == ties
+
+    def summarise(self, name: str) -> CriterionSummary:
+        """The figures of a criterion."""
+        return CriterionSummary(
+            name,
+            self.rollouts,
+            self.total / self.scored if self.scored else np.nan,
+            self.ties / self.pairs if self.pairs else np.nan,
+            self.rollouts - self.scored - self.compared,
+            self.groups,
+            self.all_tied,
+        )

@@ -49,8 +49,7 @@ from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.within import by_row, shares
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.scores.summary import CriterionSummary
-from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.scores.table import CriterionSummary, GroupScores, ScoreTable
 from rubrank.training.controls import TextFeatures, token_lengths
 
 MOST_LINES = 32

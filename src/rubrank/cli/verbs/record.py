@@ -40,7 +40,7 @@ def record(
     from rubrank.fusion.options import make_fuse_rule
     from rubrank.records.files import SUFFIXES, write_records
     from rubrank.records.record import record_table
-    from rubrank.scores.matching import groups_of
+    from rubrank.scores.files import match_rollouts
     from rubrank.studies.replay.logged import batch_of, read_logged
 
     check_output_path(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
@@ -48,6 +48,6 @@ def record(
     compared = [make_fuse_rule(options, name) for name in split_rules(others)]
     logged = read_logged(scores, rollouts, where.columns(options.attribute_names), say)
     table, batch = batch_of(logged, options)
-    groups = None if rollouts is None else groups_of(table, rollouts)
+    groups = None if rollouts is None else match_rollouts(table, rollouts)
     number = write_records(output, record_table(table, rule, groups=groups, others=compared, batch=batch))
     print(f"{counted(number, 'group')}: {output}", file=sys.stderr)

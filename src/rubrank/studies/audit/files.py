@@ -77,9 +77,9 @@ def _humans(given: str | Path | Sequence[str | Path], columns: Columns | None) -
 
 
 def _answers(table: ScoreTable, rollouts: str | Path, columns: Mapping[str, Any] | None) -> list[str]:
-    from rubrank.scores.matching import groups_of
+    from rubrank.scores.files import match_rollouts
 
-    return [rollout.answer for group in groups_of(table, rollouts, columns) for rollout in group.rollouts]
+    return [rollout.answer for group in match_rollouts(table, rollouts, columns) for rollout in group.rollouts]
 
 
 def _positions(path: Path) -> Any:

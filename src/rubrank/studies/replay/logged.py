@@ -87,7 +87,7 @@ def _beside(logged: Logged, measured: Logged) -> Logged:
 
 def batch_of(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBatch]:
     """The table with what options say about its criteria, and its batch, with the attributes that they name."""
-    table, names = logged.table.changed(criterion_changes(options)), logged.attribute_names
+    table, names = logged.table.with_changes(criterion_changes(options)), logged.attribute_names
     values = logged.attributes
     if options.attributes:
         for name in options.attribute_names:
@@ -154,9 +154,9 @@ def _parts(record: GroupRecord) -> list[tuple[str, str]]:
 
 
 def _answers(table: ScoreTable, rollouts: Any) -> list[tuple[str, str]]:
-    from rubrank.scores.matching import groups_of
+    from rubrank.scores.files import match_rollouts
 
-    return [(r.thoughts, r.answer) for group in groups_of(table, rollouts) for r in group.rollouts]
+    return [(r.thoughts, r.answer) for group in match_rollouts(table, rollouts) for r in group.rollouts]
 
 
 def _measured(table: ScoreTable, parts: Sequence[tuple[str, str]]) -> Logged:

@@ -82,7 +82,7 @@ def robustness(
     """
     check_input("robustness", rules, table, step)
     chosen = FuseOptions() if options is None else options
-    table = table.changed(criterion_changes(chosen))
+    table = table.with_changes(criterion_changes(chosen))
     jobs = list(transforms) or _jobs(table, criteria, MAPS if maps is None else maps)
 
     def batch(scores: ScoreTable) -> ScoreBatch:
