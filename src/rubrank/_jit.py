@@ -1,4 +1,4 @@
-"""Compile once, keep on disk, and never fail because the disk says no."""
+"""Compiled code: numba's `njit` with a cache on disk that can never make a call fail."""
 
 from __future__ import annotations
 
@@ -9,76 +9,74 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 from numba import njit
 from numba.core.compiler_lock import global_compiler_lock
 
 _log = logging.getLogger("rubrank")
-
-unsigned = np.uint64
-"""The type of indices in inner loops: see `kernels.py`."""
+_has_announced = False
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """`njit` with the on-disk cache; where no cache folder can be written, the same without a cache.
+    """`njit` with the on-disk cache, or without one if no cache folder can be written.
 
-    Kernels hold Python's lock while they run and use one thread: two threads that fuse at the same time take turns, a
-    forked child inherits nothing that could dead-lock, and a data-parallel trainer's processes do not fight for cores.
+    Compiled functions hold Python's lock while they run, and use one thread. Two threads that fuse at the same time
+    take turns, a forked child inherits no lock that could block it, and the processes of a data-parallel trainer do not
+    compete for cores.
     """
     try:
-        return _forgiving(njit(function, cache=True, error_model="numpy"))
+        dispatcher = njit(function, cache=True, error_model="numpy")
     except RuntimeError:  # numba found no folder that it may write to
         return njit(function, error_model="numpy")
-
-
-def _forgiving(dispatcher: Any) -> Any:
-    """A cache folder that vanished, a full disk or a damaged file costs a compilation and nothing else."""
-    cache = dispatcher._cache
-    load, save = cache.load_overload, cache.save_overload
-
-    def load_or_not(signature: Any, context: Any) -> Any:
-        try:
-            found = load(signature, context)
-        except OSError:
-            found = None
-        except Exception as error:  # whatever a damaged pickle raises
-            _empty(cache, error)
-            found = None
-        if found is None:
-            _say_once(cache.cache_path)
-        return found
-
-    def save_or_not(signature: Any, data: Any) -> None:
-        try:
-            with suppress(OSError):
-                save(signature, data)
-        except Exception as error:
-            _empty(cache, error)
-
-    cache.load_overload, cache.save_overload = load_or_not, save_or_not
+    _make_cache_safe(dispatcher._cache)
     return dispatcher
 
 
-_said: list[str] = []
+def _make_cache_safe(cache: Any) -> None:
+    """A cache folder that vanished, a full disk or a damaged file costs a compilation, and nothing else."""
+    load_overload = cache.load_overload
+    save_overload = cache.save_overload
+
+    def load(signature: Any, context: Any) -> Any:
+        overload = None
+        try:
+            overload = load_overload(signature, context)
+        except OSError:
+            pass
+        except Exception as error:  # whatever a damaged pickle raises
+            _clear(cache, error)
+        if overload is None:
+            _announce(cache.cache_path)
+        return overload
+
+    def save(signature: Any, data: Any) -> None:
+        try:
+            save_overload(signature, data)
+        except OSError:
+            pass
+        except Exception as error:
+            _clear(cache, error)
+
+    cache.load_overload = load
+    cache.save_overload = save
 
 
-def _say_once(path: str) -> None:
-    """People wonder why the first step takes so long."""
-    if not _said:
-        _said.append(path)
+def _announce(path: str) -> None:
+    """Say once why the first step takes so long."""
+    global _has_announced
+    if not _has_announced:
+        _has_announced = True
         text = f"rubrank: compiling numeric kernels, once for this machine; kept in {path}"
         print(text, file=sys.stderr, flush=True)
 
 
-def _empty(cache: Any, error: Exception) -> None:
-    """Begin a damaged cache anew; said in one line."""
+def _clear(cache: Any, error: Exception) -> None:
     _log.warning("the cache of compiled code in %s is damaged (%s), and is rebuilt", cache.cache_path, error)
     with suppress(Exception):
         cache.flush()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
-    # A child forked while another thread compiles would wait for numba's lock for ever: fork when no thread holds it.
+    # A child forked while another thread compiles would wait for numba's lock forever: fork when no thread holds it.
     os.register_at_fork(
         before=global_compiler_lock.acquire,
         after_in_parent=global_compiler_lock.release,

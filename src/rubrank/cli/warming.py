@@ -20,7 +20,7 @@ from rubrank.scores.batch import ScoreBatch
 
 
 def warm_up(progress: Callable[[int, int], None] | None = None) -> dict[str, float]:
-    """Fit small batches of every shape with every model, and count the markers of a text."""
+    """Fit small batches of every shape with every model."""
     cases = dict(_cases())
     seconds: dict[str, float] = {}
     for done, (name, run) in enumerate(cases.items()):
@@ -44,8 +44,6 @@ def _cases() -> Iterator[tuple[str, Callable[[], Any]]]:
                 f"{model}: attributes, pool {pool}",
                 partial(_fuse_all, with_lengths, model=model, pool=pool, adjust="remove"),
             )
-    yield "spans", partial(_fuse_all, plain, span="sd")
-    yield "markdown", _count_markers
 
 
 def _batches(attributes: bool = False) -> list[ScoreBatch]:
@@ -63,9 +61,3 @@ def _batches(attributes: bool = False) -> list[ScoreBatch]:
 def _fuse_all(batches: list[ScoreBatch], **options: Any) -> None:
     for batch in batches:
         RLVR2(**options)(batch)
-
-
-def _count_markers() -> None:
-    from rubrank.fusion.control.markdown import markdown_density
-
-    markdown_density(["# One\n\n- **two** words\n"] * 100)  # few are counted without compiled code

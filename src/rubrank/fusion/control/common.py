@@ -1,7 +1,10 @@
 """What is measured of every rollout of a step: words of its reasoning and its answer, and Markdown of its answer.
 
-rows = common_rows(rollouts)            (rollouts, 13); worker processes call it for the rollouts that they grade
-words, markdown = rows[:, :2], rows[:, 2:]
+    rows = common_rows(rollouts)            (rollouts, 13)
+    words, markdown = rows[:, :2], rows[:, 2:]
+
+Worker processes measure the rollouts that they grade with `worker_rows`. It has four columns more: where the reasoning
+begins and ends in the response, and where the answer does. The main process then need not search for tags again.
 """
 
 from __future__ import annotations
@@ -15,14 +18,15 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.words import count_words
 
 WORKER_ROWS = f"{__name__}:worker_rows"
+"""What a worker imports."""
 WORDS = 2
 """The first columns: words of the reasoning, and of the answer."""
 COMMON = WORDS + len(MARKERS)
-"""After so many columns of a worker: where the reasoning begins and ends, where the answer does; NaN: nowhere."""
+"""The number of columns of `common_rows`; the positions of `worker_rows` follow."""
 
 
 def common_rows(rollouts: Sequence[Rollout]) -> np.ndarray:
-    """A row for each; what was thought and what was said are told apart once, for all who ask."""
+    """A row for each rollout."""
     rows = np.empty((len(rollouts), COMMON))
     for row, rollout in zip(rows, rollouts, strict=True):
         row[:WORDS] = count_words(rollout.thoughts), count_words(rollout.answer)
@@ -31,22 +35,19 @@ def common_rows(rollouts: Sequence[Rollout]) -> np.ndarray:
 
 
 def worker_rows(rollouts: Sequence[Rollout]) -> np.ndarray:
-    """The same with places."""
-    places = np.array([_places(rollout) for rollout in rollouts]).reshape(-1, 4)
-    return np.hstack([common_rows(rollouts), places])
+    """The same with positions; NaN if a part is not in the response (joined from several, or a field of its own)."""
+    positions = np.full((len(rollouts), 4), np.nan)
+    for row, rollout in zip(positions, rollouts, strict=True):
+        reasoning_start = rollout.response.find(rollout.thoughts)
+        answer_start = rollout.response.rfind(rollout.answer)
+        if reasoning_start >= 0 and answer_start >= 0:
+            reasoning_end = reasoning_start + len(rollout.thoughts)
+            row[:] = reasoning_start, reasoning_end, answer_start, answer_start + len(rollout.answer)
+    return np.hstack([common_rows(rollouts), positions])
 
 
-def _places(rollout: Rollout) -> tuple[float, float, float, float]:
-    """Parts that were joined from several, or came in a field of their own, stand nowhere."""
-    text, thoughts, answer = rollout.response, rollout.thoughts, rollout.answer
-    begins, says = text.find(thoughts), text.rfind(answer)
-    if begins < 0 or says < 0:
-        return (float("nan"),) * 4
-    return begins, begins + len(thoughts), says, says + len(answer)
-
-
-def keep_places(rollouts: Sequence[Rollout], places: np.ndarray) -> None:
-    """Spare who asks for the reasoning or the answer of these rollouts to look for tags."""
-    for i in np.flatnonzero(~np.isnan(places[:, 0])).tolist():
-        first, last, start, end = map(int, places[i])
-        rollouts[i].keep_parts(slice(first, last), slice(start, end))
+def keep_places(rollouts: Sequence[Rollout], positions: np.ndarray) -> None:
+    """Tell rollouts where their reasoning and their answer are."""
+    for i in np.flatnonzero(~np.isnan(positions[:, 0])).tolist():
+        reasoning_start, reasoning_end, answer_start, answer_end = map(int, positions[i])
+        rollouts[i].keep_parts(slice(reasoning_start, reasoning_end), slice(answer_start, answer_end))

@@ -9,9 +9,9 @@ from math import sqrt
 
 import numpy as np
 
+from rubrank.fusion.control.student_t import student_t_975
 from rubrank.scores import kendall
 
-_NORMAL_95 = 1.959963984540054
 _ROUNDING = 1e-9
 FEWEST = 5  # groups that an interval is given for
 
@@ -56,19 +56,7 @@ class Moments:
         variance = (self.squares - self.n * mean * mean) / (self.n - 1)
         if variance <= _ROUNDING * max(mean * mean, 1e-12):
             return None  # a coefficient shared by all groups: its spread over groups is not its uncertainty
-        return student_95(self.n - 1) * sqrt(variance / self.n)
-
-
-def student_95(freedom: int) -> float:
-    """The 97.5% point of Student's t, by its expansion around the normal: right to 0.001 from 4 degrees on."""
-    z, v = _NORMAL_95, float(freedom)
-    terms = (
-        (z**3 + z) / 4.0,
-        (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0,
-        (3.0 * z**7 + 19.0 * z**5 + 17.0 * z**3 - 15.0 * z) / 384.0,
-        (79.0 * z**9 + 776.0 * z**7 + 1482.0 * z**5 - 1920.0 * z**3 - 945.0 * z) / 92160.0,
-    )
-    return z + sum(term / v**power for power, term in enumerate(terms, 1))
+        return student_t_975(self.n - 1.0) * sqrt(variance / self.n)
 
 
 def tau(signs_CP: np.ndarray, known_CP: np.ndarray, other_P: np.ndarray) -> list[float]:
