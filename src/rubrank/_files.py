@@ -233,7 +233,7 @@ def check_output_path(
         if isinstance(source, str | Path) and _is_same_file(target, Path(source)):
             raise InvalidInput(owner, option, "another file than the input", str(path), "")
     if target.is_file() and not force:
-        raise InvalidInput(owner, option, "a new file", f"{path}, which exists", "Set `force` to replace it.")
+        raise InvalidInput(owner, option, "a new file", f"{path}, which exists", "Use `force=true` to replace it.")
     check_folder(path, owner=owner, what=option)
     return target
 

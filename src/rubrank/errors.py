@@ -41,7 +41,8 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - says what is wrong
     field: name of the option that the error is about, such as "prior" or "gate.floor". By default it is the parameter
         of a function; None if the error is about the content of a file. The command line shows it as its flag.
 
-    Option names within `allowed` and `remedy` stand in backquotes, and the command line shows them as flags, too.
+    Options within `allowed` and `remedy` stand in backquotes, as name or name=value. The command line shows them as
+    flags, too.
     """
 
     def __init__(

@@ -292,7 +292,7 @@ def test_mistakes_are_one_clear_error():
         find_benchmark("simpleqa", compatt="fixed")
     with pytest.raises(UnknownName, match="upstream"):
         find_benchmark("simpleqa", compat="new")
-    with pytest.raises(InvalidInput, match="--judge"):
+    with pytest.raises(InvalidInput, match="`judge=FILE`"):
         score_rows([{"problem": "p", "target": "t", "output": "o"}], find_benchmark("simpleqa"))
     with pytest.raises(InvalidInput, match="row 1"):
         score_rows([{"id": "1", "output": "o"}], find_benchmark("sysbench"), judge=judge())

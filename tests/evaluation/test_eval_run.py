@@ -111,7 +111,7 @@ def test_the_local_file_comes_first_and_then_the_hub(hub, data, tmp_path):
 
 
 def test_without_leave_nothing_is_loaded_and_the_command_is_said(hub, tmp_path):
-    with pytest.raises(InvalidInput, match=r"huggingface-cli download.*--hub"):
+    with pytest.raises(InvalidInput, match=r"huggingface-cli download.*`hub=true`"):
         list(items_of(find_benchmark("ifeval"), tmp_path))
     assert hub.asked == []
     with pytest.raises(InvalidInput, match="git clone"):  # not on the hub at all
@@ -120,7 +120,7 @@ def test_without_leave_nothing_is_loaded_and_the_command_is_said(hub, tmp_path):
 
 def test_a_hub_that_says_no_is_one_message_with_the_command(hub, tmp_path):
     hub.found.clear()
-    with pytest.raises(InvalidInput, match=r"--hub.*huggingface-cli download --repo-type dataset google/IFEval"):
+    with pytest.raises(InvalidInput, match=r"hub must be .*huggingface-cli download --repo-type dataset google/IFEval"):
         list(items_of(find_benchmark("ifeval"), tmp_path, hub=True))
 
 

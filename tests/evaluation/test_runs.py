@@ -175,7 +175,7 @@ def test_a_suite_runs_through_inspect_and_goes_on_without_missing_data(tmp_path)
     assert table.rows[0].cells == {"ifeval": 50.0}
     assert len(problems) == 2
     assert "ifbench.jsonl" in problems[0]
-    assert "--judge" in problems[1]
+    assert "`judge=FILE`" in problems[1]
     kept = read_run(tmp_path / "out" / "ifeval.json")
     assert kept.sampling["seed"] == 0
     table, _ = run_suite(options, model)  # finished: nothing is asked again, and nothing is left to be said

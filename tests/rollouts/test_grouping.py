@@ -59,7 +59,7 @@ def test_a_rubric_may_stand_in_one_row_of_its_group():
 
 def test_two_columns_that_name_different_groups_are_both_named():
     rows = [row("a", uid=1, prompt_id=1), row("b", uid=2, prompt_id=1)]
-    with pytest.raises(InvalidInput, match=r"two readings: by 'uid' and by 'prompt_id'.*--group-column"):
+    with pytest.raises(InvalidInput, match=r"two readings: by 'uid' and by 'prompt_id'.*`group_column="):
         read_groups(rows)
     assert answers(read_groups(rows, {"group": "prompt_id"})) == {"1": ["a", "b"]}
     assert answers(read_groups([row("a", uid=1, prompt_id=7), row("b", uid=1, prompt_id=7)])) == {"1": ["a", "b"]}

@@ -194,7 +194,7 @@ def test_alpaca():
     ],
 )
 def test_responses_in_two_places_are_refused_and_both_are_named(row):
-    with pytest.raises(InvalidInput, match=r"two readings: .* and .*`columns`: response="):
+    with pytest.raises(InvalidInput, match=r"two readings: .* and .*`column.response="):
         read_groups([row])
     name = next(iter(row.keys() - {"prompt", "conversations", "rejected"} - {"chosen"}))
     assert read_groups([row], {"response": name})[0].rollouts[0].response == row[name]

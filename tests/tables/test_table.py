@@ -126,7 +126,7 @@ def test_pooled_over_a_batch(tmp_path: Path, source: str, columns: Columns) -> N
 def test_any_order(tmp_path: Path, source: str, pool: Any) -> None:
     frame = scores().sample(fraction=1.0, shuffle=True, seed=1)
     path = save(frame, tmp_path / f"in.{source}")
-    with pytest.raises(BadTable, match=r"group .* begins at (row|line) \d+ and comes back at .* `any_order`"):
+    with pytest.raises(BadTable, match=r"group .* begins at (row|line) \d+ and comes back at .* `any_order=true`"):
         fuse_file(path)
     columns = Columns(attributes=["tokens"], batch="step")
     fuse_file(path, tmp_path / "out.csv", FuseOptions(pool=pool), columns=columns, any_order=True, utilities=True)
@@ -312,8 +312,8 @@ def test_added_names_must_be_new(tmp_path: Path) -> None:
         ("t.json", "[]", "at least one row"),
         ("t.parquet", "uid,a\n", "a Parquet file"),
         ("t.csv.gz", "uid,a\n", "readable to its end"),
-        ("t.csv", "q,a\n1,2\n", "`group_column`"),
-        ("t.csv", "uid,name\n1,x\n", "`criteria`"),
+        ("t.csv", "q,a\n1,2\n", "`group_column="),
+        ("t.csv", "uid,name\n1,x\n", "`criteria="),
         ("t.csv", "uid,a,a\n1,2,3\n", "'a' twice"),
         ("t.csv", "uid,a,\n1,2,3\n", "an empty one"),
         ("t.csv", "uid,a\n1,2\n1,2,3\n", "row 2 must be of 2 cells"),

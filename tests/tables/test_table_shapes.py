@@ -125,7 +125,7 @@ def test_a_table_that_fits_two_readings_names_both(tmp_path, expected):
     for name in ("t.csv", "t.parquet", "t.jsonl"):
         path = saved(frame, tmp_path / name)
         with pytest.raises(
-            BadTable, match=r"two readings: long .* and wide .*'Fluency', 'score'.*`long`, or `criteria`"
+            BadTable, match=r"two readings: long .* and wide .*'Fluency', 'score'.*`long=true`, or `criteria=A,B`"
         ):
             rewards(path)
         assert rewards(path, long=True) == expected

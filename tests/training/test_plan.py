@@ -226,7 +226,7 @@ def begun(folder: Path, **changes: Any) -> Any:
 
 def test_a_run_is_not_overwritten(folder):
     plan = begun(folder)
-    with pytest.raises(InvalidInput, match=r"a folder without a run; .*Say --resume, or choose another one"):
+    with pytest.raises(InvalidInput, match=r"a folder without a run; .*Use `resume=true`, or choose another one"):
         make_plan(plan.job)
 
 
@@ -300,7 +300,7 @@ def test_a_damaged_checkpoint_is_passed_over(folder, state):
     output = begun(folder).job.output
     (output / "checkpoint-10" / "trainer_state.json").write_text(state)
     assert make_plan(tiny.job(folder), resume=True).checkpoint == output / "checkpoint-9"
-    with pytest.raises(InvalidInput, match="--branch must be a complete checkpoint"):
+    with pytest.raises(InvalidInput, match="branch must be a complete checkpoint"):
         make_plan(tiny.job(folder, output="other"), branch=output / "checkpoint-10")
     (output / "checkpoint-9" / "trainer_state.json").write_text(state)
     with pytest.raises(InvalidInput, match=r"a folder with a whole checkpoint; got checkpoint-10, whose trainer_state"):
@@ -423,9 +423,9 @@ def test_a_branch_needs_a_whole_checkpoint_and_a_folder_of_its_own(folder):
     with pytest.raises(InvalidInput, match="a folder without a run"):
         make_plan(run, branch=run.output / "checkpoint-10")
     other = tiny.job(folder, output="branch")
-    with pytest.raises(InvalidInput, match="--branch must be a complete checkpoint"):
+    with pytest.raises(InvalidInput, match="branch must be a complete checkpoint"):
         make_plan(other, branch=folder / "nowhere")
-    with pytest.raises(InvalidInput, match="given without --resume"):
+    with pytest.raises(InvalidInput, match="given without `resume`"):
         make_plan(other, branch=run.output / "checkpoint-10", resume=True)
 
 
@@ -456,5 +456,5 @@ def test_small_defaults_say_that_they_are_not_the_papers(folder):
 
 
 def test_an_unknown_preset(folder):
-    with pytest.raises(UnknownName, match="--preset must be one of 'paper'"):
+    with pytest.raises(UnknownName, match="preset must be one of 'paper'"):
         load_job(tiny.job(folder).file, "papre")

@@ -80,7 +80,7 @@ def test_ctrl_c_and_resume(folder):
     assert "Traceback" not in errors
     again = said(str(job.file))
     assert again.exit_code == 2
-    assert "Say --resume" in again.stderr
+    assert "Use --resume" in again.stderr
     assert "resumes     from" in said(str(job.file), "--resume", "--dry-run").output
 
 

@@ -149,7 +149,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "zero3.json must be a file that can be read; got no such file. Or write a mapping.",
     ),
     ({"trl__hub_token": "secret"}, "Set HF_TOKEN in the environment"),
-    ({"trl__resume_from_checkpoint": "x"}, "Say --resume."),
+    ({"trl__resume_from_checkpoint": "x"}, "Use `resume=true`."),
     ({"trl__num_generations_eval": 4}, "It follows from held_out."),
     ({"trl__model_init_kwargs": "sdpa"}, f"{INIT} must be a mapping; got 'sdpa'"),
     ({"trl__model_init_kwargs": {"dtype": "bfloat16"}}, "It has a key of its own: model.dtype."),

@@ -173,5 +173,5 @@ def test_addresses() -> None:
     assert address("0.0.0.0", 80, "t") == "http://0.0.0.0:80/?token=t"
     with _listen("127.0.0.1", 0) as taken, _listen("127.0.0.1", taken.getsockname()[1]) as other:
         assert other.getsockname()[1] != taken.getsockname()[1]
-    with pytest.raises(InvalidInput, match="--host"):
+    with pytest.raises(InvalidInput, match="port"):
         _listen("203.0.113.1", 8642)

@@ -31,7 +31,8 @@ from rubrank.errors import InvalidInput, RubrankError
 from rubrank.options import GateOptions
 
 UsageError: Any = typer.BadParameter.__base__  # typer does not export the base class by name
-_BACKQUOTED = re.compile(r"`(\w+)`")
+_BACKQUOTED = re.compile(r"`(\w+)(?:\.([^`=]*))?(?:=([^`]*))?`")
+"""An option in a message: `any_order`, `criteria=Facts,Style`, `column.response=NAME`."""
 _FUNCTION = re.compile(r"[a-z]+(?:_[a-z]+)+|(?:[A-Z][a-z0-9]+){2,}|options")
 """Functions and classes of the library, which mean nothing to a user of the command line."""
 _OTHER_NAMES = {"columns": "column", "budget_mb": "budget", "sources": "scores"}
@@ -146,8 +147,21 @@ def describe_error(error: InvalidInput, ctx: Any) -> str:
 
 
 def _show_flags(text: str, ctx: Any) -> str:
-    """The text with the flags of the options that stand in backquotes."""
-    return _BACKQUOTED.sub(lambda match: _flag_of(match[1], ctx) or match[0], text)
+    """The text with the flags of the options that stand in backquotes: `criteria=A,B` → --set criteria=A,B."""
+
+    def show(match: re.Match[str]) -> str:
+        name, key, value = match.groups()
+        flag = _flag_of(name, ctx)
+        if flag is None:
+            return match[0]
+        if flag.startswith("--set"):
+            flag += f".{key}" if key else ""
+            return f"{flag}={value}" if value else flag
+        if key:
+            return f"{flag} {key}={value}"
+        return flag if value in (None, "true") else f"{flag} {value}"
+
+    return _BACKQUOTED.sub(show, text)
 
 
 def _names_function(owner: str) -> bool:

@@ -43,7 +43,7 @@ def items_of(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) ->
     if hub and wanted.hub is not None:
         return iter(hub_rows(wanted.hub, benchmark.name))
     place = folder or Path("the data folder")
-    remedy = f"Get it: {wanted.get}" + (", or let `hub` load it." if wanted.hub and not hub else ".")
+    remedy = f"Get it: {wanted.get}" + (", or load it from the hub: `hub=true`." if wanted.hub and not hub else ".")
     raise InvalidInput(f"benchmark {benchmark.name}", "data", f"in {place / wanted.name}", "no such file", remedy)
 
 

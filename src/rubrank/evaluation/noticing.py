@@ -46,5 +46,5 @@ def _models(rows: Sequence[Row]) -> str:
         found = dict.fromkeys(str(row[name]) for row in rows if isinstance(row.get(name), str))
         if len(found) > 1:
             listed = ", ".join([*found][:_SHOWN]) + (" …" if len(found) > _SHOWN else "")
-            return f"outputs of {len(found)} models are taken together: {listed}; choose one with `where` {name}=NAME"
+            return f"outputs of {len(found)} models are taken together: {listed}; choose one: `where={name}=NAME`"
     return ""

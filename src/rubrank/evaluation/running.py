@@ -89,7 +89,9 @@ def run_suite(options: RunOptions, model: Any = None) -> tuple[CapabilityTable |
         try:
             benchmark = configured(name, options)
             if benchmark.judge and asked is None:
-                raise InvalidInput(f"benchmark {name}", "judge", "given", "none", "Name a file of judges: `judge`.")
+                raise InvalidInput(
+                    f"benchmark {name}", "judge", "given", "none", "Name a file of judges: `judge=judges.yaml`."
+                )
             runs.append(_run_one(benchmark, options, asked, judge_name, model))
         except RubrankError as error:
             problems.append(str(error))

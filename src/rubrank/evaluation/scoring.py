@@ -175,7 +175,7 @@ def _ask(benchmark: Benchmark, pending: Sequence[_Pending], judge: Judge | None)
             "judge",
             "given: these outputs have no verdicts",
             "none",
-            "Name a file of judges: `judge`.",
+            "Name a file of judges: `judge=FILE`.",
         )
     answers = list(judge(prompts))
     for one in pending:

@@ -82,7 +82,9 @@ def capability_table(runs: Sequence[EvalRun], *, intervals: bool = False) -> Cap
         own = models.setdefault(run.model or "model", {})
         if run.benchmark in own:
             got = f"{run.benchmark} of {run.model or 'model'} twice"
-            raise InvalidInput("eval table", "runs", "each benchmark once per model", got, "Name models with `model`.")
+            raise InvalidInput(
+                "eval table", "runs", "each benchmark once per model", got, "Name the models: `model=NAME`."
+            )
         own[run.benchmark] = run
     names = tuple(name for name in BENCHMARKS if any(name in own for own in models.values()))
     rows = tuple(_row(model, own, intervals) for model, own in models.items())

@@ -68,7 +68,7 @@ def check_can_split(rule: Rule, has_batches: bool) -> None:
     if has_memory or not (has_batches or is_local(rule) or is_pooled(rule)):
         allowed = "one that learns nothing from other groups but the influence of attributes"
         got_rule = f"{rule.name!r} with these options"
-        raise InvalidInput(_OWNER, "rule", allowed, got_rule, "Use `engine` local.")
+        raise InvalidInput(_OWNER, "rule", allowed, got_rule, "Use `engine=local`.")
     modules_of(rule)
 
 

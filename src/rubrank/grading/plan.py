@@ -158,7 +158,7 @@ def _refuse_without_judge(plans: Sequence[GroupPlan]) -> None:
     shown = ", ".join(map(repr, names[:_MOST_NAMES]))
     if len(names) > _MOST_NAMES:
         shown += f" and {len(names) - _MOST_NAMES} more"
-    remedy = "Name a file of `judges`; or accept missing scores: `most_missing` 1."
+    remedy = "Name a file of judges: `judges=FILE`; or accept missing scores: `most_missing=1`."
     raise InvalidInput("grade", "judges", f"given: only a judge can decide {shown}", "none", remedy)
 
 
@@ -185,7 +185,7 @@ def find_rubrics(groups: Sequence[Group], rubric: Any) -> list[Rubric]:
 def _find_rubric(group: Group, shared: Rubric | None) -> Rubric:
     if group.rubric is None:
         if shared is None:
-            remedy = "Name a `rubric`, or add a column of that name."
+            remedy = "Name one: `rubric=FILE`; or add a column of that name."
             got = f"none for group {group.id!r}"
             raise InvalidInput("grade", "rubric", "given, or in every query", got, remedy)
         return shared

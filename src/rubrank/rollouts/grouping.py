@@ -67,7 +67,7 @@ def _usual_group(rows: Sequence[Row], where: str) -> tuple[str, ...]:
     for other in strong[1:]:
         if _partition(rows, strong[0]) != _partition(rows, other):
             got = f"two readings: by {strong[0]!r} and by {other!r}"
-            remedy = f"Choose one: `group_column` {strong[0]}."
+            remedy = f"Choose one: `group_column={strong[0]}`."
             raise InvalidInput(where, "the group", "in one column", got, remedy)
     weak = _present(rows, WEAK_GROUP_NAMES, ())
     return (strong[0],) if strong else (weak,) if weak else ()

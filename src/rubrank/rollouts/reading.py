@@ -118,7 +118,7 @@ def _names(row: Row, where: str, columns: Mapping[str, Any] | None) -> dict[str,
     names = dict(columns or {})
     if "response" not in _with_new(names, row):
         allowed = f"with the response among them ({', '.join(COLUMNS['response'][:6])} …)"
-        remedy = "Name it with `columns`: response=NAME."
+        remedy = "Name it: `column.response=NAME`."
         raise InvalidInput(where, "columns", allowed, ", ".join(map(str, row)), remedy)
     return names
 

@@ -46,7 +46,7 @@ def as_usual(row: Row, where: str, columns: Mapping[str, Any] | None = None) -> 
     readings = _readings(row)
     if len(readings) > 1:
         both = " and ".join(readings)
-        remedy = "Choose one with `columns`: response=NAME."
+        remedy = "Choose one: `column.response=NAME`."
         raise InvalidInput(where, "the responses", "in one place", f"two readings: {both}", remedy)
     if _SHAREGPT in readings:
         return _conversation(row, _SHAREGPT, _sharegpt(row[_SHAREGPT], where)), "ShareGPT"

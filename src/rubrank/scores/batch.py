@@ -286,7 +286,7 @@ class ScoreBatch:
             i, k = np.argwhere(outside)[0]
             domain = self.criteria[k].domain
             where, allowed = f"scores of {self.names[k]!r}", f"from {domain.low:g} to {domain.high:g}, its domain"
-            remedy = f"Give its `domain`, such as {self.names[k]}=1:5."
+            remedy = f"Give its scale: `domain.{self.names[k]}=LOW:HIGH`."
             raise InvalidInput("ScoreBatch", where, allowed, f"{self.scores_MK[i, k]:g}", remedy)
 
     # ------------------------------------------------------------------------------------------------- other batches

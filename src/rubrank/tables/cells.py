@@ -44,7 +44,7 @@ class Numbers:
         """Raise for the first cell that is wrong."""
         if self.wrong.any():
             allowed = "a finite number (whole ones within ±2**53), yes/no as true/false, or empty"
-            remedy = "Repair the cell, empty it if there is no score, or name the `criteria`, such as Facts,Style."
+            remedy = "Repair the cell, empty it if there is no score, or name the criteria: `criteria=Facts,Style`."
             raise table.cell_error(first_true(self.wrong), path, allowed, remedy)
 
     def check_unit_interval(self, table: Table, path: ColumnPath) -> None:

@@ -142,7 +142,7 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
         groups = tuple(name for name in (*GROUP_NAMES, "prompt") if name in present)[:1]
     if not groups:
         allowed = f"a column {', '.join(map(repr, GROUP_NAMES))}, or a prompt"
-        remedy = "Name the column of the group: `group_column`."
+        remedy = "Name the column of the group: `group_column=NAME`."
         raise BadTable(str(table.path), "the group", allowed, f"columns {', '.join(map(repr, present))}", remedy)
     label_columns = (columns.batch, *groups) if columns.batch else groups
     for name in label_columns:
@@ -193,7 +193,7 @@ def _refuse_two_groupings(table: Table, chosen: str) -> None:
         counts = {frame.select(names).n_unique() for names in ([chosen], [other], [chosen, other])}
         if len(counts) > 1:
             got = f"two readings: by {chosen!r} and by {other!r}"
-            remedy = f"Choose one: `group_column` {chosen}."
+            remedy = f"Choose one: `group_column={chosen}`."
             raise BadTable(str(table.path), "the group", "in one column", got, remedy)
 
 
@@ -224,7 +224,7 @@ def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
             f"the rows of {what} {label!r}",
             "next to each other",
             f"one that begins at {table.unit} {first} and comes back at {table.unit} {rows[index]}",
-            f"Sort the file, or set `any_order` if they are one {what}.",
+            f"Sort the file, or use `any_order=true` if they are one {what}.",
         )
 
 
@@ -256,7 +256,7 @@ def _choose_criteria(
             criteria[path] = numbers
     if not criteria:
         got = f"columns {', '.join(map(repr, table.frame.columns))}"
-        remedy = "Name the `criteria`, such as Facts,Style."
+        remedy = "Name them: `criteria=Facts,Style`."
         raise BadTable(str(table.path), "the criteria", "at least one column of numbers", got, remedy)
     return criteria, tuple(left_out)
 

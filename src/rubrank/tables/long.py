@@ -68,7 +68,7 @@ def find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
     if criterion is None or score is None or (SCORES in schema and not is_declared):
         if is_declared:
             missing = "criterion" if criterion is None else "score"
-            raise _missing_column(table, missing, f"Name it: `column` {missing}=NAME.")
+            raise _missing_column(table, missing, f"Name it: `column.{missing}=NAME`.")
         return None
     if not is_declared:
         is_named_wide = columns.criteria is not None and all(name in schema for name in columns.criteria)
@@ -80,9 +80,9 @@ def find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
         used = {*group, response, *columns.attributes, columns.batch, criterion, score}
         _refuse_wide_reading(table, criterion, score, used)
     if not group:
-        raise _missing_column(table, "group", "Name it: `group_column`.")
+        raise _missing_column(table, "group", "Name it: `group_column=NAME`.")
     if response is None:
-        raise _missing_column(table, "response", "Name it: `column` response=NAME.")
+        raise _missing_column(table, "response", "Name it: `column.response=NAME`.")
     reason = _find_column(table, columns, "reason", REASON_NAMES)
     return LongColumns(group, response, criterion, score, reason)
 
@@ -133,7 +133,7 @@ def _refuse_wide_reading(table: Table, criterion: str, score: str, used: set[Any
     if others:
         wide = ", ".join(map(repr, [*others, score]))
         got = f"two readings: long (a score per row, {criterion!r} names its criterion) and wide (the criteria {wide})"
-        remedy = "Choose one: `long`, or `criteria` A,B."
+        remedy = "Choose one: `long=true`, or `criteria=A,B`."
         raise BadTable(str(table.path), "the table", "long or wide", got, remedy)
 
 

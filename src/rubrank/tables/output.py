@@ -55,7 +55,7 @@ def check_added_names(table: Table, names: Sequence[str], output: str, owner: st
         raise InvalidInput(owner, "criteria", allowed, f"{count:,} of them", remedy)
     for name in names:
         if name in table.frame.columns:
-            remedy = "Give the new columns a `prefix`, such as new_."
+            remedy = "Give the new columns other names: `prefix=new_`."
             raise InvalidInput(owner, "added columns", "new to the table", f"{name!r} again", remedy)
 
 

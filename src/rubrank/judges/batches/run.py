@@ -70,7 +70,7 @@ def check_batch_mode(batch: str, judges: Judges | None) -> None:
     if batch not in ("wait", "submit"):
         raise UnknownName.of("grade", "batch", batch, ("wait", "submit"))
     if judges is None:
-        raise InvalidInput("grade", "batch", "used with judges", "none", "Name a file of `judges`.")
+        raise InvalidInput("grade", "batch", "used with judges", "none", "Name a file of judges: `judges=FILE`.")
     if judges.cache is None:
         raise InvalidInput("grade", "batch", "used with a reply cache", "none", "Set cache: FILE in the judges.")
     if judges.cache_only:

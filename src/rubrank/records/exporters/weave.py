@@ -22,7 +22,7 @@ from rubrank.records.record import GroupRecord
 def export(records: Iterator[GroupRecord], target: Target) -> Exported:
     """A new evaluation; its summary has the means by step."""
     if target.place is not None:
-        remedy = "Weave sends as the user who is logged in; name a `project` as team/project."
+        remedy = "Weave sends as the user who is logged in; name a project: `project=TEAM/PROJECT`."
         raise InvalidInput("export", "place", "left out for weave", repr(target.place), remedy)
     try:
         weave.init(target.project)

@@ -67,7 +67,7 @@ def filtered(table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str
     """The table without what the filters leave out; texts: (reasoning, answer) of every rollout, as in the table."""
     if filters.unique and texts is None:
         allowed = "given where unique responses are wanted"
-        remedy = "Name the graded `rollouts`, or read records that hold the responses."
+        remedy = "Name the graded rollouts: `rollouts=FILE`; or read records that hold the responses."
         raise InvalidInput("robustness", "texts of the rollouts", allowed, "none", remedy)
     out: Counter[str] = Counter()
     rows: list[int] = []

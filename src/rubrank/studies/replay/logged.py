@@ -92,7 +92,7 @@ def batch_of(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBat
     if options.attributes:
         for name in options.attribute_names:
             if values is None:
-                allowed, remedy = "known of the rollouts", "Name the graded `rollouts` to measure it."
+                allowed, remedy = "known of the rollouts", "Name the graded rollouts to measure it: `rollouts=FILE`."
                 raise InvalidInput("replay", "attributes", allowed, repr(name), remedy)
             if name not in names:
                 raise UnknownName.of("replay", "attributes", name, names)

@@ -56,7 +56,7 @@ OURS: Mapping[str, str] = {
     "save_strategy": "Checkpoints follow from training.save_steps.",
     "reward_weights": "There is one reward; weights of criteria are in the rubric.",
     "remove_unused_columns": "The reward needs all columns.",
-    "resume_from_checkpoint": "Use `resume`.",
+    "resume_from_checkpoint": "Use `resume=true`.",
     **dict.fromkeys(("do_train", "do_eval", "do_predict"), _VERB),
     "local_rank": "The launcher says so.",
     "hub_token": _SECRET,

@@ -128,7 +128,7 @@ def checkpoint_of(job: Job, sizes: Mapping[str, Any], resume: bool) -> Path | No
         _check_empty(job, folder)
         if found is not None or record_files(job.records, missing_ok=True):
             raise InvalidInput(
-                job.where, "output", "a folder without a run", str(folder), "Use `resume`, or choose another one."
+                job.where, "output", "a folder without a run", str(folder), "Use `resume=true`, or choose another one."
             )
         return None
     if found is not None:
